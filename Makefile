@@ -1,0 +1,111 @@
+# Every command of the project. `make help` lists them.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+export DEVCLUSTER_DIR ?= $(CURDIR)/.devcluster
+export DEVCLUSTER_CACHE ?= $(HOME)/.cache/benchrun-devcluster
+export PATH := $(CURDIR)/.venv/bin:$(DEVCLUSTER_CACHE)/bin:$(PATH)
+# The embedded cluster, unless CLUSTER=current says to use the one kubectl points to.
+ifneq ($(CLUSTER),current)
+export KUBECONFIG := $(DEVCLUSTER_DIR)/admin.kubeconfig
+endif
+
+OPERATOR_IMAGE ?= benchrun/operator:dev
+CLIENT_IMAGE ?= benchrun/client:dev
+SIMULATOR_IMAGE ?= benchrun/simulator:dev
+VLLM_IMAGE ?= docker.io/vllm/vllm-openai:dev
+export OPERATOR_IMAGE CLIENT_IMAGE SIMULATOR_IMAGE VLLM_IMAGE
+
+DEVCLUSTER := python3 devcluster
+PYTEST := .venv/bin/python -m pytest
+
+.PHONY: help
+help: ## List the commands
+	@grep -hE '^[a-zA-Z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-zA-Z0-9_-]+):.*## (.*)/  \1\t\2/' | expand -t 20
+	@for f in benchmarks/*.py; do n=$$(basename $$f .py); [[ $$n == _* || $$n == "*" ]] || printf '  %-17s %s\n' "bench-$${n//_/-}" "Benchmark: $$(sed -n '1s/^"""\([^"]*\).*/\1/p' $$f)"; done
+
+# ---- use it ---------------------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: .venv ## Bring up a cluster, install the operator, run a benchmark on real vLLM, show the result
+	dev/demo.sh
+
+.PHONY: devcluster-up
+devcluster-up: ## Bring up the embedded one-node Kubernetes
+	$(DEVCLUSTER) vllm
+	$(DEVCLUSTER) images
+	$(DEVCLUSTER) up
+
+.PHONY: devcluster-down
+devcluster-down: ## Take it down and remove what it left
+	$(DEVCLUSTER) down
+
+.PHONY: images
+images: ## Build the operator, client and simulator images and load them into the embedded cluster
+	$(DEVCLUSTER) build -t $(OPERATOR_IMAGE) .
+	$(DEVCLUSTER) build -t $(CLIENT_IMAGE) --build-arg BASE_IMAGE=$(VLLM_IMAGE) client-image
+	$(DEVCLUSTER) build -t $(SIMULATOR_IMAGE) -f tests/simulator/Dockerfile tests/simulator
+
+# ---- check it -------------------------------------------------------------------------------------------------------
+
+.PHONY: test
+test: lint test-unit devcluster-up images test-chart test-cluster test-e2e ## All tests that fit CI
+	@echo "make test: all passed"
+
+.PHONY: test-long
+test-long: .venv devcluster-up images ## The longer proofs: a second cluster, real vLLM throughout, the benchmarks
+	$(PYTEST) tests/devcluster
+	$(PYTEST) tests/e2e tests/cluster -m long
+
+.PHONY: lint
+lint: .venv ## Style, types, import contracts, generated files
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	.venv/bin/python -m benchrun.cli.generate --check
+	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator module; remove it"; exit 1; }
+
+.PHONY: test-unit
+test-unit: .venv ## Pure tests, seconds
+	$(PYTEST) tests/unit
+
+.PHONY: test-chart
+test-chart: .venv ## The Helm chart, rendered and checked
+	$(DEVCLUSTER) tools
+	$(PYTEST) tests/chart
+
+.PHONY: test-cluster
+test-cluster: .venv ## Against a real API server
+	$(PYTEST) tests/cluster -m "not long"
+
+.PHONY: test-e2e
+test-e2e: .venv ## Real pods, real vLLM, the Helm-installed operator
+	$(PYTEST) tests/e2e -m "not long"
+
+.PHONY: bench-%
+bench-%: .venv
+	.venv/bin/python benchmarks/$(subst -,_,$*).py
+
+# ---- keep it --------------------------------------------------------------------------------------------------------
+
+.PHONY: crds
+crds: .venv ## Generate the CRD, its copy in the chart, and the reference page from the models
+	.venv/bin/python -m benchrun.cli.generate
+
+.PHONY: format
+format: .venv ## Format the code
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+.PHONY: lock
+lock: ## Resolve the dependencies anew into requirements/
+	uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 \
+	  --extra operator --extra dev pyproject.toml -o requirements/dev.txt
+	uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 \
+	  --extra operator pyproject.toml -o requirements/operator.txt
+
+.PHONY: .venv
+.venv:
+	@dev/bootstrap.sh

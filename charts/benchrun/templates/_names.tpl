@@ -1,0 +1,52 @@
+{{/* Name of the application: the same for all its releases. */}}
+{{- define "benchrun.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Name of this release's objects. A release called "benchrun" is not called "benchrun-benchrun". */}}
+{{- define "benchrun.fullname" -}}
+{{- $name := include "benchrun.name" . -}}
+{{- $full := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
+{{- .Values.fullnameOverride | default $full | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Name of the operator's ServiceAccount. */}}
+{{- define "benchrun.serviceAccountName" -}}
+{{- $default := .Values.serviceAccount.create | ternary (include "benchrun.fullname" .) "default" -}}
+{{- .Values.serviceAccount.name | default $default -}}
+{{- end -}}
+
+{{/* Labels that select the operator's pod. Deployment selectors are immutable: never add to them. */}}
+{{- define "benchrun.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "benchrun.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end -}}
+
+{{/* Labels of every object. Takes (dict "context" $ "extra" (a map of further labels)); the chart's own win. */}}
+{{- define "benchrun.labels" -}}
+{{- $own := fromYaml (include "benchrun.selectorLabels" .context) -}}
+{{- $_ := set $own "app.kubernetes.io/version" .context.Chart.AppVersion -}}
+{{- $_ := set $own "app.kubernetes.io/component" "operator" -}}
+{{- $_ := set $own "app.kubernetes.io/part-of" "benchrun" -}}
+{{- $_ := set $own "app.kubernetes.io/managed-by" .context.Release.Service -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .context.Chart.Name .context.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
+{{- merge $own (.extra | default dict) .context.Values.commonLabels | toYaml -}}
+{{- end -}}
+
+{{/* Reference of an image; a digest wins over the tag. Takes (dict "context" $ "image" (one of the image values)). */}}
+{{- define "benchrun.image" -}}
+{{- if .image.digest -}}
+{{ .image.repository }}@{{ .image.digest }}
+{{- else -}}
+{{ .image.repository }}:{{ .image.tag | default .context.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* The watched namespaces, separated by commas; empty in cluster scope, which watches all. */}}
+{{- define "benchrun.namespaces" -}}
+{{- if eq .Values.rbac.scope "namespace" -}}
+{{- .Values.watchNamespaces | default (list .Release.Namespace) | join "," -}}
+{{- else if .Values.watchNamespaces -}}
+{{- fail "watchNamespaces needs rbac.scope=namespace; with rbac.scope=cluster all namespaces are watched" -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,36 @@
+{{/*
+Everything the operator may do, in either scope. No Secrets: specs name them, kubelet reads them.
+The right to write is to the kinds that a run is made of; of pods, which controllers make, it only reads.
+*/}}
+{{- define "benchrun.rules" -}}
+- apiGroups: [benchrun.dev]
+  resources: [benchmarkruns]
+  verbs: [get, list, watch, delete] # delete: ttlSecondsAfterFinished
+- apiGroups: [benchrun.dev]
+  resources: [benchmarkruns/status]
+  verbs: [patch]
+- apiGroups: [benchrun.dev]
+  resources: [benchmarkruns/finalizers] # for blockOwnerDeletion, where OwnerReferencesPermissionEnforcement is on
+  verbs: [update]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [services, configmaps]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods/log] # the tail of a server that failed, and headline records
+  verbs: [get]
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices] # pods behind spec.endpoint.serviceRef
+  verbs: [list]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+{{- end -}}

@@ -1,0 +1,39 @@
+"""`python -m benchrun_client --plan plan.json`: measure one run, keep its records until they are stored.
+
+Exit codes: 0 measured and acknowledged, 2 the plan or what it names is wrong, 1 everything else; 128 + n on a signal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from benchrun_client.contract import RECORD_PORT
+from benchrun_client.run import Run
+
+
+def main() -> NoReturn:
+    parser = argparse.ArgumentParser(prog="benchrun_client", description=__doc__)
+    parser.add_argument("--plan", type=Path, required=True, help="the plan, a JSON file")
+    parser.add_argument("--port", type=int, default=RECORD_PORT, help="port of the record server")
+    parser.add_argument("--address", default="0.0.0.0", help="address of the record server")
+    arguments = parser.parse_args()
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # As process 1 of a container a signal without a handler would be ignored.
+        signal.signal(number, _end_at_once)
+    Run(plan_path=arguments.plan, address=arguments.address, port=arguments.port).to_the_end()
+
+
+def _end_at_once(number: int, _: FrameType | None) -> NoReturn:
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

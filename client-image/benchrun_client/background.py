@@ -1,0 +1,31 @@
+"""An event loop in a thread of its own.
+
+Importing vLLM holds the main thread for half a minute, and measuring must share its loop with nobody. What has to answer
+meanwhile, the record server and the look-out for the target, lives here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class BackgroundLoop:
+    """Runs coroutines for other threads; it ends with the process."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="background", daemon=True).start()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin, and do not wait."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Begin, and wait for the result. Never from the background thread itself: it would wait for ever."""
+        return self.start(work).result()

@@ -1,0 +1,338 @@
+"""What operator and client say to each other: a plan goes in, records come out.
+
+The one module that both sides import. The operator writes a `Plan` as JSON and mounts it into the client pod. The client
+answers on a small port:
+
+    GET  /ready                           200 once plan, tokenizer and data have been found; 503 before
+    GET  /records?from=N&seen=V&wait=S    a `Delivery`, held back up to S seconds until a record N exists or the
+                                          progress has moved past version V
+    POST /ack                             an `Acknowledgement`: records below `through` are stored for good
+    GET  /metrics                         Prometheus text, for people
+
+Field names are the JSON names. All durations of requests are integer microseconds; instants are Unix microseconds of the
+client's clock. Unknown fields are refused on both sides.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import zlib
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+PLAN_SCHEMA: Literal["benchrun.plan/1"] = "benchrun.plan/1"
+RECORD_SCHEMA: Literal["benchrun.record/1"] = "benchrun.record/1"
+RECORD_PORT = 8090
+"""Port of the record server in the client pod."""
+PLAN_FILE = "plan.json"
+MAX_RECORD_BYTES = 8 * 1024 * 1024
+"""Largest record taken, after decompression."""
+MAX_REQUESTS_A_STAGE = 100_000
+SERVER_COUNTERS = (
+    "prefix_cache_queries_total",
+    "prefix_cache_hits_total",
+    "prompt_tokens_total",
+    "generation_tokens_total",
+    "request_success_total",
+    "num_preemptions_total",
+    "time_to_first_token_seconds_sum",
+    "time_to_first_token_seconds_count",
+)
+"""vLLM series (without the `vllm:` prefix) that an edge snapshot holds, summed over engines."""
+START_TIME = "process_start_time_seconds"
+"""Kept in an edge snapshot beside the counters: a change of it is a restart."""
+
+Micros = Annotated[int, Field(ge=0, le=10**16)]
+Count = Annotated[int, Field(ge=0, le=10**12)]
+ShortText = Annotated[str, Field(max_length=300)]
+Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Message(BaseModel):
+    """Base of everything that crosses the border: closed and immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+# ---- the plan -------------------------------------------------------------------------------------------------------
+
+
+class RandomData(Message):
+    """Prompts of random tokens; none shares its first KV block with another of the run."""
+
+    kind: Literal["random"] = "random"
+    input_tokens: int = Field(ge=1)
+    output_tokens: int = Field(ge=1)
+
+
+class ShareGPTData(Message):
+    """Rows of a ShareGPT file; each row is used once a run."""
+
+    kind: Literal["shareGPT"] = "shareGPT"
+    path: str | None = None
+    """File in the client's container (a mounted ConfigMap or claim)."""
+    url: str | None = None
+    """Where to fetch the file from, when it is not mounted."""
+    output_tokens: int | None = Field(default=None, ge=1)
+    """Forced output length; None takes each row's own answer length."""
+
+
+Data = Annotated[RandomData | ShareGPTData, Field(discriminator="kind")]
+
+
+class LoadPoint(Message):
+    """How requests arrive: an open loop at a rate (perhaps capped) or a closed loop of users."""
+
+    request_rate: str = "inf"
+    """Requests a second, a decimal, or "inf": all at once."""
+    max_concurrency: int | None = Field(default=None, ge=1)
+    burstiness: str = "1"
+    """Gamma shape of the gaps between arrivals; 1 is Poisson."""
+
+
+class Stage(Message):
+    """One measurement: a workload at a load point, once."""
+
+    id: str = Field(max_length=160)
+    workload: str = Field(max_length=40)
+    repeat: int = Field(ge=1)
+    load: LoadPoint
+    data: Data
+    requests: int = Field(ge=1, le=MAX_REQUESTS_A_STAGE)
+    seed: int = Field(ge=0, lt=2**32)
+    api: Literal["Completions", "Chat"] = "Completions"
+    ignore_eos: bool = True
+
+
+class Warmup(Message):
+    """Requests sent before the first stage, at a workload's own lengths; never measured."""
+
+    workload: str = Field(max_length=40)
+    data: Data
+    requests: int = Field(ge=1)
+    concurrency: int = Field(ge=1)
+    seed: int = Field(ge=0, lt=2**32)
+    max_seconds: int = Field(ge=1)
+    api: Literal["Completions", "Chat"] = "Completions"
+
+
+class Target(Message):
+    """The server to measure."""
+
+    base_url: str
+    """Where requests go; a host name is resolved once, when all servers are there."""
+    servers: int = Field(ge=0)
+    """Addresses the host name must have before anything is sent; 0: the URL is used as it is."""
+    metrics_urls: tuple[str, ...] = ()
+    """Metrics pages to snapshot at stage edges; empty with `servers` > 0: `/metrics` of each address."""
+    served_model: str
+    tokenizer: str
+    """Path or hub id the tokenizer is loaded from."""
+    tokenizer_revision: str | None = None
+    ca_file: str | None = None
+
+
+class Plan(Message):
+    """Everything a client needs to measure one run."""
+
+    schema_: Literal["benchrun.plan/1"] = Field(default=PLAN_SCHEMA, alias="schema")
+    run_uid: str = Field(max_length=64)
+    nonce: str = Field(min_length=16, max_length=64)
+    """Known to operator and client only; an acknowledgement must carry it."""
+    target: Target
+    stages: tuple[Stage, ...] = Field(min_length=1, max_length=1024)
+    warmups: tuple[Warmup, ...] = ()
+    percentiles: tuple[str, ...]
+    health_deadline_seconds: int = Field(ge=0)
+    """How long to wait for /health; 0: the operator ends the wait."""
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON: two plans are equal if and only if this is."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """Canonical JSON: sorted keys, no spaces."""
+        return json.dumps(self.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"))
+
+
+# ---- records --------------------------------------------------------------------------------------------------------
+
+
+class RequestColumns(Message):
+    """Per-request values, one entry a request, in order of sending. A failed request has `ok` 0."""
+
+    start_us: tuple[Micros, ...]
+    """Send instant, relative to the stage's first send."""
+    queue_us: tuple[Micros, ...]
+    """Wait in the client for a free place under the cap."""
+    ttft_us: tuple[Micros, ...]
+    e2el_us: tuple[Micros, ...]
+    input_tokens: tuple[Count, ...]
+    output_tokens: tuple[Count, ...]
+    ok: tuple[Literal[0, 1], ...]
+
+    @model_validator(mode="after")
+    def _equal_lengths(self) -> RequestColumns:
+        lengths = {name: len(getattr(self, name)) for name in type(self).model_fields}
+        if len(set(lengths.values())) != 1:
+            raise ValueError(f"columns must be equally long, got {lengths}")
+        if lengths["ok"] > MAX_REQUESTS_A_STAGE:
+            raise ValueError(f"at most {MAX_REQUESTS_A_STAGE} requests a stage")
+        return self
+
+
+class GapCounts(Message):
+    """Inter-token gaps (ITL) as exact counts: `count[i]` gaps of `us[i]` microseconds; `us` ascends."""
+
+    us: tuple[Micros, ...] = ()
+    count: tuple[Count, ...] = ()
+
+    @model_validator(mode="after")
+    def _ascending(self) -> GapCounts:
+        if len(self.us) != len(self.count):
+            raise ValueError("us and count must be equally long")
+        if any(a >= b for a, b in zip(self.us, self.us[1:], strict=False)):
+            raise ValueError("us must ascend")
+        return self
+
+
+class ServerEdge(Message):
+    """Counters of one server pod at both edges of the stage."""
+
+    address: str = Field(max_length=300)
+    before: dict[str, float] | None
+    """None: the page could not be read."""
+    after: dict[str, float] | None
+
+
+class ClientFigures(Message):
+    """What the client itself cost in the window."""
+
+    cpu_seconds: float = Field(ge=0)
+    wall_seconds: float = Field(ge=0)
+    throttled_periods: int | None = Field(default=None, ge=0)
+
+
+class Engine(Message):
+    """Who generated the load."""
+
+    name: str = Field(max_length=60)
+    version: str = Field(max_length=60)
+    trust_env: bool
+    """True: proxy variables were set, and aiohttp looked them up within every TTFT."""
+
+
+class StageRecord(Message):
+    """The measurement of one stage, complete: every request, both edges, nothing averaged away."""
+
+    schema_: Literal["benchrun.record/1"] = Field(default=RECORD_SCHEMA, alias="schema")
+    run_uid: str = Field(max_length=64)
+    plan_digest: Hex
+    sequence: int = Field(ge=0, lt=1024)
+    """Position of the stage in the plan."""
+    stage_id: str = Field(max_length=160)
+    prompts_digest: Hex
+    """SHA-256 over the prompts in order: equal digests mean equal traffic."""
+    engine: Engine
+    first_send_unix_us: Micros
+    last_receive_unix_us: Micros
+    idle_before_us: Micros
+    """From the previous answer (or the canary's, or the warm-up's) to this stage's first request."""
+    scalars: Annotated[dict[Annotated[str, Field(max_length=80)], float | int | None], Field(max_length=200)]
+    """The load engine's own figures under its own names."""
+    requests: RequestColumns
+    gaps: GapCounts
+    servers: Annotated[tuple[ServerEdge, ...], Field(max_length=64)]
+    errors: Annotated[dict[ShortText, Count], Field(max_length=8)]
+    """The most frequent error texts and how often each came."""
+    diagnostic: Annotated[str, Field(max_length=1000)] | None = None
+    """The server's own answer to one extra request, asked when every request failed."""
+    client: ClientFigures
+
+
+class Envelope(Message):
+    """A record on its way: gzip of the record's JSON, in base64, with the digest of the gzip bytes."""
+
+    sequence: int = Field(ge=0, lt=1024)
+    digest: Hex
+    payload: str
+
+    @classmethod
+    def seal(cls, record: StageRecord) -> Envelope:
+        """Compress a record; the same record always gives the same bytes."""
+        text = json.dumps(record.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"))
+        data = gzip.compress(text.encode(), mtime=0)
+        digest = hashlib.sha256(data).hexdigest()
+        return cls(sequence=record.sequence, digest=digest, payload=base64.b64encode(data).decode())
+
+    def data(self) -> bytes:
+        """The gzip bytes. Raises ValueError when they are not what the digest says."""
+        data = base64.b64decode(self.payload, validate=True)
+        if hashlib.sha256(data).hexdigest() != self.digest:
+            raise ValueError(f"record {self.sequence}: digest does not match its payload")
+        return data
+
+
+def open_record(data: bytes) -> StageRecord:
+    """Decompress and check a record; ValueError for anything that is not one, however large it claims to be."""
+    return StageRecord.model_validate_json(_bounded_gunzip(data))
+
+
+def _bounded_gunzip(data: bytes) -> bytes:
+    inflate = zlib.decompressobj(wbits=31)
+    try:
+        text = inflate.decompress(data, MAX_RECORD_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"not a gzip stream: {error}") from error
+    if not inflate.eof:
+        raise ValueError(f"record is cut short or larger than {MAX_RECORD_BYTES} bytes")
+    return text
+
+
+# ---- delivery -------------------------------------------------------------------------------------------------------
+
+ClientPhase = Literal["Preparing", "Waiting", "WarmingUp", "Measuring", "Done", "Failed"]
+
+
+class Failure(Message):
+    """Why the client could not measure; also its termination message, as JSON."""
+
+    reason: str = Field(max_length=60, pattern=r"^[A-Za-z]+$")
+    message: str = Field(max_length=2000)
+
+
+class Progress(Message):
+    """Where the client is. `version` grows whenever phase, stage or failure change."""
+
+    version: int = Field(ge=0)
+    phase: ClientPhase
+    stage: str | None = Field(default=None, max_length=160)
+    requests_done: Count = 0
+    """Answers of the current stage so far."""
+    records: int = Field(default=0, ge=0)
+    """Stages finished: records 0 .. records-1 exist."""
+    healthy_unix_us: Micros | None = None
+    """First 200 of /health."""
+    first_request_unix_us: Micros | None = None
+    """First measured request."""
+    warmup_us: Micros | None = None
+    failure: Failure | None = None
+
+
+class Delivery(Message):
+    """Answer to GET /records."""
+
+    run_uid: str = Field(max_length=64)
+    progress: Progress
+    records: Annotated[tuple[Envelope, ...], Field(max_length=16)] = ()
+
+
+class Acknowledgement(Message):
+    """Body of POST /ack: every record with a sequence below `through` is stored."""
+
+    nonce: str = Field(max_length=64)
+    through: int = Field(ge=0)

@@ -1,0 +1,230 @@
+"""The load engine: vLLM's own benchmark client, driven in one process for all stages.
+
+Its figures are what people compare with, so nothing of its measuring is replaced. Of `vllm.benchmarks.serve` two functions are
+called, `add_cli_args(parser)` and `main_async(args)`; the rest is module globals that `main_async` looks up at call time:
+
+    get_samples          hands out prompts that were made before
+    get_tokenizer        hands out the tokenizer that was loaded before
+    wait_for_endpoint    would send the first prompt once more before the stage (the oldest versions insist on it)
+    aiohttp              opens sessions as we want them, see `_Sessions`
+    ASYNC_REQUEST_FUNCS  wrapped, to note when a request went out and when its answer was complete
+    get_request          wrapped, to note when a request was due
+
+With prompts handed out, `main_async` seeds its random state and nothing draws from it before the arrival times do: they equal
+those of `vllm bench serve` with that seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import importlib.metadata
+import io
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+from benchrun_client.canary import PATHS
+from benchrun_client.contract import Engine as EngineName
+from benchrun_client.contract import LoadPoint
+from benchrun_client.datasets.samples import Sample
+from benchrun_client.failures import RunFailure
+from benchrun_client.http_session import proxies_set
+from benchrun_client.target import Servers
+from benchrun_client.tokenizer import Api
+
+BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}
+LATENCIES = "ttft,tpot,itl,e2el"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one call of the engine is to send, and how."""
+
+    samples: Sequence[Sample]
+    seed: int
+    point: LoadPoint
+    api: Api
+    ignore_eos: bool
+
+
+@dataclass(slots=True)
+class Instants:
+    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and whether it succeeded."""
+
+    due: list[float] = field(default_factory=list)
+    sent: list[float] = field(default_factory=list)
+    answered: list[float] = field(default_factory=list)
+    ok: list[bool] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What vLLM returned, and the instants that it does not tell in every version."""
+
+    result: dict[str, Any]
+    instants: Instants
+
+
+def _nothing() -> None:
+    """Nobody listens."""
+
+
+class Engine:
+    """vLLM's benchmark: imported once, which takes half a minute of CPU, and used for every load of a run."""
+
+    def __init__(
+        self,
+        *,
+        tokenizer: Any,
+        model: str,
+        percentiles: Sequence[str],
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self._serve: Any = importlib.import_module("vllm.benchmarks.serve")
+        self._sample_type = importlib.import_module("vllm.benchmarks.datasets").SampleRequest
+        self._parser = _Parser()
+        self._serve.add_cli_args(self._parser)
+        self._model, self._percentiles = model, percentiles
+        self._on_send = self._on_answer = _nothing
+        self._instants = Instants()
+        self._urls: Sequence[str] = ()
+        self._sessions = _Sessions(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
+        self.name = EngineName(name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set())
+        self._exchange_globals(tokenizer)
+
+    async def run(
+        self,
+        load: Load,
+        servers: Servers,
+        *,
+        on_send: Callable[[], None] = _nothing,
+        on_answer: Callable[[], None] = _nothing,
+    ) -> Outcome:
+        """Send one load; returns when every request has ended. Failed requests are in the outcome, not raised.
+
+        `on_send` is called before the first request, `on_answer` after each; both on the path of the measurement.
+        """
+        self._instants = Instants()
+        self._on_send, self._on_answer = on_send, on_answer
+        self._urls = [url + PATHS[load.api] for url in servers.urls]
+        samples = [self._sample_type(s.prompt, s.input_tokens, s.output_tokens) for s in load.samples]
+        self._serve.get_samples = lambda *_, **__: samples
+        try:
+            # The figures come back as values; what is printed is for terminals.
+            with contextlib.redirect_stdout(io.StringIO()):
+                result: dict[str, Any] = await self._serve.main_async(self._arguments(load, servers.url))
+        finally:
+            await self._sessions.close()
+        return Outcome(result, self._instants)
+
+    def _arguments(self, load: Load, url: str) -> argparse.Namespace:
+        words = [
+            *("--backend", BACKENDS[load.api]),
+            *("--base-url", url),
+            *("--endpoint", PATHS[load.api]),
+            *("--model", self._model),
+            # The name of a text dataset: for its own random ones vLLM would send each prompt through /tokenize once more.
+            *("--dataset-name", "sharegpt"),
+            *("--num-prompts", str(len(load.samples))),
+            *("--seed", str(load.seed)),
+            *("--request-rate", load.point.request_rate),
+            *("--burstiness", load.point.burstiness),
+            *("--percentile-metrics", LATENCIES),
+            *("--metric-percentiles", ",".join(self._percentiles)),
+            *("--ready-check-timeout-sec", "0"),
+            "--save-detailed",
+            "--disable-tqdm",
+        ]
+        if load.point.max_concurrency is not None:
+            words += ["--max-concurrency", str(load.point.max_concurrency)]
+        if load.ignore_eos:
+            words.append("--ignore-eos")
+        arguments = self._parser.parse_args(words)
+        if hasattr(arguments, "endpoint_type"):
+            # 0.10 reads the backend from its old name.
+            arguments.endpoint_type = arguments.backend
+        return arguments
+
+    def _exchange_globals(self, tokenizer: Any) -> None:
+        serve = self._serve
+        serve.aiohttp = self._sessions
+        serve.get_tokenizer = lambda *_, **__: tokenizer
+        serve.wait_for_endpoint = _always_ready
+        serve.get_request = self._noting_due(serve.get_request)
+        functions = serve.ASYNC_REQUEST_FUNCS
+        functions.update({backend: self._noting_answers(functions[backend]) for backend in BACKENDS.values()})
+
+    def _noting_due(self, get_request: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
+        async def noted(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            async for request in get_request(*args, **kwargs):
+                self._instants.due.append(time.perf_counter())
+                yield request
+
+        return noted
+
+    def _noting_answers(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def noted(request_func_input: Any, *args: Any, **kwargs: Any) -> Any:
+            instants = self._instants
+            number = len(instants.sent)
+            if number == 0:
+                self._on_send()
+            # Requests take turns over the servers; a connection pool alone would favour whoever answers first.
+            request_func_input.api_url = self._urls[number % len(self._urls)]
+            instants.answered.append(0.0)
+            instants.ok.append(False)
+            instants.sent.append(time.perf_counter())
+            output = await send(request_func_input, *args, **kwargs)
+            instants.answered[number] = time.perf_counter()
+            instants.ok[number] = bool(output.success)
+            self._on_answer()
+            return output
+
+        return noted
+
+
+async def _always_ready(*_: Any, **__: Any) -> SimpleNamespace:
+    """In place of vLLM's readiness check: the canary has proved the path, with a prompt of its own."""
+    return SimpleNamespace(success=True, error="")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises where argparse would end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise RunFailure("ClientError", f"this version of vLLM does not take our arguments: {message}")
+
+
+class _Sessions:
+    """Stands in for the aiohttp module inside vLLM's benchmark, which asks for proxy look-ups and the system's certificates.
+
+    It also closes what vLLM leaves open when a load is cut short.
+    """
+
+    def __init__(self, module: Any, *, tls: ssl.SSLContext | None, trust_env: bool) -> None:
+        self._module = module
+        self._tls = tls
+        self._trust_env = trust_env
+        self._opened: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+    def ClientSession(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802 (the name it stands in for)
+        session = self._module.ClientSession(*args, **{**kwargs, "trust_env": self._trust_env})
+        self._opened.append(session)
+        return session
+
+    def TCPConnector(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
+        if self._tls is not None and kwargs.get("ssl") is True:
+            kwargs["ssl"] = self._tls
+        return self._module.TCPConnector(*args, **kwargs)
+
+    async def close(self) -> None:
+        """Close every session opened since the last call; closing twice is harmless."""
+        while self._opened:
+            await self._opened.pop().close()

@@ -1,0 +1,109 @@
+"""Why a run could not be measured: one exception, stable reasons, one way to tell them.
+
+A `RunFailure` carries what people read, and nothing else: never a traceback, never a page of HTML. It becomes the `Failure`
+in the progress, the termination message of the container and one line on stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from pathlib import Path
+from typing import Literal
+
+from benchrun_client.contract import Failure
+
+log = logging.getLogger(__name__)
+
+Reason = Literal[
+    # What the user wrote is wrong; the same plan will fail again.
+    "InvalidPlan",
+    "TokenizerNotFound",
+    "TokenizerUnusable",
+    "ModelGated",
+    "DatasetNotFound",
+    "DatasetInvalid",
+    "DatasetTooSmall",
+    "PromptTooLong",
+    "ModelNotServed",
+    # What we talked to is wrong, or away.
+    "EndpointNotFound",
+    "EndpointNotReady",
+    "CertificateInvalid",
+    "Unauthorized",
+    "CanaryFailed",
+    # We are wrong.
+    "ClientError",
+]
+BAD_INPUT = frozenset(
+    {
+        "InvalidPlan",
+        "TokenizerNotFound",
+        "TokenizerUnusable",
+        "ModelGated",
+        "DatasetNotFound",
+        "DatasetInvalid",
+        "DatasetTooSmall",
+        "PromptTooLong",
+        "ModelNotServed",
+    }
+)
+MAX_MESSAGE_CHARACTERS = 1500
+"""Keeps the JSON of a failure under the 4,096 bytes of a termination message, whatever the script."""
+TERMINATION_LOG_VARIABLE = "BENCHRUN_TERMINATION_LOG"
+DEFAULT_TERMINATION_LOG = Path("/dev/termination-log")
+MAX_TERMINATION_BYTES = 4096
+
+
+class RunFailure(Exception):
+    """The run cannot be measured, for a reason that a person can act on."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+        self.message = shorten(message, MAX_MESSAGE_CHARACTERS)
+
+    @property
+    def exit_code(self) -> int:
+        """2 for bad input, as argparse has it; 1 for everything else."""
+        return 2 if self.reason in BAD_INPUT else 1
+
+    def to_message(self) -> Failure:
+        return Failure(reason=self.reason, message=self.message)
+
+
+def as_failure(error: BaseException) -> RunFailure:
+    """The failure itself, or `ClientError` with the first line of what went wrong."""
+    if isinstance(error, RunFailure):
+        return error
+    return RunFailure("ClientError", f"{type(error).__name__}: {first_line(error)}".rstrip(": "))
+
+
+def first_line(error: BaseException | str) -> str:
+    """First line that says something, without the rest."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+
+
+def shorten(text: str, characters: int) -> str:
+    """At most so many characters, the cut made visible."""
+    return text if len(text) <= characters else text[: characters - 1] + "…"
+
+
+def leave_termination_message(failure: Failure) -> None:
+    """Write the failure as JSON where the kubelet looks for it, if there is such a place."""
+    named = os.environ.get(TERMINATION_LOG_VARIABLE)
+    path = Path(named) if named else DEFAULT_TERMINATION_LOG
+    if not named and not path.exists():
+        return
+    with contextlib.suppress(OSError):
+        path.write_bytes(_termination_message(failure))
+
+
+def _termination_message(failure: Failure) -> bytes:
+    text = failure.model_dump_json().encode()
+    keep = len(failure.message)
+    while len(text) > MAX_TERMINATION_BYTES:
+        keep = keep * 3 // 4
+        text = Failure(reason=failure.reason, message=shorten(failure.message, keep)).model_dump_json().encode()
+    return text

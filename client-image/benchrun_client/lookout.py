@@ -1,0 +1,49 @@
+"""Waiting for the target: from "nothing there" to "a completion came back", while the main thread imports and prepares."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from dataclasses import dataclass
+
+from benchrun_client.canary import send_canary, served_models
+from benchrun_client.contract import Plan
+from benchrun_client.http_session import open_session
+from benchrun_client.ledger import Ledger
+from benchrun_client.records import micros
+from benchrun_client.target import Deadline, Servers, find_servers, wait_healthy
+from benchrun_client.traffic import Material, check_lengths
+
+FIRST_REQUEST_SECONDS = 300.0
+"""The first forward pass of a server may compile for minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Servers that answered a completion, the last of them at `answered` (`time.perf_counter`)."""
+
+    servers: Servers
+    answered: float
+
+
+async def look_out(plan: Plan, material: Material, ledger: Ledger, *, tls: ssl.SSLContext | None) -> Found:
+    """Find the servers, wait until they are healthy, check lengths against what they serve, prove the path.
+
+    Raises:
+        RunFailure: the target cannot be measured.
+    """
+    deadline = Deadline(plan.health_deadline_seconds)
+    ledger.enter("Waiting")
+    servers = await find_servers(plan.target, deadline)
+    async with open_session(tls=tls, seconds=FIRST_REQUEST_SECONDS) as session:
+        await wait_healthy(session, servers, deadline)
+        ledger.note(healthy_unix_us=micros(time.time()))
+        served = await served_models(session, servers.url)
+        if context := served.context_of(plan.target.served_model):
+            check_lengths(plan, material, context_tokens=context, whose="the server (max_model_len)")
+        for url in servers.urls:
+            for api in dict.fromkeys(stage.api for stage in plan.stages):
+                await send_canary(
+                    session, url, api=api, model=plan.target.served_model, run_uid=plan.run_uid, served=served.names
+                )
+    return Found(servers, time.perf_counter())

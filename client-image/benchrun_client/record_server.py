@@ -1,0 +1,125 @@
+"""The small port that the operator pulls from. See `contract` for the four paths.
+
+A long poll is held back until there is something new, at most `MAX_WAIT_SECONDS`; a slow or silent reader costs one waiting
+task and nothing else. Reading needs no secret, for records hold none; acknowledging needs the run's nonce.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import get_args
+
+from aiohttp import web
+from pydantic import ValidationError
+
+from benchrun_client.contract import Acknowledgement, ClientPhase
+from benchrun_client.ledger import Ledger
+
+MAX_WAIT_SECONDS = 30.0
+MAX_BODY_BYTES = 4096
+LAST_ANSWERS_SECONDS = 2.0
+
+
+class RecordServer:
+    """HTTP face of a ledger. Everything but construction happens in one event loop."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._changed = asyncio.Event()
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, *, address: str, port: int) -> int:
+        """Listen, and return the port (of use when `port` is 0)."""
+        loop = asyncio.get_running_loop()
+
+        def on_change() -> None:
+            loop.call_soon_threadsafe(self._wake)
+
+        self._ledger.listen(on_change)
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app.add_routes(
+            [
+                web.get("/ready", self._answer_ready),
+                web.get("/records", self._answer_records),
+                web.post("/ack", self._answer_ack),
+                web.get("/metrics", self._answer_metrics),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=LAST_ANSWERS_SECONDS)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, address, port).start()
+        bound: int = self._runner.addresses[0][1]
+        return bound
+
+    async def stop(self) -> None:
+        """Finish the answers under way, at most `LAST_ANSWERS_SECONDS`, and listen no more."""
+        if self._runner:
+            await self._runner.cleanup()
+
+    async def wait_until_told(self, *, seconds: float | None = None) -> bool:
+        """Wait until nothing is left to tell; False when the time is over first."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while not self._ledger.is_told():
+            if not await self._wait_for_change(deadline):
+                return False
+        return True
+
+    def _wake(self) -> None:
+        # Whoever waits holds the old event; a new one is there before they ask again, so no change is missed.
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _wait_for_change(self, deadline: float | None) -> bool:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            return False
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), left)
+            return True
+        return False
+
+    async def _answer_ready(self, _: web.Request) -> web.Response:
+        return web.Response(text="ready\n") if self._ledger.ready else web.Response(status=503, text="preparing\n")
+
+    async def _answer_records(self, request: web.Request) -> web.Response:
+        try:
+            first = int(request.query.get("from", "0"))
+            seen = int(request.query.get("seen", "-1"))
+            wait_seconds = min(max(0.0, float(request.query.get("wait", "0"))), MAX_WAIT_SECONDS)
+        except ValueError:
+            return web.Response(status=400, text="from and seen are integers, wait is in seconds\n")
+        deadline = time.monotonic() + wait_seconds
+        while not self._ledger.has_news(first=first, seen=seen):
+            if not await self._wait_for_change(deadline):
+                break
+        return web.json_response(text=self._ledger.delivery(first=first).model_dump_json(by_alias=True))
+
+    async def _answer_ack(self, request: web.Request) -> web.Response:
+        try:
+            ack = Acknowledgement.model_validate_json(await request.read())
+        except ValidationError:
+            return web.Response(status=400, text="not an acknowledgement\n")
+        answer = self._ledger.acknowledge(ack)
+        if answer == "forbidden":
+            return web.Response(status=403, text="wrong nonce\n")
+        if answer == "beyond":
+            return web.Response(status=409, text="there are not that many records\n")
+        return web.Response(status=204)
+
+    async def _answer_metrics(self, _: web.Request) -> web.Response:
+        progress = self._ledger.progress()
+        lines = [
+            "# HELP benchrun_client_phase 1 for the phase that the client is in.",
+            "# TYPE benchrun_client_phase gauge",
+            *(f'benchrun_client_phase{{phase="{p}"}} {int(p == progress.phase)}' for p in get_args(ClientPhase)),
+            "# HELP benchrun_client_records Stages measured.",
+            "# TYPE benchrun_client_records gauge",
+            f"benchrun_client_records {progress.records}",
+            "# HELP benchrun_client_stage_requests_done Answers in the current stage so far.",
+            "# TYPE benchrun_client_stage_requests_done gauge",
+            f"benchrun_client_stage_requests_done {progress.requests_done}",
+            "",
+        ]
+        return web.Response(text="\n".join(lines), headers={"Content-Type": "text/plain; version=0.0.4"})

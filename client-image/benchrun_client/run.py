@@ -1,0 +1,166 @@
+"""The story of one run, told from the main thread.
+
+read plan -> load tokenizer -> find data -> ready
+import the load engine, write the prompts          | meanwhile, in the background: wait for the target, prove the path
+warm up -> stage, stage, stage                     | meanwhile: serve records, make records
+wait until all is acknowledged
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import sys
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from benchrun_client.background import BackgroundLoop
+from benchrun_client.contract import Envelope, Plan
+from benchrun_client.engine import Engine
+from benchrun_client.failures import RunFailure, as_failure, leave_termination_message
+from benchrun_client.http_session import open_session, tls_context
+from benchrun_client.ledger import Ledger
+from benchrun_client.lookout import FIRST_REQUEST_SECONDS, look_out
+from benchrun_client.measuring import Measuring, digests_of
+from benchrun_client.plan_file import peek_run_uid, read_plan
+from benchrun_client.record_server import RecordServer
+from benchrun_client.recorder import Recorder, packed
+from benchrun_client.records import RawStage
+from benchrun_client.tokenizer import TokenCounter, load_tokenizer, longest_context
+from benchrun_client.traffic import Material, check_lengths, find_material, write_traffic
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+LAST_WORDS_SECONDS = 10.0
+"""How long a client that failed still serves what it has."""
+
+
+class Run:
+    """One run from plan to exit."""
+
+    def __init__(self, *, plan_path: Path, address: str, port: int) -> None:
+        self._plan_path = plan_path
+        self._address, self._port = address, port
+        self._ledger = Ledger()
+        self._background = BackgroundLoop()
+        self._server = RecordServer(self._ledger)
+        self._recorder: Recorder | None = None
+        self._recording: list[Future[None]] = []
+        # Whoever redirects stdout later, headlines go to the log.
+        self._log_lines = sys.stdout
+
+    def to_the_end(self) -> NoReturn:
+        """Measure, and end the process; the only way out, in success and failure."""
+        try:
+            port = self._background.run(self._server.start(address=self._address, port=self._port))
+            log.info("serving records on port %d", port)
+            self._measure()
+            self._background.run(self._server.wait_until_told())
+            self._background.run(self._server.stop())
+        except Exception as error:
+            self._background.run(self._end_failed(error))
+        end_process(0)
+
+    def _measure(self) -> None:
+        plan = self._read_plan()
+        counter, material = _find_all(plan)
+        tls = tls_context(plan.target.ca_file)
+        self._ledger.mark_ready()
+        log.info("ready: plan, tokenizer and data found")
+        looking = self._watched(look_out(plan, material, self._ledger, tls=tls))
+        self._recorder = self._background.run(Recorder.start(self._on_record))
+        engine = Engine(
+            tokenizer=counter.tokenizer, model=plan.target.served_model, percentiles=plan.percentiles, tls=tls
+        )
+        log.info("vLLM %s imported", engine.name.version)
+        traffic = write_traffic(plan, material, counter)
+        digests = digests_of(traffic)
+        log.info("prompts of %d stages written", len(traffic.stages))
+        # vLLM walks the heap before each stage (0.4 s after this import); what is frozen already it passes over.
+        gc.collect()
+        gc.freeze()
+        found = looking.result()
+
+        async def measure() -> None:
+            async with open_session(tls=tls, seconds=FIRST_REQUEST_SECONDS) as session:
+                await Measuring(
+                    plan=plan,
+                    digests=digests,
+                    traffic=traffic,
+                    engine=engine,
+                    found=found,
+                    ledger=self._ledger,
+                    session=session,
+                    hand_over=self._hand_over,
+                ).run()
+
+        asyncio.run(measure())
+        for record in self._recording:
+            record.result()
+        self._ledger.enter("Done")
+        log.info("all stages measured")
+
+    def _read_plan(self) -> Plan:
+        try:
+            plan = read_plan(self._plan_path)
+        except RunFailure:
+            self._ledger.begin(run_uid=peek_run_uid(self._plan_path), nonce=None, records=0)
+            raise
+        self._ledger.begin(run_uid=plan.run_uid, nonce=plan.nonce, records=len(plan.stages))
+        return plan
+
+    def _hand_over(self, raw: RawStage) -> None:
+        assert self._recorder is not None
+        # Copied here, where the server idles anyway; the writing goes on beside the next stage.
+        self._recording.append(self._watched(self._recorder.record(packed(raw))))
+
+    def _on_record(self, envelope: Envelope, line: str) -> None:
+        self._ledger.add(envelope)
+        print(line, file=self._log_lines, flush=True)
+
+    def _watched(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Work in the background whose failure ends the run at once, whatever the main thread is busy with."""
+
+        async def watched() -> T:
+            try:
+                return await work
+            except Exception as error:
+                await self._end_failed(error)
+
+        return self._background.start(watched())
+
+    async def _end_failed(self, error: Exception) -> NoReturn:
+        """Tell why, serve what there is for a little longer, end the process. The first failure to get here counts."""
+        failure = as_failure(error)
+        if not self._ledger.fail(failure.to_message()):
+            await asyncio.Event().wait()
+        if failure is not error:
+            log.error("unexpected error", exc_info=error)
+        leave_termination_message(failure.to_message())
+        print(failure.to_message().model_dump_json(), file=sys.stderr, flush=True)
+        await self._server.wait_until_told(seconds=LAST_WORDS_SECONDS)
+        await self._server.stop()
+        end_process(failure.exit_code)
+
+
+def end_process(code: int) -> NoReturn:
+    """End at once: nothing is left to tidy up, and the exit handlers of a large import take their time."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _find_all(plan: Plan) -> tuple[TokenCounter, Material]:
+    """Everything that can be missing, looked for before a server is started for this run."""
+    counter = load_tokenizer(plan.target)
+    material = find_material(plan, counter)
+    if context := longest_context(plan.target.tokenizer):
+        check_lengths(plan, material, context_tokens=context, whose="the model (config.json)")
+    return counter, material

@@ -1,0 +1,111 @@
+"""The counters of a server at one instant, off its metrics page.
+
+Taken between stages, when the server is idle: what one stage leaves is what the next one finds, so one snapshot serves both. A
+page that is missing, endless or garbage gives None, never an error: the measurement does not depend on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import aiohttp
+
+from benchrun_client.contract import SERVER_COUNTERS, START_TIME
+from benchrun_client.http_session import read_bounded
+
+MAX_PAGE_BYTES = 4 * 1024 * 1024
+PAGE_SECONDS = 2.0
+SETTLE_SECONDS = 2.0
+SETTLE_POLL_SECONDS = 0.01
+_PREFIX = "vllm:"
+_RUNNING = "num_requests_running"
+_SUCCESS = "request_success_total"
+_WANTED = (*(_PREFIX + name for name in (*SERVER_COUNTERS, _RUNNING)), START_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One server's counters, summed over its engines, and its running requests (None: not told)."""
+
+    counters: dict[str, float]
+    running: float | None
+
+
+def parse_page(text: str) -> Snapshot | None:
+    """Read the wanted series off a metrics page; None when none of vLLM's is there."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        # Of some 800 lines 20 are wanted: this test is what makes reading a page cheap.
+        if not line.startswith(_WANTED):
+            continue
+        name, value = _sample(line)
+        if name in _WANTED and value is not None:
+            short = name.removeprefix(_PREFIX)
+            found[short] = found.get(short, 0.0) + value
+    if not found.keys() - {START_TIME}:
+        return None
+    running = found.pop(_RUNNING, None)
+    return Snapshot(found, running)
+
+
+def _sample(line: str) -> tuple[str, float | None]:
+    """Name and value of one exposition line; label values may hold spaces and braces."""
+    name, brace, rest = line.partition("{")
+    fields = rest.rpartition("}")[2].split() if brace else line.split()[1:]
+    try:
+        value = float(fields[0])
+    except (IndexError, ValueError):
+        return "", None
+    return (name if brace else line.split(maxsplit=1)[0]), value if math.isfinite(value) else None
+
+
+async def take(session: aiohttp.ClientSession, urls: Sequence[str]) -> list[Snapshot | None]:
+    """One snapshot of every server, at the same time."""
+    return list(await asyncio.gather(*(_take_one(session, url) for url in urls)))
+
+
+async def _take_one(session: aiohttp.ClientSession, url: str) -> Snapshot | None:
+    try:
+        async with session.get(url, timeout=aiohttp.ClientTimeout(total=PAGE_SECONDS)) as response:
+            page = await read_bounded(response, MAX_PAGE_BYTES)
+            if response.status != 200 or len(page) == MAX_PAGE_BYTES:
+                return None
+            return parse_page(page.decode(errors="replace"))
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        return None
+
+
+async def take_settled(
+    session: aiohttp.ClientSession,
+    urls: Sequence[str],
+    *,
+    before: Sequence[Snapshot | None],
+    completed: int,
+) -> list[Snapshot | None]:
+    """Snapshots once the servers have counted `completed` more requests and run none.
+
+    Counters lag the last byte by an engine step, 10 to 30 ms. After `SETTLE_SECONDS` the pages are taken as they are: requests
+    that failed are not counted as successes, and what is missing is for the judge to see.
+    """
+    end = time.monotonic() + SETTLE_SECONDS
+    while True:
+        now = await take(session, urls)
+        if _settled(before, now, completed) or time.monotonic() > end:
+            return now
+        await asyncio.sleep(SETTLE_POLL_SECONDS)
+
+
+def _settled(before: Sequence[Snapshot | None], now: Sequence[Snapshot | None], completed: int) -> bool:
+    if any(b is None or _SUCCESS not in b.counters for b in before):
+        # A server that counts nothing, or could not be read before, would be waited for in vain.
+        return True
+    counted = 0.0
+    for b, n in zip(before, now, strict=True):
+        if b is None or n is None or n.running:
+            return False
+        counted += n.counters.get(_SUCCESS, 0.0) - b.counters[_SUCCESS]
+    return counted >= completed

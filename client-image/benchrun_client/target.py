@@ -1,0 +1,129 @@
+"""The server to measure: where it is, and when it is up.
+
+A headless Service is resolved until it has all its addresses, once; from then on they are pinned, so that no name is looked up
+within a measurement and every figure belongs to a known server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+
+from benchrun_client.contract import Target
+from benchrun_client.failures import RunFailure, first_line, shorten
+from benchrun_client.http_session import answer_of
+
+POLL_SECONDS = 0.05
+RESOLVE_SECONDS = 0.1
+HEALTH_TIMEOUT_SECONDS = 5.0
+UP = frozenset({200, 401, 403})
+"""Answers of /v1/models that mean "up", where there is no /health; whether we may use it is the canary's question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Every server of the run, by the URL that leads to it alone."""
+
+    urls: tuple[str, ...]
+    metrics_urls: tuple[str, ...]
+
+    @property
+    def url(self) -> str:
+        """The first: the only one, mostly."""
+        return self.urls[0]
+
+
+async def find_servers(target: Target, deadline: Deadline) -> Servers:
+    """Resolve the target; waits until all its servers have an address.
+
+    Raises:
+        RunFailure: `EndpointNotReady` when the deadline passes first.
+    """
+    base = target.base_url.rstrip("/")
+    if target.servers == 0 or urlsplit(base).scheme == "https":
+        # A certificate names a host: behind TLS an address can't take its place.
+        return Servers((base,), target.metrics_urls)
+    addresses = await _all_addresses(base, count=target.servers, deadline=deadline)
+    urls = tuple(pinned(base, address) for address in addresses)
+    return Servers(urls, target.metrics_urls or tuple(f"{url}/metrics" for url in urls))
+
+
+def pinned(url: str, address: str) -> str:
+    """The URL with an address in place of its host name."""
+    parts = urlsplit(url)
+    host = f"[{address}]" if ":" in address else address
+    netloc = f"{host}:{parts.port}" if parts.port else host
+    return urlunsplit(parts._replace(netloc=netloc)).rstrip("/")
+
+
+class Deadline:
+    """The end of waiting for the server; 0 seconds: somebody else ends the wait."""
+
+    def __init__(self, seconds: int) -> None:
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def check(self, problem: str) -> None:
+        """Raise `EndpointNotReady` with the last problem seen, once the time is over."""
+        if self._seconds and time.monotonic() > self._end:
+            raise RunFailure("EndpointNotReady", f"not ready within {self._seconds} s: {problem}")
+
+
+async def _all_addresses(base: str, *, count: int, deadline: Deadline) -> list[str]:
+    parts = urlsplit(base)
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            found = await loop.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+        except OSError:
+            found = []
+        addresses = _of_one_family([(family, str(address[0])) for family, _, _, _, address in found])
+        if len(addresses) == count:
+            return addresses
+        deadline.check(f"{parts.hostname} has {len(addresses)} of {count} addresses")
+        await asyncio.sleep(RESOLVE_SECONDS)
+
+
+def _of_one_family(found: list[tuple[int, str]]) -> list[str]:
+    """A server with an address in both families is one server: IPv4 where there is any."""
+    families = {family for family, _ in found}
+    family = socket.AF_INET if socket.AF_INET in families else socket.AF_INET6
+    return sorted({address for f, address in found if f == family})
+
+
+async def wait_healthy(session: aiohttp.ClientSession, servers: Servers, deadline: Deadline) -> None:
+    """Wait until every server answers 200 on /health.
+
+    Raises:
+        RunFailure: `EndpointNotReady`, or `CertificateInvalid`, which waiting does not heal.
+    """
+    for url in servers.urls:
+        while (problem := await _health_problem(session, url)) is not None:
+            deadline.check(f"{url}: {problem}")
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def _health_problem(session: aiohttp.ClientSession, url: str) -> str | None:
+    try:
+        async with session.get(
+            f"{url}/health", timeout=aiohttp.ClientTimeout(total=HEALTH_TIMEOUT_SECONDS)
+        ) as response:
+            if response.status != 404:
+                return None if response.status == 200 else f"/health answers {response.status}"
+        async with session.get(
+            f"{url}/v1/models", timeout=aiohttp.ClientTimeout(total=HEALTH_TIMEOUT_SECONDS)
+        ) as response:
+            models = await answer_of(response)
+            # 404 on both is an answer too: something is up, and the canary will say that it is no such server.
+            return None if models.status in UP | {404} else f"no /health, and /v1/models answers {models.status}"
+    except aiohttp.ClientConnectorCertificateError as error:
+        raise RunFailure(
+            "CertificateInvalid", f"{url}: {first_line(error)} Give its authority as endpoint.caConfigMapRef."
+        ) from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return shorten(first_line(error) or type(error).__name__, 300)

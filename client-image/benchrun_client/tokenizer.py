@@ -1,0 +1,139 @@
+"""The model's tokenizer: loading it, and counting tokens the way the server will.
+
+A server counts more than the text: special tokens in front, and for a chat the template around it. `TokenCounter` counts all
+of that, so that "1024 input tokens" are 1024 in the server's own usage figure.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from benchrun_client.contract import Target
+from benchrun_client.failures import RunFailure, first_line
+
+Api = Literal["Completions", "Chat"]
+
+MAX_WORDS = 16_384
+"""Enough for any number of prompts that differ in their first words."""
+MIN_WORDS = 256
+_CHUNK = 4096
+
+
+class TokenCounter:
+    """Counts tokens with a Hugging Face tokenizer."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        """What it wraps; the load engine wants that."""
+        self._has_template = bool(getattr(tokenizer, "chat_template", None))
+
+    def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
+        """Tokens of each text as a prompt of its own: special tokens and chat template included."""
+        if api == "Chat" and self._has_template:
+            # The server renders the template to text and adds no special tokens of its own.
+            return self._lengths([self._rendered(text) for text in texts], special=False)
+        return self._lengths(texts, special=True)
+
+    def count_text(self, text: str) -> int:
+        """Tokens as vLLM's ShareGPT reader counts them: the text with the tokenizer's special tokens."""
+        return self._lengths([text], special=True)[0]
+
+    def words(self) -> list[str]:
+        """Words that are one token each wherever they stand in a text, in the vocabulary's order.
+
+        Raises:
+            RunFailure: `TokenizerUnusable`, when there are too few to write random prompts with.
+        """
+        plain = self._single_token_words(lambda word: word.isascii() and word.isalpha() and len(word) > 1)
+        found = plain if len(plain) >= MIN_WORDS else self._single_token_words(lambda word: "\ufffd" not in word)
+        if len(found) < MIN_WORDS:
+            raise RunFailure(
+                "TokenizerUnusable",
+                f"random data needs {MIN_WORDS} words that are one token each; this tokenizer has {len(found)}. "
+                "Use a dataset of texts with this model.",
+            )
+        return found
+
+    def _single_token_words(self, acceptable: Callable[[str], bool]) -> list[str]:
+        special = set(self.tokenizer.all_special_ids)
+        anchor = self._lengths(["x"], special=False)[0]
+        found: dict[str, None] = {}
+        for start in range(0, len(self.tokenizer), _CHUNK):
+            ids = [i for i in range(start, min(start + _CHUNK, len(self.tokenizer))) if i not in special]
+            words = [word for i in ids if (word := self.tokenizer.decode([i]).strip()) and acceptable(word)]
+            words = [word for word in words if not any(character.isspace() for character in word)]
+            # Twice behind something else: once could merge with the start, or hide a token of its own for the space.
+            lengths = self._lengths([f"x {word} {word}" for word in words], special=False) if words else []
+            found.update({w: None for w, length in zip(words, lengths, strict=True) if length == anchor + 2})
+            if len(found) >= MAX_WORDS:
+                break
+        return list(found)[:MAX_WORDS]
+
+    def _lengths(self, texts: Sequence[str], *, special: bool) -> list[int]:
+        return [len(ids) for ids in self.tokenizer(list(texts), add_special_tokens=special)["input_ids"]]
+
+    def _rendered(self, text: str) -> str:
+        messages = [{"role": "user", "content": text}]
+        rendered: str = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return rendered
+
+
+def load_tokenizer(target: Target) -> TokenCounter:
+    """Load the tokenizer that the plan names.
+
+    Raises:
+        RunFailure: `TokenizerNotFound` or `ModelGated`.
+    """
+    name = target.tokenizer
+    if name.startswith((".", "/")) and not Path(name).is_dir():
+        raise RunFailure(
+            "TokenizerNotFound",
+            f"there is no directory {name} in the client's container: check model.source, or name another model.tokenizer",
+        )
+    transformers = importlib.import_module("transformers")
+    try:
+        return TokenCounter(transformers.AutoTokenizer.from_pretrained(name, revision=target.tokenizer_revision))
+    # Anything can come out of a foreign library here (OSError, ValueError, KeyError, ImportError, hub errors).
+    except Exception as error:
+        raise _loading_failure(name, error) from error
+
+
+def _loading_failure(name: str, error: Exception) -> RunFailure:
+    told = str(error).lower()
+    if "gated" in told or "401 client error" in told or "403 client error" in told:
+        return RunFailure(
+            "ModelGated",
+            f"{name} is gated or private: give model.source.hub.tokenSecretRef a token whose owner has accepted the "
+            f"model's terms ({first_line(error)})",
+        )
+    if "trust_remote_code" in told:
+        return RunFailure(
+            "TokenizerNotFound",
+            f"the tokenizer of {name} needs code from its repository, which the client does not run: "
+            "name another model.tokenizer",
+        )
+    return RunFailure(
+        "TokenizerNotFound",
+        f"cannot load a tokenizer from {name}: {first_line(error)} "
+        "Check model.name, model.revision and model.tokenizer, and that the client can reach the hub or the volume.",
+    )
+
+
+def longest_context(tokenizer_name: str) -> int | None:
+    """Upper bound of the model's context from a `config.json` beside the tokenizer; None when it cannot be known.
+
+    A bound only: rope scaling may stretch what `max_position_embeddings` says, and the server may be started for less.
+    """
+    try:
+        config = json.loads((Path(tokenizer_name) / "config.json").read_bytes())
+        config = config.get("text_config") or config
+        length = config["max_position_embeddings"]
+        scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+        factor = scaling.get("factor") or 1
+        return int(length * max(float(factor), 1.0))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# The whole product in one command: a cluster, the operator, a benchmark of a real vLLM server, its result.
+# CLUSTER=current uses the cluster kubectl points to; then OPERATOR_IMAGE and CLIENT_IMAGE must be pullable from it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+example=${EXAMPLE:-examples/quickstart.yaml}
+say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+
+if [ "${CLUSTER:-}" != current ]; then
+  say "1/4 a one-node Kubernetes on this machine"
+  make --no-print-directory devcluster-up images
+else
+  say "1/4 using the cluster of context $(kubectl config current-context)"
+fi
+
+say "2/4 installing the operator with Helm"
+helm upgrade --install benchrun charts/benchrun --namespace benchrun-system --create-namespace --wait --timeout 3m \
+  --set "image.repository=${OPERATOR_IMAGE%:*}" --set "image.tag=${OPERATOR_IMAGE##*:}" \
+  --set "clientImage.repository=${CLIENT_IMAGE%:*}" --set "clientImage.tag=${CLIENT_IMAGE##*:}"
+
+say "3/4 kubectl apply -f $example"
+name=$(.venv/bin/python -c 'import sys, yaml; print(yaml.safe_load(open(sys.argv[1]))["metadata"]["name"])' "$example")
+kubectl delete benchmarkrun "$name" --ignore-not-found
+kubectl apply -f "$example"
+status=0
+.venv/bin/benchrun watch "$name" || status=$?
+
+say "4/4 the same, as kubectl shows it"
+kubectl get bmr "$name"
+kubectl get deployments,pods -l "benchrun.dev/run=$name"
+cat <<TXT
+
+Look further:
+  kubectl get bmr $name -o yaml            # everything: results, findings, provenance
+  kubectl describe bmr $name               # conditions and events
+  kubectl explain bmr.spec                 # what else can be asked
+  .venv/bin/benchrun report $name          # the tables again
+TXT
+if [ "${CLUSTER:-}" != current ]; then
+  cat <<TXT
+  eval "\$(python3 devcluster env)"         # to use this cluster's kubectl in your shell
+Clean up:
+  make devcluster-down
+TXT
+else
+  cat <<TXT
+Clean up:
+  kubectl delete bmr $name && helm uninstall benchrun --namespace benchrun-system
+TXT
+fi
+exit "$status"

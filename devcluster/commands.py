@@ -1,0 +1,101 @@
+"""The command line: one function a command, each taking the settings and what was typed."""
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from devcluster import base_images, down, go_modules, images, node, status, tools, up, vllm_cpu
+from devcluster.reporting import DevclusterError, say
+from devcluster.settings import Settings, from_environment
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; returns the exit status."""
+    typed = _parser().parse_args(arguments)
+    try:
+        if typed.command == "node":
+            node.main(typed.directory)
+        settings = from_environment(os.environ, home=Path.home(), here=Path.cwd())
+        return _run(settings, typed)
+    except DevclusterError as error:
+        print(f"devcluster: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("devcluster: interrupted; `up` goes on from here, `down` removes it", file=sys.stderr)
+        return 130
+
+
+def _run(settings: Settings, typed: argparse.Namespace) -> int:
+    match typed.command:
+        case "up":
+            up.up(settings, with_images=not typed.no_images)
+        case "down":
+            down.down(settings, keep=typed.keep)
+        case "tools":
+            tools.make(settings, rebuild=typed.rebuild)
+            say(f"all programs are in {settings.programs}")
+        case "images":
+            base_images.make(settings)
+            say(f"built: {base_images.PYTHON_IMAGE}, {base_images.VLLM_IMAGE}")
+        case "vllm":
+            vllm_cpu.make(settings)
+        case "build":
+            images.build(settings, _build(typed))
+        case "load":
+            images.load(settings, typed.image)
+        case "status":
+            return status.show(settings)
+        case "env":
+            print(environment(settings))
+        case "go-mod":
+            go_modules.write_kube(typed.version)
+    return 0
+
+
+def environment(settings: Settings) -> str:
+    """The shell line that makes kubectl and helm speak to the cluster."""
+    path = f"{shlex.quote(str(settings.programs))}:$PATH"
+    return f"export KUBECONFIG={shlex.quote(str(settings.kubeconfig))} PATH={path}"
+
+
+def _build(typed: argparse.Namespace) -> images.Build:
+    return images.Build(
+        tag=typed.tag,
+        context=typed.context,
+        dockerfile=typed.file,
+        arguments=tuple(typed.build_arg),
+        target=typed.target,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="devcluster",
+        description="A real one-node Kubernetes on this machine. Settings are DEVCLUSTER_ variables: see README.md.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    one = commands.add_parser("up", help="bring the cluster up, complete it or repair it")
+    one.add_argument("--no-images", action="store_true", help="do not load the images that were built here")
+    one = commands.add_parser("down", help="end it and remove every trace of it")
+    one.add_argument("--keep", action="store_true", help="keep its objects for the next up")
+    one = commands.add_parser("tools", help="build and unpack the programs")
+    one.add_argument("--rebuild", action="store_true", help="also those that are there already")
+    commands.add_parser("images", help="build the base images")
+    commands.add_parser("vllm", help="install vLLM for the CPU and write a tiny model")
+    one = commands.add_parser("build", help="build an image, and load it if the cluster is up")
+    one.add_argument("-t", "--tag", required=True, metavar="NAME:TAG")
+    one.add_argument("-f", "--file", type=Path, metavar="DOCKERFILE")
+    one.add_argument("--build-arg", action="append", default=[], metavar="NAME=VALUE")
+    one.add_argument("--target", default="", metavar="STAGE")
+    one.add_argument("context", type=Path, metavar="CONTEXT")
+    one = commands.add_parser("load", help="give images that were built here to the cluster")
+    one.add_argument("image", nargs="+", metavar="IMAGE")
+    commands.add_parser("status", help="say what is up; exit 0 if all of it is")
+    commands.add_parser("env", help='print what to export: eval "$(python3 devcluster env)"')
+    one = commands.add_parser("go-mod", help="write kube/go.mod and go.sum for another Kubernetes version")
+    one.add_argument("version", metavar="1.X.Y")
+    commands.add_parser("node").add_argument("directory", type=Path)  # what `up` starts; not for hands
+    return parser

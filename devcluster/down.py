@@ -1,0 +1,39 @@
+"""Ending a cluster and removing every trace of it, also of one that was killed or came up only half."""
+
+import time
+
+from devcluster import cgroups, debian, locks, mount_points, network, node_process, state
+from devcluster import settings as settings_module
+from devcluster.reporting import say
+from devcluster.settings import Settings
+
+
+def down(settings: Settings, *, keep: bool) -> None:
+    """End the cluster; `keep` leaves its state, so that the next `up` goes on with the same objects."""
+    began = time.monotonic()
+    debian.require_root()
+    made_with = settings_module.load(settings.directory)
+    if made_with is None:
+        network.refuse_foreign(settings)  # most likely the caller stands in another folder than `up` did
+        clear(settings)
+    else:
+        with locks.held(made_with.directory):
+            clear(made_with)
+            if not keep:
+                state.delete(made_with)
+    what = f"{settings.directory} is kept" if keep and made_with else "nothing is left of it"
+    say(f"down after {time.monotonic() - began:.0f} s; {what}")
+
+
+def clear(settings: Settings) -> None:
+    """Remove all of the cluster that is outside its state directory."""
+    if (process := node_process.recorded(settings)) is not None:
+        say("ending the node")
+        node_process.kill(process)
+    node_process.forget(settings)
+    for name in (settings.socket, settings.socket.with_name(f"{settings.socket.name}.ttrpc")):
+        name.unlink(missing_ok=True)
+    if not network.foreign_owner(settings):  # else what bears this name is not ours
+        network.disconnect(settings)
+        cgroups.remove(settings)
+    mount_points.remove(settings)

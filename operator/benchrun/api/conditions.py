@@ -1,0 +1,118 @@
+"""Condition types, the reasons they carry, and how a condition is set. Reasons are stable: pipelines match on them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from benchrun.api.base import StatusModel
+from benchrun.api.rules import list_map
+
+ConditionStatus = Literal["True", "False", "Unknown"]
+ConditionType = Literal[
+    "Accepted",
+    "ClientReady",
+    "ServerReady",
+    "Measured",
+    "Valid",
+    "ObjectivesMet",
+    "Complete",
+    "Failed",
+    "Succeeded",
+    "Ready",
+    "Reconciling",
+    "Stalled",
+]
+
+
+class Condition(StatusModel):
+    """One observation about the run, in the shape of `metav1.Condition`."""
+
+    type: str = Field(max_length=64, description="What is observed, for example ServerReady.")
+    status: ConditionStatus = Field(description="True, False, or Unknown as long as it can't be told.")
+    reason: str = Field(max_length=128, description="Why, in one stable word.")
+    message: str = Field(default="", max_length=4096, description="Why, in a sentence for people.")
+    observed_generation: int = Field(default=0, description="Generation of the spec this is about.")
+    last_transition_time: str = Field(default="", max_length=32, description="When status last changed.")
+
+
+Conditions = Annotated[tuple[Condition, ...], Field(max_length=32, json_schema_extra=list_map("type"))]
+
+
+class Reason:
+    """Why a run is where it is."""
+
+    # while it goes on
+    PENDING = "Pending"
+    SUSPENDED = "Suspended"
+    PREPARING_CLIENT = "PreparingClient"
+    WAITING_FOR_NODE = "WaitingForNode"
+    SERVER_STARTING = "ServerStarting"
+    WAITING_FOR_ENDPOINT = "WaitingForEndpoint"
+    WARMING_UP = "WarmingUp"
+    MEASURING = "Measuring"
+    COLLECTING = "Collecting"
+    # how it ended well
+    MEASURED = "Measured"
+    ALL_VALID = "AllValid"
+    SUSPECT = "Suspect"
+    INVALID_CELLS = "InvalidCells"
+    OBJECTIVES_MET = "ObjectivesMet"
+    OBJECTIVES_MISSED = "ObjectivesMissed"
+    # how it ended badly: the spec
+    INVALID_SPEC = "InvalidSpec"
+    CONFLICT = "Conflict"
+    CANCELLED = "Cancelled"
+    # the server
+    USAGE_ERROR = "UsageError"
+    INVALID_ARGUMENT = "InvalidArgument"
+    MODEL_NOT_FOUND = "ModelNotFound"
+    MODEL_GATED = "ModelGated"
+    OUT_OF_GPU_MEMORY = "OutOfGPUMemory"
+    KV_CACHE_TOO_SMALL = "KVCacheTooSmall"
+    OUT_OF_MEMORY = "OutOfMemory"
+    IMAGE_PULL = "ImagePull"
+    CONTAINER_CONFIG = "ContainerConfig"
+    UNSCHEDULABLE = "Unschedulable"
+    CRASH_LOOP = "CrashLoop"
+    EVICTED = "Evicted"
+    SERVER_RESTARTED = "ServerRestarted"
+    SERVER_GONE = "ServerGone"
+    POD_REJECTED = "PodRejected"
+    # the client
+    CLIENT_FAILED = "ClientFailed"
+    CLIENT_GONE = "ClientGone"
+    RECORD_REFUSED = "RecordRefused"
+    ALL_REQUESTS_FAILED = "AllRequestsFailed"
+    # deadlines
+    PENDING_DEADLINE = "PendingDeadlineExceeded"
+    STARTUP_DEADLINE = "StartupDeadlineExceeded"
+    RUN_DEADLINE = "RunDeadlineExceeded"
+
+
+def timestamp(now: datetime) -> str:
+    """RFC 3339 with seconds, as Kubernetes writes instants."""
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def find_condition(conditions: tuple[Condition, ...], type_: ConditionType) -> Condition | None:
+    """The condition of that type, if there is one."""
+    return next((c for c in conditions if c.type == type_), None)
+
+
+def is_true(conditions: tuple[Condition, ...], type_: ConditionType) -> bool:
+    """Whether the condition of that type is True."""
+    found = find_condition(conditions, type_)
+    return found is not None and found.status == "True"
+
+
+def with_condition(conditions: tuple[Condition, ...], new: Condition, *, now: datetime) -> tuple[Condition, ...]:
+    """Replace or append by type. The transition time moves only when the status does; messages are cut to fit."""
+    old = next((c for c in conditions if c.type == new.type), None)
+    since = old.last_transition_time if old is not None and old.status == new.status else timestamp(now)
+    placed = new.model_copy(update={"last_transition_time": since, "message": new.message[:4096]})
+    if old is None:
+        return (*conditions, placed)
+    return tuple(placed if c.type == new.type else c for c in conditions)

@@ -1,0 +1,56 @@
+"""Names and labels of everything a run owns."""
+
+from __future__ import annotations
+
+from benchrun.api.base import GROUP
+
+FIELD_MANAGER = f"{GROUP}/operator"
+LABEL_RUN = f"{GROUP}/run"
+LABEL_RUN_UID = f"{GROUP}/run-uid"
+LABEL_ROLE = f"{GROUP}/role"
+LABEL_SEQUENCE = f"{GROUP}/sequence"
+ANNOTATION_DIGEST = f"{GROUP}/record-digest"
+ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
+
+ROLE_SERVER = "server"
+ROLE_CLIENT = "client"
+ROLE_PLAN = "plan"
+ROLE_STAGE = "stage"
+ROLE_TIMELINE = "timeline"
+
+MAX_RUN_NAME = 40
+
+
+def child_name(run: str, role: str, *, attempt: int = 1) -> str:
+    """`br-<run>-<role>-a<attempt>`: deterministic, and never one that vLLM would read a variable from."""
+    return f"br-{run}-{role}-a{attempt}"
+
+
+def stage_name(run: str, sequence: int, *, attempt: int = 1) -> str:
+    """ConfigMap of one stage's record and timeline."""
+    return child_name(run, f"stage-{sequence:03d}", attempt=attempt)
+
+
+def timeline_name(run: str, chunk: int, *, attempt: int = 1) -> str:
+    """ConfigMap of one timeline chunk taken within a long stage."""
+    return child_name(run, f"timeline-{chunk:03d}", attempt=attempt)
+
+
+def service_name(run: str, *, attempt: int = 1) -> str:
+    """The server's headless Service; a DNS label."""
+    return child_name(run, ROLE_SERVER, attempt=attempt)
+
+
+def cell_id(workload: str, axis: str, value: str) -> str:
+    """A workload at a load point: `chat/rate=4`."""
+    return f"{workload}/{axis}={value}"
+
+
+def stage_id(workload: str, axis: str, value: str, repeat: int) -> str:
+    """One repeat of a cell: `chat/rate=4/r2`."""
+    return f"{cell_id(workload, axis, value)}/r{repeat}"
+
+
+def labels(*, run: str, uid: str, role: str) -> dict[str, str]:
+    """Labels of a child. Nothing of the run's own labels is copied: GitOps tools would prune what carries theirs."""
+    return {LABEL_RUN: run, LABEL_RUN_UID: uid, LABEL_ROLE: role}

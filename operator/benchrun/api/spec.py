@@ -1,0 +1,91 @@
+"""`BenchmarkRun.spec`: the whole experiment, and what may still change once it is written."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from benchrun.api.base import SpecModel
+from benchrun.api.measurement import Client, Measurement, Objective, Validity
+from benchrun.api.model_source import Model
+from benchrun.api.rules import ATOMIC, Rule, Unique, exactly_one
+from benchrun.api.server import Endpoint, Server
+from benchrun.api.workloads import MAX_CELLS, MAX_STAGES, MAX_WORKLOADS, Workload
+
+MUTABLE_FIELDS = (
+    "suspend",
+    "cancel",
+    "pendingDeadlineSeconds",
+    "startupDeadlineSeconds",
+    "runDeadlineSeconds",
+    "ttlSecondsAfterFinished",
+)
+"""Everything else is immutable: a new measurement is a new object."""
+
+Deadline = Annotated[int, Field(ge=0, le=604_800)]
+
+_POINTS = "(has(w.load.requestRates) ? size(w.load.requestRates) : size(w.load.concurrencies))"
+_CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
+
+
+def _cells(spec: BenchmarkRunSpec) -> int:
+    return sum(len(w.load.request_rates or w.load.concurrencies or ()) for w in spec.workloads)
+
+
+class BenchmarkRunSpec(SpecModel):
+    """A benchmark: this server (or endpoint), this traffic, these objectives."""
+
+    rules = (
+        exactly_one("server", "endpoint"),
+        Rule(
+            cel=f"{_CELLS} <= {MAX_CELLS}",
+            holds=lambda spec: _cells(spec) <= MAX_CELLS,
+            message=f"too many load points over all workloads; the limit is {MAX_CELLS}",
+            cel_message=f"'workloads have %d load points in all; the limit is {MAX_CELLS}'.format([{_CELLS}])",
+            python_message=lambda spec: f"workloads have {_cells(spec)} load points in all; the limit is {MAX_CELLS}",
+            path=".workloads",
+        ),
+        Rule(
+            cel=f"{_CELLS} * self.repeats <= {MAX_STAGES}",
+            holds=lambda spec: _cells(spec) * spec.repeats <= MAX_STAGES,
+            message=f"too many stages (load points x repeats); the limit is {MAX_STAGES}",
+            cel_message=f"'%d load points x %d repeats = %d stages; the limit is {MAX_STAGES}'"
+            f".format([{_CELLS}, self.repeats, {_CELLS} * self.repeats])",
+            python_message=lambda spec: (
+                f"{_cells(spec)} load points x {spec.repeats} repeats = "
+                f"{_cells(spec) * spec.repeats} stages; the limit is {MAX_STAGES}"
+            ),
+            path=".repeats",
+        ),
+    )
+    model: Model = Field(description="The model under test.")
+    server: Server | None = Field(default=None, description="The vLLM server this run starts, measures and removes.")
+    endpoint: Endpoint | None = Field(default=None, description="An existing server to measure instead.")
+    workloads: Annotated[list[Workload], Field(min_length=1, max_length=MAX_WORKLOADS), Unique("name")] = Field(
+        description="Traffic to send; each workload is measured at each of its load points."
+    )
+    repeats: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=1, description="How often each load point is measured, each time with other prompts."
+    )
+    client: Client = Field(default_factory=Client, description="The pod that generates the load.")
+    measurement: Measurement = Field(default_factory=Measurement, description="How the measurement is taken.")
+    objectives: Annotated[list[Objective], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list, description="Latency limits to judge every load point by."
+    )
+    validity: Validity = Field(default_factory=Validity, description="When a number stops being trustworthy.")
+    suspend: bool = Field(default=False, description="Create nothing yet. Has no effect once the server exists.")
+    cancel: bool = Field(default=False, description="End the run and free its GPU. One way.")
+    pending_deadline_seconds: Deadline = Field(
+        default=0, description="How long the server may wait for a node (a GPU); 0 is no limit."
+    )
+    startup_deadline_seconds: Deadline = Field(
+        default=1800, description="How long the server may take from being scheduled to being healthy; 0 is no limit."
+    )
+    run_deadline_seconds: Deadline = Field(
+        default=14_400, description="How long warm-up and stages may take in all; 0 is no limit."
+    )
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = Field(
+        default=None,
+        description="Delete this object (and its results) so long after it finished; kept for ever if left out.",
+    )

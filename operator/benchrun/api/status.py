@@ -1,0 +1,223 @@
+"""`BenchmarkRun.status`: what the operator found. Always under 100 kB; lists say when they were cut."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, WithJsonSchema
+
+from benchrun.api.base import StatusModel
+from benchrun.api.conditions import Conditions
+from benchrun.api.rules import ATOMIC, list_map
+
+Phase = Literal[
+    "Pending", "Suspended", "Preparing", "WaitingForNode", "Starting", "WarmingUp", "Running", "Collecting",
+    "Completed", "Failed", "Cancelled",
+]  # fmt: skip
+Verdict = Literal["Valid", "Suspect", "Invalid", "Unknown"]
+Severity = Literal["Note", "Suspect", "Invalid"]
+Metrics = Annotated[dict[str, float | None], Field(max_length=64)]
+Evidence = Annotated[
+    float | str | None, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True, "nullable": True})
+]
+"""A number or a word; the API server has no type for that."""
+Text = Annotated[str, Field(max_length=1024)]
+Instant = Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})]
+
+
+class Estimate(StatusModel):
+    """What the run will ask for, known as soon as it is accepted."""
+
+    stages: int = Field(description="Stages: load points x repeats.")
+    requests: int = Field(description="Measured requests in all.")
+    gpu_seconds: int | None = Field(
+        default=None,
+        description="Least GPU time of the measurement, where the load tells it (requests / rate); start-up is not in it.",
+    )
+
+
+class ServerStatus(StatusModel):
+    """One server role: what really ran."""
+
+    role: str = Field(max_length=20, description="Role of these servers; today always server.")
+    ready: bool = Field(default=False, description="Whether the server answered a health check.")
+    pod: str | None = Field(default=None, max_length=253, description="Name of the pod.")
+    node: str | None = Field(default=None, max_length=253, description="Node it ran on.")
+    gpu: str | None = Field(
+        default=None, max_length=253, description="GPU model, from the node's labels; absent with gpuReason."
+    )
+    gpu_reason: str | None = Field(default=None, max_length=253, description="Why the GPU model is not known.")
+    gpus: int = Field(default=0, description="GPUs the pod holds.")
+    image: str | None = Field(default=None, max_length=1024, description="Image as asked for.")
+    image_digest: str | None = Field(default=None, max_length=1024, description="Image that really ran.")
+    version: str | None = Field(default=None, max_length=100, description="vLLM's version, as the server says.")
+    kv_cache_tokens: int | None = Field(default=None, description="Tokens the KV cache holds, as the server says.")
+    args: Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=140, json_schema_extra=ATOMIC)] = (
+        Field(default_factory=list, description="Arguments the server was started with.")
+    )
+    reported: Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=40)] = Field(
+        default_factory=dict, description="Settings the server reports of itself (vLLM's cache_config_info)."
+    )
+    seconds_to_ready: float | None = Field(default=None, description="From scheduled to healthy.")
+    restarts: int = Field(default=0, description="Restarts seen.")
+
+
+class Progress(StatusModel):
+    """How far the measurement is."""
+
+    stages_total: int = Field(description="Stages planned.")
+    stages_done: int = Field(default=0, description="Stages whose record is stored.")
+    stage: str | None = Field(default=None, max_length=160, description="Stage under way.")
+    summary: str = Field(default="", max_length=40, description="Both as text, for the printer column.")
+
+
+class Live(StatusModel):
+    """Latest figures of the servers, while the run goes on."""
+
+    at: Instant = Field(description="When they were read.")
+    running: float | None = Field(default=None, description="Requests running.")
+    waiting: float | None = Field(default=None, description="Requests waiting.")
+    kv_cache_percent: float | None = Field(default=None, description="KV cache in use, in percent.")
+    generation_tokens_per_second: float | None = Field(default=None, description="Output tokens a second.")
+    prompt_tokens_per_second: float | None = Field(default=None, description="Prompt tokens a second.")
+    preemptions: float | None = Field(default=None, description="Preemptions since the server started.")
+
+
+class Headline(StatusModel):
+    """The figures of the printer columns: the highest Valid load point of the first workload."""
+
+    cell: str = Field(max_length=160, description="Which cell it is.")
+    throughput: str = Field(max_length=40, description="Output tokens a second.")
+    p99_ttft: str = Field(max_length=40, description="99th (or highest asked) percentile of TTFT, in milliseconds.")
+
+
+class RoleFigures(StatusModel):
+    """Server figures of one cell for one role."""
+
+    role: str = Field(max_length=20, description="Role of the servers.")
+    running_mean: float | None = Field(default=None, description="Requests running, on average.")
+    running_max: float | None = Field(default=None, description="Most requests running.")
+    waiting_mean: float | None = Field(default=None, description="Requests waiting in the server, on average.")
+    waiting_max: float | None = Field(default=None, description="Most requests waiting in the server.")
+    kv_cache_mean_percent: float | None = Field(default=None, description="KV cache in use, on average, in percent.")
+    kv_cache_max_percent: float | None = Field(default=None, description="Most KV cache in use, in percent.")
+    preemptions: float | None = Field(default=None, description="Requests preempted for want of KV cache.")
+    prefix_hit_percent: float | None = Field(
+        default=None, description="Prompt tokens found in the prefix cache, of those looked up, in percent."
+    )
+    samples: int = Field(default=0, description="Readings of the metrics page behind these figures.")
+    coverage_percent: float | None = Field(default=None, description="Samples taken, of those expected, in percent.")
+
+
+class ObjectiveResult(StatusModel):
+    """One objective at one cell."""
+
+    metric: str = Field(max_length=10, description="TTFT, TPOT, ITL or E2EL.")
+    percentile: str = Field(max_length=10, description="Which percentile of it.")
+    max_milliseconds: int = Field(description="The limit.")
+    measured_milliseconds: float | None = Field(
+        default=None, description="What was measured; absent where nothing was."
+    )
+    outcome: Literal["Met", "Missed", "Inconclusive"] = Field(
+        description="Inconclusive: the repeats disagree, or too few requests bear on that percentile."
+    )
+
+
+class Result(StatusModel):
+    """One cell: a workload at a load point, its repeats pooled."""
+
+    cell: str = Field(max_length=160, description="Workload and load point, for example chat/rate=4.")
+    workload: str = Field(max_length=40, description="Name of the workload.")
+    axis: Literal["rate", "concurrency"] = Field(description="What was varied.")
+    value: str = Field(max_length=24, description="Requests a second (a decimal, or inf), or users.")
+    repeats: int = Field(description="Stages pooled.")
+    repeats_planned: int = Field(description="Stages there should be.")
+    metrics: Metrics = Field(
+        default_factory=dict, description="Figures under vLLM's own names, five significant digits."
+    )
+    roles: Annotated[list[RoleFigures], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
+        default_factory=list, description="What the servers' metrics pages said meanwhile."
+    )
+    objectives: Annotated[list[ObjectiveResult], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list, description="How each objective fared here."
+    )
+    verdict: Verdict = Field(description="Whether these numbers can be trusted.")
+    findings: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=32, json_schema_extra=ATOMIC)] = (
+        Field(default_factory=list, description="Codes of what was found wrong here; status.findings explains them.")
+    )
+
+
+class Finding(StatusModel):
+    """One thing found wrong (or worth knowing), over the whole run."""
+
+    code: str = Field(max_length=60, description="Stable name of the rule that found it.")
+    severity: Severity = Field(description="Invalid: the number is wrong. Suspect: it may be. Note: worth knowing.")
+    count: int = Field(description="Stages it was found in.")
+    worst_stage: str = Field(max_length=160, description="The stage where it is most marked.")
+    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
+        default_factory=dict, description="The figures behind it, from that stage."
+    )
+    meaning: Text = Field(default="", description="What it does to the numbers.")
+    remedy: Text = Field(default="", description="What to change.")
+
+
+class Judge(StatusModel):
+    """Which rules judged."""
+
+    version: str = Field(max_length=40, description="Version of the rules.")
+    thresholds_digest: str = Field(max_length=80, description="Digest of the thresholds they were given.")
+
+
+class Truncated(StatusModel):
+    """What was left out of a list, and where it is."""
+
+    field: str = Field(max_length=60, description="The list that was cut.")
+    total: int = Field(description="Entries there are.")
+    included: int = Field(description="Entries here.")
+
+
+class BenchmarkRunStatus(StatusModel):
+    """What the operator found."""
+
+    observed_generation: int = Field(
+        default=-1, description="Generation of the spec this status is about; -1 before the first look."
+    )
+    phase: Phase | None = Field(
+        default=None, description="Where the run is, in a word, for people. Programs read the conditions."
+    )
+    conditions: Conditions = Field(default=(), description="Observations about the run, one a type.")
+    message: Text | None = Field(default=None, description="What the run waits for, or why it ended; in a sentence.")
+    attempt: int = Field(default=1, description="Which attempt the children belong to.")
+    accepted_time: Instant | None = Field(default=None, description="When the spec was found good.")
+    start_time: Instant | None = Field(default=None, description="First measured request.")
+    completion_time: Instant | None = Field(default=None, description="When the run ended, however it did.")
+    scheduled_time: Instant | None = Field(default=None, description="When the server got its node.")
+    server_ready_time: Instant | None = Field(default=None, description="First healthy answer of the server.")
+    server_released_time: Instant | None = Field(default=None, description="When the server's deletion was asked for.")
+    estimate: Estimate | None = Field(default=None, description="How large the run is.")
+    servers: Annotated[list[ServerStatus], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
+        default_factory=list, description="The servers, one entry a role."
+    )
+    progress: Progress | None = Field(default=None, description="How far the measurement is.")
+    live: Live | None = Field(default=None, description="Latest figures of the servers, while the run goes on.")
+    headline: Headline | None = Field(
+        default=None,
+        description="The figures of the printer columns: the highest Valid load point of the first workload.",
+    )
+    results: Annotated[list[Result], Field(max_length=64, json_schema_extra=list_map("cell"))] = Field(
+        default_factory=list, description="The numbers, one entry a cell."
+    )
+    findings: Annotated[list[Finding], Field(max_length=64, json_schema_extra=list_map("code"))] = Field(
+        default_factory=list, description="What was found wrong with the measurement, one entry a code."
+    )
+    verdict: Verdict | None = Field(default=None, description="The worst verdict of all cells.")
+    judge: Judge | None = Field(default=None, description="Which rules judged.")
+    results_ref: str | None = Field(
+        default=None, max_length=253, description="Label selector of the ConfigMaps that hold records and timeline."
+    )
+    log_tail: str | None = Field(
+        default=None, max_length=8192, description="Last lines of the server's log when it failed."
+    )
+    truncated: Annotated[list[Truncated], Field(max_length=8, json_schema_extra=list_map("field"))] = Field(
+        default_factory=list, description="Lists above that were cut to keep this object small."
+    )

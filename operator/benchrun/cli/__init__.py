@@ -1,0 +1,1 @@
+"""The user's command, `benchrun` or `kubectl benchrun`: it reads runs through kubectl and shows them."""

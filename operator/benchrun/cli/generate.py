@@ -1,0 +1,84 @@
+"""`python -m benchrun.cli.generate [--check] [ROOT]`: writes what is made from the API models, or says that it is out of date.
+
+A tool for people who change benchrun; the installed program never runs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import yaml
+
+from benchrun.api.crd import CRD_NAME, custom_resource_definition
+from benchrun.cli.reference import reference_text
+
+COMMAND = "python -m benchrun.cli.generate"
+CRD_FILE = f"crds/{CRD_NAME}.yaml"
+CHART_CRD_FILE = f"charts/benchrun/files/{CRD_NAME}.yaml"
+REFERENCE_FILE = "docs/reference/benchmarkrun.md"
+
+
+def crd_text() -> str:
+    """The CustomResourceDefinition as YAML; the same models always give the same bytes."""
+    body = yaml.dump(custom_resource_definition(), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
+    return f"# Generated from operator/benchrun/api by: {COMMAND}\n{body}"
+
+
+def reference_page() -> str:
+    """The reference page of the API, as Markdown."""
+    return f"<!-- Generated from operator/benchrun/api by: {COMMAND} -->\n{reference_text()}"
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    CRD_FILE: crd_text,
+    CHART_CRD_FILE: crd_text,
+    REFERENCE_FILE: reference_page,
+}
+"""Every generated file, by its path in the repository."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the generated files under ROOT; with --check, write nothing and return 1 if one of them differs."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description="Write the files made from the API models.")
+    parser.add_argument("--check", action="store_true", help="only tell whether they are up to date")
+    parser.add_argument("root", nargs="?", type=Path, default=Path(), help="root of the repository (default: here)")
+    options = parser.parse_args(arguments)
+    stale = [
+        name for name, render in GENERATED.items() if _differs(options.root / name, render(), write=not options.check)
+    ]
+    if stale and options.check:
+        print(f"out of date: {', '.join(stale)}; run: {COMMAND}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _differs(path: Path, text: str, *, write: bool) -> bool:
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    if old == text:
+        return False
+    if write:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    else:
+        sys.stderr.writelines(
+            difflib.unified_diff(old.splitlines(True), text.splitlines(True), str(path), "generated", n=1)
+        )
+    return True
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes every value out: a schema full of anchors can't be read."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, indentless=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""Keeping what was measured: records and timeline into ConfigMaps, then word to the client."""
+
+from __future__ import annotations
+
+from benchrun.decide.decision import Manifest
+from benchrun.decide.situation import Situation
+from benchrun.measure.timeline import pack
+from benchrun.plan.stored import stage_config_map, timeline_config_map
+
+CHUNK_SECONDS = 60.0
+"""The timeline within a stage is kept at least this often: what a dead operator can lose."""
+
+
+def to_store(situation: Situation) -> tuple[Manifest, ...]:
+    """ConfigMaps to write now. The timeline goes with the first new record, or alone when a stage is long."""
+    samples = situation.collected.unstored_samples
+    fresh = sorted(
+        (a for a in situation.collected.arrivals if a.sequence not in situation.stored), key=lambda a: a.sequence
+    )
+    if fresh:
+        return tuple(
+            stage_config_map(
+                situation.owner,
+                sequence=arrival.sequence,
+                digest=arrival.digest,
+                record=arrival.data,
+                timeline=pack(samples) if samples and position == 0 else None,
+            )
+            for position, arrival in enumerate(fresh)
+        )
+    if samples and situation.now.timestamp() - samples[0].at >= CHUNK_SECONDS:
+        return (
+            timeline_config_map(situation.owner, chunk=situation.collected.timeline_chunks, timeline=pack(samples)),
+        )
+    return ()
+
+
+def to_acknowledge(situation: Situation, stored_now: tuple[Manifest, ...]) -> int | None:
+    """Through which record everything will be stored once `stored_now` is written. Nothing is said twice in a pass for nothing."""
+    progress = situation.collected.progress
+    if progress is None or not situation.client_runs or not (situation.collected.arrivals or stored_now):
+        return None
+    count = len(situation.planned)
+    return next(n for n in range(count + 1) if n not in situation.known) or None

@@ -1,0 +1,105 @@
+"""Which conditions a run carries, for every way it can stand or end. GitOps tools and `kubectl wait` read these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Literal
+
+from benchrun.api.conditions import Condition, ConditionStatus, ConditionType, Reason, with_condition
+from benchrun.decide.step import Step
+
+Outcome = Literal["Measured", "Failed", "Cancelled"]
+_Row = tuple[ConditionType, ConditionStatus, str, str]
+
+
+def _with_all(
+    conditions: tuple[Condition, ...], rows: Iterable[_Row], *, generation: int, now: datetime
+) -> tuple[Condition, ...]:
+    for type_, status, reason, message in rows:
+        new = Condition(type=type_, status=status, reason=reason, message=message, observed_generation=generation)
+        conditions = with_condition(conditions, new, now=now)
+    return conditions
+
+
+def going_on(
+    old: tuple[Condition, ...], step: Step, *, has_objectives: bool, generation: int, now: datetime
+) -> tuple[Condition, ...]:
+    """Conditions of a run that has not ended."""
+    client: ConditionStatus = "True" if step.client_ready else "False"
+    server: ConditionStatus = "True" if step.server_ready else "False"
+    reason, message = step.reason, step.message
+    rows: list[_Row] = [
+        ("Accepted", "True", "Accepted", "the spec can be acted on"),
+        ("ClientReady", client, "Ready" if step.client_ready else reason, "" if step.client_ready else message),
+        ("ServerReady", server, "Ready" if step.server_ready else reason, "" if step.server_ready else message),
+        ("Measured", "False", reason, message),
+        ("Valid", "Unknown", reason, "nothing was judged yet"),
+        ("Complete", "False", reason, message),
+        ("Failed", "False", reason, ""),
+        ("Succeeded", "Unknown", reason, message),
+        ("Ready", "False", reason, message),
+        ("Reconciling", "True", reason, message),
+        ("Stalled", "False", reason, ""),
+    ]
+    if has_objectives:
+        rows.append(("ObjectivesMet", "Unknown", reason, "nothing was judged yet"))
+    return _with_all(old, rows, generation=generation, now=now)
+
+
+def not_accepted(old: tuple[Condition, ...], message: str, *, generation: int, now: datetime) -> tuple[Condition, ...]:
+    """The spec itself was refused."""
+    rows: list[_Row] = [("Accepted", "False", Reason.INVALID_SPEC, message)]
+    return _with_all(old, rows, generation=generation, now=now)
+
+
+def measured(
+    old: tuple[Condition, ...],
+    *,
+    valid_reason: str,
+    message: str,
+    objectives_met: bool | None,
+    generation: int,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such numbers."""
+    invalid = valid_reason == Reason.INVALID_CELLS
+    good: ConditionStatus = "False" if invalid else "True"
+    bad: ConditionStatus = "True" if invalid else "False"
+    rows: list[_Row] = [
+        ("Measured", "True", Reason.MEASURED, message),
+        ("Valid", good, valid_reason, message),
+        ("Complete", "True", Reason.MEASURED, message),
+        ("Failed", "False", Reason.MEASURED, ""),
+        ("Succeeded", good, valid_reason, message),
+        ("Ready", good, valid_reason, message),
+        ("Reconciling", "False", Reason.MEASURED, ""),
+        ("Stalled", bad, valid_reason, message if invalid else ""),
+    ]
+    if objectives_met is not None:
+        reason = Reason.OBJECTIVES_MET if objectives_met else Reason.OBJECTIVES_MISSED
+        rows.append(("ObjectivesMet", "True" if objectives_met else "False", reason, ""))
+    return _with_all(old, rows, generation=generation, now=now)
+
+
+def ended_early(
+    old: tuple[Condition, ...],
+    *,
+    reason: str,
+    message: str,
+    generation: int,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    """Failed or cancelled. `Stalled` tells GitOps tools that waiting is over."""
+    valid: ConditionStatus = "Unknown" if reason == Reason.CANCELLED else "False"
+    rows: list[_Row] = [
+        ("Measured", "False", reason, message),
+        ("Valid", valid, reason, "the run did not finish"),
+        ("Complete", "False", reason, message),
+        ("Failed", "True", reason, message),
+        ("Succeeded", "False", reason, message),
+        ("Ready", "False", reason, message),
+        ("Reconciling", "False", reason, ""),
+        ("Stalled", "True", reason, message),
+    ]
+    return _with_all(old, rows, generation=generation, now=now)

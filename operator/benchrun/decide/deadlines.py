@@ -1,0 +1,96 @@
+"""The three deadlines: waiting for a node, starting, running. 0 is no limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from benchrun.api import names
+from benchrun.api.conditions import Reason
+from benchrun.decide.instants import instant
+from benchrun.decide.situation import Situation
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """An instant by which something must have happened."""
+
+    reason: str
+    ends_at: datetime
+    message: str
+
+    def passed(self, now: datetime) -> bool:
+        """Whether it is too late."""
+        return now >= self.ends_at
+
+
+def deadlines(situation: Situation) -> tuple[Deadline, ...]:
+    """Those that run now."""
+    candidates = (
+        _client_start(situation),
+        _endpoint(situation),
+        _pending(situation),
+        _startup(situation),
+        _run(situation),
+    )
+    return tuple(d for d in candidates if d is not None)
+
+
+def _deadline(reason: str, since: datetime | None, seconds: int, message: str) -> Deadline | None:
+    if since is None or seconds == 0:
+        return None
+    return Deadline(reason, since + timedelta(seconds=seconds), message)
+
+
+def _client_start(situation: Situation) -> Deadline | None:
+    pod, seconds = situation.client_pod, situation.spec.startup_deadline_seconds
+    if pod is None or situation.client_ready:
+        return None
+    message = f"the client was not ready within startupDeadlineSeconds ({seconds} s): {_why(pod.waiting_message, pod.unschedulable)}"
+    return _deadline(Reason.STARTUP_DEADLINE, pod.created_at, seconds, message)
+
+
+def _endpoint(situation: Situation) -> Deadline | None:
+    if situation.spec.endpoint is None or situation.status.server_ready_time is not None:
+        return None
+    seconds = situation.spec.startup_deadline_seconds
+    pod = situation.client_pod
+    since = pod.created_at if pod is not None else instant(situation.status.accepted_time)
+    message = f"the endpoint was not healthy within startupDeadlineSeconds ({seconds} s); check that it runs and answers /health"
+    return _deadline(Reason.STARTUP_DEADLINE, since, seconds, message)
+
+
+def _pending(situation: Situation) -> Deadline | None:
+    pods = situation.server_pods
+    if situation.status.server_ready_time is not None or not pods or pods[-1].scheduled_at is not None:
+        return None
+    seconds = situation.spec.pending_deadline_seconds
+    message = f"no node took the server within pendingDeadlineSeconds ({seconds} s): {_why(pods[-1].unschedulable)}"
+    return _deadline(Reason.PENDING_DEADLINE, pods[-1].created_at, seconds, message)
+
+
+def _startup(situation: Situation) -> Deadline | None:
+    pods = situation.server_pods
+    if situation.spec.server is None or situation.status.server_ready_time is not None or not pods:
+        return None
+    seconds = situation.spec.startup_deadline_seconds
+    pod = pods[-1]
+    why = _why(
+        pod.waiting_message, pod.waiting_reason, "it was still loading; raise the deadline if the model needs longer"
+    )
+    message = f"the server was not healthy within startupDeadlineSeconds ({seconds} s) of being scheduled: {why}"
+    since = instant(situation.status.scheduled_time) or pod.scheduled_at
+    return _deadline(Reason.STARTUP_DEADLINE, since, seconds, message)
+
+
+def _run(situation: Situation) -> Deadline | None:
+    seconds = situation.spec.run_deadline_seconds
+    done, total = len(situation.known), len(situation.planned)
+    message = (
+        f"{done} of {total} stages were measured within runDeadlineSeconds ({seconds} s); raise it or measure less"
+    )
+    return _deadline(Reason.RUN_DEADLINE, instant(situation.status.server_ready_time), seconds, message)
+
+
+def _why(*texts: str | None) -> str:
+    return next((t for t in texts if t), f"see the pod's events (label {names.LABEL_RUN})")

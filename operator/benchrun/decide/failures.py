@@ -1,0 +1,102 @@
+"""What ends a run before its time. Each check looks at one thing; the first that fires is the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchrun.api import names
+from benchrun.api.conditions import Reason
+from benchrun.decide.deadlines import deadlines
+from benchrun.decide.situation import Situation
+from benchrun.observe.client_failures import diagnose_client
+from benchrun.observe.server_failures import diagnose_server
+from benchrun.observe.views import Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a run ends without all its measurements."""
+
+    reason: str
+    message: str
+
+
+def ending(situation: Situation, *, server: Diagnosis | None, client: Diagnosis | None) -> Ending | None:
+    """The first cause found, or None: the run goes on. Once every record is here nothing can spoil them any more."""
+    if situation.spec.cancel:
+        return Ending(Reason.CANCELLED, "cancelled by spec.cancel")
+    if situation.all_known:
+        return None
+    diagnosed = next((d for d in (server, client) if d is not None and d.terminal), None)
+    checks: tuple[Callable[[Situation], Ending | None], ...] = (_conflict, _restarted, _client_said, _vanished, _late)
+    before_diagnosis = next((e for check in checks[:3] if (e := check(situation)) is not None), None)
+    if before_diagnosis is not None:
+        return before_diagnosis
+    if diagnosed is not None:
+        return Ending(diagnosed.reason, diagnosed.message)
+    return next((e for check in checks[3:] if (e := check(situation)) is not None), None)
+
+
+def server_diagnosis(situation: Situation) -> Diagnosis | None:
+    """What is wrong with the server, if anything."""
+    if situation.spec.server is None or situation.all_known:
+        return None
+    return diagnose_server(situation.server_pods, situation.child("Deployment", names.ROLE_SERVER))
+
+
+def client_diagnosis(situation: Situation) -> Diagnosis | None:
+    """What is wrong with the client, if anything."""
+    pod = situation.client_pod
+    if situation.all_known:
+        return None
+    return diagnose_client((pod,) if pod is not None else (), situation.child("Job", names.ROLE_CLIENT))
+
+
+def _conflict(situation: Situation) -> Ending | None:
+    foreign = situation.collected.conflict
+    if foreign is None:
+        return None
+    return Ending(
+        Reason.CONFLICT, f"{foreign} exists and belongs to somebody else; delete it or choose another name for the run"
+    )
+
+
+def _restarted(situation: Situation) -> Ending | None:
+    """A server that restarts mid-run is another server: its cache is cold, its counters begin anew."""
+    if not situation.measuring_started or situation.spec.server is None:
+        return None
+    pods = situation.server_pods
+    before = next((s for s in situation.status.servers if s.role == names.ROLE_SERVER), None)
+    if pods and before is not None and (pods[-1].restarts > before.restarts or pods[-1].name != before.pod):
+        pod = pods[-1]
+        last = pod.last_terminated or pod.terminated
+        code = f", exit code {last.exit_code}" if last is not None else ""
+        message = f"the server restarted while it was measured (pod {pod.name}{code}); later stages would be on another server"
+        return Ending(Reason.SERVER_RESTARTED, message)
+    return None
+
+
+def _client_said(situation: Situation) -> Ending | None:
+    """The client's own word comes before its exit does."""
+    progress = situation.collected.progress
+    if progress is None or progress.failure is None:
+        return None
+    return Ending(progress.failure.reason, progress.failure.message)
+
+
+def _vanished(situation: Situation) -> Ending | None:
+    """Somebody deleted what the run needs. Never created again: the measurement would not be one."""
+    if situation.client_unheard:
+        return None
+    measuring = situation.status.server_ready_time is not None
+    if measuring and situation.spec.server is not None and not situation.server_exists:
+        return Ending(Reason.SERVER_GONE, "the server's Deployment was deleted while it was measured")
+    if measuring and situation.child("Job", names.ROLE_CLIENT) is None:
+        return Ending(Reason.CLIENT_GONE, "the client's Job was deleted before every record was stored")
+    return None
+
+
+def _late(situation: Situation) -> Ending | None:
+    late = next((d for d in deadlines(situation) if d.passed(situation.now)), None)
+    return None if late is None else Ending(late.reason, late.message)

@@ -1,0 +1,99 @@
+"""The last status of a run: everything in one write, so that nobody ever sees an end without its results."""
+
+from __future__ import annotations
+
+from benchrun.api import names
+from benchrun.api.conditions import Reason, timestamp
+from benchrun.api.status import BenchmarkRunStatus, Phase, Verdict
+from benchrun.decide import condition_table
+from benchrun.decide.failures import Ending
+from benchrun.decide.live import progress
+from benchrun.decide.servers import server_statuses
+from benchrun.decide.situation import Situation
+from benchrun.judge.results import Judged, results
+from benchrun.judge.thresholds import judge_of
+from benchrun.plan.stages import cells
+
+LOG_TAIL_BYTES = 4096
+
+
+def completed(situation: Situation) -> BenchmarkRunStatus:
+    """Every stage was measured."""
+    found = _judge(situation)
+    invalid = sum(r.verdict == "Invalid" for r in found.results)
+    reason = {"Valid": Reason.ALL_VALID, "Suspect": Reason.SUSPECT}.get(found.verdict, Reason.INVALID_CELLS)
+    message = _sentence(found.verdict, invalid=invalid, total=len(found.results))
+    all_failed = bool(found.results) and all("AllRequestsFailed" in r.findings for r in found.results)
+    if all_failed:
+        told = next((r.diagnostic for r in situation.collected.records if r.diagnostic), None)
+        answer = f"; the server's answer to one more: {told}" if told else ""
+        return failed(situation, Ending(Reason.ALL_REQUESTS_FAILED, f"every request failed{answer}"))
+    generation = situation.world.run.generation
+    conditions = condition_table.measured(
+        situation.status.conditions,
+        valid_reason=reason,
+        message=message,
+        objectives_met=_objectives_met(found) if situation.spec.objectives else None,
+        generation=generation,
+        now=situation.now,
+    )
+    return _ended(situation, "Completed", message, found).model_copy(update={"conditions": conditions})
+
+
+def failed(situation: Situation, end: Ending) -> BenchmarkRunStatus:
+    """The run ended early, by failure or by wish. What was measured is kept and marked."""
+    found = _judge(situation)
+    phase: Phase = "Cancelled" if end.reason == Reason.CANCELLED else "Failed"
+    conditions = condition_table.ended_early(
+        situation.status.conditions,
+        reason=end.reason,
+        message=end.message,
+        generation=situation.world.run.generation,
+        now=situation.now,
+    )
+    tail = situation.collected.log_tail
+    update = {"conditions": conditions, "log_tail": tail[-LOG_TAIL_BYTES:] if tail else None}
+    return _ended(situation, phase, end.message, found).model_copy(update=update)
+
+
+def _judge(situation: Situation) -> Judged:
+    spec, collected = situation.spec, situation.collected
+    interval = spec.measurement.scrape_interval_seconds
+    return results(cells(spec), collected.records, collected.samples, spec=spec, scrape_interval=interval)
+
+
+def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> BenchmarkRunStatus:
+    measured_anything = bool(situation.collected.records)
+    selector = f"{names.LABEL_RUN_UID}={situation.owner.uid}"
+    released = situation.status.server_released_time or (timestamp(situation.now) if situation.server_exists else None)
+    return situation.status.model_copy(
+        update={
+            "observed_generation": situation.world.run.generation,
+            "phase": phase,
+            "message": message[:1024],
+            "completion_time": timestamp(situation.now),
+            "server_released_time": released,
+            "servers": server_statuses(situation),
+            "progress": progress(situation).model_copy(update={"stage": None}),
+            "live": None,
+            "results": list(found.results),
+            "findings": list(found.findings),
+            "verdict": found.verdict,
+            "headline": found.headline,
+            "judge": judge_of(situation.spec),
+            "truncated": list(found.truncated),
+            "results_ref": selector if measured_anything else None,
+        }
+    )
+
+
+def _objectives_met(found: Judged) -> bool:
+    return all(o.outcome != "Missed" for r in found.results for o in r.objectives)
+
+
+def _sentence(verdict: Verdict, *, invalid: int, total: int) -> str:
+    if verdict == "Valid":
+        return f"all {total} load points were measured and are valid"
+    if verdict == "Suspect":
+        return f"all {total} load points were measured; some are suspect, see findings"
+    return f"{invalid} of {total} load points are invalid: their numbers mean nothing, see findings"

@@ -1,0 +1,39 @@
+"""What is to be read from now on: the servers' metrics pages and the client's records."""
+
+from __future__ import annotations
+
+from benchrun_client.contract import RECORD_PORT
+
+from benchrun.api import names
+from benchrun.decide.decision import PullTarget, ScrapeTarget
+from benchrun.decide.situation import Situation
+from benchrun.plan.client_plan import nonce
+from benchrun.plan.roles import SERVER_PORT
+
+
+def scrape_targets(situation: Situation) -> tuple[ScrapeTarget, ...]:
+    """Pages of servers that are known to answer. A loading server refuses connections; asking it tells nothing."""
+    if situation.status.server_ready_time is None or situation.all_known:
+        return ()
+    interval = situation.spec.measurement.scrape_interval_seconds
+    if situation.spec.endpoint is not None:
+        addresses = situation.collected.endpoint_addresses or ()
+        return tuple(ScrapeTarget(names.ROLE_SERVER, a, f"http://{a}/metrics", interval) for a in addresses)
+    return tuple(
+        ScrapeTarget(pod.role, pod.name, f"http://{pod.ip}:{SERVER_PORT}/metrics", interval)
+        for pod in situation.server_pods
+        if pod.ip is not None and pod.phase == "Running" and not pod.deleting
+    )
+
+
+def pull_target(situation: Situation) -> PullTarget | None:
+    """The client, from the moment its process runs: what it has to say before it is ready matters too."""
+    pod = situation.client_pod
+    if pod is None or not situation.client_runs:
+        return None
+    return PullTarget(
+        pod=pod.name,
+        url=f"http://{pod.ip}:{RECORD_PORT}",
+        nonce=nonce(situation.owner.uid),
+        from_sequence=situation.stored_prefix,
+    )

@@ -1,0 +1,31 @@
+"""`status.live` and `status.progress`: what a person watching sees, written no more often than they can read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from benchrun.api.status import Live, Progress
+from benchrun.decide.instants import instant
+from benchrun.decide.situation import Situation
+from benchrun.measure.timeline import live
+
+
+def progress(situation: Situation) -> Progress:
+    """Stages done and under way."""
+    total, done = len(situation.planned), len(situation.known)
+    heard = situation.collected.progress
+    return Progress(
+        stages_total=total,
+        stages_done=done,
+        stage=heard.stage if heard is not None else None,
+        summary=f"{done}/{total}",
+    )
+
+
+def live_figures(situation: Situation) -> Live | None:
+    """The latest figures, or those already there while they are young enough."""
+    old = situation.status.live
+    since = instant(old.at) if old is not None else None
+    if since is not None and situation.now - since < timedelta(seconds=situation.world.context.live_interval_seconds):
+        return old
+    return live(situation.collected.samples, situation.now) or old

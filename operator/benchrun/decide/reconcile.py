@@ -1,0 +1,214 @@
+"""One pass over one run: from what is seen to what is to be done. Read it from top to bottom; each step may end the pass."""
+
+from __future__ import annotations
+
+from benchrun.api import names
+from benchrun.api.conditions import Condition, Reason, timestamp
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.decide import condition_table
+from benchrun.decide.acceptance import Unacceptable, accept
+from benchrun.decide.after_finish import after_finish, is_finished
+from benchrun.decide.children import missing_children, release_client, release_server
+from benchrun.decide.collection import to_acknowledge, to_store
+from benchrun.decide.deadlines import deadlines
+from benchrun.decide.decision import Decision, Event, LogWanted, World
+from benchrun.decide.failures import Ending, client_diagnosis, ending, server_diagnosis
+from benchrun.decide.finish import completed, failed
+from benchrun.decide.followed import pull_target, scrape_targets
+from benchrun.decide.instants import from_unix_us
+from benchrun.decide.live import live_figures, progress
+from benchrun.decide.servers import server_statuses
+from benchrun.decide.situation import Situation
+from benchrun.decide.step import Step, current_step
+from benchrun.observe.views import Diagnosis
+from benchrun.plan.stages import estimate
+
+ENDPOINT_LOOKUP_SECONDS = 5.0
+
+
+def decide(world: World) -> Decision:
+    """What to do about a run now. The same world gives the same decision; its own outcome, seen again, changes nothing."""
+    status = BenchmarkRunStatus.model_validate(world.run.status)
+    if world.run.deleting:
+        return Decision(status=status, forget=True)
+    try:
+        spec = accept(world.run)
+    except Unacceptable as error:
+        return Decision(status=status, forget=True) if is_finished(status) else _refused(world, status, str(error))
+    situation = Situation(world=world, spec=spec, status=status)
+    if is_finished(status):
+        return after_finish(situation)
+    situation = _noticed(situation)
+    server, client = server_diagnosis(situation), client_diagnosis(situation)
+    end = ending(situation, server=server, client=client)
+    if end is not None:
+        return _fail(situation, end, diagnosis=server)
+    if spec.suspend and not situation.server_exists and not situation.measuring_started:
+        return _suspended(situation)
+    if _endpoint_unknown(situation):
+        return _look_up_endpoint(situation)
+    if situation.all_known:
+        return _complete(situation)
+    return _go_on(situation, server=server, client=client)
+
+
+def _noticed(situation: Situation) -> Situation:
+    """The situation with the instants that have come to pass; each is noted once and kept."""
+    status, heard = situation.status, situation.collected.progress
+    pods = situation.server_pods
+    scheduled = pods[-1].scheduled_at if pods else None
+    healthy = from_unix_us(heard.healthy_unix_us) if heard is not None else None
+    began = from_unix_us(heard.first_request_unix_us) if heard is not None else None
+    update = {
+        "observed_generation": situation.world.run.generation,
+        "accepted_time": status.accepted_time or timestamp(situation.now),
+        "estimate": status.estimate or estimate(situation.spec),
+        "scheduled_time": status.scheduled_time or (timestamp(scheduled) if scheduled is not None else None),
+        "server_ready_time": status.server_ready_time or healthy,
+        "start_time": status.start_time or began,
+    }
+    return Situation(world=situation.world, spec=situation.spec, status=status.model_copy(update=update))
+
+
+def _go_on(situation: Situation, *, server: Diagnosis | None, client: Diagnosis | None) -> Decision:
+    step = current_step(situation, server=server, client=client)
+    stored_now = to_store(situation)
+    status = _with_step(situation, step).model_copy(
+        update={"servers": server_statuses(situation), "progress": progress(situation), "live": live_figures(situation)}
+    )
+    return Decision(
+        status=status,
+        apply=(*missing_children(situation), *stored_now),
+        scrape=scrape_targets(situation),
+        pull=pull_target(situation),
+        acknowledge=to_acknowledge(situation, stored_now),
+        events=_step_events(situation, step),
+        requeue_after_seconds=_look_again(situation),
+    )
+
+
+def _complete(situation: Situation) -> Decision:
+    """Every record is here: the server goes first, then the records are stored and judged, all in this pass."""
+    if not _records_loaded(situation):
+        return _go_on(situation, server=None, client=None)
+    status = completed(situation)
+    ended_well = status.phase == "Completed"
+    return Decision(
+        status=status,
+        delete=release_server(situation),
+        apply=to_store(situation),
+        pull=pull_target(situation),
+        acknowledge=len(situation.planned) if situation.client_runs else None,
+        forget=True,
+        events=(Event(status.phase or "Completed", status.message or "", warning=not ended_well),),
+        requeue_after_seconds=1.0,
+    )
+
+
+def _fail(situation: Situation, end: Ending, *, diagnosis: Diagnosis | None) -> Decision:
+    """Server first, then client. The server's last words are fetched before its pod is gone."""
+    wanted = _log_wanted(situation, end, diagnosis)
+    if wanted is not None:
+        return Decision(status=situation.status, log_wanted=wanted, pull=pull_target(situation))
+    status = failed(situation, end)
+    return Decision(
+        status=status,
+        delete=(*release_server(situation), *release_client(situation)),
+        apply=to_store(situation),
+        forget=True,
+        events=(Event(end.reason, end.message, warning=end.reason != Reason.CANCELLED),),
+        requeue_after_seconds=1.0,
+    )
+
+
+def _log_wanted(situation: Situation, end: Ending, diagnosis: Diagnosis | None) -> LogWanted | None:
+    pods = situation.server_pods
+    servers_fault = diagnosis is not None or end.reason in (Reason.SERVER_RESTARTED, Reason.STARTUP_DEADLINE)
+    if not servers_fault or not pods or situation.collected.log_tail_tried or end.reason == Reason.CANCELLED:
+        return None
+    pod = pods[-1]
+    if pod.started_at is None and pod.terminated is None and pod.last_terminated is None:
+        return None
+    return LogWanted(pod=pod.name, container="vllm", previous=pod.restarts > 0 and pod.terminated is None)
+
+
+def _suspended(situation: Situation) -> Decision:
+    step = Step("Suspended", Reason.SUSPENDED, "suspended by spec.suspend; nothing is held")
+    return Decision(
+        status=_with_step(situation, step), delete=release_client(situation), events=_step_events(situation, step)
+    )
+
+
+def _refused(world: World, status: BenchmarkRunStatus, problem: str) -> Decision:
+    generation = world.run.generation
+    conditions = condition_table.not_accepted(status.conditions, problem, generation=generation, now=world.now)
+    conditions = condition_table.ended_early(
+        conditions, reason=Reason.INVALID_SPEC, message=problem, generation=generation, now=world.now
+    )
+    ended = status.model_copy(
+        update={
+            "observed_generation": generation,
+            "phase": "Failed",
+            "message": problem[:1024],
+            "conditions": conditions,
+            "completion_time": timestamp(world.now),
+            "verdict": "Unknown",
+        }
+    )
+    return Decision(status=ended, forget=True, events=(Event(Reason.INVALID_SPEC, problem, warning=True),))
+
+
+def _endpoint_unknown(situation: Situation) -> bool:
+    """A Service's pods must be known before the plan is written: their pages are snapshot at every edge."""
+    endpoint = situation.spec.endpoint
+    if endpoint is None or endpoint.service_ref is None:
+        return False
+    addresses = situation.collected.endpoint_addresses
+    return addresses is None or (not addresses and situation.child("ConfigMap", names.ROLE_PLAN) is None)
+
+
+def _look_up_endpoint(situation: Situation) -> Decision:
+    missing = situation.collected.endpoint_addresses == ()
+    reference = situation.spec.endpoint.service_ref if situation.spec.endpoint is not None else None
+    name = reference.name if reference is not None else ""
+    message = (
+        f"Service {name} has no ready pods; the run starts when it has"
+        if missing
+        else f"looking up the pods of Service {name}"
+    )
+    step = Step("Pending", Reason.WAITING_FOR_ENDPOINT, message)
+    wait = ENDPOINT_LOOKUP_SECONDS if missing else 0.0
+    return Decision(status=_with_step(situation, step), lookup_endpoint=True, requeue_after_seconds=wait)
+
+
+def _records_loaded(situation: Situation) -> bool:
+    return len(situation.collected.records) >= len(situation.planned)
+
+
+def _with_step(situation: Situation, step: Step) -> BenchmarkRunStatus:
+    conditions: tuple[Condition, ...] = condition_table.going_on(
+        situation.status.conditions,
+        step,
+        has_objectives=bool(situation.spec.objectives),
+        generation=situation.world.run.generation,
+        now=situation.now,
+    )
+    return situation.status.model_copy(
+        update={"phase": step.phase, "message": step.message[:1024], "conditions": conditions}
+    )
+
+
+def _step_events(situation: Situation, step: Step) -> tuple[Event, ...]:
+    """A new phase is worth an event; the way through it is not."""
+    worth_telling = ("WaitingForNode", "Starting", "Running", "Suspended")
+    if situation.status.phase == step.phase or step.phase not in worth_telling:
+        return ()
+    return (Event(step.phase, step.message),)
+
+
+def _look_again(situation: Situation) -> float | None:
+    """When something could change without an event: a deadline, or the next live figures."""
+    waits = [(d.ends_at - situation.now).total_seconds() for d in deadlines(situation)]
+    if situation.collected.samples and scrape_targets(situation):
+        waits.append(situation.world.context.live_interval_seconds)
+    return max(0.1, min(waits)) if waits else None

@@ -1,0 +1,72 @@
+"""`status.servers`: what really ran, kept once the pods are gone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from benchrun.api import names
+from benchrun.api.status import ServerStatus
+from benchrun.decide.instants import instant
+from benchrun.decide.situation import Situation
+from benchrun.measure.samples import ServerFacts
+from benchrun.observe.views import Pod
+
+GPU_UNKNOWN = "the operator has no permission to read nodes"
+
+
+def server_statuses(situation: Situation) -> list[ServerStatus]:
+    """One entry a role. What was known stays when its pod is gone: provenance outlives the server."""
+    if situation.spec.server is None:
+        return _endpoint(situation)
+    old = next((s for s in situation.status.servers if s.role == names.ROLE_SERVER), None)
+    pods = situation.server_pods
+    if not pods:
+        return [old] if old is not None else []
+    facts = situation.collected.facts.get(pods[-1].name)
+    return [_from_pod(situation, pods[-1], facts, old)]
+
+
+def _from_pod(situation: Situation, pod: Pod, facts: ServerFacts | None, old: ServerStatus | None) -> ServerStatus:
+    known = old if old is not None and old.pod == pod.name else None
+    facts = facts or ServerFacts()
+    ready = situation.status.server_ready_time is not None
+    return ServerStatus(
+        role=pod.role,
+        ready=ready,
+        pod=pod.name,
+        node=pod.node,
+        gpu=None,
+        gpu_reason=GPU_UNKNOWN,
+        gpus=pod.gpus,
+        image=pod.image,
+        image_digest=pod.image_digest or (known.image_digest if known else None),
+        version=facts.version or (known.version if known else None),
+        kv_cache_tokens=facts.kv_cache_tokens or (known.kv_cache_tokens if known else None),
+        args=list(pod.args),
+        reported=facts.reported or (known.reported if known else {}),
+        seconds_to_ready=_seconds(
+            instant(situation.status.scheduled_time), instant(situation.status.server_ready_time)
+        ),
+        restarts=pod.restarts,
+    )
+
+
+def _endpoint(situation: Situation) -> list[ServerStatus]:
+    """Against an endpoint: what its first pod says of itself."""
+    old = situation.status.servers[0] if situation.status.servers else ServerStatus(role=names.ROLE_SERVER)
+    facts = next(iter(situation.collected.facts.values()), ServerFacts())
+    return [
+        old.model_copy(
+            update={
+                "ready": situation.status.server_ready_time is not None,
+                "gpu_reason": "an endpoint's pods are not inspected",
+                "version": facts.version or old.version,
+                "kv_cache_tokens": facts.kv_cache_tokens or old.kv_cache_tokens,
+                "reported": facts.reported or old.reported,
+            }
+        )
+    ]
+
+
+def _seconds(start: datetime | None, end: datetime | None) -> float | None:
+    return None if start is None or end is None else max(0.0, (end - start).total_seconds())

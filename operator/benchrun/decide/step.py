@@ -1,0 +1,58 @@
+"""Where a run stands that has not ended: a phase, the reason for it, and a sentence for whoever waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchrun.api.conditions import Reason
+from benchrun.api.status import Phase
+from benchrun.decide.situation import Situation
+from benchrun.observe.views import Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the run is doing."""
+
+    phase: Phase
+    reason: str
+    message: str
+    client_ready: bool = False
+    server_ready: bool = False
+
+
+def current_step(situation: Situation, *, server: Diagnosis | None, client: Diagnosis | None) -> Step:
+    """The step, from what can be seen. Diagnoses given here are those that waiting may still cure."""
+    if not situation.client_ready:
+        return _preparing(situation, client)
+    if situation.status.server_ready_time is None and not situation.measuring_started:
+        return _waiting_for_server(situation, server)
+    progress = situation.collected.progress
+    if progress is not None and progress.phase == "WarmingUp":
+        return Step("WarmingUp", Reason.WARMING_UP, "sending warm-up requests", True, True)
+    done, total = len(situation.known), len(situation.planned)
+    if situation.all_known:
+        return Step("Collecting", Reason.COLLECTING, f"all {total} stages measured; storing the records", True, True)
+    stage = progress.stage if progress is not None and progress.stage else "the next stage"
+    return Step("Running", Reason.MEASURING, f"measuring {stage}; {done} of {total} stages are done", True, True)
+
+
+def _preparing(situation: Situation, client: Diagnosis | None) -> Step:
+    if client is not None:
+        return Step("Preparing", client.reason, client.message)
+    pod = situation.client_pod
+    if pod is not None and pod.unschedulable:
+        return Step("Preparing", Reason.PREPARING_CLIENT, f"the client waits for a node: {pod.unschedulable}")
+    return Step("Preparing", Reason.PREPARING_CLIENT, "the client checks plan, tokenizer and data")
+
+
+def _waiting_for_server(situation: Situation, server: Diagnosis | None) -> Step:
+    if situation.spec.endpoint is not None:
+        return Step("Starting", Reason.WAITING_FOR_ENDPOINT, "waiting for a healthy answer of the endpoint", True)
+    pods = situation.server_pods
+    if not pods or pods[-1].scheduled_at is None:
+        why = server.message if server is not None else "waiting for a node to take the server"
+        return Step("WaitingForNode", server.reason if server is not None else Reason.WAITING_FOR_NODE, why, True)
+    if server is not None:
+        return Step("Starting", server.reason, server.message, True)
+    return Step("Starting", Reason.SERVER_STARTING, f"the server is starting on {pods[-1].node}", True)

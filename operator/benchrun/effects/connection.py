@@ -1,0 +1,134 @@
+"""One connection pool to the API server: dictionaries in, dictionaries out, errors of our own tree.
+
+The client library's transport is used (certificates, tokens, exec plugins), never its typed API classes and models: those
+cost 110 MiB.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from kubernetes.aio.client.api_client import ApiClient
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+
+from benchrun.effects.errors import Forbidden, Unavailable, error_of
+
+Json = dict[str, Any]
+Query = tuple[tuple[str, str], ...]
+
+REQUEST_TIMEOUT_SECONDS = 30.0
+CONNECTIONS = 32
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+METADATA_LIST_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+
+
+def in_cluster() -> bool:
+    """Whether this process runs in a pod that has a service account."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ and SERVICE_ACCOUNT_TOKEN.exists()
+
+
+async def configuration(*, connections: int = CONNECTIONS) -> Configuration:
+    """How to reach the API server: the pod's service account where there is one, else the kubeconfig.
+
+    Raises Unavailable when there is neither.
+    """
+    found = Configuration()
+    try:
+        if in_cluster():
+            load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
+        else:
+            file = os.environ.get("KUBECONFIG")
+            await load_kube_config(config_file=file, client_configuration=found)  # type: ignore[no-untyped-call]
+    except ConfigException as error:
+        raise Unavailable(f"no way to reach an API server: {error}") from error
+    found.retries = None  # the work queue retries, with its own back-off
+    found.connection_pool_maxsize = connections
+    return found
+
+
+class Connection:
+    """A bounded pool of authenticated connections."""
+
+    def __init__(self, found: Configuration) -> None:
+        self._client = ApiClient(configuration=found)
+        self._client.user_agent = "benchrun-operator"
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    async def json(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | None = None,
+        query: Query = (),
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> Json:
+        """One request; the answer's JSON object. Raises ClusterError."""
+        data = await self._request(
+            method, path, body=body, query=query, content_type=content_type, accept=accept, limit_bytes=None
+        )
+        answer = json.loads(data)
+        if not isinstance(answer, dict):
+            raise Unavailable(f"{method} {path}: the answer is no JSON object")
+        return answer
+
+    async def text(self, path: str, *, query: Query = (), limit_bytes: int) -> str:
+        """The answer's first bytes as text; what comes after the limit is not read. Raises ClusterError."""
+        data = await self._request(
+            "GET", path, body=None, query=query, content_type="application/json", accept="*/*", limit_bytes=limit_bytes
+        )
+        return data.decode(errors="replace")
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | None,
+        query: Query,
+        content_type: str,
+        accept: str,
+        limit_bytes: int | None,
+    ) -> bytes:
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
+                # call_api alone sends no credentials: they are put in here, and refreshed when they rotate.
+                verb, url, headers, data, _ = await self._client.param_serialize(
+                    method,
+                    path,
+                    query_params=list(query),
+                    header_params={"Content-Type": content_type, "Accept": accept},
+                    body=body,
+                    auth_settings=["BearerToken"],
+                )
+                answer = await self._client.call_api(verb, url, headers, body=data)
+                return await _read(answer.response, limit_bytes)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unavailable(f"{method} {path}: {type(error).__name__}: {error}") from error
+        except ConfigException as error:
+            raise Forbidden(f"credentials: {error}") from error
+
+
+async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> bytes:
+    try:
+        if response.status >= 300:
+            raise error_of(response.status, await response.content.read(64 * 1024), response.headers)
+        if limit_bytes is None:
+            return await response.read()
+        chunks = bytearray()
+        while len(chunks) < limit_bytes and (chunk := await response.content.read(limit_bytes - len(chunks))):
+            chunks += chunk
+        return bytes(chunks)
+    finally:
+        response.release()

@@ -1,0 +1,14 @@
+"""Stages that were planned and never measured."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from benchrun.api.cells import Cell
+from benchrun.judge.finding import Code, StageFinding
+
+
+def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]:
+    """One finding for each repeat of the cell that has no record."""
+    evidence = {"planned": len(cell.stage_ids), "measured": sum(stage in measured for stage in cell.stage_ids)}
+    return [StageFinding(Code.RECORD_MISSING, "Invalid", s, evidence) for s in cell.stage_ids if s not in measured]

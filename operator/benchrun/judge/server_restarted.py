@@ -1,0 +1,31 @@
+"""A server that was replaced in the middle of a stage."""
+
+from __future__ import annotations
+
+from benchrun.judge.finding import Code, Evidence, StageFinding
+from benchrun.judge.rules import StageContext
+from benchrun.measure.edges import fallen_counters, is_restarted
+from benchrun_client.contract import StageRecord
+
+
+def server_restarted(record: StageRecord, context: StageContext) -> list[StageFinding]:
+    """The process has another start time at the end or in a reading, or (where it tells none) its counters fell."""
+    restarted = [edge.address for edge in record.servers if is_restarted(edge)] or _pods_with_two_starts(context)
+    if restarted:
+        evidence: Evidence = {"servers": len(restarted), "server": restarted[0]}
+        return [StageFinding(Code.SERVER_RESTARTED, "Invalid", record.stage_id, evidence, weight=len(restarted))]
+    fallen = [(edge, counters) for edge in record.servers if (counters := fallen_counters(edge))]
+    if fallen:
+        edge, counters = fallen[0]
+        evidence = {"servers": len(fallen), "server": edge.address, "counter": counters[0]}
+        return [StageFinding(Code.COUNTERS_RESET, "Invalid", record.stage_id, evidence, weight=len(fallen))]
+    return []
+
+
+def _pods_with_two_starts(context: StageContext) -> list[str]:
+    """Seen by the operator while the client could not read the closing edge."""
+    starts: dict[str, set[float]] = {}
+    for sample in (sample for window in context.windows for sample in window.samples):
+        if sample.start_time is not None:
+            starts.setdefault(sample.pod, set()).add(sample.start_time)
+    return [pod for pod, seen in starts.items() if len(seen) > 1]

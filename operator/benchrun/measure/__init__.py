@@ -1,0 +1,1 @@
+"""Metrics pages and records made into samples, windows, percentiles and cells. Pure."""

@@ -1,0 +1,64 @@
+"""What happened to the servers' counters between the two edges of a stage.
+
+A counter that fell, or another start time, is another process: the difference means nothing then. It is reported as a
+reset and never clamped to 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from benchrun_client.contract import SERVER_COUNTERS, START_TIME, ServerEdge
+
+GENERATION_TOKENS = "generation_tokens_total"
+PREEMPTIONS = "num_preemptions_total"
+PREFIX_HITS = "prefix_cache_hits_total"
+PREFIX_QUERIES = "prefix_cache_queries_total"
+
+
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """How far a counter rose, summed over servers."""
+
+    value: float | None
+    """None: a server did not say at both edges, or started anew in between."""
+    reset: bool = False
+    """A server started anew in between."""
+
+
+def rise(edges: Iterable[ServerEdge], counter: str) -> Rise:
+    """Rise of one counter over all these servers."""
+    known = list(edges)
+    if any(is_reset(edge) for edge in known):
+        return Rise(value=None, reset=True)
+    rises = [rise_at(edge, counter) for edge in known]
+    if not rises or None in rises:
+        return Rise(value=None)
+    return Rise(value=math.fsum(r for r in rises if r is not None))
+
+
+def rise_at(edge: ServerEdge, counter: str) -> float | None:
+    """Rise at one server, negative if it fell; None where either edge lacks the counter."""
+    if edge.before is None or edge.after is None:
+        return None
+    before, after = edge.before.get(counter), edge.after.get(counter)
+    return None if before is None or after is None else after - before
+
+
+def is_restarted(edge: ServerEdge) -> bool:
+    """Whether the server's process has another start time after the stage than before."""
+    moved = rise_at(edge, START_TIME)
+    return moved is not None and moved != 0
+
+
+def fallen_counters(edge: ServerEdge) -> tuple[str, ...]:
+    """Counters that are lower after the stage than before it."""
+    rises = ((counter, rise_at(edge, counter)) for counter in SERVER_COUNTERS)
+    return tuple(counter for counter, moved in rises if moved is not None and moved < 0)
+
+
+def is_reset(edge: ServerEdge) -> bool:
+    """Whether the server at the end of the stage is not the one of its start."""
+    return is_restarted(edge) or bool(fallen_counters(edge))

@@ -1,0 +1,37 @@
+"""One reading of one server's metrics page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Figures of one server at one instant; None is "the page did not say", never 0. Summed over engines but kv_cache (mean)."""
+
+    at: float
+    """Unix seconds of the operator's clock, when the page arrived."""
+    role: str
+    pod: str
+    running: float | None = None
+    waiting: float | None = None
+    kv_cache: float | None = None
+    """0 .. 1, mean over engines."""
+    generation_tokens: float | None = None
+    prompt_tokens: float | None = None
+    requests_finished: float | None = None
+    preemptions: float | None = None
+    prefix_queries: float | None = None
+    prefix_hits: float | None = None
+    start_time: float | None = None
+    """process_start_time_seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a server says of itself, read once it is healthy."""
+
+    version: str | None = None
+    kv_cache_tokens: int | None = None
+    reported: dict[str, str] = field(default_factory=dict)
+    """Labels of vLLM's cache_config_info, and max_model_len."""

@@ -1,0 +1,185 @@
+"""The timeline: readings of all servers over a run, thinned as they grow many, packed small for a ConfigMap, and live figures.
+
+Packed form: gzip of JSON, one object a server, one column a figure. Instants are whole milliseconds, each the difference
+to the one before, which compresses to next to nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from itertools import accumulate
+from typing import Any, Literal
+
+from benchrun.api.conditions import timestamp
+from benchrun.api.status import Live
+from benchrun.measure.samples import Sample
+
+SCHEMA: Literal["benchrun.timeline/1"] = "benchrun.timeline/1"
+FULL_DETAIL_SAMPLES = 2048
+"""Readings of a run that are kept one by one: 34 minutes at one a second."""
+MAX_TIMELINE_BYTES = 4 * 1024 * 1024
+"""Largest timeline read, after decompression."""
+STALE_SECONDS = 60.0
+"""A server not read for this long no longer counts in live figures: twice the longest scrape with its retry."""
+
+_KEYS = ("at", "role", "pod")
+_FIGURES = tuple(field.name for field in fields(Sample) if field.name not in _KEYS)
+_DECIMALS = 6
+
+_Column = list[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Readings, or means of buckets of readings with the least and greatest of each."""
+
+    samples: tuple[Sample, ...]
+    low: tuple[Sample, ...] = ()
+    """As long as `samples`; empty where every sample is a single reading."""
+    high: tuple[Sample, ...] = ()
+
+
+def bucket_size(taken: int) -> int:
+    """How many readings of a server go into one bucket when a run has taken so many before.
+
+    1 up to 2,048 readings; then 16, 32, 64 ... as the run doubles in length, so that each doubling adds 128 buckets:
+    2,048 + 12 x 128 = 3,584 after 8.4 million readings, which is 13 servers for a week.
+    """
+    if taken < FULL_DETAIL_SAMPLES:
+        return 1
+    return 16 << (taken // FULL_DETAIL_SAMPLES).bit_length() - 1
+
+
+def bucketed(samples: Iterable[Sample], size: int) -> Timeline:
+    """Buckets of `size` successive readings of each server; a last short one is kept. Oldest first."""
+    ordered = sorted(samples, key=lambda s: (s.at, s.role, s.pod))
+    if size <= 1:
+        return Timeline(samples=tuple(ordered))
+    parts = [pods[i : i + size] for pods in _by_server(ordered).values() for i in range(0, len(pods), size)]
+    merged = sorted(((_merged(p, _mean), _merged(p, min), _merged(p, max)) for p in parts), key=lambda m: (m[0].at, m[0].role, m[0].pod))
+    return Timeline(tuple(m[0] for m in merged), low=tuple(m[1] for m in merged), high=tuple(m[2] for m in merged))
+
+
+def encode(timeline: Timeline) -> bytes:
+    """Packed form; the same timeline always gives the same bytes."""
+    document: dict[str, Any] = {"schema": SCHEMA, "servers": _columns(timeline.samples)}
+    if timeline.low:
+        document |= {"low": _columns(timeline.low), "high": _columns(timeline.high)}
+    return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
+
+
+def decode(data: bytes) -> Timeline:
+    """The timeline in a packed form. Raises ValueError for anything else, however large it claims to be."""
+    inflate = zlib.decompressobj(wbits=31)
+    try:
+        text = inflate.decompress(data, MAX_TIMELINE_BYTES)
+        if not inflate.eof:
+            raise ValueError(f"it is cut short or larger than {MAX_TIMELINE_BYTES} bytes")
+        document = json.loads(text)
+        if document["schema"] != SCHEMA:
+            raise ValueError(f"its schema is {document['schema']!r}")
+        samples, low, high = (_samples(document.get(key, [])) for key in ("servers", "low", "high"))
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not a timeline: {str(error)[:200]}") from error
+    return Timeline(samples=samples, low=low, high=high)
+
+
+def live(samples: Iterable[Sample], now: datetime) -> Live | None:
+    """Latest figures, summed over servers (KV cache: their mean); rates from each server's last two readings."""
+    moment = now.timestamp()
+    fresh = [s for s in samples if moment - s.at <= STALE_SECONDS]
+    pairs = [(pods[-2] if len(pods) > 1 else None, pods[-1]) for pods in _by_server(fresh).values()]
+    if not pairs:
+        return None
+    latest = [last for _, last in pairs]
+    usage = [s.kv_cache for s in latest if s.kv_cache is not None]
+    return Live(
+        at=timestamp(datetime.fromtimestamp(max(s.at for s in latest), tz=UTC)),
+        running=_sum(s.running for s in latest),
+        waiting=_sum(s.waiting for s in latest),
+        kv_cache_percent=round(100 * math.fsum(usage) / len(usage), 1) if usage else None,
+        generation_tokens_per_second=_sum(_rate(a, b, "generation_tokens") for a, b in pairs),
+        prompt_tokens_per_second=_sum(_rate(a, b, "prompt_tokens") for a, b in pairs),
+        preemptions=_sum(s.preemptions for s in latest),
+    )
+
+
+def _by_server(samples: Iterable[Sample]) -> Mapping[tuple[str, str], list[Sample]]:
+    servers: dict[tuple[str, str], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        servers[sample.role, sample.pod].append(sample)
+    return servers
+
+
+def _rate(before: Sample | None, after: Sample, counter: str) -> float | None:
+    """Rise a second; None with one reading only, or when the counter fell: the server started anew."""
+    first, last = getattr(before, counter, None), getattr(after, counter)
+    if before is None or first is None or last is None or after.at <= before.at or last < first:
+        return None
+    return round(float(last - first) / (after.at - before.at), 1)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) if known else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _merged(samples: Sequence[Sample], merge: Callable[[list[float]], float]) -> Sample:
+    """One sample for many, at their mean instant; the start time, which is no measurement, is the last one's."""
+    known = {name: [v for s in samples if (v := getattr(s, name)) is not None] for name in _FIGURES}
+    merged: dict[str, Any] = {name: merge(values) if values else None for name, values in known.items()}
+    merged |= {"at": _mean([s.at for s in samples]), "start_time": samples[-1].start_time}
+    return replace(samples[0], **merged)
+
+
+def _columns(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    servers = []
+    for (role, pod), rows in _by_server(samples).items():
+        instants = [round(s.at * 1000) for s in rows]
+        columns = {name: [_short(getattr(s, name)) for s in rows] for name in _FIGURES}
+        server: dict[str, Any] = {"role": role, "pod": pod, "at": _differences(instants)}
+        servers.append(
+            server | {name: column for name, column in columns.items() if any(v is not None for v in column)}
+        )
+    return servers
+
+
+def _samples(servers: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
+    found = []
+    for server in servers:
+        instants = list(accumulate(int(step) for step in server["at"]))
+        columns = {name: _column(server.get(name), len(instants)) for name in _FIGURES}
+        for row, instant in enumerate(instants):
+            values: dict[str, Any] = {name: column[row] for name, column in columns.items()}
+            found.append(Sample(at=instant / 1000, role=str(server["role"]), pod=str(server["pod"]), **values))
+    return tuple(sorted(found, key=lambda s: (s.at, s.role, s.pod)))
+
+
+def _column(stored: Sequence[float | None] | None, length: int) -> _Column:
+    if stored is None:
+        return [None] * length
+    if len(stored) != length:
+        raise ValueError(f"columns must be equally long, got {len(stored)} and {length}")
+    return [None if value is None else float(value) for value in stored]
+
+
+def _differences(instants: Sequence[int]) -> list[int]:
+    return [instant - before for before, instant in zip((0, *instants), instants, strict=False)]
+
+
+def _short(value: float | None) -> float | int | None:
+    """Fewest characters: whole numbers without a point, others with six decimals."""
+    if value is None:
+        return None
+    return int(value) if value == int(value) else round(value, _DECIMALS)

@@ -1,0 +1,1 @@
+"""A spec made into stages, and stages and servers made into manifests, role by role. Pure."""

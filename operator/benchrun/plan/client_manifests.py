@@ -1,0 +1,161 @@
+"""The plan's ConfigMap and the client's Job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchrun_client.contract import PLAN_FILE, RECORD_PORT, Plan
+
+from benchrun.api import names
+from benchrun.api.server import Endpoint
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.workloads import Workload
+from benchrun.plan import pods
+from benchrun.plan.client_plan import CA_FILE, DATA_DIRECTORY
+from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
+from benchrun.plan.model_files import model_files
+
+CLIENT_CONTAINER = "client"
+CLIENT_USER = 65532
+PLAN_DIRECTORY = "/etc/benchrun"
+DEFAULT_REQUESTS = {"cpu": "500m", "memory": "1Gi"}
+"""What vLLM's client needs at least: about 1 GiB after import."""
+LEEWAY_SECONDS = 86_400
+"""Beyond the deadlines the operator keeps, for the time it may be down."""
+
+_HOME = {"HOME": "/tmp", "USER": "benchrun", "LOGNAME": "benchrun", "XDG_CACHE_HOME": "/tmp/.cache"}
+
+
+def plan_config_map(owner: Owner, plan: Plan) -> Manifest:
+    """The plan, never to change."""
+    return stamped(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata(owner, name=names.child_name(owner.name, names.ROLE_PLAN), role=names.ROLE_PLAN),
+            "immutable": True,
+            "data": {PLAN_FILE: plan.to_json()},
+        }
+    )
+
+
+def client_job(owner: Owner, spec: BenchmarkRunSpec, *, default_image: str, pull_policy: str) -> Manifest:
+    """One attempt, one completion: a second client would measure a warmed server."""
+    role = names.ROLE_CLIENT
+    labels = names.labels(run=owner.name, uid=owner.uid, role=role)
+    return stamped(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": metadata(owner, name=names.child_name(owner.name, role), role=role),
+            "spec": {
+                "backoffLimit": 0,
+                "completions": 1,
+                "parallelism": 1,
+                "completionMode": "Indexed",
+                **_active_deadline(spec),
+                "template": {
+                    "metadata": {"labels": labels, "annotations": pods.STAY},
+                    "spec": _pod_spec(owner, spec, image=spec.client.image or default_image, pull_policy=pull_policy),
+                },
+            },
+        }
+    )
+
+
+def _active_deadline(spec: BenchmarkRunSpec) -> dict[str, int]:
+    """The Job's own end, for when no operator is there. None where the run may wait or measure without limit."""
+    limits = [spec.startup_deadline_seconds, spec.run_deadline_seconds]
+    if spec.server is not None:
+        limits.append(spec.pending_deadline_seconds)
+    if 0 in limits:
+        return {}
+    return {"activeDeadlineSeconds": sum(limits) + LEEWAY_SECONDS}
+
+
+def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str) -> dict[str, Any]:
+    files = model_files(spec.model)
+    volumes: list[dict[str, Any]] = [
+        {"name": "plan", "configMap": {"name": names.child_name(owner.name, names.ROLE_PLAN)}},
+        {"name": "tmp", "emptyDir": {}},
+        *files.volumes,
+        *(volume for w in spec.workloads if (volume := _data_volume(w)) is not None),
+        *_ca_volume(spec.endpoint),
+        *(spec.client.pod.volumes or []),
+    ]
+    mounts: list[dict[str, Any]] = [
+        {"name": "plan", "mountPath": PLAN_DIRECTORY, "readOnly": True},
+        {"name": "tmp", "mountPath": "/tmp"},
+        *files.mounts,
+        *(mount for w in spec.workloads if (mount := _data_mount(w)) is not None),
+        *(
+            [{"name": "ca", "mountPath": CA_FILE.rsplit("/", 1)[0], "readOnly": True}]
+            if _ca_volume(spec.endpoint)
+            else []
+        ),
+        *(spec.client.pod.volume_mounts or []),
+    ]
+    container = {
+        "name": CLIENT_CONTAINER,
+        "image": image,
+        "imagePullPolicy": pull_policy,
+        "args": [f"--plan={PLAN_DIRECTORY}/{PLAN_FILE}", f"--port={RECORD_PORT}"],
+        "env": pods.environment(_HOME, files.env, _api_key(spec.endpoint)),
+        "ports": [{"name": "records", "containerPort": RECORD_PORT}],
+        "readinessProbe": {
+            "httpGet": {"path": "/ready", "port": "records"},
+            "periodSeconds": 1,
+            "timeoutSeconds": 5,
+            "failureThreshold": 30,
+        },
+        "resources": pods.resources(spec.client.resources, requests=DEFAULT_REQUESTS),
+        "securityContext": {**pods.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": mounts,
+    }
+    return {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 5,
+        "securityContext": pods.pod_security(CLIENT_USER, spec.client.pod.security_context),
+        "containers": [container],
+        "volumes": volumes,
+        **pods.placement(spec.client.pod),
+    }
+
+
+def _data_volume(workload: Workload) -> dict[str, Any] | None:
+    """The dataset's file. Optional where Kubernetes allows it: the client says what is missing, a pod that can't start does not."""
+    share_gpt = workload.dataset.share_gpt
+    if share_gpt is None or share_gpt.file.url is not None:
+        return None
+    name = f"data-{workload.name}"
+    if share_gpt.file.config_map is not None:
+        return {"name": name, "configMap": {"name": share_gpt.file.config_map.name, "optional": True}}
+    claim = share_gpt.file.pvc.claim_name if share_gpt.file.pvc is not None else ""
+    return {"name": name, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
+
+
+def _data_mount(workload: Workload) -> dict[str, Any] | None:
+    share_gpt = workload.dataset.share_gpt
+    if share_gpt is None or share_gpt.file.url is not None:
+        return None
+    place = f"configmap/{share_gpt.file.config_map.name}" if share_gpt.file.config_map is not None else "pvc"
+    return {"name": f"data-{workload.name}", "mountPath": f"{DATA_DIRECTORY}/{workload.name}/{place}", "readOnly": True}
+
+
+def _ca_volume(endpoint: Endpoint | None) -> list[dict[str, Any]]:
+    if endpoint is None or endpoint.ca_config_map_ref is None:
+        return []
+    reference = endpoint.ca_config_map_ref
+    items = [{"key": reference.key, "path": CA_FILE.rsplit("/", 1)[1]}]
+    return [{"name": "ca", "configMap": {"name": reference.name, "items": items}}]
+
+
+def _api_key(endpoint: Endpoint | None) -> tuple[dict[str, Any], ...]:
+    """OPENAI_API_KEY is the variable that vLLM's own client reads."""
+    if endpoint is None or endpoint.api_key_secret_ref is None:
+        return ()
+    reference = endpoint.api_key_secret_ref
+    return ({"name": "OPENAI_API_KEY", "valueFrom": {"secretKeyRef": {"name": reference.name, "key": reference.key}}},)

@@ -1,0 +1,126 @@
+"""A spec in the client's words: the plan it is handed."""
+
+from __future__ import annotations
+
+import hashlib
+
+from benchrun_client.contract import Data, LoadPoint, Plan, RandomData, ShareGPTData, Stage, Target, Warmup
+
+from benchrun.api import names
+from benchrun.api.model_source import Model
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.workloads import Dataset, Load, Workload
+from benchrun.plan.metadata import Owner
+from benchrun.plan.model_files import model_files, served_name
+from benchrun.plan.roles import SERVER_PORT, roles
+from benchrun.plan.seeds import warmup_seed
+from benchrun.plan.stages import PlannedStage, stages
+
+DATA_DIRECTORY = "/data"
+CA_FILE = "/etc/benchrun-ca/ca.crt"
+DEFAULT_WARMUP_CONCURRENCY = 8
+"""Where neither users nor a cap say how many requests are in flight."""
+
+
+def nonce(run_uid: str) -> str:
+    """Shared word of operator and client: not to be guessed without the run's uid, and the same after a restart."""
+    return hashlib.sha256(f"benchrun.nonce/1\x1f{run_uid}".encode()).hexdigest()[:32]
+
+
+def client_plan(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[str, ...] = ()) -> Plan:
+    """The whole measurement as one document. `endpoint_addresses`: pods behind `endpoint.serviceRef`, as host:port."""
+    return Plan(
+        run_uid=owner.uid,
+        nonce=nonce(owner.uid),
+        target=_target(owner, spec, endpoint_addresses),
+        stages=tuple(_stage(s) for s in stages(spec, run_uid=owner.uid)),
+        warmups=_warmups(owner, spec),
+        percentiles=tuple(spec.measurement.percentiles),
+        health_deadline_seconds=0,
+    )
+
+
+def data_path(dataset: Dataset, workload: str) -> str | None:
+    """Where a dataset's file is in the client's container; None when there is none or the client downloads it."""
+    if dataset.share_gpt is None:
+        return None
+    file = dataset.share_gpt.file
+    if file.config_map is not None:
+        return f"{DATA_DIRECTORY}/{workload}/configmap/{file.config_map.name}/{file.config_map.key}"
+    if file.pvc is not None:
+        return f"{DATA_DIRECTORY}/{workload}/pvc/{file.pvc.path}"
+    return None
+
+
+def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str, ...]) -> Target:
+    model: Model = spec.model
+    files = model_files(model)
+    served = served_name(model)
+    # A tokenizer of its own is another repository: the model's revision does not exist there.
+    revision = model.revision if model.tokenizer is None else None
+    common = {"served_model": served, "tokenizer": files.tokenizer, "tokenizer_revision": revision}
+    if spec.endpoint is None:
+        host = f"{names.service_name(owner.name)}.{owner.namespace}.svc"
+        return Target(base_url=f"http://{host}:{SERVER_PORT}", servers=sum(r.replicas for r in roles(spec)), **common)
+    ca_file = CA_FILE if spec.endpoint.ca_config_map_ref is not None else None
+    if spec.endpoint.service_ref is not None:
+        reference = spec.endpoint.service_ref
+        base = f"http://{reference.name}.{owner.namespace}.svc:{reference.port}"
+        pages = tuple(f"http://{address}/metrics" for address in endpoint_addresses)
+        return Target(base_url=base, servers=0, metrics_urls=pages, ca_file=ca_file, **common)
+    base = (spec.endpoint.url or "").rstrip("/")
+    return Target(base_url=base, servers=0, metrics_urls=(f"{base}/metrics",), ca_file=ca_file, **common)
+
+
+def _stage(planned: PlannedStage) -> Stage:
+    workload = planned.workload
+    return Stage(
+        id=planned.id,
+        workload=workload.name,
+        repeat=planned.repeat,
+        load=_load_point(workload.load, planned.value),
+        data=_data(workload),
+        requests=planned.requests,
+        seed=planned.seed,
+        api=workload.api,
+        ignore_eos=workload.ignore_eos,
+    )
+
+
+def _load_point(load: Load, value: str) -> LoadPoint:
+    if load.concurrencies is not None:
+        return LoadPoint(request_rate="inf", max_concurrency=int(value))
+    return LoadPoint(request_rate=value, max_concurrency=load.max_concurrency, burstiness=load.burstiness or "1")
+
+
+def _data(workload: Workload) -> Data:
+    dataset = workload.dataset
+    if dataset.random is not None:
+        return RandomData(input_tokens=dataset.random.input_tokens, output_tokens=dataset.random.output_tokens)
+    if dataset.share_gpt is None:
+        raise ValueError(f"workload {workload.name}: dataset must set exactly one of random and shareGPT")
+    url = dataset.share_gpt.file.url
+    return ShareGPTData(path=data_path(dataset, workload.name), url=url, output_tokens=dataset.share_gpt.output_tokens)
+
+
+def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Warmup, ...]:
+    auto = spec.measurement.warmup.auto
+    if auto is None:
+        return ()
+    uid = owner.uid if spec.endpoint is not None else None
+    return tuple(
+        Warmup(
+            workload=workload.name,
+            data=_data(workload),
+            requests=2 * _highest_concurrency(workload.load),
+            concurrency=_highest_concurrency(workload.load),
+            seed=warmup_seed(base=spec.measurement.seed, workload=workload.name, run_uid=uid),
+            max_seconds=auto.max_seconds,
+            api=workload.api,
+        )
+        for workload in spec.workloads
+    )
+
+
+def _highest_concurrency(load: Load) -> int:
+    return max(load.concurrencies) if load.concurrencies else load.max_concurrency or DEFAULT_WARMUP_CONCURRENCY

@@ -1,0 +1,48 @@
+"""Deployment and headless Service of a server role."""
+
+from __future__ import annotations
+
+from benchrun.api import names
+from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
+from benchrun.plan.pods import STAY
+from benchrun.plan.roles import SERVER_PORT, Role
+
+_A_YEAR_SECONDS = 31_536_000
+
+
+def deployment(owner: Owner, role: Role) -> Manifest:
+    """The role's pods. Recreate: two servers at once would need two GPUs."""
+    labels = names.labels(run=owner.name, uid=owner.uid, role=role.name)
+    return stamped(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": metadata(owner, name=names.child_name(owner.name, role.name), role=role.name),
+            "spec": {
+                "replicas": role.replicas,
+                "revisionHistoryLimit": 0,
+                # The run's own deadlines decide; Kubernetes' would only add a second opinion.
+                "progressDeadlineSeconds": _A_YEAR_SECONDS,
+                "strategy": {"type": "Recreate"},
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels, "annotations": STAY}, "spec": role.pod_spec},
+            },
+        }
+    )
+
+
+def service(owner: Owner, role: Role) -> Manifest:
+    """Gives the client the pods' addresses before they are ready, so that it sees the first healthy answer itself."""
+    return stamped(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata(owner, name=names.child_name(owner.name, role.name), role=role.name),
+            "spec": {
+                "clusterIP": "None",
+                "publishNotReadyAddresses": True,
+                "selector": names.labels(run=owner.name, uid=owner.uid, role=role.name),
+                "ports": [{"name": "http", "port": SERVER_PORT, "targetPort": SERVER_PORT, "protocol": "TCP"}],
+            },
+        }
+    )

@@ -1,0 +1,113 @@
+"""The order of measurement: a spec made into cells and stages, and what they will cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+
+from benchrun.api.cells import Axis, Cell
+from benchrun.api.names import cell_id, stage_id
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import Estimate
+from benchrun.api.workloads import Load, Workload
+from benchrun.plan.seeds import stage_seed
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStage:
+    """One stage, before it is put in the client's words."""
+
+    id: str
+    cell: str
+    workload: Workload
+    axis: Axis
+    value: str
+    repeat: int
+    requests: int
+    seed: int
+
+
+def canonical(value: str) -> str:
+    """One spelling a number: "4.0" and "4" are the same load point. "inf" stays."""
+    if value == "inf":
+        return value
+    text = format(Decimal(value).normalize(), "f")
+    return text if text != "-0" else "0"
+
+
+def load_points(load: Load) -> tuple[Axis, tuple[str, ...]]:
+    """The axis of a workload's load and its values, as listed, each once."""
+    if load.concurrencies is not None:
+        return "concurrency", tuple(dict.fromkeys(str(c) for c in load.concurrencies))
+    return "rate", tuple(dict.fromkeys(canonical(r) for r in load.request_rates or []))
+
+
+def requests_of(workload: Workload, value: str) -> int:
+    """Requests of one stage: as listed, or rate x duration rounded up."""
+    if workload.requests is not None:
+        return workload.requests
+    exact = Decimal(value) * Decimal(workload.duration_seconds or 0)
+    return max(1, int(exact.to_integral_value(rounding=ROUND_CEILING)))
+
+
+def cells(spec: BenchmarkRunSpec) -> tuple[Cell, ...]:
+    """Every workload at every load point, as listed."""
+    found = []
+    for workload in spec.workloads:
+        axis, values = load_points(workload.load)
+        for value in values:
+            stages = tuple(stage_id(workload.name, axis, value, r) for r in range(1, spec.repeats + 1))
+            found.append(Cell(cell_id(workload.name, axis, value), workload.name, axis, value, stages))
+    return tuple(found)
+
+
+def stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStage, ...]:
+    """All stages in order. Repeats are outermost: a drift over the run then shows between repeats, not between load points."""
+    cache_outlives_run = run_uid if spec.endpoint is not None else None
+    planned = []
+    for repeat in range(1, spec.repeats + 1):
+        for workload in spec.workloads:
+            axis, values = load_points(workload.load)
+            for value in values:
+                seed = stage_seed(
+                    base=spec.measurement.seed,
+                    workload=workload.name,
+                    axis=axis,
+                    value=value,
+                    repeat=repeat,
+                    run_uid=cache_outlives_run,
+                )
+                planned.append(
+                    PlannedStage(
+                        id=stage_id(workload.name, axis, value, repeat),
+                        cell=cell_id(workload.name, axis, value),
+                        workload=workload,
+                        axis=axis,
+                        value=value,
+                        repeat=repeat,
+                        requests=requests_of(workload, value),
+                        seed=seed,
+                    )
+                )
+    return tuple(planned)
+
+
+def gpus(spec: BenchmarkRunSpec) -> int:
+    """GPUs the server asks for, whatever the vendor calls them (`nvidia.com/gpu`, `amd.com/gpu`, `gpu.intel.com/...`)."""
+    if spec.server is None:
+        return 0
+    limits = spec.server.resources.limits
+    return sum(int(str(n)) for name, n in limits.items() if "gpu" in name and "/" in name and str(n).isdigit())
+
+
+def estimate(spec: BenchmarkRunSpec) -> Estimate:
+    """Stages, requests, and the least GPU time: an open loop of n requests at rate r lasts at least n / r."""
+    planned = stages(spec, run_uid="")
+    open_loop = [s for s in planned if s.axis == "rate" and s.value != "inf"]
+    seconds = sum((Decimal(s.requests) / Decimal(s.value) for s in open_loop), Decimal(0))
+    known = bool(open_loop) and gpus(spec) > 0
+    return Estimate(
+        stages=len(planned),
+        requests=sum(s.requests for s in planned),
+        gpu_seconds=int(seconds.to_integral_value(rounding=ROUND_CEILING)) * gpus(spec) if known else None,
+    )

@@ -1,0 +1,1 @@
+"""A run's status made into what a person or a pipeline reads. Pure."""

@@ -1,0 +1,26 @@
+"""How a command ends when a run has ended, so that a pipeline can gate on it."""
+
+from __future__ import annotations
+
+from benchrun.api.conditions import find_condition, is_true
+from benchrun.api.status import BenchmarkRunStatus
+
+PASSED = 0
+FAILED = 2
+MISSED = 3
+INVALID = 4
+CANCELLED = 5
+
+
+def exit_code(status: BenchmarkRunStatus) -> int | None:
+    """0 measured and trustworthy, 2 failed, 3 an objective was missed, 4 some numbers are invalid, 5 cancelled; None: not ended."""
+    failed = find_condition(status.conditions, "Failed")
+    if failed is not None and failed.status == "True":
+        return CANCELLED if failed.reason == "Cancelled" else FAILED
+    if not is_true(status.conditions, "Complete"):
+        return None
+    valid = find_condition(status.conditions, "Valid")
+    if valid is not None and valid.status == "False":
+        return INVALID
+    met = find_condition(status.conditions, "ObjectivesMet")
+    return MISSED if met is not None and met.status == "False" else PASSED

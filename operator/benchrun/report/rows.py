@@ -1,0 +1,86 @@
+"""Rows of the tables that show a result: text only, no layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchrun.api.status import BenchmarkRunStatus, Finding, Result, RoleFigures
+
+ABSENT = "-"
+"""Shown where nothing was measured: never 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A table."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def figure(value: float | None, *, digits: int = 3, unit: str = "") -> str:
+    """A number with so many significant digits, without an exponent."""
+    if value is None:
+        return ABSENT
+    rounded = float(f"{value:.{digits}g}")
+    text = (
+        f"{rounded:.0f}" if abs(rounded) >= 10 ** (digits - 1) or rounded == int(rounded) else f"{rounded:.{digits}g}"
+    )
+    return f"{text}{unit}"
+
+
+def result_rows(status: BenchmarkRunStatus) -> Rows:
+    """One row a load point: throughput, latencies, and what the server was doing meanwhile."""
+    headers = (
+        "load point", "req/s", "tok/s", "TTFT p50", "TTFT p99", "TPOT p50", "E2EL p99",
+        "running", "waiting", "KV max", "cache hits", "failed", "verdict",
+    )  # fmt: skip
+    return Rows(headers, tuple(_result_row(r) for r in status.results))
+
+
+def finding_rows(status: BenchmarkRunStatus) -> Rows:
+    """One row a finding: what it is, where it was worst, what to do."""
+    rows = tuple((f.severity, f.code, f.worst_stage, _evidence(f), f.remedy) for f in status.findings)
+    return Rows(("severity", "finding", "worst stage", "evidence", "what to do"), rows)
+
+
+def _result_row(result: Result) -> tuple[str, ...]:
+    metric = result.metrics.get
+    server = result.roles[0] if result.roles else RoleFigures(role="server")
+    return (
+        result.cell,
+        figure(metric("request_throughput")),
+        figure(metric("output_throughput")),
+        _latency(result, "ttft", "50"),
+        _latency(result, "ttft", "99"),
+        _latency(result, "tpot", "50"),
+        _latency(result, "e2el", "99"),
+        figure(server.running_mean),
+        figure(server.waiting_mean),
+        figure(server.kv_cache_max_percent, unit=" %"),
+        figure(server.prefix_hit_percent, unit=" %"),
+        _failed(result),
+        result.verdict,
+    )
+
+
+def _latency(result: Result, name: str, percentile: str) -> str:
+    """In milliseconds. The median stands in where the 50th percentile was not asked for."""
+    value = result.metrics.get(f"p{percentile}_{name}_ms")
+    if value is None and percentile == "50":
+        value = result.metrics.get(f"median_{name}_ms")
+    return figure(value, unit=" ms")
+
+
+def _failed(result: Result) -> str:
+    failed, completed = result.metrics.get("failed"), result.metrics.get("completed")
+    if failed is None or completed is None:
+        return ABSENT
+    return f"{failed:.0f}/{failed + completed:.0f}"
+
+
+def _evidence(finding: Finding) -> str:
+    pairs = (
+        f"{key} {figure(value) if isinstance(value, int | float) else value}" for key, value in finding.evidence.items()
+    )
+    return ", ".join(pairs)

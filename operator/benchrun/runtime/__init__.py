@@ -1,0 +1,1 @@
+"""The running operator: watches in, passes over runs out. Wiring only."""

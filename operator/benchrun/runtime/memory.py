@@ -1,0 +1,121 @@
+"""What memory holds of runs that go on: records on their way into the cluster, samples, the client's and servers' words.
+
+All of it can be lost: a restarted operator reads it back from the run's ConfigMaps and from the client.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from benchrun_client.contract import Progress, StageRecord
+
+from benchrun.api import names
+from benchrun.decide.decision import Arrival, Collected
+from benchrun.measure.samples import Sample, ServerFacts
+from benchrun.measure.timeline import bucketed
+from benchrun.observe.views import Child, Children
+from benchrun.runtime.indexes import RunKey
+
+MAX_STORED_SAMPLES = 4096
+"""Stored readings of a run kept one by one; beyond it the older half is merged in pairs."""
+
+
+@dataclass(slots=True)
+class RunMemory:
+    """One run's part."""
+
+    uid: str
+    restored: bool = False
+    """Whether what the cluster holds of it has been read back."""
+    records: dict[int, StageRecord] = field(default_factory=dict)
+    arrivals: dict[int, Arrival] = field(default_factory=dict)
+    stored_samples: list[Sample] = field(default_factory=list)
+    unstored_samples: list[Sample] = field(default_factory=list)
+    facts: dict[str, ServerFacts] = field(default_factory=dict)
+    progress: Progress | None = None
+    refused: str | None = None
+    refused_count: int = 0
+    log_tail: str | None = None
+    log_tail_tried: bool = False
+    conflict: str | None = None
+    endpoint_addresses: tuple[str, ...] | None = None
+    acknowledged: int = 0
+    """Records below this were acknowledged by this process."""
+
+    def collected(self, children: Children) -> Collected:
+        """What a decision reads."""
+        for sequence in [s for s, arrival in self.arrivals.items() if self._is_stored(arrival, children)]:
+            del self.arrivals[sequence]
+        return Collected(
+            records=tuple(self.records[s] for s in sorted(self.records)),
+            arrivals=tuple(self.arrivals[s] for s in sorted(self.arrivals)),
+            samples=(*self.stored_samples, *self.unstored_samples),
+            unstored_samples=tuple(self.unstored_samples),
+            timeline_chunks=sum(self._owns(c) and c.role == names.ROLE_TIMELINE for c in children.objects),
+            facts=dict(self.facts),
+            progress=self.progress,
+            refused=self.refused,
+            refused_count=self.refused_count,
+            log_tail=self.log_tail,
+            log_tail_tried=self.log_tail_tried,
+            conflict=self.conflict,
+            endpoint_addresses=self.endpoint_addresses,
+        )
+
+    def next_sequence(self, first: int) -> int:
+        """The first record from `first` on that we do not have."""
+        while first in self.records:
+            first += 1
+        return first
+
+    def take(self, arrival: Arrival) -> bool:
+        """Keep a record; False when it is known already. The first one of a stage stands."""
+        if arrival.sequence in self.records:
+            return False
+        self.records[arrival.sequence] = arrival.record
+        self.arrivals[arrival.sequence] = arrival
+        return True
+
+    def refuse(self, reason: str) -> None:
+        """Note that something the client sent was not taken."""
+        self.refused = reason
+        self.refused_count += 1
+
+    def stored(self, count: int) -> None:
+        """The oldest `count` samples that were not stored now are."""
+        self.stored_samples += self.unstored_samples[:count]
+        del self.unstored_samples[:count]
+        if len(self.stored_samples) > MAX_STORED_SAMPLES:
+            half = len(self.stored_samples) // 2
+            self.stored_samples[:half] = bucketed(self.stored_samples[:half], 2).samples
+
+    def _is_stored(self, arrival: Arrival, children: Children) -> bool:
+        return any(
+            self._owns(c) and c.sequence == arrival.sequence and c.record_digest == arrival.digest
+            for c in children.objects
+            if c.role == names.ROLE_STAGE
+        )
+
+    def _owns(self, child: Child) -> bool:
+        return child.owner_uid == self.uid
+
+
+class Memories:
+    """The memory of every run that goes on."""
+
+    def __init__(self) -> None:
+        self._by_run: dict[RunKey, RunMemory] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_run)
+
+    def of(self, key: RunKey, uid: str) -> RunMemory:
+        """The run's memory; a run of the same name but another uid starts with none."""
+        memory = self._by_run.get(key)
+        if memory is None or memory.uid != uid:
+            memory = self._by_run[key] = RunMemory(uid=uid)
+        return memory
+
+    def drop(self, key: RunKey) -> None:
+        """Forget the run."""
+        self._by_run.pop(key, None)

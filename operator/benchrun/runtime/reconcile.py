@@ -1,0 +1,212 @@
+"""One pass over one run: look, decide, do, write the status once, say it.
+
+Everything here can be repeated: a pass that breaks off anywhere is made again from what the cluster then holds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from benchrun.api import names
+from benchrun.api.base import KIND
+from benchrun.decide.decision import Context, Decision, Event, LogWanted, Ref, World
+from benchrun.effects.clock import Clock
+from benchrun.effects.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, Occupied, Throttled
+from benchrun.effects.kubernetes_api import Cluster
+from benchrun.observe.views import Run
+from benchrun.plan.stored import TIMELINE_KEY
+from benchrun.runtime.indexes import Indexes, RunKey, is_finished
+from benchrun.runtime.memory import Memories, RunMemory
+from benchrun.runtime.queue import Later
+from benchrun.runtime.restore import restore
+from benchrun.runtime.sessions import Sessions
+from benchrun.runtime.status_patch import status_changes
+from benchrun.runtime.telemetry import Telemetry
+
+logger = logging.getLogger(__name__)
+
+Decide = Callable[[World], Decision]
+RUNS_A_LIVE_SECOND = 20
+"""Live figures are written at most this often a second, over all runs."""
+LOOK_AGAIN_SECONDS = 0.5
+"""After a conflict: by then the watch has usually told."""
+
+
+class Reconciler:
+    """Makes passes."""
+
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        indexes: Indexes,
+        memories: Memories,
+        sessions: Sessions,
+        clock: Clock,
+        context: Context,
+        decide: Decide,
+        telemetry: Telemetry,
+    ) -> None:
+        self._cluster = cluster
+        self._indexes = indexes
+        self._memories = memories
+        self._sessions = sessions
+        self._clock = clock
+        self._context = context
+        self._decide = decide
+        self._telemetry = telemetry
+
+    async def __call__(self, key: RunKey) -> float | None:
+        """Seconds after which to look again without being told to; None for never. Raises to be called again, backed off."""
+        with self._telemetry.a_pass() as outcome:
+            try:
+                delay = await self._pass(key)
+            except Throttled as error:
+                outcome.result = "throttled"
+                raise Later(str(error), seconds=error.retry_after_seconds) from error
+            except Conflict as error:
+                outcome.result = "conflict"
+                await self._read_again(key)
+                raise Later(str(error), seconds=LOOK_AGAIN_SECONDS) from error
+            except ClusterError as error:
+                outcome.result = type(error).__name__.lower()
+                raise Later(f"{type(error).__name__}: {error}", seconds=LOOK_AGAIN_SECONDS) from error
+            return delay
+
+    async def _pass(self, key: RunKey) -> float | None:
+        run = self._indexes.run(key)
+        if run is None or run.deleting:
+            # The garbage collector removes the children, with or without us.
+            await self._forget(key)
+            return None
+        children = self._indexes.children(key)
+        memory = self._memories.of(key, run.uid)
+        if not memory.restored and not is_finished(run.status):
+            await restore(self._cluster, run, children, memory)
+        unstored = len(memory.unstored_samples)
+        world = World(
+            run=run,
+            children=children,
+            collected=memory.collected(children),
+            now=self._clock.now(),
+            context=self._live_context(),
+        )
+        decision = self._decide(world)
+        self._sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
+        await self._delete(decision.delete)
+        again = await self._apply(key, run, decision, memory, unstored)
+        await self._acknowledge(key, memory, decision.acknowledge)
+        await self._write_status(key, run, decision)
+        await self._say(run, decision.events)
+        self._telemetry.live(key, decision.status, ended=decision.forget)
+        if decision.delete_run:
+            await self._cluster.delete(Ref(KIND, run.namespace, run.name, run.uid))
+        if decision.forget:
+            await self._forget(key)
+            return decision.requeue_after_seconds
+        again |= await self._find_out(run, decision, memory)
+        return 0.0 if again else decision.requeue_after_seconds
+
+    def _live_context(self) -> Context:
+        least = self._context.live_interval_seconds
+        return replace(self._context, live_interval_seconds=max(least, len(self._sessions) / RUNS_A_LIVE_SECOND))
+
+    async def _delete(self, refs: tuple[Ref, ...]) -> None:
+        for ref in refs:
+            await self._cluster.delete(ref)
+            self._indexes.mark_deleting(ref.kind, ref.namespace, ref.name)
+
+    async def _apply(self, key: RunKey, run: Run, decision: Decision, memory: RunMemory, unstored: int) -> bool:
+        """Whether a name turned out to be taken, so that it must be decided anew."""
+        for manifest in decision.apply:
+            try:
+                written = await self._apply_one(key, run, manifest)
+            except Occupied as error:
+                memory.conflict = str(error)
+                return True
+            except (Forbidden, Invalid) as error:
+                await self._say(run, (_refusal(manifest, error),))
+                raise
+            if written and TIMELINE_KEY in manifest.get("binaryData", {}):
+                # A timeline holds every sample that was not stored when it was decided.
+                memory.stored(unstored)
+        return False
+
+    async def _apply_one(self, key: RunKey, run: Run, manifest: dict[str, Any]) -> bool:
+        kind, meta = manifest["kind"], manifest["metadata"]
+        known = self._indexes.children(key).named(kind, meta["name"])
+        if known is not None and known.owner_uid != run.uid:
+            known = None  # a namesake: the API server is asked whose it is
+        wanted_hash = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
+        if known is not None and wanted_hash is not None and known.applied_hash == wanted_hash:
+            return False
+        body = await self._cluster.apply(manifest, known_uid=known.uid if known is not None else None)
+        self._indexes.learnt(kind, body)
+        return True
+
+    async def _acknowledge(self, key: RunKey, memory: RunMemory, through: int | None) -> None:
+        if through is not None and through > memory.acknowledged and await self._sessions.acknowledge(key, through):
+            memory.acknowledged = through
+
+    async def _write_status(self, key: RunKey, run: Run, decision: Decision) -> None:
+        changes = status_changes(run.status, decision.status)
+        if changes:
+            version = self._indexes.run_version(key)
+            body = await self._cluster.patch_status(run, resource_version=version, changes=changes)
+            self._indexes.learnt(KIND, body)
+
+    async def _say(self, run: Run, events: tuple[Event, ...]) -> None:
+        for event in events:
+            try:
+                await self._cluster.create_event(run, event, now=self._clock.now())
+            except ClusterError as error:
+                logger.warning("%s/%s: event %s was not posted: %s", run.namespace, run.name, event.reason, error)
+
+    async def _find_out(self, run: Run, decision: Decision, memory: RunMemory) -> bool:
+        """Look up what the decision asked for; whether there is something new to decide on."""
+        if decision.log_wanted is not None and not memory.log_tail_tried:
+            memory.log_tail = await self._log_tail(run, decision.log_wanted)
+            memory.log_tail_tried = True
+            return True
+        if decision.lookup_endpoint:
+            before = memory.endpoint_addresses
+            memory.endpoint_addresses = await self._endpoint_addresses(run)
+            return memory.endpoint_addresses != before
+        return False
+
+    async def _log_tail(self, run: Run, wanted: LogWanted) -> str | None:
+        try:
+            return await self._cluster.log_tail(run.namespace, wanted)
+        except (NotFound, Invalid, Forbidden) as error:
+            logger.info("%s/%s: no log of %s: %s", run.namespace, run.name, wanted.pod, error)
+            return None
+
+    async def _endpoint_addresses(self, run: Run) -> tuple[str, ...]:
+        reference: Any = run.spec.get("endpoint") or {}
+        service = reference.get("serviceRef") or {}
+        try:
+            return await self._cluster.endpoint_addresses(run.namespace, service["name"], service.get("port", 8000))
+        except NotFound:
+            return ()
+
+    async def _read_again(self, key: RunKey) -> None:
+        """After a conflict: what is there now, straight from the API server, in case a watch is behind."""
+        try:
+            self._indexes.learnt(KIND, await self._cluster.get(KIND, namespace=key.namespace, name=key.name))
+        except NotFound:
+            self._indexes.drop(KIND, key.namespace, key.name)
+        except ClusterError as error:
+            logger.info("%s: not read again: %s", key, error)
+
+    async def _forget(self, key: RunKey) -> None:
+        await self._sessions.stop(key)
+        self._memories.drop(key)
+        self._telemetry.forget(key)
+
+
+def _refusal(manifest: dict[str, Any], error: ClusterError) -> Event:
+    what = f"{manifest['kind']} {manifest['metadata']['name']}"
+    return Event("ApplyRefused", f"{what} was refused by the API server and is tried again: {error}", warning=True)

@@ -1,0 +1,100 @@
+"""Reading one server's metrics page again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+
+from benchrun.decide.decision import ScrapeTarget
+from benchrun.effects.clock import Clock
+from benchrun.effects.scraper import Fetcher, FetchError
+from benchrun.measure.exposition import UnreadablePage, facts_from_page, sample_from_page
+from benchrun.measure.samples import Sample, ServerFacts
+from benchrun.runtime.memory import RunMemory
+from benchrun.runtime.telemetry import Telemetry
+
+logger = logging.getLogger(__name__)
+
+MAX_PAGE_BYTES = 4 * 1024 * 1024
+PAGE_SECONDS = 10.0
+VERSION_SECONDS = 3.0
+
+
+class Scraper:
+    """Follows one page. Calls `news` when something happened that a decision may turn on, not at every reading."""
+
+    def __init__(
+        self,
+        target: ScrapeTarget,
+        memory: RunMemory,
+        *,
+        fetcher: Fetcher,
+        clock: Clock,
+        telemetry: Telemetry,
+        news: Callable[[], None],
+    ) -> None:
+        self._target = target
+        self._memory = memory
+        self._fetcher = fetcher
+        self._clock = clock
+        self._telemetry = telemetry
+        self._news = news
+        self._readable: bool | None = None
+        self._start_time: float | None = None
+
+    async def run(self) -> None:
+        """Read at every tick; a reading that takes longer than a tick skips those that it missed."""
+        loop = asyncio.get_running_loop()
+        interval = self._target.interval_seconds
+        # Pages of many runs are spread over the interval, always at the same place.
+        first = loop.time() + interval * (zlib.crc32(self._target.url.encode()) % 1000) / 1000
+        tick = 0
+        while True:
+            await asyncio.sleep(first + tick * interval - loop.time())
+            await self._read()
+            tick = max(tick, int((loop.time() - first) // interval)) + 1
+
+    async def _read(self) -> None:
+        with self._telemetry.a_scrape() as outcome:
+            try:
+                page = await self._fetcher.fetch(
+                    self._target.url, limit_bytes=MAX_PAGE_BYTES, timeout_seconds=PAGE_SECONDS
+                )
+                at = self._clock.now().timestamp()
+                sample = sample_from_page(page, at=at, role=self._target.role, pod=self._target.pod)
+            except (FetchError, UnreadablePage) as error:
+                outcome.failed()
+                self._turned(readable=False, why=str(error))
+                return
+        self._memory.unstored_samples.append(sample)
+        if self._target.pod not in self._memory.facts:
+            self._memory.facts[self._target.pod] = await self._facts(page)
+        self._turned(readable=True, why="")
+        self._notice_restart(sample)
+
+    def _turned(self, *, readable: bool, why: str) -> None:
+        if readable == self._readable:
+            return
+        self._readable = readable
+        if not readable:
+            logger.info("metrics of %s can't be read: %s", self._target.pod, why)
+        self._news()
+
+    def _notice_restart(self, sample: Sample) -> None:
+        if None not in (self._start_time, sample.start_time) and sample.start_time != self._start_time:
+            self._news()
+        self._start_time = sample.start_time
+
+    async def _facts(self, page: str) -> ServerFacts:
+        facts = facts_from_page(page)
+        url = self._target.url.removesuffix("/metrics") + "/version"
+        try:
+            answer = json.loads(await self._fetcher.fetch(url, limit_bytes=4096, timeout_seconds=VERSION_SECONDS))
+            return replace(facts, version=str(answer["version"])[:100])
+        except (FetchError, ValueError, KeyError, TypeError) as error:
+            logger.info("version of %s is not known: %s", self._target.pod, error)
+            return facts

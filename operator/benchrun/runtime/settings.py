@@ -1,0 +1,106 @@
+"""Settings of the process, from its environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar, cast, get_args
+
+LogFormat = Literal["json", "plain"]
+PullPolicy = Literal["Always", "IfNotPresent", "Never"]
+LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+MAX_WORKERS = 64
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_T = TypeVar("_T")
+
+
+class BadSetting(ValueError):
+    """A variable can't be used; the text names it, what it holds, and what it must be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How this operator runs."""
+
+    client_image: str
+    client_image_pull_policy: PullPolicy = "IfNotPresent"
+    namespaces: tuple[str, ...] = ()
+    """Namespaces to work in; none is the whole cluster."""
+    listen_host: str = "0.0.0.0"
+    listen_port: int = 8080
+    """Of /healthz, /readyz and /metrics."""
+    log_level: LogLevel = "INFO"
+    log_format: LogFormat = "json"
+    workers: int = 8
+    """Passes at the same time."""
+    resync_seconds: int = 300
+    """How often everything is listed and looked at again."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+        """Read `BENCHRUN_*`. Raises BadSetting."""
+        read = _Reader(environment)
+        host, port = read.value("BENCHRUN_LISTEN", "0.0.0.0:8080", _address)
+        return cls(
+            client_image=read.value("BENCHRUN_CLIENT_IMAGE", "", _image),
+            client_image_pull_policy=read.one_of("BENCHRUN_CLIENT_IMAGE_PULL_POLICY", "IfNotPresent", PullPolicy),
+            namespaces=read.value("BENCHRUN_NAMESPACES", "", _namespaces),
+            listen_host=host,
+            listen_port=port,
+            log_level=read.one_of("BENCHRUN_LOG_LEVEL", "INFO", LogLevel),
+            log_format=read.one_of("BENCHRUN_LOG_FORMAT", "json", LogFormat),
+            workers=read.value("BENCHRUN_WORKERS", "8", _whole(1, MAX_WORKERS)),
+            resync_seconds=read.value("BENCHRUN_RESYNC_SECONDS", "300", _whole(10, 86_400)),
+        )
+
+
+class _Reader:
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+
+    def value(self, name: str, default: str, parse: Callable[[str], _T]) -> _T:
+        text = self._environment.get(name, default).strip()
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise BadSetting(f"{name} is {text!r}: {error}") from error
+
+    def one_of(self, name: str, default: str, choices: type[_T] | object) -> _T:
+        def choose(text: str) -> str:
+            if text not in get_args(choices):
+                raise ValueError(f"must be one of {', '.join(get_args(choices))}")
+            return text
+
+        return cast(_T, self.value(name, default, choose))
+
+
+def _image(text: str) -> str:
+    if not text or re.search(r"\s", text):
+        raise ValueError("must be the image of the client that ships with this operator")
+    return text
+
+
+def _namespaces(text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(part for raw in text.split(",") if (part := raw.strip())))
+    for name in found:
+        if not _NAMESPACE.fullmatch(name):
+            raise ValueError(f"must be names of namespaces, separated by commas; {name!r} is none")
+    return found
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or not 0 <= int(port) <= 65_535:
+        raise ValueError("must be host:port, for example 0.0.0.0:8080")
+    return host.strip("[]") or "0.0.0.0", int(port)
+
+
+def _whole(least: int, greatest: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= greatest:
+            raise ValueError(f"must be a whole number from {least} to {greatest}")
+        return int(text)
+
+    return parse

@@ -1,0 +1,148 @@
+"""The operator's own metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.runtime.indexes import RunKey
+
+MAX_LIVE_RUNS = 200
+"""Runs with gauges of their own at a time; more would make the page too long."""
+_FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_PREFIX = "benchrun_"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How something that is being timed ended."""
+
+    result: str = "success"
+
+    def failed(self) -> None:
+        """It did not work."""
+        self.result = "failure"
+
+
+class Telemetry:
+    """Counters and gauges, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._passes = self._counter("reconcile", "Passes over runs, by result.", "result")
+        self._pass_seconds = self._histogram("reconcile_seconds", "Duration of passes over runs.")
+        self._writes = self._counter(
+            "api_writes", "Requests that change something in the cluster.", "verb", "resource", "code"
+        )
+        self._scrapes = self._counter("scrapes", "Readings of servers' metrics pages, by result.", "result")
+        self._scrape_seconds = self._histogram("scrape_seconds", "Duration of readings of servers' metrics pages.")
+        self._records = self._counter("records", "Stage records taken from clients.")
+        self._refused = self._counter("records_refused", "Answers and records of clients that were refused.")
+        self._events = self._counter("watch_events", "Watch events, by kind and type.", "kind", "type")
+        self.loop_lag_seconds = self._gauge("event_loop_lag_seconds", "How late the event loop ran its last tick.")
+        self._live = {
+            "running": self._gauge(
+                "run_requests_running", "Requests running on the run's servers.", "namespace", "run"
+            ),
+            "waiting": self._gauge(
+                "run_requests_waiting", "Requests waiting on the run's servers.", "namespace", "run"
+            ),
+            "kv_cache_percent": self._gauge("run_kv_cache_percent", "KV cache in use, in percent.", "namespace", "run"),
+            "generation_tokens_per_second": self._gauge(
+                "run_generation_tokens_per_second", "Output tokens a second.", "namespace", "run"
+            ),
+            "prompt_tokens_per_second": self._gauge(
+                "run_prompt_tokens_per_second", "Prompt tokens a second.", "namespace", "run"
+            ),
+        }
+        self._live_runs: set[RunKey] = set()
+
+    def page(self) -> bytes:
+        """Everything, in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def measured(self, name: str, meaning: str, value: Callable[[], float]) -> None:
+        """A gauge that is asked for its value whenever the page is read."""
+        self._gauge(name, meaning).set_function(value)
+
+    @contextmanager
+    def a_pass(self) -> Iterator[Outcome]:
+        """Time one pass."""
+        outcome, started = Outcome(), time.perf_counter()
+        try:
+            yield outcome
+        except Exception:
+            outcome.result = "error" if outcome.result == "success" else outcome.result
+            raise
+        finally:
+            self._pass_seconds.observe(time.perf_counter() - started)
+            self._passes.labels(outcome.result).inc()
+
+    @contextmanager
+    def a_scrape(self) -> Iterator[Outcome]:
+        """Time one reading of a page."""
+        outcome, started = Outcome(), time.perf_counter()
+        try:
+            yield outcome
+        finally:
+            self._scrape_seconds.observe(time.perf_counter() - started)
+            self._scrapes.labels(outcome.result).inc()
+
+    def count_write(self, *, verb: str, resource: str, code: str) -> None:
+        """One request that changes something."""
+        self._writes.labels(verb, resource, code).inc()
+
+    def watch_event(self, kind: str, event_type: str | None) -> None:
+        """One watch event; without a type it comes from the list that a watch begins with."""
+        self._events.labels(kind, event_type or "LISTED").inc()
+
+    def records_taken(self, count: int) -> None:
+        """So many new records."""
+        self._records.inc(count)
+
+    def record_refused(self) -> None:
+        """One thing that a client said was not taken."""
+        self._refused.inc()
+
+    def live(self, key: RunKey, status: BenchmarkRunStatus, *, ended: bool) -> None:
+        """Show a run's live figures, while it goes on."""
+        room = key in self._live_runs or len(self._live_runs) < MAX_LIVE_RUNS
+        if ended or status.live is None or not room:
+            return
+        self._live_runs.add(key)
+        for name, gauge in self._live.items():
+            value = getattr(status.live, name)
+            gauge.labels(*key).set(float("nan") if value is None else value)
+
+    def forget(self, key: RunKey) -> None:
+        """Remove a run's gauges."""
+        if key in self._live_runs:
+            self._live_runs.remove(key)
+            for gauge in self._live.values():
+                gauge.remove(*key)
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(_PREFIX + name, meaning, labels, registry=self.registry)
+
+    def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
+        return Gauge(_PREFIX + name, meaning, labels, registry=self.registry)
+
+    def _histogram(self, name: str, meaning: str) -> Histogram:
+        return Histogram(_PREFIX + name, meaning, buckets=_FAST, registry=self.registry)

@@ -1,0 +1,87 @@
+"""Kopf as the watch: every event updates the indexes and puts the run's key on the queue. Nothing else happens here.
+
+`on.event` is the only kind of handler used: it writes nothing on the user's object, no finalizer and no annotation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import kopf
+
+from benchrun.api import names
+from benchrun.api.base import KIND
+from benchrun.effects.resources import CHILD_KINDS, RESOURCES, RUN
+from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes, RunKey
+from benchrun.runtime.telemetry import Telemetry
+
+SERVER_TIMEOUT_SECONDS = 300
+CONNECT_TIMEOUT_SECONDS = 10
+INACTIVITY_TIMEOUT_SECONDS = 70
+CHUNK_SIZE = 100
+WORKER_IDLE_SECONDS = 0.5
+"""Kopf keeps the last body of an object in memory for so long."""
+
+
+def registry(indexes: Indexes, *, enqueue: Callable[[RunKey], None], telemetry: Telemetry) -> kopf.OperatorRegistry:
+    """Handlers for runs and for everything that carries their label."""
+    handlers = kopf.OperatorRegistry()
+    for kind in (KIND, *CHILD_KINDS):
+        _watch(handlers, kind, indexes, enqueue, telemetry)
+    kopf.on.login(registry=handlers)(login)
+    return handlers
+
+
+def _watch(
+    handlers: kopf.OperatorRegistry,
+    kind: str,
+    indexes: Indexes,
+    enqueue: Callable[[RunKey], None],
+    telemetry: Telemetry,
+) -> None:
+    async def heard(event: Any, **_: Any) -> None:
+        telemetry.watch_event(kind, event["type"])
+        key = indexes.heard(kind, event["object"], deleted=event["type"] == "DELETED")
+        if key is not None:
+            enqueue(key)
+
+    resource = RESOURCES[kind]
+    kopf.on.event(resource.group, resource.version, resource.plural, id=resource.plural, registry=handlers)(heard)
+
+
+def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+    """The pod's service account where there is one, else the kubeconfig."""
+    return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+
+
+def kopf_settings() -> kopf.OperatorSettings:
+    """Kopf reduced to watching."""
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.peering.standalone = True
+    settings.scanning.disabled = True
+    settings.watching.server_timeout = SERVER_TIMEOUT_SECONDS
+    settings.watching.connect_timeout = CONNECT_TIMEOUT_SECONDS
+    settings.watching.inactivity_timeout = INACTIVITY_TIMEOUT_SECONDS
+    settings.watching.chunk_size = CHUNK_SIZE
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = CONNECT_TIMEOUT_SECONDS
+    settings.queueing.worker_limit = None
+    settings.queueing.idle_timeout = WORKER_IDLE_SECONDS
+    settings.queueing.exit_timeout = 1.0
+    settings.process.ultimate_exiting_timeout = 20
+    settings.persistence.finalizer = f"{RUN.group}/never-set"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=RUN.group)
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=RUN.group)
+    for kind in CHILD_KINDS:
+        resource = RESOURCES[kind]
+        settings.watching.label_selectors[resource.group, resource.version, resource.plural] = label_selector(kind)
+    return settings
+
+
+def label_selector(kind: str) -> str:
+    """Which objects of a kind cross the wire: those of runs, without the ConfigMaps that hold what was measured."""
+    if kind != "ConfigMap":
+        return names.LABEL_RUN
+    return f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(UNWATCHED_ROLES)})"

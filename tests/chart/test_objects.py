@@ -1,0 +1,133 @@
+"""What the chart renders is what Kubernetes accepts, with every combination of options people use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kubernetes_validate
+import pytest
+from chart.rendering import CHART, EVERYTHING, MODES, NAMESPACE, Object, helm, notes, only, render
+
+KUBERNETES_VERSIONS = ("1.29", kubernetes_validate.latest_version())
+"""The oldest that Chart.yaml allows and the newest that is known."""
+
+SELECTOR = {"app.kubernetes.io/name": "benchrun", "app.kubernetes.io/instance": "bench"}
+NOT_BUILT_IN = {"ServiceMonitor"}
+CLUSTER_SCOPED = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_helm_lint_has_nothing_to_say(mode: str) -> None:
+    result = helm("lint", "--strict", str(CHART), values=MODES[mode])
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "[WARNING]" not in result.stdout
+
+
+@pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
+@pytest.mark.parametrize("mode", MODES)
+def test_every_object_fits_the_schema_of_its_kind(mode: str, version: str) -> None:
+    checked = [
+        kubernetes_validate.validate(entry, version, strict=True) for entry in render(MODES[mode]) if _built_in(entry)
+    ]
+    assert len(checked) >= 8
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_two_objects_have_the_same_identity(mode: str) -> None:
+    identities = [
+        (entry["kind"], entry["metadata"].get("namespace"), entry["metadata"]["name"]) for entry in render(MODES[mode])
+    ]
+    assert len(identities) == len(set(identities))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_namespaced_object_names_its_namespace(mode: str) -> None:
+    for entry in render(MODES[mode]):
+        assert ("namespace" in entry["metadata"]) == (entry["kind"] not in CLUSTER_SCOPED), entry["metadata"]["name"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_object_carries_the_recommended_labels(mode: str) -> None:
+    keys = {f"app.kubernetes.io/{key}" for key in ("name", "instance", "version", "component", "part-of", "managed-by")}
+    for entry in render(MODES[mode]):
+        assert keys | {"helm.sh/chart"} <= entry["metadata"]["labels"].keys(), entry["kind"]
+
+
+def test_common_labels_are_on_every_object_and_replace_none_of_the_charts_own() -> None:
+    for entry in render(EVERYTHING):
+        assert entry["metadata"]["labels"]["cost-center"] == "1234"
+        assert entry["metadata"]["labels"]["app.kubernetes.io/name"] == "bench"
+
+
+def test_selectors_hold_only_what_never_changes() -> None:
+    labels = {"commonLabels": {"a": "b"}, "podLabels": {"c": "d"}}
+    objects = render(labels | {"networkPolicy": {"enabled": True}, "metrics": {"serviceMonitor": {"enabled": True}}})
+    deployment = only(objects, "Deployment")
+    assert deployment["spec"]["selector"] == {"matchLabels": SELECTOR}
+    assert only(objects, "Service")["spec"]["selector"] == SELECTOR
+    assert only(objects, "NetworkPolicy")["spec"]["podSelector"] == {"matchLabels": SELECTOR}
+    assert only(objects, "ServiceMonitor")["spec"]["selector"] == {"matchLabels": SELECTOR}
+    assert deployment["spec"]["template"]["metadata"]["labels"].items() >= (SELECTOR | {"a": "b", "c": "d"}).items()
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [({}, "bench-benchrun"), ({"nameOverride": "bench"}, "bench"), ({"fullnameOverride": "other"}, "other")],
+)
+def test_objects_are_named_after_the_release_once(values: Object, name: str) -> None:
+    assert only(render(values), "Deployment")["metadata"]["name"] == name
+
+
+def test_there_is_never_more_than_one_operator() -> None:
+    spec = only(render(), "Deployment")["spec"]
+    assert spec["replicas"] == 1
+    assert spec["strategy"] == {"type": "Recreate"}
+
+
+def test_metrics_are_reached_through_the_pods_named_port() -> None:
+    objects = render(EVERYTHING)
+    service_port = only(objects, "Service")["spec"]["ports"][0]
+    monitor = only(objects, "ServiceMonitor")
+    ports = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"]
+    assert service_port["targetPort"] in {port["name"] for port in ports}
+    assert monitor["spec"]["endpoints"] == [{"port": service_port["name"], "path": "/metrics", "interval": "15s"}]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_what_needs_another_operator_or_a_network_plugin_is_rendered_only_when_asked_for() -> None:
+    assert not {"ServiceMonitor", "NetworkPolicy"} & {entry["kind"] for entry in render()}
+
+
+def test_the_network_policy_lets_through_what_the_operator_does_and_no_more() -> None:
+    policy = only(render({"networkPolicy": {"enabled": True}}), "NetworkPolicy")["spec"]
+    runs = {
+        "namespaceSelector": {},
+        "podSelector": {"matchExpressions": [{"key": "benchrun.dev/run", "operator": "Exists"}]},
+    }
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert policy["ingress"] == [{"ports": [{"port": "http", "protocol": "TCP"}]}]
+    assert policy["egress"] == [
+        {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
+        {"ports": [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]},
+        {"to": [runs]},
+    ]
+
+
+def test_the_network_policy_can_name_peers() -> None:
+    asked_for = EVERYTHING["networkPolicy"]
+    policy = only(render(EVERYTHING), "NetworkPolicy")["spec"]
+    assert policy["ingress"][0]["from"] == asked_for["ingressFrom"]
+    assert policy["egress"][1]["to"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
+    assert policy["egress"][3:] == asked_for["extraEgress"]
+
+
+@pytest.mark.parametrize(("mode", "namespace"), [("default", "default"), ("namespaced", "team-a")])
+def test_the_notes_say_what_to_do_next(mode: str, namespace: str) -> None:
+    text = notes(MODES[mode])
+    assert f"kubectl rollout status deployment/bench-benchrun --namespace {NAMESPACE}" in text
+    assert f"kubectl apply --namespace {namespace} -f - <<'END'\n" in text
+    assert f"kubectl get bmr --namespace {namespace} -w" in text
+
+
+def _built_in(entry: dict[str, Any]) -> bool:
+    return entry["kind"] not in NOT_BUILT_IN

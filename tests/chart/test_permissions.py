@@ -1,0 +1,105 @@
+"""What the chart grants, to the operator and to users: exactly this and nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from chart.rendering import MODES, NAMESPACE, NAMESPACED, Object, only, render
+
+READ = {"get", "list", "watch"}
+OWN = READ | {"create", "patch", "delete"}
+
+OPERATOR = {
+    "benchrun.dev/benchmarkruns": READ | {"delete"},
+    "benchrun.dev/benchmarkruns/status": {"patch"},
+    "benchrun.dev/benchmarkruns/finalizers": {"update"},
+    "apps/deployments": OWN,
+    "batch/jobs": OWN,
+    "/services": OWN,
+    "/configmaps": OWN,
+    "/pods": READ,
+    "/pods/log": {"get"},
+    "discovery.k8s.io/endpointslices": {"list"},
+    "/events": {"create"},
+}
+"""Verbs by group and resource."""
+
+
+def granted(rules: Iterable[Object]) -> dict[str, set[str]]:
+    """Verbs by group and resource, from rules that say nothing else."""
+    verbs: dict[str, set[str]] = {}
+    for rule in rules:
+        assert rule.keys() == {"apiGroups", "resources", "verbs"}
+        for resource in (f"{group}/{name}" for group in rule["apiGroups"] for name in rule["resources"]):
+            verbs.setdefault(resource, set()).update(rule["verbs"])
+    return verbs
+
+
+def named(objects: list[Object], kind: str, name: str) -> Object:
+    """The object of this kind and name."""
+    (found,) = (entry for entry in objects if entry["kind"] == kind and entry["metadata"]["name"] == name)
+    return found
+
+
+def test_in_cluster_scope_one_cluster_role_says_what_the_operator_may_do() -> None:
+    objects = render()
+    assert granted(named(objects, "ClusterRole", "bench-benchrun")["rules"]) == OPERATOR
+    binding = only(objects, "ClusterRoleBinding")
+    assert binding["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "bench-benchrun",
+    }
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "bench-benchrun", "namespace": NAMESPACE}]
+    assert not {"Role", "RoleBinding"} & {entry["kind"] for entry in objects}
+
+
+def test_in_namespace_scope_there_is_one_role_in_each_watched_namespace_and_none_for_the_cluster() -> None:
+    objects = render(NAMESPACED | {"rbac": {"scope": "namespace", "aggregateRoles": False}})
+    assert not {"ClusterRole", "ClusterRoleBinding"} & {entry["kind"] for entry in objects}
+    roles = {entry["metadata"]["namespace"]: entry for entry in objects if entry["kind"] == "Role"}
+    bindings = {entry["metadata"]["namespace"]: entry for entry in objects if entry["kind"] == "RoleBinding"}
+    assert roles.keys() == bindings.keys() == {"team-a", "team-b"}
+    for role in roles.values():
+        assert granted(role["rules"]) == OPERATOR
+    for binding in bindings.values():
+        assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "bench-benchrun"}
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "bench-benchrun", "namespace": NAMESPACE}]
+
+
+def test_namespace_scope_without_namespaces_means_the_releases_own() -> None:
+    assert only(render({"rbac": {"scope": "namespace"}}), "Role")["metadata"]["namespace"] == NAMESPACE
+
+
+def test_users_get_runs_with_the_roles_they_have() -> None:
+    objects = render()
+    view = named(objects, "ClusterRole", "bench-benchrun-view")
+    edit = named(objects, "ClusterRole", "bench-benchrun-edit")
+    assert granted(view["rules"]) == {"benchrun.dev/benchmarkruns": READ}
+    assert granted(edit["rules"]) == {
+        "benchrun.dev/benchmarkruns": {"create", "update", "patch", "delete", "deletecollection"}
+    }
+    assert view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    assert edit["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-edit"] == "true"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nobody_gets_secrets_wildcards_or_a_way_to_more_rights(mode: str) -> None:
+    rules = [
+        rule for entry in render(MODES[mode]) if entry["kind"] in {"Role", "ClusterRole"} for rule in entry["rules"]
+    ]
+    resources = {resource.partition("/")[2] for resource in granted(rules)}
+    assert not {"secrets", "pods/exec", "serviceaccounts", "serviceaccounts/token", "nodes"} & resources
+    assert not any("*" in value for rule in rules for values in rule.values() for value in values)
+    assert "rbac.authorization.k8s.io" not in {group for rule in rules for group in rule["apiGroups"]}
+    assert not {"escalate", "bind", "impersonate"} & {verb for rule in rules for verb in rule["verbs"]}
+
+
+def test_roles_and_account_can_be_left_to_the_cluster_administrator() -> None:
+    values = {"rbac": {"create": False, "aggregateRoles": False}, "serviceAccount": {"create": False, "name": "theirs"}}
+    objects = render(values)
+    assert not {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount"} & {
+        entry["kind"] for entry in objects
+    }
+    assert only(objects, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == "theirs"

@@ -1,0 +1,98 @@
+"""kubectl for tests: apply, read, and wait until a condition holds, watched and not polled."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Object = dict[str, Any]
+RUN = "benchmarkruns.benchrun.dev"
+
+
+class CommandFailed(AssertionError):
+    """kubectl (or helm) said no."""
+
+
+def command(*arguments: str, stdin: str | None = None, timeout_seconds: float = 120) -> str:
+    """Run a command and return what it printed. Raises CommandFailed with its own words."""
+    done = subprocess.run(arguments, input=stdin, capture_output=True, text=True, timeout=timeout_seconds, check=False)
+    if done.returncode != 0:
+        raise CommandFailed(f"{' '.join(arguments)}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace of the cluster under test."""
+
+    name: str
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout_seconds: float = 120) -> str:
+        """kubectl in this namespace."""
+        return command("kubectl", f"--namespace={self.name}", *arguments, stdin=stdin, timeout_seconds=timeout_seconds)
+
+    def apply(self, *manifests: Mapping[str, Any]) -> None:
+        """Apply objects."""
+        text = "\n---\n".join(json.dumps(m) for m in manifests)
+        self.kubectl("apply", "--filename=-", stdin=text)
+
+    def get(self, kind: str, name: str) -> Object:
+        """One object."""
+        found: Object = json.loads(self.kubectl("get", kind, name, "--output=json"))
+        return found
+
+    def list(self, kind: str, *, selector: str = "") -> list[Object]:
+        """All objects of a kind, by label."""
+        found = json.loads(self.kubectl("get", kind, f"--selector={selector}", "--output=json"))
+        items: list[Object] = found["items"]
+        return items
+
+    def patch(self, kind: str, name: str, patch: Mapping[str, Any], *, subresource: str = "") -> None:
+        """Merge-patch an object."""
+        extra = [f"--subresource={subresource}"] if subresource else []
+        self.kubectl("patch", kind, name, "--type=merge", f"--patch={json.dumps(patch)}", *extra)
+
+    def delete(self, kind: str, name: str) -> None:
+        """Ask for deletion; do not wait for it."""
+        self.kubectl("delete", kind, name, "--wait=false", "--ignore-not-found")
+
+    def wait_gone(self, kind: str, *, selector: str, timeout_seconds: int) -> None:
+        """Until no object of that kind and label is left. Raises CommandFailed when it takes too long."""
+        if self.list(kind, selector=selector):
+            wait = ["wait", kind, f"--selector={selector}", "--for=delete", f"--timeout={timeout_seconds}s"]
+            self.kubectl(*wait, timeout_seconds=timeout_seconds + 30)
+
+    def watch(self, kind: str, name: str, *, timeout_seconds: float) -> Iterator[Object]:
+        """The object now and after every change; ends when the time is over."""
+        arguments = ["kubectl", f"--namespace={self.name}", "get", kind, name, "--watch", "--output=json"]
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            timer = threading.Timer(timeout_seconds, process.kill)
+            timer.start()
+            try:
+                lines: list[str] = []
+                for line in process.stdout or ():
+                    lines.append(line)
+                    if line.startswith("}"):
+                        yield json.loads("".join(lines))
+                        lines = []
+            finally:
+                timer.cancel()
+                process.kill()
+
+    def wait_for(self, kind: str, name: str, holds: Callable[[Object], bool], *, timeout_seconds: float, what: str) -> Object:
+        """The object, once the condition holds. Watches end now and then; time alone ends the wait."""
+        ends_at = time.monotonic() + timeout_seconds
+        last: Object = {}
+        while (left := ends_at - time.monotonic()) > 0:
+            last = self.get(kind, name)
+            for found in self.watch(kind, name, timeout_seconds=left):
+                last = found
+                if holds(found):
+                    return found
+        status = json.dumps(last.get("status", {}), indent=1)[-3000:]
+        raise AssertionError(f"{kind} {name}: not {what} within {timeout_seconds:.0f} s; last status: {status}")

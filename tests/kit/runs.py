@@ -1,0 +1,80 @@
+"""BenchmarkRuns for tests, and what their status says."""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any
+
+from kit.kubectl import RUN, Namespace, Object
+
+TINY_MODEL = "/models/tiny"
+SIMULATOR_IMAGE = os.environ.get("SIMULATOR_IMAGE", "benchrun/simulator:dev")
+VLLM_IMAGE = os.environ.get("VLLM_IMAGE", "docker.io/vllm/vllm-openai:dev")
+
+
+def condition(run: Object, type_: str) -> dict[str, str]:
+    """A condition of the run; empty when it has none of that type."""
+    return next((c for c in run.get("status", {}).get("conditions", []) if c["type"] == type_), {})
+
+
+def is_finished(run: Object) -> bool:
+    """Whether the run has ended, whichever way."""
+    return any(condition(run, t).get("status") == "True" for t in ("Complete", "Failed"))
+
+
+def phase(run: Object) -> str:
+    """The run's phase."""
+    found: str = run.get("status", {}).get("phase", "")
+    return found
+
+
+def merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """A deep copy of `base` with `change` laid over it; None removes a key."""
+    result = copy.deepcopy(base)
+    for key, value in change.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = merged(result[key], value)
+        else:
+            result[key] = copy.deepcopy(value)
+    return result
+
+
+def simulated_run(name: str, *, args: tuple[str, ...] = (), **spec: Any) -> dict[str, Any]:
+    """A small run against the simulator; `spec` is laid over it."""
+    base: dict[str, Any] = {
+        "model": {"name": "tiny", "source": {"path": {"path": TINY_MODEL}}},
+        "server": {
+            "image": SIMULATOR_IMAGE,
+            "args": ["--max-model-len=4096", *args],
+            "resources": {"limits": {"nvidia.com/gpu": 1}, "requests": {"cpu": "50m", "memory": "64Mi"}},
+        },
+        "workloads": [
+            {
+                "name": "chat",
+                "dataset": {"random": {"inputTokens": 64, "outputTokens": 8}},
+                "load": {"concurrencies": [2]},
+                "requests": 8,
+            }
+        ],
+        "client": {"resources": {"requests": {"cpu": "100m", "memory": "512Mi"}}},
+        "measurement": {"warmup": {"none": {}}},
+    }
+    return {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "metadata": {"name": name},
+        "spec": merged(base, spec),
+    }
+
+
+def finished(namespace: Namespace, name: str, *, timeout_seconds: float = 300) -> Object:
+    """The run, once it has ended."""
+    return namespace.wait_for(RUN, name, is_finished, timeout_seconds=timeout_seconds, what="finished")
+
+
+def children_selector(run: Object) -> str:
+    """Label selector of everything the run owns."""
+    return f"benchrun.dev/run-uid={run['metadata']['uid']}"

@@ -1,0 +1,241 @@
+"""The command line of `vllm serve`, and the `--sim-*` flags that say how the simulator behaves.
+
+Usage errors look and end like vLLM's (exit code 2), values that vLLM's configuration refuses raise `Refusal`
+(exit code 1). Flags in `vllm_flags` are accepted and reported without effect.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from benchrun_simulator import vllm_flags
+from benchrun_simulator.refusals import (
+    FAILING_STARTS,
+    USAGE,
+    check_bounds,
+    kv_cache_too_small,
+    model_length_too_large,
+)
+from benchrun_simulator.scheduler import Timing
+from benchrun_simulator.settings import METRICS_MODES, Faults, Settings
+
+DEFAULT_MODEL = "Qwen/Qwen3-0.6B"
+DEFAULT_MAX_MODEL_LEN = 8192
+"""Where the model's folder has no config.json."""
+DEFAULT_KV_TOKENS = 262_144
+SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+TOP_LEVEL_USAGE = """usage: vllm [-h] [-v]
+            {chat,complete,serve,launch,bench,collect-env,download-kernels,preload,run-batch,snapshot}
+            ...
+"""
+SECRETS = ("api_key", "hf_token")
+
+
+def parse(arguments: list[str], *, environment: Mapping[str, str]) -> Settings:
+    """Resolve a command line (without the program's name; a leading `serve` may stand) into settings.
+
+    Exits with code 2 on a usage error; raises `Refusal` for values vLLM refuses.
+    """
+    words = arguments[1:] if arguments[:1] == ["serve"] else arguments
+    parser = _parser()
+    found, unknown = parser.parse_known_args(_normalised(words))
+    if unknown:
+        # In vLLM the top-level parser complains about what the subcommand's parser left over.
+        sys.stderr.write(f"{TOP_LEVEL_USAGE}vllm: error: unrecognized arguments: {' '.join(unknown)}\n")
+        raise SystemExit(USAGE)
+    return _resolve(found, declared=_declared(found, parser), environment=environment)
+
+
+def human_readable_int(text: str) -> int:
+    """Read `32768`, `32k` (decimal) or `32K` (binary), as vLLM does."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kKmMgGtT])", text.strip())
+    if not match:
+        return int(text)
+    number, suffix = match.groups()
+    if suffix.isupper() and "." in number:
+        raise argparse.ArgumentTypeError(
+            f"Decimals are not allowed with binary suffixes like {suffix}. "
+            f"Did you mean to use {number}{suffix.lower()} instead?"
+        )
+    return int(float(number) * SUFFIXES[suffix])
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        sys.stderr.write(f"usage: vllm serve [model_tag] [options]\nvllm serve: error: {message}\n")
+        raise SystemExit(USAGE)
+
+
+def _normalised(words: list[str]) -> list[str]:
+    """Write flags one way: `--max_model_len` as `--max-model-len`, `--x.member value` as `--x {}`."""
+    normalised: list[str] = []
+    remaining = iter(words)
+    for word in remaining:
+        name, equals, value = word.partition("=")
+        if not name.startswith("--"):
+            normalised.append(word)
+        elif "." in name:
+            normalised += [name.partition(".")[0].replace("_", "-"), "{}"]
+            if not equals:
+                next(remaining, None)
+        else:
+            normalised.append(name.replace("_", "-") + equals + value)
+    return normalised
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="vllm serve", argument_default=None)
+    parser.add_argument("model_tag", nargs="?")
+    _add_effective_flags(parser)
+    _add_timing_flags(parser)
+    _add_fault_flags(parser)
+    _add_reported_flags(parser)
+    return parser
+
+
+def _add_effective_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--model")
+    add("--served-model-name", nargs="+")
+    add("--host", default="0.0.0.0")
+    add("--port", type=int, default=8000)
+    add("--api-key", nargs="+")
+    add("--max-model-len", type=human_readable_int)
+    add("--max-num-seqs", type=int, default=256)
+    add("--max-num-batched-tokens", type=human_readable_int, default=2048)
+    add("--block-size", type=int, default=16)
+    add("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True)
+    add("--tensor-parallel-size", "-tp", type=int, default=1)
+    add("--gpu-memory-utilization", "--device-memory-utilization", type=float, default=0.92)
+    add("--seed", type=int, default=0)
+    add("--tokenizer")
+    add("--disable-log-stats", action="store_true")
+    add("--enable-prompt-tokens-details", action=argparse.BooleanOptionalAction, default=False)
+
+
+def _add_timing_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--sim-load-seconds", type=float, default=0.0)
+    add("--sim-ttft-ms", type=float, default=50.0)
+    add("--sim-prefill-us-per-token", type=float, default=0.0)
+    add("--sim-tpot-ms", type=float, default=10.0)
+    add("--sim-jitter-ms", type=float, default=0.0)
+    add("--sim-kv-tokens", type=human_readable_int, default=None)
+    add("--sim-version", default="0.32.0")
+    add("--sim-log-requests", type=Path)
+
+
+def _add_fault_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--sim-fail-start", choices=sorted(FAILING_STARTS))
+    add("--sim-error-percent", type=float, default=0.0)
+    add("--sim-canary-fails", type=int, nargs="?", const=1, default=0)
+    add("--sim-truncate-after-tokens", type=int)
+    add("--sim-reset-after-tokens", type=int)
+    add("--sim-early-stop-after-tokens", type=int)
+    add("--sim-die-after-requests", type=int)
+    add("--sim-metrics", choices=METRICS_MODES, default="normal")
+    add("--sim-slow-metrics-ms", type=float, default=0.0)
+    add("--sim-health-delay-seconds", type=float, default=0.0)
+    add("--sim-log-noise-mb", type=float, default=0.0)
+
+
+def _add_reported_flags(parser: argparse.ArgumentParser) -> None:
+    def add(names: list[str], **form: Any) -> None:
+        for name in names:
+            parser.add_argument(*name.split("|"), **form)
+
+    add(vllm_flags.SWITCHES, action="store_true")
+    add(vllm_flags.BOOLEANS, action=argparse.BooleanOptionalAction)
+    add(vllm_flags.INTEGERS, type=int)
+    add(vllm_flags.FLOATS, type=float)
+    add(vllm_flags.TEXTS)
+    add(vllm_flags.LISTS, nargs="+")
+    add(vllm_flags.JSONS, type=json.loads)
+
+
+def _declared(found: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[str, object]:
+    given = {name: value for name, value in vars(found).items() if value != parser.get_default(name)}
+    return {name: "***" if name in SECRETS else value for name, value in given.items()}
+
+
+def _resolve(
+    found: argparse.Namespace,
+    *,
+    declared: dict[str, object],
+    environment: Mapping[str, str],
+) -> Settings:
+    model = found.model_tag or found.model or DEFAULT_MODEL
+    check_bounds({name: getattr(found, name) for name in _BOUNDED})
+    max_model_len = _max_model_len(found.max_model_len, Path(model), environment)
+    kv_tokens = found.sim_kv_tokens or max(DEFAULT_KV_TOKENS, max_model_len)
+    if kv_tokens < max_model_len:
+        raise kv_cache_too_small(max_model_len=max_model_len, kv_tokens=kv_tokens)
+    return Settings(
+        model=model,
+        served_names=tuple(found.served_model_name or [model]),
+        host=found.host,
+        port=found.port,
+        version=found.sim_version,
+        api_keys=_api_keys(found, environment),
+        development_mode=environment.get("VLLM_SERVER_DEV_MODE", "0") not in ("", "0"),
+        max_model_len=max_model_len,
+        max_sequences=found.max_num_seqs,
+        max_batched_tokens=found.max_num_batched_tokens,
+        block_size=found.block_size,
+        kv_tokens=kv_tokens,
+        prefix_caching=found.enable_prefix_caching,
+        gpu_memory_utilization=found.gpu_memory_utilization,
+        seed=found.seed,
+        jitter_seconds=found.sim_jitter_ms / 1e3,
+        timing=Timing(
+            first_token_seconds=found.sim_ttft_ms / 1e3,
+            prefill_seconds_per_token=found.sim_prefill_us_per_token / 1e6,
+            per_token_seconds=found.sim_tpot_ms / 1e3,
+        ),
+        load_seconds=found.sim_load_seconds,
+        log_stats=not found.disable_log_stats,
+        prompt_tokens_details=found.enable_prompt_tokens_details,
+        request_log=found.sim_log_requests,
+        tokenizer_folder=Path(found.tokenizer or model),
+        faults=_faults(found),
+        declared=declared,
+    )
+
+
+_BOUNDED = ("gpu_memory_utilization", "block_size", "tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
+
+
+def _faults(found: argparse.Namespace) -> Faults:
+    return Faults(
+        fail_start=found.sim_fail_start,
+        error_percent=found.sim_error_percent,
+        canary_fails=found.sim_canary_fails,
+        truncate_after_tokens=found.sim_truncate_after_tokens,
+        reset_after_tokens=found.sim_reset_after_tokens,
+        early_stop_after_tokens=found.sim_early_stop_after_tokens,
+        die_after_requests=found.sim_die_after_requests,
+        metrics=found.sim_metrics,
+        slow_metrics_seconds=found.sim_slow_metrics_ms / 1e3,
+        health_delay_seconds=found.sim_health_delay_seconds,
+        log_noise_megabytes=found.sim_log_noise_mb,
+    )
+
+
+def _api_keys(found: argparse.Namespace, environment: Mapping[str, str]) -> tuple[str, ...]:
+    keys = found.api_key or [environment.get("VLLM_API_KEY", "")]
+    return tuple(key for key in keys if key)
+
+
+def _max_model_len(asked: int | None, folder: Path, environment: Mapping[str, str]) -> int:
+    config = folder / "config.json"
+    derived = json.loads(config.read_text()).get("max_position_embeddings") if config.is_file() else None
+    if asked is None or asked == -1:
+        return derived or DEFAULT_MAX_MODEL_LEN
+    if derived is not None and asked > derived and not environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN"):
+        raise model_length_too_large(asked, derived)
+    return asked

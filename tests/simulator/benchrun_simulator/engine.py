@@ -1,0 +1,84 @@
+"""The scheduler on the event loop's clock: one timer, tokens handed out as they fall due.
+
+Tokens are never early. They are late by the timer's resolution (at most 1 ms) and by whatever else the loop
+is doing, but never by what came before: the scheduler's instants do not drift.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from benchrun_simulator.engine_metrics import EngineMetrics, Levels, Served
+from benchrun_simulator.prefix_cache import KvCache
+from benchrun_simulator.scheduler import Scheduler, Sequence
+
+OnToken = Callable[[Served], None]
+
+
+class Engine:
+    """Runs sequences; calls back on each token."""
+
+    def __init__(
+        self,
+        *,
+        scheduler: Scheduler,
+        cache: KvCache,
+        metrics: EngineMetrics,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._scheduler = scheduler
+        self._cache = cache
+        self._loop = loop
+        self._metrics = metrics
+        self._live: dict[Sequence, tuple[Served, str, OnToken]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def run(self, sequence: Sequence, *, max_tokens: int, reason: str, on_token: OnToken) -> None:
+        """Start generating; `on_token` is called once for each token. The end is counted under `reason`."""
+        self._live[sequence] = Served(sequence=sequence, max_tokens=max_tokens), reason, on_token
+        # Admission counts from arrival: time spent parsing belongs to the simulator, not to the imitated engine.
+        self._scheduler.submit(sequence, now=sequence.arrived_at)
+        self._arm()
+
+    def abort(self, sequence: Sequence) -> None:
+        """The client has gone: free what the sequence holds. Tokens already counted stay counted."""
+        if self._live.pop(sequence, None) is not None:
+            self._scheduler.abort(sequence, now=self._loop.time())
+            self._arm()
+
+    def reset_prefix_cache(self) -> bool:
+        """False while any block is held."""
+        return self._cache.reset()
+
+    def exposition(self) -> str:
+        """All `vllm:` metric families as text."""
+        totals = self._scheduler.totals
+        return self._metrics.render(
+            Levels(
+                running=self._scheduler.running,
+                waiting=self._scheduler.waiting,
+                kv_cache_usage=self._cache.usage,
+                prefix_queries=totals.prefix_queries,
+                prefix_hits=totals.prefix_hits,
+                preemptions=totals.preemptions,
+            )
+        )
+
+    def _arm(self) -> None:
+        due = self._scheduler.next_due()
+        if self._timer is not None:
+            if self._timer.when() == due:
+                return
+            self._timer.cancel()
+        self._timer = None if due is None else self._loop.call_at(due, self._deliver)
+
+    def _deliver(self) -> None:
+        self._timer = None
+        for sequence, _ in self._scheduler.advance(self._loop.time()):
+            served, reason, on_token = self._live[sequence]
+            if sequence.finished:
+                del self._live[sequence]
+            self._metrics.token(served, now=self._loop.time())
+            on_token(served)
+            if sequence.finished:
+                self._metrics.finished(served, reason=reason)
+        self._arm()

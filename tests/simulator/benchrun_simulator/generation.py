@@ -1,0 +1,165 @@
+"""What a completion or chat request asks for, and how vLLM would refuse it.
+
+Both kinds end as one `Generation`; n, best_of, echo, logprobs, tools and prompt batches are not imitated:
+those that would change the shape of an answer are refused, sampling parameters are ignored.
+"""
+
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from benchrun_simulator.settings import Settings
+from benchrun_simulator.tokens import Tokenizer
+
+DEFAULT_COMPLETION_TOKENS = 16
+
+
+class ApiError(Exception):
+    """An answer in vLLM's error format."""
+
+    def __init__(self, status: HTTPStatus, kind: str, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        error = {"message": message, "type": kind, "param": param, "code": status.value}
+        self.body = compact({"error": error})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """One accepted request, completion or chat."""
+
+    chat: bool
+    prompt: list[int]
+    max_tokens: int
+    ignore_eos: bool
+    stream: bool
+    include_usage: bool
+    salt: str
+
+
+def compact(value: object) -> bytes:
+    """JSON without spaces, as vLLM sends it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def bad_request(message: str, *, param: str | None = None) -> ApiError:
+    """HTTP 400 with vLLM's body."""
+    return ApiError(HTTPStatus.BAD_REQUEST, "BadRequestError", message, param=param)
+
+
+def internal_error(message: str) -> ApiError:
+    """HTTP 500 with vLLM's body."""
+    return ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalServerError", message)
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """Decode a request body; anything but an object is a 400."""
+    try:
+        decoded = json.loads(body)
+    except ValueError as error:
+        text = (
+            "1 validation error:\n  {'type': 'json_invalid', 'loc': 'body', 'msg': 'JSON decode error', "
+            f"'input': '<dict of 0 items>', 'ctx': {{'error': '{error}'}}}}"
+        )
+        raise ApiError(HTTPStatus.BAD_REQUEST, "Bad Request", text, param="body") from None
+    if not isinstance(decoded, dict):
+        raise ApiError(HTTPStatus.BAD_REQUEST, "Bad Request", "1 validation error:\n  body is not an object")
+    return decoded
+
+
+def check_model(asked: object, settings: Settings) -> None:
+    """Refuse a model that is not served; none given means the served one."""
+    if asked is not None and asked not in settings.served_names:
+        aliases = ", ".join(settings.served_names)
+        message = f"The model `{asked}` does not exist. Valid aliases: {aliases}."
+        raise ApiError(HTTPStatus.NOT_FOUND, "NotFoundError", message, param="model")
+
+
+def read_generation(body: bytes, *, chat: bool, settings: Settings, tokenizer: Tokenizer) -> Generation:
+    """Check a request the way vLLM does and return what it asks for."""
+    asked = read_json(body)
+    check_model(asked.get("model"), settings)
+    if asked.get("n") not in (None, 1) or asked.get("echo"):
+        raise bad_request("The simulator answers neither n > 1 nor echo.")
+    max_tokens = asked.get("max_completion_tokens") or asked.get("max_tokens") if chat else asked.get("max_tokens")
+    if max_tokens is not None and max_tokens < 1:
+        message = f"max_tokens must be at least 1, got {max_tokens}. (parameter=max_tokens, value={max_tokens})"
+        raise bad_request(message, param="max_tokens")
+    prompt = _chat_prompt(asked, tokenizer) if chat else _completion_prompt(asked, settings, tokenizer)
+    room = settings.max_model_len - len(prompt)
+    if room < 1:
+        raise _too_long(len(prompt), settings)
+    wanted = max_tokens or (room if chat else DEFAULT_COMPLETION_TOKENS)
+    return Generation(
+        chat=chat,
+        prompt=prompt,
+        max_tokens=min(wanted, room),
+        ignore_eos=bool(asked.get("ignore_eos")),
+        stream=bool(asked.get("stream")),
+        include_usage=bool((asked.get("stream_options") or {}).get("include_usage")),
+        salt=asked.get("cache_salt") or "",
+    )
+
+
+def chat_text(messages: list[dict[str, Any]]) -> str:
+    """Render messages with one fixed template; text parts are joined, other parts dropped."""
+    lines = [f"{message.get('role')}: {_content(message.get('content'))}\n" for message in messages]
+    return "".join(lines) + "assistant:"
+
+
+def _content(content: object) -> str:
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content or "")
+
+
+def _chat_prompt(asked: dict[str, Any], tokenizer: Tokenizer) -> list[int]:
+    messages = asked.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        text = (
+            "1 validation error:\n  {'type': 'missing', 'loc': 'body.messages', 'msg': 'Field required', "
+            f"'input': '<dict of {len(asked)} items>'}}"
+        )
+        raise ApiError(HTTPStatus.BAD_REQUEST, "Bad Request", text, param="body.messages")
+    return tokenizer.encode(chat_text(messages))
+
+
+def _completion_prompt(asked: dict[str, Any], settings: Settings, tokenizer: Tokenizer) -> list[int]:
+    prompt = asked.get("prompt")
+    if not prompt:
+        message = "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)"
+        raise bad_request(message, param="prompt")
+    if isinstance(prompt, str):
+        _check_characters(prompt, settings, tokenizer)
+        return tokenizer.encode(prompt)
+    if isinstance(prompt, list) and all(type(token) is int for token in prompt):
+        highest = max(prompt)
+        if highest >= tokenizer.vocabulary_size or min(prompt) < 0:
+            raise bad_request(f"Token id {highest} is out of vocabulary")
+        return prompt
+    raise bad_request("The simulator takes one prompt a request: a text or a list of token ids.", param="prompt")
+
+
+def _check_characters(text: str, settings: Settings, tokenizer: Tokenizer) -> None:
+    limit = settings.max_model_len * tokenizer.longest_token_characters
+    if len(text) > limit:
+        raise bad_request(
+            f"This model's maximum context length is {settings.max_model_len} tokens. However, your prompt contains "
+            f"{len(text)} characters (more than {limit} characters, which is the upper bound for "
+            f"{settings.max_model_len} input tokens). Please reduce the length of the input prompt. "
+            f"(parameter=input_text, value={len(text)})",
+            param="input_text",
+        )
+
+
+def _too_long(tokens: int, settings: Settings) -> ApiError:
+    if tokens == settings.max_model_len:
+        message = "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"
+        return bad_request(message, param="max_tokens")
+    return bad_request(
+        f"This model's maximum context length is {settings.max_model_len} tokens. However, your prompt contains "
+        f"{tokens} input tokens, which exceeds this limit even without any output tokens. Please reduce the length "
+        f"of the input prompt. (parameter=input_tokens, value={tokens})",
+        param="input_tokens",
+    )

@@ -1,0 +1,152 @@
+"""Starting, serving and ending: the process around the simulator."""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import NoReturn, TextIO
+
+from benchrun_simulator.api import Api
+from benchrun_simulator.arguments import parse
+from benchrun_simulator.completions import Completions
+from benchrun_simulator.engine import Engine
+from benchrun_simulator.engine_metrics import EngineMetrics
+from benchrun_simulator.http_protocol import HandlerQueue, HttpConnection
+from benchrun_simulator.prefix_cache import KvCache
+from benchrun_simulator.refusals import FAILING_STARTS, Refusal
+from benchrun_simulator.scheduler import Scheduler
+from benchrun_simulator.settings import Settings
+from benchrun_simulator.tokens import OutputText, load_tokenizer
+
+LISTEN_BACKLOG = 2048
+NOISE_LINE = (
+    "(APIServer pid=1) INFO [loggers.py:335] Engine 000: noise that makes the log rotate".ljust(199, ".") + "\n"
+)
+
+
+def main() -> NoReturn:
+    """Run `vllm serve` as the command line says, until SIGTERM."""
+    started_at = time.time()
+    # Process 1 has no default action for SIGTERM: without a handler it would be ignored.
+    signal.signal(signal.SIGTERM, _exit_at_once)
+    signal.signal(signal.SIGINT, _exit_at_once)
+    try:
+        settings = parse(sys.argv[1:], environment=os.environ)
+        _start_up(settings)
+        asyncio.run(_serve(settings, started_at))
+    except Refusal as refusal:
+        print(refusal.text, file=sys.stderr, flush=True)
+        os._exit(refusal.code)
+    raise SystemExit(0)
+
+
+def _exit_at_once(_signal: int, _frame: object) -> None:
+    os._exit(0)
+
+
+def _start_up(settings: Settings) -> None:
+    """Say what vLLM says while it loads, take the time it takes, and fail where it is to fail."""
+    _log(f"non-default args: {settings.declared}")
+    _write_noise(settings.faults.log_noise_megabytes)
+    time.sleep(settings.load_seconds)
+    if settings.faults.fail_start is not None:
+        raise FAILING_STARTS[settings.faults.fail_start](settings.model)
+    concurrency = settings.kv_tokens / settings.max_model_len
+    _log(
+        f"GPU KV cache size: {settings.kv_tokens:,} tokens, Maximum concurrency for {settings.max_model_len:,} "
+        f"tokens per request: {concurrency:.2f}x"
+    )
+
+
+async def _serve(settings: Settings, started_at: float) -> None:
+    loop = asyncio.get_running_loop()
+    api = _build(settings, loop=loop, started_at=started_at)
+    queue = HandlerQueue(loop, api.handle)
+    server = await loop.create_server(
+        lambda: HttpConnection(queue, loop.time),
+        settings.host,
+        settings.port,
+        backlog=LISTEN_BACKLOG,
+    )
+    port = server.sockets[0].getsockname()[1]
+    _log(f"Starting vLLM server on http://{settings.host}:{port}")
+    print("INFO:     Application startup complete.", flush=True)
+    await server.serve_forever()
+
+
+def _build(settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: float) -> Api:
+    cache = KvCache(
+        blocks=settings.kv_blocks,
+        block_size=settings.block_size,
+        prefix_caching=settings.prefix_caching,
+    )
+    scheduler = Scheduler(
+        timing=settings.timing,
+        cache=cache,
+        max_sequences=settings.max_sequences,
+        jitter=_jitter(settings),
+    )
+    metrics = EngineMetrics(
+        model_name=settings.served_names[0],
+        max_model_len=settings.max_model_len,
+        cache_config=_cache_config(settings),
+        created=started_at,
+    )
+    engine = Engine(scheduler=scheduler, cache=cache, metrics=metrics, loop=loop)
+    tokenizer = load_tokenizer(settings.tokenizer_folder)
+    completions = Completions(
+        settings=settings,
+        engine=engine,
+        output_text=OutputText(tokenizer.output_words()),
+        request_log=_request_log(settings),
+    )
+    return Api(
+        settings=settings,
+        engine=engine,
+        completions=completions,
+        tokenizer=tokenizer,
+        loop=loop,
+        started_at=started_at,
+    )
+
+
+def _jitter(settings: Settings) -> Callable[[], float]:
+    if not settings.jitter_seconds:
+        return lambda: 0.0
+    source = random.Random(settings.seed)
+    return lambda: source.uniform(0.0, settings.jitter_seconds)
+
+
+def _cache_config(settings: Settings) -> dict[str, str]:
+    """The labels of `vllm:cache_config_info` that others read."""
+    return {
+        "block_size": str(settings.block_size),
+        "cache_dtype": "auto",
+        "enable_prefix_caching": str(settings.prefix_caching),
+        "gpu_memory_utilization": str(settings.gpu_memory_utilization),
+        "kv_cache_max_concurrency": str(settings.kv_tokens / settings.max_model_len),
+        "kv_cache_memory_bytes": "None",
+        "kv_cache_size_tokens": str(settings.kv_tokens),
+        "num_gpu_blocks": str(settings.kv_blocks),
+        "prefix_caching_hash_algo": "sha256",
+    }
+
+
+def _request_log(settings: Settings) -> TextIO | None:
+    if settings.request_log is None:
+        return None
+    return settings.request_log.open("a", buffering=1)
+
+
+def _write_noise(megabytes: float) -> None:
+    for _ in range(int(megabytes * 1e6 / len(NOISE_LINE))):
+        sys.stdout.write(NOISE_LINE)
+    sys.stdout.flush()
+
+
+def _log(message: str) -> None:
+    clock = time.strftime("%m-%d %H:%M:%S")
+    print(f"(APIServer pid={os.getpid()}) INFO {clock} [simulator] {message}", flush=True)

@@ -1,0 +1,304 @@
+"""Specs that must be accepted and specs that must be refused: by pydantic in the operator, and by the API server alike."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Spec = dict[str, Any]
+_ABSENT = object()
+
+MINIMAL: Spec = {
+    "model": {"name": "Qwen/Qwen3-4B"},
+    "server": {"image": "vllm/vllm-openai:v0.32.0"},
+    "workloads": [
+        {"name": "chat", "dataset": {"random": {}}, "load": {"requestRates": ["1", "4"]}, "requests": 100},
+    ],
+}
+
+
+def minimal(changes: Mapping[str, Any] | None = None, /) -> Spec:
+    """The smallest useful spec, with values set (or, by `absent`, taken out) at dotted paths: `workloads.0.load`."""
+    spec = copy.deepcopy(MINIMAL)
+    for path, value in (changes or {}).items():
+        *way, last = path.split(".")
+        at: Any = spec
+        for step in way:
+            at = at[int(step)] if isinstance(at, list) else at.setdefault(step, {})
+        if value is _ABSENT:
+            del at[last]
+        else:
+            at[last] = copy.deepcopy(value)
+    return spec
+
+
+def absent() -> object:
+    """Stands for "this field is left out"."""
+    return _ABSENT
+
+
+def workload(name: str = "other", **fields: Any) -> Spec:
+    """One more workload."""
+    return {**MINIMAL["workloads"][0], "name": name, **fields}
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A spec with one thing wrong."""
+
+    path: str
+    """The field that the API server names; the operator names it too, or the object it is in."""
+    changes: Mapping[str, Any]
+    message: str | None = None
+    """Part of what both say, where the words are ours; None: each says it in its own words."""
+
+
+_LOAD = "workloads.0.load"
+_FILE = "workloads.0.dataset"
+_POINTS_16 = [str(n) for n in range(1, 17)]
+_POINTS_13 = _POINTS_16[:13]
+
+REFUSED: dict[str, Refused] = {
+    # types and bounds
+    "repeats is a word": Refused("spec.repeats", {"repeats": "two"}),
+    "repeats is a number in quotes": Refused("spec.repeats", {"repeats": "2"}),
+    "suspend is a word": Refused("spec.suspend", {"suspend": "yes"}),
+    "a rate is a number": Refused("spec.workloads[0].load.requestRates[0]", {f"{_LOAD}.requestRates": [1]}),
+    "repeats is 0": Refused("spec.repeats", {"repeats": 0}),
+    "no model": Refused("spec.model", {"model": absent()}),
+    "no workloads": Refused("spec.workloads", {"workloads": []}),
+    "17 workloads": Refused("spec.workloads", {"workloads": [workload(f"w{n}") for n in range(17)]}),
+    "workload name in capitals": Refused("spec.workloads[0].name", {"workloads.0.name": "Chat"}),
+    "two workloads of one name": Refused("spec.workloads[1]", {"workloads": [workload("a"), workload("a")]}),
+    "unknown api": Refused("spec.workloads[0].api", {"workloads.0.api": "Responses"}),
+    "100001 requests": Refused("spec.workloads[0].requests", {"workloads.0.requests": 100_001}),
+    "negative deadline": Refused("spec.runDeadlineSeconds", {"runDeadlineSeconds": -1}),
+    # unions
+    "server and endpoint": Refused(
+        "spec", {"endpoint": {"url": "http://llm"}}, "must set exactly one of server and endpoint"
+    ),
+    "neither server nor endpoint": Refused("spec", {"server": absent()}, "must set exactly one of server and endpoint"),
+    "endpoint without address": Refused(
+        "spec.endpoint", {"server": absent(), "endpoint": {}}, "must set exactly one of serviceRef and url"
+    ),
+    "two model sources": Refused(
+        "spec.model.source",
+        {"model.source": {"hub": {}, "path": {"path": "/m"}}},
+        "must set exactly one of hub, pvc, imageVolume and path",
+    ),
+    "no dataset": Refused("spec.workloads[0].dataset", {_FILE: {}}, "must set exactly one of random and shareGPT"),
+    "a dataset file nowhere": Refused(
+        "spec.workloads[0].dataset.shareGPT.file",
+        {_FILE: {"shareGPT": {"file": {}}}},
+        "must set exactly one of configMap, pvc and url",
+    ),
+    "both kinds of warm-up": Refused(
+        "spec.measurement.warmup",
+        {"measurement": {"warmup": {"auto": {}, "none": {}}}},
+        "must set exactly one of auto and none",
+    ),
+    "empty warm-up": Refused(
+        "spec.measurement.warmup", {"measurement": {"warmup": {}}}, "must set exactly one of auto and none"
+    ),
+    "variable without value": Refused(
+        "spec.server.env[0]", {"server.env": [{"name": "A"}]}, "must set exactly one of value and valueFrom"
+    ),
+    "variable from nowhere known": Refused(
+        "spec.server.env[0].valueFrom",
+        {"server.env": [{"name": "A", "valueFrom": {"vault": {"key": "k"}}}]},
+        "must be one of secretKeyRef, configMapKeyRef, fieldRef, resourceFieldRef",
+    ),
+    "variable set twice": Refused(
+        "spec.server.env[1]", {"server.env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}
+    ),
+    # load
+    "empty load": Refused(
+        "spec.workloads[0].load", {_LOAD: {}}, "must set exactly one of requestRates and concurrencies"
+    ),
+    "rates and concurrencies": Refused(
+        "spec.workloads[0].load",
+        {f"{_LOAD}.concurrencies": [1]},
+        "must set exactly one of requestRates and concurrencies",
+    ),
+    "no load point": Refused("spec.workloads[0].load.requestRates", {f"{_LOAD}.requestRates": []}),
+    "33 load points": Refused(
+        "spec.workloads[0].load.requestRates", {f"{_LOAD}.requestRates": [str(n) for n in range(1, 34)]}
+    ),
+    "rate 0": Refused(
+        "spec.workloads[0].load.requestRates[1]", {f"{_LOAD}.requestRates": ["1", "0"]}, "must be above 0"
+    ),
+    "rate 0.00": Refused(
+        "spec.workloads[0].load.requestRates[0]", {f"{_LOAD}.requestRates": ["0.00"]}, "must be above 0"
+    ),
+    "negative rate": Refused("spec.workloads[0].load.requestRates[0]", {f"{_LOAD}.requestRates": ["-1"]}),
+    "rate in scientific notation": Refused(
+        "spec.workloads[0].load.requestRates[0]", {f"{_LOAD}.requestRates": ["1e3"]}
+    ),
+    "rate with a line break": Refused("spec.workloads[0].load.requestRates[0]", {f"{_LOAD}.requestRates": ["1\n"]}),
+    "one rate in two spellings": Refused(
+        "spec.workloads[0].load.requestRates",
+        {f"{_LOAD}.requestRates": ["4", "4.0"]},
+        "must differ from one another as numbers",
+    ),
+    "one rate twice": Refused("spec.workloads[0].load.requestRates[1]", {f"{_LOAD}.requestRates": ["4", "4"]}),
+    "concurrency 0": Refused("spec.workloads[0].load.concurrencies[0]", {_LOAD: {"concurrencies": [0]}}),
+    "one concurrency twice": Refused("spec.workloads[0].load.concurrencies[1]", {_LOAD: {"concurrencies": [8, 8]}}),
+    "cap without rates": Refused(
+        "spec.workloads[0].load",
+        {_LOAD: {"concurrencies": [1], "maxConcurrency": 8}},
+        "maxConcurrency caps requestRates; remove it",
+    ),
+    "burstiness without rates": Refused(
+        "spec.workloads[0].load",
+        {_LOAD: {"concurrencies": [1], "burstiness": "0.5"}},
+        "burstiness shapes requestRates; remove it",
+    ),
+    "burstiness 0": Refused("spec.workloads[0].load.burstiness", {f"{_LOAD}.burstiness": "0"}, "must be above 0"),
+    # how long a stage is
+    "requests and durationSeconds": Refused(
+        "spec.workloads[0]", {"workloads.0.durationSeconds": 60}, "must set exactly one of requests and durationSeconds"
+    ),
+    "neither requests nor durationSeconds": Refused(
+        "spec.workloads[0]",
+        {"workloads.0.requests": absent()},
+        "must set exactly one of requests and durationSeconds",
+    ),
+    "durationSeconds with inf": Refused(
+        "spec.workloads[0]",
+        {"workloads.0.requests": absent(), "workloads.0.durationSeconds": 60, f"{_LOAD}.requestRates": ["1", "inf"]},
+        "durationSeconds needs finite requestRates; use requests instead",
+    ),
+    "durationSeconds with concurrencies": Refused(
+        "spec.workloads[0]",
+        {"workloads.0.requests": absent(), "workloads.0.durationSeconds": 60, _LOAD: {"concurrencies": [4]}},
+        "durationSeconds needs finite requestRates; use requests instead",
+    ),
+    "too many requests by duration": Refused(
+        "spec.workloads[0]",
+        {"workloads.0.requests": absent(), "workloads.0.durationSeconds": 1001, f"{_LOAD}.requestRates": ["100"]},
+        "rate x durationSeconds must be at most 100000 requests a stage",
+    ),
+    # products
+    "65 cells": Refused(
+        "spec.workloads",
+        {"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_13}) for n in range(5)]},
+        "workloads have 65 load points in all; the limit is 64",
+    ),
+    "101 repeats": Refused("spec.repeats", {"repeats": 101}),
+    "300 stages": Refused(
+        "spec.repeats",
+        {
+            "workloads": [workload("a", load={"requestRates": ["1"]}), workload("b", load={"concurrencies": [1, 2]})],
+            "repeats": 100,
+        },
+        "3 load points x 100 repeats = 300 stages; the limit is 256",
+    ),
+    # measurement and objectives
+    "percentile 100": Refused("spec.measurement.percentiles[0]", {"measurement": {"percentiles": ["100"]}}),
+    "percentile 0": Refused(
+        "spec.measurement.percentiles[0]", {"measurement": {"percentiles": ["0"]}}, "must be above 0"
+    ),
+    "percentile p99": Refused("spec.measurement.percentiles[0]", {"measurement": {"percentiles": ["p99"]}}),
+    "one percentile in two spellings": Refused(
+        "spec.measurement.percentiles",
+        {"measurement": {"percentiles": ["99", "99.0"]}},
+        "must differ from one another as numbers",
+    ),
+    "no percentile": Refused("spec.measurement.percentiles", {"measurement": {"percentiles": []}}),
+    "objective on an unknown metric": Refused(
+        "spec.objectives[0].metric", {"objectives": [{"metric": "Throughput", "maxMilliseconds": 1}]}
+    ),
+    "objective without limit": Refused("spec.objectives[0].maxMilliseconds", {"objectives": [{"metric": "TTFT"}]}),
+    "101 percent": Refused(
+        "spec.validity.maxFailedPercent", {"validity": {"maxFailedPercent": "101"}}, "must be at most 100"
+    ),
+    # model, server, endpoint
+    "revision without hub": Refused(
+        "spec.model",
+        {"model": {"name": "m", "revision": "main", "source": {"path": {"path": "/m"}}}},
+        "revision needs source hub; remove it",
+    ),
+    "relative model path": Refused("spec.model.source.path.path", {"model.source": {"path": {"path": "models"}}}),
+    "absolute path within a claim": Refused(
+        "spec.model.source.pvc.path", {"model.source": {"pvc": {"claimName": "models", "path": "/m"}}}
+    ),
+    "password in a URL": Refused(
+        "spec.endpoint.url", {"server": absent(), "endpoint": {"url": "https://user:secret@llm.example.com"}}
+    ),
+    "URL of another scheme": Refused("spec.endpoint.url", {"server": absent(), "endpoint": {"url": "ftp://llm"}}),
+    "port 0": Refused(
+        "spec.endpoint.serviceRef.port", {"server": absent(), "endpoint": {"serviceRef": {"name": "s", "port": 0}}}
+    ),
+    "negative GPUs": Refused(
+        "spec.server.resources.limits.nvidia.com/gpu", {"server.resources": {"limits": {"nvidia.com/gpu": -1}}}
+    ),
+    "quantity in words": Refused("spec.server.resources.limits.cpu", {"server.resources": {"limits": {"cpu": "two"}}}),
+    "shared memory without unit": Refused("spec.server.sharedMemory", {"server.sharedMemory": "2000000"}),
+}
+
+ACCEPTED: dict[str, Spec] = {
+    "minimal": minimal(),
+    "model from the hub with a token": minimal({"model.source": {"hub": {"tokenSecretRef": {"name": "hf"}}}}),
+    "model at a revision": minimal({"model.revision": "main"}),
+    "model on a claim": minimal({"model.source": {"pvc": {"claimName": "models"}}}),
+    "model in an artifact": minimal({"model.source": {"imageVolume": {"reference": "registry/model:1", "path": "m"}}}),
+    "model in the images": minimal({"model.source": {"path": {"path": "/models/tiny"}}}),
+    "service": minimal({"server": absent(), "endpoint": {"serviceRef": {"name": "llm"}}}),
+    "url": minimal(
+        {
+            "server": absent(),
+            "endpoint": {
+                "url": "https://llm.example.com:8443/base",
+                "apiKeySecretRef": {"name": "key"},
+                "caConfigMapRef": {"name": "ca"},
+            },
+        }
+    ),
+    "everything at once": minimal({f"{_LOAD}.requestRates": ["inf"]}),
+    "bursts under a cap": minimal({f"{_LOAD}.burstiness": "0.5", f"{_LOAD}.maxConcurrency": 64}),
+    "users": minimal({_LOAD: {"concurrencies": [1, 8, 64]}}),
+    "duration": minimal(
+        {"workloads.0.requests": absent(), "workloads.0.durationSeconds": 1000, f"{_LOAD}.requestRates": ["100"]}
+    ),
+    "conversations from a ConfigMap": minimal(
+        {_FILE: {"shareGPT": {"file": {"configMap": {"name": "c", "key": "f.json"}}}}}
+    ),
+    "conversations from a claim": minimal(
+        {_FILE: {"shareGPT": {"file": {"pvc": {"claimName": "c", "path": "d/f.json"}}, "outputTokens": 8}}}
+    ),
+    "conversations from a URL": minimal(
+        {_FILE: {"shareGPT": {"file": {"url": "https://data.example.com/f.json?v=1"}}}}
+    ),
+    "no warm-up": minimal({"measurement": {"warmup": {"none": {}}}}),
+    "shorter warm-up": minimal({"measurement": {"warmup": {"auto": {"maxSeconds": 5}}}}),
+    "fractions": minimal({"measurement": {"percentiles": ["0.5", "99.9"]}, "validity": {"maxFailedPercent": "0.1"}}),
+    "objectives": minimal({"objectives": [{"metric": "ITL", "maxMilliseconds": 50, "percentile": "99.9"}]}),
+    "64 cells": minimal({"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)]}),
+    "256 stages": minimal(
+        {"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)], "repeats": 4}
+    ),
+    "a whole server": minimal(
+        {
+            "server.args": ["--max-model-len=4096", ""],
+            "server.env": [
+                {"name": "A", "value": ""},
+                {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+            ],
+            "server.resources": {"limits": {"nvidia.com/gpu": 1, "memory": "6Gi"}, "requests": {"cpu": "0.5"}},
+            "server.sharedMemory": "512Mi",
+            "server.pod": {
+                "nodeSelector": {"gpu": "h100"},
+                "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "tolerationSeconds": 60}],
+                "affinity": {
+                    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+                },
+                "volumes": [{"name": "cache", "emptyDir": {}}],
+                "volumeMounts": [{"name": "cache", "mountPath": "/cache", "readOnly": True}],
+                "securityContext": {"runAsUser": 1000},
+                "imagePullSecrets": ["registry"],
+            },
+        }
+    ),
+}

@@ -1,0 +1,112 @@
+"""Plans, stages and records to test with: small, valid, changed by keyword."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchrun_client.contract import (
+    Engine,
+    LoadPoint,
+    Plan,
+    RandomData,
+    ShareGPTData,
+    Stage,
+    Target,
+    Warmup,
+)
+from benchrun_client.records import RawStage
+
+NONCE = "0123456789abcdef"
+
+
+def stage(**changes: Any) -> Stage:
+    """A stage of four short random requests."""
+    return Stage(
+        **{
+            "id": "chat/concurrency=2/r1",
+            "workload": "chat",
+            "repeat": 1,
+            "load": LoadPoint(max_concurrency=2),
+            "data": RandomData(input_tokens=32, output_tokens=4),
+            "requests": 4,
+            "seed": 1,
+            **changes,
+        }
+    )
+
+
+def warmup(**changes: Any) -> Warmup:
+    """A warm-up of two short random requests."""
+    return Warmup(
+        **{
+            "workload": "chat",
+            "data": RandomData(input_tokens=32, output_tokens=4),
+            "requests": 2,
+            "concurrency": 2,
+            "seed": 9,
+            "max_seconds": 30,
+            **changes,
+        }
+    )
+
+
+def sharegpt_stage(path: str, **changes: Any) -> Stage:
+    """A stage that takes rows of a file."""
+    return stage(data=ShareGPTData(path=path), **changes)
+
+
+def plan(*stages: Stage, target: dict[str, Any] | None = None, **changes: Any) -> Plan:
+    """A plan of one stage, or of those given."""
+    return Plan(
+        **{
+            "run_uid": "run-1",
+            "nonce": NONCE,
+            "target": Target(
+                **{
+                    "base_url": "http://127.0.0.1:8000",
+                    "servers": 1,
+                    "served_model": "tiny",
+                    "tokenizer": "/models/tiny",
+                    **(target or {}),
+                }
+            ),
+            "stages": stages or (stage(),),
+            "percentiles": ("50", "99"),
+            "health_deadline_seconds": 0,
+            **changes,
+        }
+    )
+
+
+def raw_stage(**changes: Any) -> RawStage:
+    """What the engine gave for a stage of two requests, the second of which failed."""
+    return RawStage(
+        **{
+            "run_uid": "run-1",
+            "plan_digest": "a" * 64,
+            "sequence": 0,
+            "stage_id": "chat/concurrency=2/r1",
+            "prompts_digest": "b" * 64,
+            "engine": Engine(name="vllm", version="0.32.0", trust_env=False),
+            "scalars": {"completed": 1, "failed": 1},
+            "due": [100.0, 100.0],
+            "sent": [100.0, 100.5],
+            "answered": [101.0, 101.5],
+            "ok": [True, False],
+            "unix_minus_perf": 1_700_000_000.0,
+            "previous_answer": 99.75,
+            "ttfts": [0.1, 0.0],
+            "itls": [[0.02, 0.03, 0.02], []],
+            "input_lens": [32, 32],
+            "output_lens": [4, 0],
+            "errors": ["", "Bad Request"],
+            "diagnostic": None,
+            "addresses": ("http://10.0.0.1:8000/metrics",),
+            "before": ({"request_success_total": 1.0},),
+            "after": ({"request_success_total": 2.0},),
+            "cpu_seconds": 0.5,
+            "wall_seconds": 1.5,
+            "throttled_periods": None,
+            **changes,
+        }
+    )

@@ -1,0 +1,18 @@
+"""Specs for judging: the smallest valid one, changed by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchrun.api.spec import BenchmarkRunSpec
+
+
+def spec(**changes: Any) -> BenchmarkRunSpec:
+    """One workload at an endpoint; percentiles 50 and 99."""
+    values: dict[str, Any] = {
+        "model": {"name": "tiny"},
+        "endpoint": {"url": "http://server:8000"},
+        "workloads": [{"name": "chat", "dataset": {"random": {}}, "load": {"requestRates": ["4"]}, "requests": 2}],
+        "measurement": {"percentiles": ["50", "99"]},
+    }
+    return BenchmarkRunSpec.model_validate(values | changes)

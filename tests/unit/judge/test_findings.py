@@ -1,0 +1,145 @@
+"""Findings over a run: missing records, one entry a code, verdicts by the worst."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.measure.records import cell, edge, record, requests
+
+from benchrun.api.status import Finding, Severity, Verdict
+from benchrun.judge.aggregate import aggregate
+from benchrun.judge.finding import EXPLANATIONS, Code, StageFinding
+from benchrun.judge.missing_records import missing_records
+from benchrun.judge.rules import StageContext
+from benchrun.judge.stages import judge_stage
+from benchrun.judge.thresholds import Thresholds
+from benchrun.judge.verdict import verdict_of_findings, worst
+from benchrun_client.contract import START_TIME
+
+FINDINGS = st.lists(
+    st.builds(
+        StageFinding,
+        code=st.sampled_from(Code),
+        severity=st.sampled_from(["Note", "Suspect", "Invalid"]),
+        stage_id=st.sampled_from(["a/r1", "a/r2", "b/r1"]),
+        weight=st.floats(0, 100),
+    ),
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize("code", list(Code))
+def test_every_code_is_explained_in_two_short_texts(code: Code) -> None:
+    explanation = EXPLANATIONS[code]
+    for text in (explanation.meaning, explanation.remedy):
+        assert 20 < len(text) < 300
+        assert text[0].isupper()
+        assert text.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("missing", "measured"),
+    [
+        pytest.param([], ["chat/rate=4/r1", "chat/rate=4/r2"], id="all there"),
+        pytest.param(["chat/rate=4/r2"], ["chat/rate=4/r1"], id="the last is missing"),
+        pytest.param(["chat/rate=4/r1", "chat/rate=4/r2"], ["other/rate=4/r1"], id="none is there"),
+    ],
+)
+def test_missing_records(missing: list[str], measured: list[str]) -> None:
+    found = missing_records(cell(repeats=2), measured)
+    assert [(f.code, f.severity, f.stage_id) for f in found] == [(Code.RECORD_MISSING, "Invalid", s) for s in missing]
+    assert all(f.evidence == {"planned": 2, "measured": 2 - len(missing)} for f in found)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "severities"),
+    [
+        pytest.param("Valid", [], id="nothing found"),
+        pytest.param("Valid", ["Note", "Note"], id="a note is no blemish"),
+        pytest.param("Suspect", ["Note", "Suspect"], id="a suspicion is"),
+        pytest.param("Invalid", ["Suspect", "Invalid", "Note"], id="the worst counts"),
+    ],
+)
+def test_verdict_of_a_stage(verdict: Verdict, severities: Sequence[Severity]) -> None:
+    found = [StageFinding(Code.NO_OUTPUT, severity, "s") for severity in severities]
+    assert verdict_of_findings(found) == verdict
+
+
+@pytest.mark.parametrize(
+    ("expected", "verdicts"),
+    [
+        pytest.param(None, [], id="none of nothing"),
+        pytest.param("Unknown", ["Unknown"], id="unknown alone"),
+        pytest.param("Valid", ["Unknown", "Valid"], id="unknown beside something"),
+        pytest.param("Suspect", ["Valid", "Suspect", "Valid"], id="suspect above valid"),
+        pytest.param("Invalid", ["Invalid", "Suspect"], id="invalid above all"),
+    ],
+)
+def test_the_worst(expected: Verdict | None, verdicts: list[Verdict]) -> None:
+    assert worst(verdicts) == expected
+
+
+def test_rules_do_not_stop_each_other() -> None:
+    stage = record(requests=requests(ok=(0, 0)), servers=(edge(after={START_TIME: 2.0}),))
+    codes = [finding.code for finding in judge_stage(stage, StageContext(Thresholds()))]
+    assert codes == [Code.ALL_REQUESTS_FAILED, Code.SERVER_RESTARTED, Code.PREFIX_CACHE_UNKNOWN]
+
+
+def test_a_good_stage_has_no_findings() -> None:
+    assert judge_stage(record(), StageContext(Thresholds())) == ()
+
+
+def test_one_entry_a_code_with_the_worst_stages_evidence() -> None:
+    found = aggregate(
+        [
+            StageFinding(Code.PREFIX_CACHE_UNKNOWN, "Note", "a/r1"),
+            StageFinding(Code.PREFIX_CACHE_CONTAMINATED, "Suspect", "a/r1", {"hitPercent": 9.0}, weight=9.0),
+            StageFinding(Code.PREFIX_CACHE_CONTAMINATED, "Invalid", "a/r2", {"hitPercent": 12.0}, weight=12.0),
+            StageFinding(Code.PREFIX_CACHE_CONTAMINATED, "Invalid", "a/r3", {"hitPercent": 90.0}, weight=90.0),
+        ]
+    )
+    contaminated, unknown = EXPLANATIONS[Code.PREFIX_CACHE_CONTAMINATED], EXPLANATIONS[Code.PREFIX_CACHE_UNKNOWN]
+    assert found == (
+        Finding(
+            code="PrefixCacheContaminated",
+            severity="Invalid",
+            count=3,
+            worst_stage="a/r3",
+            evidence={"hitPercent": 90.0},
+            meaning=contaminated.meaning,
+            remedy=contaminated.remedy,
+        ),
+        Finding(
+            code="PrefixCacheUnknown",
+            severity="Note",
+            count=1,
+            worst_stage="a/r1",
+            meaning=unknown.meaning,
+            remedy=unknown.remedy,
+        ),
+    )
+
+
+def test_the_earliest_of_equally_bad_stages_is_named() -> None:
+    (entry,) = aggregate([StageFinding(Code.RECORD_MISSING, "Invalid", s) for s in ("a/r2", "a/r3")])
+    assert entry.worst_stage == "a/r2"
+
+
+@given(FINDINGS)
+def test_entries_are_one_a_code_and_worst_first(findings: list[StageFinding]) -> None:
+    entries = aggregate(findings)
+    assert sorted(e.code for e in entries) == sorted({f.code for f in findings})
+    severities = [["Note", "Suspect", "Invalid"].index(e.severity) for e in entries]
+    assert severities == sorted(severities, reverse=True)
+    for entry in entries:
+        assert entry.count == len({f.stage_id for f in findings if f.code == entry.code})
+
+
+@given(FINDINGS)
+def test_the_worst_entry_is_the_runs_verdict(findings: list[StageFinding]) -> None:
+    entries = aggregate(findings)
+    expected = "Valid" if not entries or entries[0].severity == "Note" else entries[0].severity
+    assert verdict_of_findings(findings) == expected

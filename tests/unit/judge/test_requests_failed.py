@@ -1,0 +1,79 @@
+"""Failed requests: none, few, too many, all; and answers without a token."""
+
+from __future__ import annotations
+
+import pytest
+from unit.measure.records import STAGE, record, requests
+
+from benchrun.judge.finding import Code, StageFinding
+from benchrun.judge.requests_failed import no_output, requests_failed
+from benchrun.judge.rules import StageContext
+from benchrun.judge.thresholds import Thresholds
+from benchrun_client.contract import StageRecord
+
+
+def stage(failed: int, of: int, **changes: object) -> StageRecord:
+    ok = [0] * failed + [1] * (of - failed)
+    return record(requests=requests(ttft_us=[1] * of, e2el_us=[2] * of, output_tokens=[5] * of, ok=ok), **changes)
+
+
+@pytest.mark.parametrize(
+    ("code", "failed", "requests_sent", "limit"),
+    [
+        pytest.param(None, 0, 100, 1.0, id="none failed"),
+        pytest.param(None, 1, 100, 1.0, id="exactly as many as allowed"),
+        pytest.param(Code.REQUESTS_FAILED, 2, 100, 1.0, id="one more"),
+        pytest.param(Code.REQUESTS_FAILED, 1, 100, 0.0, id="one where none is allowed"),
+        pytest.param(None, 50, 100, 50.0, id="half where half is allowed"),
+        pytest.param(Code.REQUESTS_FAILED, 99, 100, 1.0, id="all but one"),
+        pytest.param(Code.ALL_REQUESTS_FAILED, 100, 100, 1.0, id="all"),
+        pytest.param(Code.ALL_REQUESTS_FAILED, 100, 100, 100.0, id="all, even where all may fail"),
+        pytest.param(Code.ALL_REQUESTS_FAILED, 1, 1, 1.0, id="the only one"),
+    ],
+)
+def test_failed_requests(code: Code | None, failed: int, requests_sent: int, limit: float) -> None:
+    context = StageContext(Thresholds(max_failed_percent=limit))
+    found = requests_failed(stage(failed, requests_sent), context)
+    assert [(f.code, f.severity, f.stage_id) for f in found] == ([(code, "Invalid", STAGE)] if code else [])
+
+
+def test_evidence_of_too_many_failures() -> None:
+    failing = stage(2, 3, errors={"Bad Gateway": 1, "timeout": 5})
+    assert requests_failed(failing, StageContext(Thresholds())) == [
+        StageFinding(
+            Code.REQUESTS_FAILED,
+            "Invalid",
+            STAGE,
+            {"requests": 3, "failed": 2, "failedPercent": 66.667, "maxFailedPercent": 1.0, "error": "timeout"},
+            weight=200 / 3,
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expected", "errors", "diagnostic"),
+    [
+        pytest.param("the model `x` does not exist", {"Not Found": 9}, "the model `x` does not exist", id="the server's own words"),
+        pytest.param("Not Found", {"Bad Request": 1, "Not Found": 9}, None, id="else the most frequent error"),
+        pytest.param("e" * 300, {}, "e" * 1000, id="bounded"),
+        pytest.param(None, {}, None, id="nothing known"),
+    ],
+)
+def test_evidence_names_the_error(expected: str | None, errors: dict[str, int], diagnostic: str | None) -> None:
+    (found,) = requests_failed(stage(2, 2, errors=errors, diagnostic=diagnostic), StageContext(Thresholds()))
+    assert found.evidence.get("error") == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "tokens", "ok"),
+    [
+        pytest.param(True, (0, 0), (1, 1), id="answers without a token"),
+        pytest.param(False, (0, 7), (1, 1), id="one token is enough"),
+        pytest.param(True, (0, 7), (1, 0), id="tokens of a failed request do not count"),
+        pytest.param(False, (0, 0), (0, 0), id="no answers: another rule's matter"),
+    ],
+)
+def test_no_output(found: bool, tokens: tuple[int, int], ok: tuple[int, int]) -> None:
+    answered = record(requests=requests(output_tokens=tokens, ok=ok))
+    codes = [(f.code, f.severity) for f in no_output(answered, StageContext(Thresholds()))]
+    assert codes == ([(Code.NO_OUTPUT, "Invalid")] if found else [])

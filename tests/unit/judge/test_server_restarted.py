@@ -1,0 +1,70 @@
+"""A server replaced in the middle of a stage, seen by its start time or by falling counters."""
+
+from __future__ import annotations
+
+import pytest
+from unit.measure.records import STAGE, ZERO, edge, record, sample
+
+from benchrun.judge.finding import Code, StageFinding
+from benchrun.judge.rules import StageContext
+from benchrun.judge.server_restarted import server_restarted
+from benchrun.judge.thresholds import Thresholds
+from benchrun.measure.samples import Sample
+from benchrun.measure.windows import Window
+from benchrun_client.contract import START_TIME, ServerEdge
+
+QUIET = StageContext(Thresholds())
+UNREAD = ServerEdge(address="a", before=ZERO, after=None)
+
+
+def seen(*samples: Sample) -> StageContext:
+    return StageContext(Thresholds(), (Window("server", samples, (), 10.0),))
+
+
+@pytest.mark.parametrize(
+    ("code", "servers"),
+    [
+        pytest.param(None, (edge(),), id="a steady server"),
+        pytest.param(None, (), id="no edges: nothing to say"),
+        pytest.param(None, (UNREAD,), id="an unread edge: nothing to say"),
+        pytest.param(Code.SERVER_RESTARTED, (edge(after={START_TIME: 5.0}),), id="another start time"),
+        pytest.param(Code.SERVER_RESTARTED, (edge(), edge("b", after={START_TIME: 5.0})), id="one of two"),
+        pytest.param(
+            Code.COUNTERS_RESET, (edge(before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 8.0}),), id="a fall"
+        ),
+        pytest.param(
+            Code.SERVER_RESTARTED,
+            (edge(before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 8.0, START_TIME: 5.0}),),
+            id="both are one finding",
+        ),
+    ],
+)
+def test_by_the_edges(code: Code | None, servers: tuple[ServerEdge, ...]) -> None:
+    found = server_restarted(record(servers=servers), QUIET)
+    assert [(f.code, f.severity) for f in found] == ([(code, "Invalid")] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("found", "samples"),
+    [
+        pytest.param(False, (sample(1.0), sample(2.0)), id="one start time"),
+        pytest.param(True, (sample(1.0), sample(2.0, start_time=1999.0)), id="two start times of one pod"),
+        pytest.param(False, (sample(1.0), sample(2.0, start_time=None)), id="a reading that does not tell"),
+        pytest.param(False, (sample(1.0), sample(2.0, pod="other", start_time=1999.0)), id="two pods"),
+    ],
+)
+def test_by_the_operators_readings_when_the_closing_edge_is_missing(found: bool, samples: tuple[Sample, ...]) -> None:
+    assert bool(server_restarted(record(servers=(UNREAD,)), seen(*samples))) == found
+
+
+def test_evidence_names_server_and_counter() -> None:
+    fallen = edge("10.0.0.9:8000", before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 8.0})
+    assert server_restarted(record(servers=(edge(), fallen)), QUIET) == [
+        StageFinding(
+            Code.COUNTERS_RESET,
+            "Invalid",
+            STAGE,
+            {"servers": 1, "server": "10.0.0.9:8000", "counter": "prompt_tokens_total"},
+            weight=1,
+        )
+    ]

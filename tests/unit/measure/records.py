@@ -1,0 +1,100 @@
+"""Builders of records, edges, samples and cells: valid by default, changed by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from benchrun.api.cells import Axis, Cell
+from benchrun.measure.samples import Sample
+from benchrun_client.contract import (
+    SERVER_COUNTERS,
+    START_TIME,
+    ClientFigures,
+    Engine,
+    GapCounts,
+    RequestColumns,
+    ServerEdge,
+    StageRecord,
+)
+
+STAGE = "chat/rate=4/r1"
+CELL = "chat/rate=4"
+ZERO = dict.fromkeys(SERVER_COUNTERS, 0.0) | {START_TIME: 1000.0}
+
+
+def requests(
+    *,
+    ttft_us: Iterable[int] = (20_000, 30_000),
+    e2el_us: Iterable[int] = (120_000, 130_000),
+    output_tokens: Iterable[int] = (11, 11),
+    input_tokens: Iterable[int] | None = None,
+    ok: Iterable[int] | None = None,
+) -> RequestColumns:
+    """Requests sent 1 ms apart, all answered unless told otherwise."""
+    ttft, e2el, output = tuple(ttft_us), tuple(e2el_us), tuple(output_tokens)
+    return RequestColumns(
+        start_us=tuple(1000 * i for i in range(len(ttft))),
+        queue_us=(0,) * len(ttft),
+        ttft_us=ttft,
+        e2el_us=e2el,
+        input_tokens=(100,) * len(ttft) if input_tokens is None else tuple(input_tokens),
+        output_tokens=output,
+        ok=(1,) * len(ttft) if ok is None else tuple(ok),  # type: ignore[arg-type]
+    )
+
+
+def record(stage_id: str = STAGE, **changes: Any) -> StageRecord:
+    """A stage of two requests in ten seconds at a server that generated 22 tokens."""
+    values: dict[str, Any] = {
+        "run_uid": "uid-1",
+        "plan_digest": "a" * 64,
+        "sequence": 0,
+        "stage_id": stage_id,
+        "prompts_digest": "b" * 64,
+        "engine": Engine(name="vllm", version="0.32.0", trust_env=False),
+        "first_send_unix_us": 1_000_000_000,
+        "last_receive_unix_us": 1_010_000_000,
+        "idle_before_us": 0,
+        "scalars": {"duration": 10.0},
+        "requests": requests(),
+        "gaps": GapCounts(us=(9_000, 10_000, 11_000), count=(5, 10, 5)),
+        "servers": (edge(),),
+        "errors": {},
+        "client": ClientFigures(cpu_seconds=1.0, wall_seconds=10.0),
+    }
+    return StageRecord(**(values | changes))
+
+
+def edge(
+    address: str = "10.0.0.1:8000",
+    *,
+    before: Mapping[str, float] | None = None,
+    after: Mapping[str, float] | None = None,
+    **rises: float,
+) -> ServerEdge:
+    """Counters of a server that started at second 1000; `rises` are added to `before` (22 tokens if none are named)."""
+    start = ZERO | dict(before or {})
+    moved = rises or {"generation_tokens_total": 22.0, "prefix_cache_queries_total": 200.0}
+    end = {name: value + moved.get(name, 0.0) for name, value in start.items()}
+    return ServerEdge(address=address, before=start, after=end if after is None else end | dict(after))
+
+
+def sample(at: float, **changes: Any) -> Sample:
+    """A reading of a busy server in the middle of the stage that `record()` tells of."""
+    values: dict[str, Any] = {
+        "role": "server",
+        "pod": "br-run-server-a1-x",
+        "running": 1.0,
+        "waiting": 0.0,
+        "kv_cache": 0.5,
+        "generation_tokens": 10.0,
+        "start_time": 1000.0,
+    }
+    return Sample(at=at, **(values | changes))
+
+
+def cell(workload: str = "chat", axis: Axis = "rate", value: str = "4", repeats: int = 1) -> Cell:
+    """A cell with the stage ids of its repeats."""
+    cell_id = f"{workload}/{axis}={value}"
+    return Cell(cell_id, workload, axis, value, tuple(f"{cell_id}/r{n}" for n in range(1, repeats + 1)))

@@ -1,0 +1,62 @@
+"""Counters between the edges of a stage: how far they rose, and whether it was one server all along."""
+
+from __future__ import annotations
+
+import pytest
+from unit.measure.records import ZERO, edge
+
+from benchrun.measure.edges import (
+    PREFIX_HITS,
+    PREFIX_QUERIES,
+    Rise,
+    fallen_counters,
+    is_reset,
+    is_restarted,
+    rise,
+    rise_at,
+)
+from benchrun_client.contract import START_TIME, ServerEdge
+
+UNREAD = ServerEdge(address="b", before=ZERO, after=None)
+SILENT = ServerEdge(address="b", before={START_TIME: 1000.0}, after={START_TIME: 1000.0})
+RESTARTED = edge("b", after={START_TIME: 2000.0})
+FALLEN = edge("b", before={PREFIX_QUERIES: 500.0}, after={PREFIX_QUERIES: 20.0})
+
+
+@pytest.mark.parametrize(
+    ("expected", "edges"),
+    [
+        pytest.param(Rise(200.0), (edge(),), id="one server"),
+        pytest.param(Rise(500.0), (edge(), edge("b", **{PREFIX_QUERIES: 300.0})), id="servers are summed"),
+        pytest.param(Rise(None), (), id="no server at all says nothing"),
+        pytest.param(Rise(None), (edge(), UNREAD), id="an edge that was not read"),
+        pytest.param(Rise(None), (edge(), SILENT), id="a server without log stats"),
+        pytest.param(Rise(None, reset=True), (edge(), RESTARTED), id="a restart, though the counter rose"),
+        pytest.param(Rise(None, reset=True), (edge(), FALLEN), id="a fall is a reset, not 0"),
+    ],
+)
+def test_rise_over_servers(expected: Rise, edges: tuple[ServerEdge, ...]) -> None:
+    assert rise(edges, PREFIX_QUERIES) == expected
+
+
+def test_any_fallen_counter_spoils_the_others() -> None:
+    assert rise([FALLEN], PREFIX_HITS) == Rise(None, reset=True)
+
+
+@pytest.mark.parametrize(
+    ("restarted", "reset", "fallen", "of"),
+    [
+        pytest.param(False, False, (), edge(), id="a steady server"),
+        pytest.param(True, True, (), RESTARTED, id="another start time"),
+        pytest.param(False, True, (PREFIX_QUERIES,), FALLEN, id="a fallen counter"),
+        pytest.param(False, False, (), UNREAD, id="unread says nothing"),
+        pytest.param(False, False, (), SILENT, id="no counters say nothing"),
+        pytest.param(True, True, (), edge("b", after={START_TIME: 999.0}), id="an earlier start is another process too"),
+    ],
+)
+def test_resets(restarted: bool, reset: bool, fallen: tuple[str, ...], of: ServerEdge) -> None:
+    assert (is_restarted(of), is_reset(of), fallen_counters(of)) == (restarted, reset, fallen)
+
+
+def test_a_fall_at_one_server_is_negative() -> None:
+    assert rise_at(FALLEN, PREFIX_QUERIES) == -480.0

@@ -1,0 +1,170 @@
+"""A metrics page read: figures of every vLLM since 0.8, missing ones as None, anything else refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchrun.measure.exposition import MAX_REPORTED, UnreadablePage, facts_from_page, sample_from_page
+from benchrun.measure.samples import Sample, ServerFacts
+
+REAL_PAGE = (Path(__file__).parent / "pages" / "vllm-0.32.0.txt").read_text(encoding="utf-8")
+
+
+def read(text: str) -> Sample:
+    return sample_from_page(text, at=5.0, role="server", pod="p")
+
+
+def test_a_real_page_of_vllm_0_32_after_one_request_of_6_and_20_tokens() -> None:
+    assert read(REAL_PAGE) == Sample(
+        at=5.0,
+        role="server",
+        pod="p",
+        running=0.0,
+        waiting=0.0,
+        kv_cache=0.0,
+        generation_tokens=20.0,
+        prompt_tokens=6.0,
+        requests_finished=1.0,
+        preemptions=0.0,
+        prefix_queries=6.0,
+        prefix_hits=0.0,
+        start_time=1795260325.97,
+    )
+
+
+@pytest.mark.parametrize(
+    ("figure", "expected", "page"),
+    [
+        pytest.param("running", 3.0, "vllm:num_requests_running 3", id="without labels"),
+        pytest.param(
+            "running",
+            5.0,
+            'vllm:num_requests_running{engine="0"} 2\nvllm:num_requests_running{engine="1"} 3',
+            id="engines are summed",
+        ),
+        pytest.param(
+            "kv_cache",
+            0.25,
+            'vllm:kv_cache_usage_perc{engine="0"} 0.1\nvllm:kv_cache_usage_perc{engine="1"} 0.4',
+            id="KV usage is the engines' mean",
+        ),
+        pytest.param("kv_cache", 0.7, 'vllm:gpu_cache_usage_perc{engine="0"} 0.7', id="the old name of KV usage"),
+        pytest.param(
+            "kv_cache",
+            0.2,
+            "vllm:gpu_cache_usage_perc 0.9\nvllm:kv_cache_usage_perc 0.2",
+            id="old and new name count once, as the new one",
+        ),
+        pytest.param("prefix_hits", 4.0, "vllm:gpu_prefix_cache_hits_total 4", id="the old name of prefix hits"),
+        pytest.param("prefix_queries", 9.0, "vllm:gpu_prefix_cache_queries 9", id="the old name without _total"),
+        pytest.param("generation_tokens", 7.0, "vllm:generation_tokens 7", id="a counter without _total"),
+        pytest.param(
+            "requests_finished",
+            6.0,
+            'vllm:request_success_total{finished_reason="stop"} 2\nvllm:request_success_total{finished_reason="length"} 4',
+            id="finished for any reason",
+        ),
+        pytest.param(
+            "waiting",
+            1.0,
+            'vllm:num_requests_waiting 1\nvllm:num_requests_waiting_by_reason{reason="capacity"} 1',
+            id="the split by reason is not counted again",
+        ),
+        pytest.param("generation_tokens", None, "vllm:generation_tokens_created 1.7e9", id="_created is no count"),
+        pytest.param("running", None, "python_info 1", id="a page without log stats has no figure"),
+        pytest.param("running", None, "", id="nor has an empty page"),
+        pytest.param("running", None, "vllm:num_requests_running NaN", id="NaN is no figure"),
+        pytest.param("running", None, "vllm:num_requests_running +Inf", id="nor is infinity"),
+        pytest.param("running", 0.0, "vllm:num_requests_running 0", id="0 is a figure"),
+        pytest.param("running", 2.0, '\n# HELP x y\nvllm:num_requests_running{m="a}b\\"c"} 2 1395066363000', id="odd labels"),
+        pytest.param("start_time", 1.5e9, "process_start_time_seconds 1.5e+09", id="start of the process"),
+    ],
+)
+def test_a_figure(figure: str, expected: float | None, page: str) -> None:
+    assert getattr(read(page), figure) == expected
+
+
+@pytest.mark.parametrize(
+    ("complaint", "page"),
+    [
+        pytest.param("not a metrics page", "<html><body>502 Bad Gateway</body></html>", id="HTML"),
+        pytest.param("not a metrics page", '{"detail":"Not Found"}', id="JSON"),
+        pytest.param("not a metrics page", "\n\nupstream connect error", id="a proxy's words"),
+        pytest.param("can't be parsed", "# page\nvllm:num_requests_running{engine= 3", id="a broken line"),
+        pytest.param("can't be parsed", "# page\nvllm:num_requests_running three", id="a word for a number"),
+        pytest.param("at most", "vllm:num_requests_running 1\n" * 5000, id="too many series"),
+    ],
+)
+def test_what_is_not_a_metrics_page_is_refused(complaint: str, page: str) -> None:
+    with pytest.raises(UnreadablePage, match=complaint) as refusal:
+        read(page)
+    assert len(str(refusal.value)) < 200
+
+
+@given(st.text())
+def test_any_text_is_a_sample_or_refused(text: str) -> None:
+    try:
+        found = read(text)
+    except UnreadablePage:
+        return
+    assert (found.at, found.role, found.pod) == (5.0, "server", "p")
+
+
+@given(st.text(alphabet='{}="\\, \n#0123456789.eE+-NaInf', max_size=40))
+def test_any_ending_of_a_wanted_line_is_a_figure_or_refused(end: str) -> None:
+    try:
+        found = read("vllm:num_requests_running" + end)
+    except UnreadablePage:
+        return
+    assert found.running is None or found.running == found.running
+
+
+def test_facts_of_a_real_page() -> None:
+    facts = facts_from_page(REAL_PAGE)
+    assert facts.kv_cache_tokens == 1048576
+    assert facts.reported["block_size"] == "128"
+    assert facts.reported["enable_prefix_caching"] == "True"
+    assert facts.reported["gpu_memory_utilization"] == "0.92"
+
+
+def test_facts_leave_out_what_says_nothing() -> None:
+    reported = facts_from_page(REAL_PAGE).reported
+    assert "engine" not in reported
+    assert not [key for key in reported if key.startswith("_")]
+    assert not [value for value in reported.values() if value in ("", "None")]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "labels"),
+    [
+        pytest.param((4096,), ['kv_cache_size_tokens="4096",num_gpu_blocks="1",block_size="16"'], id="its own word"),
+        pytest.param((1600,), ['num_gpu_blocks="100",block_size="16"'], id="older servers: blocks x block size"),
+        pytest.param((None,), ['num_gpu_blocks="None",block_size="16"'], id="blocks not yet known"),
+        pytest.param((None,), ['cache_dtype="auto"'], id="neither"),
+        pytest.param((300,), ['engine="0",kv_cache_size_tokens="100"', 'engine="1",kv_cache_size_tokens="200"'], id="all engines"),
+        pytest.param((None,), ['engine="0",kv_cache_size_tokens="100"', 'engine="1"'], id="one engine silent"),
+    ],
+)
+def test_kv_cache_tokens(tokens: tuple[int | None], labels: list[str]) -> None:
+    page = "".join(f"vllm:cache_config_info{{{each}}} 1.0\n" for each in labels)
+    assert (facts_from_page(page).kv_cache_tokens,) == tokens
+
+
+def test_facts_of_a_page_without_them_are_empty() -> None:
+    assert facts_from_page("python_info 1\n") == ServerFacts()
+
+
+def test_facts_are_bounded() -> None:
+    labels = ",".join(f'k{i:03d}="{"v" * 1000}"' for i in range(200))
+    reported = facts_from_page(f"vllm:cache_config_info{{{labels}}} 1\n").reported
+    assert len(reported) == MAX_REPORTED
+    assert {len(value) for value in reported.values()} == {253}
+
+
+def test_facts_of_garbage_are_refused() -> None:
+    with pytest.raises(UnreadablePage):
+        facts_from_page("<html>")

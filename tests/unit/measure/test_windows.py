@@ -1,0 +1,199 @@
+"""Which readings belong to a stage. The default record runs from second 1000 to 1010 and generates tokens 0 to 22."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.measure.records import ZERO, edge, record, sample
+
+from benchrun.measure.edges import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES
+from benchrun.measure.samples import Sample
+from benchrun.measure.windows import Figures, Window, figures, windows
+from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
+
+FROM_5_TO_27 = (edge(before={GENERATION_TOKENS: 5.0}),)
+DURING, ELSEWHEN = 1005.0, 5.0
+
+
+def inside(stage: StageRecord, *samples: Sample) -> tuple[Sample, ...]:
+    return tuple(s for window in windows(stage, samples, scrape_interval=1.0) for s in window.samples)
+
+
+@pytest.mark.parametrize(
+    ("belongs", "tokens", "running", "waiting"),
+    [
+        pytest.param(True, 6.0, 1.0, 0.0, id="between the edges"),
+        pytest.param(True, 6.0, 0.0, 0.0, id="between the edges while idle: a pause of the load"),
+        pytest.param(True, 5.0, 1.0, 0.0, id="at the first edge with a prefill running"),
+        pytest.param(True, 5.0, 0.0, 3.0, id="at the first edge with requests waiting"),
+        pytest.param(False, 5.0, 0.0, 0.0, id="at the first edge while idle: before the stage"),
+        pytest.param(False, 5.0, None, None, id="at the first edge without a word on requests"),
+        pytest.param(False, 27.0, 0.0, 0.0, id="at the last edge while idle: after the stage"),
+        pytest.param(False, 27.0, 2.0, 0.0, id="at the last edge while busy: the next stage's prefill"),
+        pytest.param(False, 4.0, 1.0, 0.0, id="before the first edge: the warm-up"),
+        pytest.param(False, 28.0, 1.0, 0.0, id="past the last edge"),
+        pytest.param(False, None, 1.0, 0.0, id="a reading without the count"),
+    ],
+)
+@pytest.mark.parametrize("at", [DURING, ELSEWHEN], ids=["clocks agree", "clocks differ"])
+def test_a_reading_belongs_by_the_servers_count(
+    belongs: bool, tokens: float | None, running: float | None, waiting: float | None, at: float
+) -> None:
+    reading = sample(at, generation_tokens=tokens, running=running, waiting=waiting)
+    assert inside(record(servers=FROM_5_TO_27), reading) == ((reading,) if belongs else ())
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        pytest.param((ServerEdge(address="a", before=ZERO, after=None),), id="the closing edge could not be read"),
+        pytest.param((ServerEdge(address="a", before=None, after=ZERO),), id="nor the opening one"),
+        pytest.param((), id="no edges at all"),
+        pytest.param((edge(**{PREFIX_QUERIES: 1.0}),), id="no token was generated"),
+        pytest.param((ServerEdge(address="a", before={}, after={}),), id="no counters"),
+        pytest.param((edge("a", before={START_TIME: 7.0}), edge("b", before={START_TIME: 8.0})), id="unknown servers"),
+        pytest.param((edge("a"), edge("b")), id="servers that can't be told apart"),
+    ],
+)
+def test_where_counts_cannot_tell_the_clients_clock_does(servers: tuple[ServerEdge, ...]) -> None:
+    before, during, after = (sample(at, generation_tokens=99.0) for at in (999.9, 1000.0, 1010.1))
+    assert inside(record(servers=servers), before, during, after) == (during,)
+
+
+def test_servers_are_matched_by_their_start_time() -> None:
+    first = sample(ELSEWHEN, pod="a", start_time=1.0, generation_tokens=50.0)
+    second = sample(ELSEWHEN, pod="b", start_time=2.0, generation_tokens=50.0)
+    servers = (
+        edge("b", before={START_TIME: 2.0, GENERATION_TOKENS: 49.0}),
+        edge("a", before={START_TIME: 1.0, GENERATION_TOKENS: 0.0}),
+    )
+    assert inside(record(servers=servers), first, second) == (second,)
+
+
+@given(
+    counts=st.lists(st.integers(0, 60), min_size=1, max_size=40).map(sorted),
+    edges=st.lists(st.integers(0, 60), min_size=2, max_size=6, unique=True).map(sorted),
+    busy=st.booleans(),
+)
+def test_stages_in_a_row_never_share_a_reading(counts: list[int], edges: list[int], busy: bool) -> None:
+    readings = [
+        sample(float(i), generation_tokens=float(count), running=float(busy)) for i, count in enumerate(counts)
+    ]
+    stages = [
+        record(
+            servers=(edge(before={GENERATION_TOKENS: float(low)}, **{GENERATION_TOKENS: float(high - low)}),),
+            first_send_unix_us=0,
+            last_receive_unix_us=0,
+        )
+        for low, high in zip(edges, edges[1:], strict=False)
+    ]
+    taken = [reading.at for stage in stages for reading in inside(stage, *readings)]
+    assert len(taken) == len(set(taken))
+    if busy:
+        assert len(taken) == sum(edges[0] <= count < edges[-1] for count in counts)
+
+
+def only(stage: StageRecord, *samples: Sample, scrape_interval: float = 1.0) -> Figures:
+    (window,) = windows(stage, samples, scrape_interval=scrape_interval)
+    return figures([window])
+
+
+def test_figures_of_a_role() -> None:
+    stage = record(
+        servers=(edge(**{GENERATION_TOKENS: 22.0, PREEMPTIONS: 3.0, PREFIX_QUERIES: 200.0, PREFIX_HITS: 1.0}),)
+    )
+    readings = (
+        sample(1001, running=1.0, waiting=0.0, kv_cache=0.1, generation_tokens=1.0),
+        sample(1002, running=3.0, waiting=4.0, kv_cache=0.5, generation_tokens=9.0),
+        sample(1099, running=9.0, waiting=9.0, kv_cache=0.9, generation_tokens=22.0),
+    )
+    assert only(stage, *readings) == Figures(
+        role="server",
+        running_mean=2.0,
+        running_max=3.0,
+        waiting_mean=2.0,
+        waiting_max=4.0,
+        kv_cache_mean_percent=30.0,
+        kv_cache_max_percent=50.0,
+        preemptions=3.0,
+        prefix_hit_percent=0.5,
+        samples=2,
+        coverage_percent=20.0,  # 2 of the 10 that one a second gives in 10 s
+        reset=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("percent", "readings", "interval"),
+    [
+        pytest.param(50.0, 5, 1.0, id="half of them"),
+        pytest.param(100.0, 5, 2.0, id="all at a longer interval"),
+        pytest.param(100.0, 15, 1.0, id="never more than all"),
+    ],
+)
+def test_coverage(percent: float, readings: int, interval: float) -> None:
+    samples = [sample(1000.0 + i / 10) for i in range(readings)]
+    assert only(record(), *samples, scrape_interval=interval).coverage_percent == percent
+
+
+def test_coverage_counts_every_server_that_was_read_meanwhile() -> None:
+    samples = [sample(1000.0 + i, pod=pod) for pod in ("a", "b") for i in range(5)]
+    gone = [sample(10.0, pod="gone")]
+    assert only(record(servers=()), *samples, *gone).coverage_percent == 50.0
+
+
+def test_a_silent_page_leaves_figures_empty_but_counts_as_read() -> None:
+    found = only(record(servers=()), sample(1005, running=None, waiting=None, kv_cache=None, generation_tokens=None))
+    assert (found.running_mean, found.waiting_max, found.kv_cache_mean_percent, found.samples) == (None, None, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("reset", "servers"),
+    [
+        pytest.param(True, (edge(after={START_TIME: 2000.0}),), id="restart"),
+        pytest.param(True, (edge(before={PREEMPTIONS: 5.0}, after={PREEMPTIONS: 1.0}),), id="a fallen counter"),
+        pytest.param(False, (ServerEdge(address="a", before=ZERO, after=None),), id="an unread edge"),
+    ],
+)
+def test_counts_over_a_reset_are_none_and_flagged(reset: bool, servers: tuple[ServerEdge, ...]) -> None:
+    found = only(record(servers=servers), sample(1005))
+    assert (found.preemptions, found.prefix_hit_percent, found.reset) == (None, None, reset)
+
+
+def test_one_stage_without_counts_leaves_the_cell_without() -> None:
+    good, bad = (Window("server", (), servers, 1.0) for servers in ((edge(),), ()))
+    assert figures([good]).preemptions == 0.0
+    assert figures([good, bad]).preemptions is None
+
+
+def test_no_look_ups_have_no_hit_percent() -> None:
+    assert only(record(servers=(edge(**{GENERATION_TOKENS: 1.0}),)), sample(1005)).prefix_hit_percent is None
+
+
+def test_stages_of_a_cell_are_weighed_by_their_readings() -> None:
+    def window(*running: float) -> Window:
+        return Window("server", tuple(sample(1001, running=value) for value in running), (edge(),), expected=2.0)
+
+    pooled = figures([window(1.0), window(4.0, 4.0, 4.0)])
+    assert (pooled.running_mean, pooled.running_max, pooled.samples, pooled.coverage_percent) == (3.25, 4.0, 4, 100.0)
+
+
+def test_every_role_has_its_own_window_and_edges() -> None:
+    servers = (edge("p", before={START_TIME: 1.0}), edge("d", before={START_TIME: 2.0}, **{PREEMPTIONS: 7.0}))
+    samples = (sample(1001, role="prefill", pod="p", start_time=1.0), sample(1001, role="decode", pod="d", start_time=2.0))
+    found = windows(record(servers=servers), samples, scrape_interval=1.0)
+    assert [(w.role, w.edges) for w in found] == [("prefill", servers[:1]), ("decode", servers[1:])]
+
+
+@pytest.mark.parametrize(
+    ("expected", "servers"),
+    [
+        pytest.param((), (), id="no edges either: nothing to say"),
+        pytest.param((Window("server", (), (edge(),), 10.0),), (edge(),), id="the edges alone"),
+    ],
+)
+def test_without_any_reading(expected: tuple[Window, ...], servers: Any) -> None:
+    assert windows(record(servers=servers), (), scrape_interval=1.0) == expected

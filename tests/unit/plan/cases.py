@@ -1,0 +1,88 @@
+"""The experiments whose manifests are kept as golden files: every source, every dataset, every target."""
+
+from __future__ import annotations
+
+from unit.plan.specs import Json, endpoint_body, rates, spec_body, workload
+
+
+def _share_gpt(file: Json) -> Json:
+    return workload("talk", dataset={"shareGPT": {"file": file, "outputTokens": 32}}, load=rates("2"), requests=20)
+
+
+CASES: dict[str, Json] = {
+    "hub-with-token": spec_body(
+        model={
+            "name": "meta-llama/Llama-3.1-8B",
+            "revision": "main",
+            "source": {"hub": {"tokenSecretRef": {"name": "hf"}}},
+        },
+    ),
+    "pvc": spec_body(
+        model={
+            "name": "qwen",
+            "source": {"pvc": {"claimName": "models", "path": "qwen3-4b"}},
+            "servedName": "Qwen/Qwen3-4B",
+        },
+    ),
+    "image-volume": spec_body(
+        model={"name": "qwen", "source": {"imageVolume": {"reference": "registry.example/models/qwen:1"}}},
+    ),
+    "path": spec_body(
+        model={"name": "tiny", "source": {"path": {"path": "/models/tiny"}}, "tokenizer": "/models/tokenizer"},
+    ),
+    "sharegpt-configmap": spec_body(workloads=[_share_gpt({"configMap": {"name": "talks", "key": "talks.json"}})]),
+    "sharegpt-pvc": spec_body(workloads=[_share_gpt({"pvc": {"claimName": "data", "path": "sharegpt/talks.json"}})]),
+    "sharegpt-url": spec_body(workloads=[_share_gpt({"url": "https://data.example/talks.json"})]),
+    "endpoint-url": endpoint_body(
+        {
+            "url": "https://llm.example/base/",
+            "apiKeySecretRef": {"name": "llm", "key": "api-key"},
+            "caConfigMapRef": {"name": "company-ca"},
+        }
+    ),
+    "endpoint-service": endpoint_body({"serviceRef": {"name": "qwen-prod", "port": 8080}}),
+    "env-and-placement": spec_body(
+        server={
+            "image": "vllm/vllm-openai:v0.32.0",
+            "args": ["--max-model-len=12000", "--no-enable-prefix-caching"],
+            "env": [
+                {"name": "VLLM_LOGGING_LEVEL", "value": "DEBUG"},
+                {"name": "HOME", "value": "/data/home"},
+                {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "key"}}},
+            ],
+            "resources": {"limits": {"nvidia.com/gpu": 2, "memory": "64Gi"}, "requests": {"cpu": "8"}},
+            "sharedMemory": "16Gi",
+            "pod": {
+                "nodeSelector": {"gpu": "h100"},
+                "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+                "runtimeClassName": "nvidia",
+                "priorityClassName": "benchmarks",
+                "imagePullSecrets": ["pull"],
+                "volumes": [{"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}],
+                "volumeMounts": [{"name": "cache", "mountPath": "/data"}],
+            },
+        },
+        client={
+            "image": "registry.example/client:1",
+            "resources": {"limits": {"cpu": "4", "memory": "8Gi"}},
+            "pod": {
+                "affinity": {
+                    "podAntiAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": [
+                            {
+                                "topologyKey": "kubernetes.io/hostname",
+                                "labelSelector": {"matchLabels": {"benchrun.dev/role": "server"}},
+                            }
+                        ]
+                    }
+                },
+                "schedulerName": "batch",
+                "serviceAccountName": "bench",
+            },
+        },
+        workloads=[workload(load=rates("1", "4", "inf") | {"maxConcurrency": 64, "burstiness": "0.5"}, api="Chat")],
+        repeats=2,
+        pendingDeadlineSeconds=600,
+    ),
+}
+ENDPOINT_ADDRESSES = {"endpoint-service": ("10.0.0.7:8080", "10.0.0.8:8080")}

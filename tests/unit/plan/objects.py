@@ -1,0 +1,26 @@
+"""All objects of a run as the planner makes them, in one list."""
+
+from __future__ import annotations
+
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.plan.client_manifests import client_job, plan_config_map
+from benchrun.plan.client_plan import client_plan
+from benchrun.plan.metadata import Manifest, Owner
+from benchrun.plan.roles import roles
+from benchrun.plan.server_manifests import deployment, service
+
+CLIENT_IMAGE = "ghcr.io/benchrun/client:0.1.0"
+
+
+def objects(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[str, ...] = ()) -> list[Manifest]:
+    """Plan, Job, and a Service and a Deployment a role."""
+    plan = client_plan(owner, spec, endpoint_addresses=endpoint_addresses)
+    job = client_job(owner, spec, default_image=CLIENT_IMAGE, pull_policy="IfNotPresent")
+    servers = [make(owner, role) for role in roles(spec) for make in (service, deployment)]
+    return [plan_config_map(owner, plan), job, *servers]
+
+
+def of_kind(manifests: list[Manifest], kind: str) -> Manifest:
+    """The one object of that kind."""
+    (found,) = [m for m in manifests if m["kind"] == kind]
+    return found

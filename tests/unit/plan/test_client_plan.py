@@ -1,0 +1,96 @@
+"""The plan the client is handed: a spec in the client's words."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun_client.contract import LoadPoint, Plan, Target
+
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.plan.client_plan import client_plan, nonce
+from unit.plan.objects import objects, of_kind
+from unit.plan.specs import OWNER, Json, concurrencies, endpoint_body, rates, spec, spec_body, workload
+
+
+def plan(body: Json, *, addresses: tuple[str, ...] = ()) -> Plan:
+    return client_plan(OWNER, BenchmarkRunSpec.model_validate(body), endpoint_addresses=addresses)
+
+
+def test_what_is_mounted_is_the_plan_itself() -> None:
+    text = of_kind(objects(OWNER, spec()), "ConfigMap")["data"]["plan.json"]
+    assert Plan.model_validate_json(text) == plan(spec_body())
+    assert Plan.model_validate_json(text).to_json() == text
+
+
+@pytest.mark.parametrize(
+    ("expected", "load"),
+    [
+        pytest.param(LoadPoint(request_rate="4", burstiness="1"), rates("4.0"), id="open loop"),
+        pytest.param(
+            LoadPoint(request_rate="4", max_concurrency=8, burstiness="0.5"),
+            rates("4") | {"maxConcurrency": 8, "burstiness": "0.5"},
+            id="capped, bursty",
+        ),
+        pytest.param(LoadPoint(request_rate="inf", max_concurrency=16), concurrencies(16), id="closed loop"),
+    ],
+)
+def test_load_points(expected: LoadPoint, load: Json) -> None:
+    assert [s.load for s in plan(spec_body(workloads=[workload(load=load)])).stages] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("expected", "load"),
+    [
+        pytest.param((16, 8), rates("4"), id="nobody says how many are in flight"),
+        pytest.param((64, 32), rates("4") | {"maxConcurrency": 32}, id="capped"),
+        pytest.param((128, 64), concurrencies(1, 64, 8), id="the highest of all users"),
+    ],
+)
+def test_warm_up_is_twice_the_highest_concurrency(expected: tuple[int, int], load: Json) -> None:
+    (warmup,) = plan(spec_body(workloads=[workload(load=load)])).warmups
+    assert (warmup.requests, warmup.concurrency) == expected
+
+
+def test_no_warm_up_where_none_is_wanted() -> None:
+    assert plan(spec_body(measurement={"warmup": {"none": {}}})).warmups == ()
+
+
+def test_own_server_is_addressed_by_its_headless_service() -> None:
+    target = plan(spec_body()).target
+    assert (target.base_url, target.servers, target.metrics_urls) == ("http://br-qwen-server-a1.lab.svc:8000", 1, ())
+
+
+def test_pages_behind_an_endpoints_service_are_snapshot_one_by_one() -> None:
+    target = plan(
+        endpoint_body({"serviceRef": {"name": "prod", "port": 80}}), addresses=("10.0.0.7:8000", "10.0.0.8:8000")
+    ).target
+    assert target.base_url == "http://prod.lab.svc:80"
+    assert target.metrics_urls == ("http://10.0.0.7:8000/metrics", "http://10.0.0.8:8000/metrics")
+    assert target.servers == 0
+
+
+def test_an_endpoints_url_is_used_as_it_is_but_for_its_last_slash() -> None:
+    target = plan(endpoint_body({"url": "https://llm.example/base/", "caConfigMapRef": {"name": "ca"}})).target
+    assert (target.base_url, target.metrics_urls) == ("https://llm.example/base", ("https://llm.example/base/metrics",))
+    assert target.ca_file == "/etc/benchrun-ca/ca.crt"
+
+
+@pytest.mark.parametrize(
+    ("expected", "model"),
+    [
+        pytest.param(("org/m", "v2"), {"name": "org/m", "revision": "v2"}, id="the model's own, at its revision"),
+        pytest.param(
+            ("org/t", None), {"name": "org/m", "revision": "v2", "tokenizer": "org/t"}, id="another repository"
+        ),
+        pytest.param(
+            ("/model/q", None), {"name": "m", "source": {"pvc": {"claimName": "c", "path": "q"}}}, id="a claim"
+        ),
+    ],
+)
+def test_tokenizer_is_found_where_it_is(expected: tuple[str, str | None], model: Json) -> None:
+    target: Target = plan(spec_body(model=model)).target
+    assert (target.tokenizer, target.tokenizer_revision) == expected
+
+
+def test_nonce_is_the_same_after_a_restart_and_another_for_another_run() -> None:
+    assert nonce("a") == nonce("a") != nonce("b")
+    assert len(nonce("a")) == 32

@@ -1,0 +1,66 @@
+"""Every object of a run, field by field, as reviewed. An unplanned field, a lost one or another order of stages shows here.
+
+After a wanted change: `UPDATE_GOLDEN=1 pytest tests/unit/plan/test_golden_manifests.py`, then read the diff. Such a run fails,
+so that it can't be the one that is trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+from benchrun_client.contract import PLAN_FILE
+
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.plan.metadata import Manifest
+from benchrun.plan.stored import stage_config_map, timeline_config_map
+from unit.plan.cases import CASES, ENDPOINT_ADDRESSES
+from unit.plan.objects import objects
+from unit.plan.specs import OWNER
+
+GOLDEN = Path(__file__).parent / "golden"
+OLDEST_WITH_ALL_FIELDS = "1.33"
+
+
+def planned(case: str) -> list[Manifest]:
+    if case == "stored":
+        return [
+            stage_config_map(OWNER, sequence=7, digest="d" * 64, record=b"record", timeline=b"timeline"),
+            stage_config_map(OWNER, sequence=8, digest="e" * 64, record=b"record", timeline=None),
+            timeline_config_map(OWNER, chunk=2, timeline=b"timeline"),
+        ]
+    spec = BenchmarkRunSpec.model_validate(CASES[case])
+    return objects(OWNER, spec, endpoint_addresses=ENDPOINT_ADDRESSES.get(case, ()))
+
+
+def readable(manifest: Manifest) -> Manifest:
+    """The plan, one line of JSON in the object, is unfolded: canonical JSON says no more and no less than what it parses to."""
+    shown: Manifest = json.loads(json.dumps(manifest))
+    if PLAN_FILE in shown.get("data", {}):
+        shown["data"][PLAN_FILE] = json.loads(shown["data"][PLAN_FILE])
+    return shown
+
+
+@pytest.mark.parametrize("case", [*CASES, "stored"])
+def test_objects_are_those_that_were_reviewed(case: str) -> None:
+    shown = [readable(m) for m in planned(case)]
+    file = GOLDEN / f"{case}.yaml"
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.write_text(yaml.safe_dump_all(shown, sort_keys=False, width=120))
+        pytest.fail(f"{file.name} was written anew; read its diff")
+    assert list(yaml.safe_load_all(file.read_text())) == shown
+
+
+@pytest.mark.parametrize("version", [OLDEST_WITH_ALL_FIELDS, kubernetes_validate.latest_version()])
+@pytest.mark.parametrize("case", [*CASES, "stored"])
+def test_objects_fit_the_schema_of_their_kind(case: str, version: str) -> None:
+    manifests = planned(case)
+    assert len([kubernetes_validate.validate(m, version, strict=True) for m in manifests]) == len(manifests)
+
+
+def test_every_golden_file_has_its_case() -> None:
+    assert {file.stem for file in GOLDEN.iterdir()} == {*CASES, "stored"}

@@ -1,0 +1,52 @@
+"""What `vllm serve` is told: ours first, the user's own flags last, so that theirs win."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchrun.api.model_source import Model
+from benchrun.api.server import Server
+from benchrun.plan.roles import server_args
+from unit.plan.specs import Json
+
+PVC = {"pvc": {"claimName": "models", "path": "qwen"}}
+
+
+@pytest.mark.parametrize(
+    ("expected", "model"),
+    [
+        pytest.param(["org/m", "--served-model-name=org/m", "--port=8000"], {"name": "org/m"}, id="hub"),
+        pytest.param(
+            ["org/m", "--served-model-name=org/m", "--port=8000", "--revision=v2"],
+            {"name": "org/m", "revision": "v2"},
+            id="hub at a revision",
+        ),
+        pytest.param(
+            ["org/m", "--served-model-name=org/m", "--port=8000", "--tokenizer=org/t"],
+            {"name": "org/m", "tokenizer": "org/t"},
+            id="own tokenizer",
+        ),
+        pytest.param(
+            ["/model/qwen", "--served-model-name=chatty", "--port=8000"],
+            {"name": "m", "servedName": "chatty", "source": PVC},
+            id="claim, under another name",
+        ),
+        pytest.param(
+            ["/model", "--served-model-name=m", "--port=8000"],
+            {"name": "m", "source": {"imageVolume": {"reference": "r/m:1"}}},
+            id="image volume",
+        ),
+        pytest.param(
+            ["/in/image", "--served-model-name=m", "--port=8000"],
+            {"name": "m", "source": {"path": {"path": "/in/image"}}},
+            id="path",
+        ),
+    ],
+)
+def test_arguments_name_the_model(expected: list[str], model: Json) -> None:
+    assert server_args(Model.model_validate(model), Server(image="v")) == expected
+
+
+def test_the_users_flags_come_last_and_verbatim() -> None:
+    flags = ["--max-model-len=100", "--served-model-name=mine", '--override={"a b": 1}']
+    assert server_args(Model(name="m"), Server(image="v", args=flags))[-3:] == flags
