@@ -11,9 +11,9 @@ ifneq ($(CLUSTER),current)
 export KUBECONFIG := $(DEVCLUSTER_DIR)/admin.kubeconfig
 endif
 
-OPERATOR_IMAGE ?= benchrun/operator:dev
-CLIENT_IMAGE ?= benchrun/client:dev
-SIMULATOR_IMAGE ?= benchrun/simulator:dev
+OPERATOR_IMAGE ?= docker.io/benchrun/operator:dev
+CLIENT_IMAGE ?= docker.io/benchrun/client:dev
+SIMULATOR_IMAGE ?= docker.io/benchrun/simulator:dev
 VLLM_IMAGE ?= docker.io/vllm/vllm-openai:dev
 export OPERATOR_IMAGE CLIENT_IMAGE SIMULATOR_IMAGE VLLM_IMAGE
 

@@ -78,8 +78,9 @@ def _parent(pid: int) -> NodeProcess | None:
 
 
 def _started(pid: int) -> int | None:
+    """When a process started, or None if it is no more; one that is dead and not yet collected is no more."""
     fields = _stat(pid)
-    return int(fields[19]) if fields else None
+    return int(fields[19]) if fields and fields[0] not in ("Z", "X") else None
 
 
 def _stat(pid: int) -> list[str]:

@@ -7,6 +7,7 @@
 import re
 import sys
 from collections.abc import Mapping
+from email import message_from_string
 from pathlib import Path
 
 from devcluster import locks, package_index
@@ -42,8 +43,7 @@ def requirements(metadata: str) -> list[str]:
     It asks for torch builds with "+cpu" in their version, which are on no package index. The plain build works as well;
     the CUDA libraries it brings along are never used, but without them torch does not import.
     """
-    prefix = "Requires-Dist: "
-    lines = [line.removeprefix(prefix) for line in metadata.splitlines() if line.startswith(prefix)]
+    lines = map(str, message_from_string(metadata).get_all("Requires-Dist", []))
     return [line for line in lines if "extra ==" not in line and _name(line) not in TORCH_FAMILY]
 
 

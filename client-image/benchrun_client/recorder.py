@@ -74,6 +74,12 @@ class Recorder:
             envelope, line = pickle.loads(answer)
             self._on_record(envelope, line)
 
+    async def stop(self) -> None:
+        """End the other process, by ending its input."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        await self._process.wait()
+
 
 def recorded(raw: RawStage) -> Recorded:
     """Make, seal and head one record."""

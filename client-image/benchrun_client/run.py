@@ -103,6 +103,7 @@ class Run:
         asyncio.run(measure())
         for record in self._recording:
             record.result()
+        self._background.run(self._recorder.stop())
         self._ledger.enter("Done")
         log.info("all stages measured")
 

@@ -175,7 +175,7 @@ def traces(cluster: Cluster, processes: set[int]) -> list[str]:
         "routes": any(line.startswith(ours) for line in routes.splitlines()),
         "cgroups": any(Path("/sys/fs/cgroup").glob(f"**/*{NAME}*")),
         "mounts in some process": any(str(cluster.folder) in text for text in mountinfo),
-        "processes": any(Path(f"/proc/{pid}").exists() for pid in processes),
+        "processes": any(_runs(pid) for pid in processes),
         "processes that name the folder": any(str(cluster.folder) in text for text in arguments),
     }
     return [trace for trace, there in found.items() if there]
@@ -314,7 +314,7 @@ def kill(processes: set[int]) -> None:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:  # the kernel ended it together with the node
             continue
-    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes), "killed processes do not end")
+    eventually(lambda: not any(_runs(pid) for pid in processes), "killed processes do not end")
 
 
 def _parents() -> dict[int, int]:
@@ -324,6 +324,12 @@ def _parents() -> dict[int, int]:
         if stat := _read(path):
             found[int(path.parent.name)] = int(stat.rpartition(")")[2].split()[1])
     return found
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there; one that has ended, and that the machine's init has yet to collect, is not."""
+    stat = _read(Path(f"/proc/{pid}/stat"))
+    return bool(stat) and stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def _read(path: Path) -> str:

@@ -22,8 +22,8 @@ def _image(value: str) -> tuple[str, str]:
 @pytest.fixture(scope="session")
 def operator() -> Namespace:
     """The namespace of the installed operator."""
-    operator_repository, operator_tag = _image(os.environ.get("OPERATOR_IMAGE", "benchrun/operator:dev"))
-    client_repository, client_tag = _image(os.environ.get("CLIENT_IMAGE", "benchrun/client:dev"))
+    operator_repository, operator_tag = _image(os.environ.get("OPERATOR_IMAGE", "docker.io/benchrun/operator:dev"))
+    client_repository, client_tag = _image(os.environ.get("CLIENT_IMAGE", "docker.io/benchrun/client:dev"))
     command(
         "helm", "upgrade", "--install", "benchrun", str(ROOT / "charts/benchrun"),
         f"--namespace={OPERATOR_NAMESPACE}", "--create-namespace", "--wait", "--timeout=3m",

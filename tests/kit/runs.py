@@ -9,7 +9,7 @@ from typing import Any
 from kit.kubectl import RUN, Namespace, Object
 
 TINY_MODEL = "/models/tiny"
-SIMULATOR_IMAGE = os.environ.get("SIMULATOR_IMAGE", "benchrun/simulator:dev")
+SIMULATOR_IMAGE = os.environ.get("SIMULATOR_IMAGE", "docker.io/benchrun/simulator:dev")
 VLLM_IMAGE = os.environ.get("VLLM_IMAGE", "docker.io/vllm/vllm-openai:dev")
 
 

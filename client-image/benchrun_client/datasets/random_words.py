@@ -19,7 +19,8 @@ from benchrun_client.tokenizer import Api
 DISTINCT_WORDS = 8
 """No two prompts of a run share so many first words: half of vLLM's smallest KV block, for a special token or the end of a
 chat template may take places in it. Prompts shorter than that fill no block, and may be alike."""
-MAX_ROUNDS = 8
+MAX_ROUNDS = 40
+"""Of adding and dropping words; the first is enough where every word is one token in every place."""
 BATCH = 256
 
 
@@ -61,13 +62,15 @@ class RandomPrompts:
                 f"inputTokens {data.input_tokens} leaves no room for a prompt: special tokens and chat template take {overhead}",
             )
         drafts = [self._draft(rng, length) for _ in range(size)]
+        wrong = list(range(size))
         for _ in range(MAX_ROUNDS):
-            counts = self._counter.count([" ".join(words) for words in drafts], api=api)
-            wrong = [(i, data.input_tokens - count) for i, count in enumerate(counts) if count != data.input_tokens]
+            counts = self._counter.count([" ".join(drafts[i]) for i in wrong], api=api)
+            missing = {i: data.input_tokens - count for i, count in zip(wrong, counts, strict=True)}
+            wrong = [i for i in wrong if missing[i]]
             if not wrong:
                 return [" ".join(words) for words in drafts]
-            for i, missing in wrong:
-                drafts[i] = self._adjusted(rng, drafts[i], missing)
+            for i in wrong:
+                drafts[i] = self._adjusted(rng, drafts[i], missing[i], most=data.input_tokens)
         raise RunFailure(
             "TokenizerUnusable",
             f"cannot write prompts of exactly {data.input_tokens} tokens with this tokenizer; use a dataset of texts",
@@ -83,8 +86,9 @@ class RandomPrompts:
                 self._starts.add(start)
                 return words
 
-    def _adjusted(self, rng: random.Random, words: list[str], missing: int) -> list[str]:
+    def _adjusted(self, rng: random.Random, words: list[str], missing: int, *, most: int) -> list[str]:
         """Longer or shorter at the end, where it cannot touch what makes the prompt distinct."""
         if missing > 0:
-            return words + rng.choices(self._words, k=missing)
+            # A word is a token at least: more words than tokens asked for can't be right.
+            return words + rng.choices(self._words, k=min(missing, max(most - len(words), 0)))
         return words[: max(len(words) + missing, 1)]

@@ -49,7 +49,11 @@ class StatusModel(BaseModel):
     model_config = ConfigDict(alias_generator=json_name, populate_by_name=True, extra="ignore", frozen=True)
 
 
-ABOVE_ZERO = Rule(cel="double(self) > 0.0", holds=lambda text: float(text) > 0, message="must be above 0")
+NUMBER = "'^(inf|[0-9]+([.][0-9]+)?)$'"
+"""What CEL's double() takes. The API server runs rules on what breaks its pattern too, and a failing double() is no message."""
+ABOVE_ZERO = Rule(
+    cel=f"!self.matches({NUMBER}) || double(self) > 0.0", holds=lambda text: float(text) > 0, message="must be above 0"
+)
 
 Decimal = Annotated[str, Field(max_length=24, pattern=r"^[0-9]{1,12}(\.[0-9]{1,6})?$")]
 """A non-negative decimal as a string: specs hold no floats."""
@@ -59,7 +63,7 @@ Rate = Annotated[str, Field(max_length=24, pattern=r"^(inf|[0-9]{1,9}(\.[0-9]{1,
 Percentile = Annotated[str, Field(max_length=6, pattern=r"^[0-9]{1,2}(\.[0-9]{1,3})?$"), ABOVE_ZERO]
 """A percentile between 0 and 100, both left out, for example "99" or "99.9"."""
 DIFFERENT_NUMBERS = Rule(
-    cel="self.all(a, self.exists_one(b, double(a) == double(b)))",
+    cel=f"self.all(a, !a.matches({NUMBER}) || self.exists_one(b, b.matches({NUMBER}) && double(a) == double(b)))",
     holds=lambda texts: len({float(text) for text in texts}) == len(texts),
     message="must differ from one another as numbers",
 )

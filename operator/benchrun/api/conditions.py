@@ -61,6 +61,7 @@ class Reason:
     INVALID_CELLS = "InvalidCells"
     OBJECTIVES_MET = "ObjectivesMet"
     OBJECTIVES_MISSED = "ObjectivesMissed"
+    OBJECTIVES_INCONCLUSIVE = "ObjectivesInconclusive"
     # how it ended badly: the spec
     INVALID_SPEC = "InvalidSpec"
     CONFLICT = "Conflict"

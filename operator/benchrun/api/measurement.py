@@ -6,11 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api.base import DIFFERENT_NUMBERS, Decimal, Percentile, SpecModel, Text
+from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, Decimal, Percentile, SpecModel, Text
 from benchrun.api.rules import Rule, Unique, exactly_one
 from benchrun.api.server import PodOverrides, Resources
 
-AT_MOST_100 = Rule(cel="double(self) <= 100.0", holds=lambda text: float(text) <= 100, message="must be at most 100")
+AT_MOST_100 = Rule(
+    cel=f"!self.matches({NUMBER}) || double(self) <= 100.0",
+    holds=lambda text: float(text) <= 100,
+    message="must be at most 100",
+)
 
 
 class AutoWarmup(SpecModel):

@@ -25,7 +25,8 @@ MUTABLE_FIELDS = (
 
 Deadline = Annotated[int, Field(ge=0, le=604_800)]
 
-_POINTS = "(has(w.load.requestRates) ? size(w.load.requestRates) : size(w.load.concurrencies))"
+_RATES, _USERS = "w.load.requestRates", "w.load.concurrencies"
+_POINTS = f"(has({_RATES}) ? size({_RATES}) : has({_USERS}) ? size({_USERS}) : 0)"
 _CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
 
 

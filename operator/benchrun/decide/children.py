@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from benchrun.api import names
-from benchrun.decide.decision import Manifest, Ref
+from benchrun.decide.decision import Manifest, Ref, World
 from benchrun.decide.situation import Situation
+from benchrun.observe.views import Child
 from benchrun.plan.client_manifests import client_job, plan_config_map
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.roles import roles
@@ -12,19 +13,17 @@ from benchrun.plan.server_manifests import deployment, service
 
 
 def missing_children(situation: Situation) -> tuple[Manifest, ...]:
-    """What is wanted and not there. What exists is left as it is: a change mid-run would void the measurement."""
+    """What is wanted and not there. What exists is left as it is, and what vanished once client and server have met is
+    not made again: either would void the measurement."""
+    if situation.begun:
+        return ()
     wanted = [*_client(situation), *_server(situation)]
     return tuple(m for m in wanted if situation.children.named(m["kind"], m["metadata"]["name"]) is None)
 
 
 def release_server(situation: Situation) -> tuple[Ref, ...]:
     """Everything of every server role, Deployments first: that is what holds the GPU."""
-    own = [
-        c
-        for c in situation.children.objects
-        if c.role == names.ROLE_SERVER and c.kind in ("Deployment", "Service") and not c.deleting
-    ]
-    return tuple(_ref(situation, c.kind, c.name, c.uid) for c in sorted(own, key=lambda c: c.kind))
+    return _server_refs(situation.world)
 
 
 def release_client(situation: Situation) -> tuple[Ref, ...]:
@@ -33,11 +32,27 @@ def release_client(situation: Situation) -> tuple[Ref, ...]:
     pod = situation.client_pod
     if job is None or (pod is not None and pod.phase in ("Succeeded", "Failed")):
         return ()
-    return (_ref(situation, "Job", job.name, job.uid),)
+    return (_ref(situation.world, job),)
 
 
-def _ref(situation: Situation, kind: str, name: str, uid: str) -> Ref:
-    return Ref(kind=kind, namespace=situation.owner.namespace, name=name, uid=uid)
+def release_all(world: World) -> tuple[Ref, ...]:
+    """Server, then client, of a run whose spec can't be read (any more): what is ours is known by its owner."""
+    jobs = [c for c in _own(world) if c.kind == "Job" and not c.deleting]
+    return (*_server_refs(world), *(_ref(world, job) for job in jobs))
+
+
+def _server_refs(world: World) -> tuple[Ref, ...]:
+    kinds = ("Deployment", "Service")
+    own = [c for c in _own(world) if c.role == names.ROLE_SERVER and c.kind in kinds and not c.deleting]
+    return tuple(_ref(world, c) for c in sorted(own, key=lambda c: c.kind))
+
+
+def _own(world: World) -> list[Child]:
+    return [c for c in world.children.objects if c.owner_uid == world.run.uid]
+
+
+def _ref(world: World, child: Child) -> Ref:
+    return Ref(kind=child.kind, namespace=world.run.namespace, name=child.name, uid=child.uid)
 
 
 def _client(situation: Situation) -> list[Manifest]:
@@ -48,9 +63,10 @@ def _client(situation: Situation) -> list[Manifest]:
 
 
 def _server(situation: Situation) -> list[Manifest]:
-    """The Service comes with the client, which looks up its name; the Deployment only when the client is ready for it."""
+    """The Service comes with the client, which looks up its name; the Deployment only when the client is ready for it,
+    and has been heard: a client that only this operator does not know yet may have measured already."""
     started = roles(situation.spec)
     services = [service(situation.owner, role) for role in started]
-    if not (situation.client_ready or situation.server_exists):
+    if not (situation.client_ready and situation.client_heard):
         return services
     return [*services, *(deployment(situation.owner, role) for role in started)]

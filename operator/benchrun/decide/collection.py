@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchrun.decide.decision import Manifest
 from benchrun.decide.situation import Situation
-from benchrun.measure.timeline import pack
+from benchrun.measure.timeline import bucket_size, bucketed, encode
 from benchrun.plan.stored import stage_config_map, timeline_config_map
 
 CHUNK_SECONDS = 60.0
@@ -24,15 +24,21 @@ def to_store(situation: Situation) -> tuple[Manifest, ...]:
                 sequence=arrival.sequence,
                 digest=arrival.digest,
                 record=arrival.data,
-                timeline=pack(samples) if samples and position == 0 else None,
+                timeline=_packed(situation) if samples and position == 0 else None,
             )
             for position, arrival in enumerate(fresh)
         )
     if samples and situation.now.timestamp() - samples[0].at >= CHUNK_SECONDS:
-        return (
-            timeline_config_map(situation.owner, chunk=situation.collected.timeline_chunks, timeline=pack(samples)),
-        )
+        chunk = situation.collected.timeline_chunks
+        return (timeline_config_map(situation.owner, chunk=chunk, timeline=_packed(situation)),)
     return ()
+
+
+def _packed(situation: Situation) -> bytes:
+    """What was read since the last chunk, coarser the longer the run has been."""
+    unstored = situation.collected.unstored_samples
+    taken_before = len(situation.collected.samples) - len(unstored)
+    return encode(bucketed(unstored, bucket_size(taken_before)))
 
 
 def to_acknowledge(situation: Situation, stored_now: tuple[Manifest, ...]) -> int | None:

@@ -11,6 +11,12 @@ from benchrun.decide.step import Step
 
 Outcome = Literal["Measured", "Failed", "Cancelled"]
 _Row = tuple[ConditionType, ConditionStatus, str, str]
+_ACCEPTED: _Row = ("Accepted", "True", "Accepted", "the spec can be acted on")
+_OBJECTIVES_REASON: dict[ConditionStatus, str] = {
+    "True": Reason.OBJECTIVES_MET,
+    "False": Reason.OBJECTIVES_MISSED,
+    "Unknown": Reason.OBJECTIVES_INCONCLUSIVE,
+}
 
 
 def _with_all(
@@ -30,7 +36,7 @@ def going_on(
     server: ConditionStatus = "True" if step.server_ready else "False"
     reason, message = step.reason, step.message
     rows: list[_Row] = [
-        ("Accepted", "True", "Accepted", "the spec can be acted on"),
+        _ACCEPTED,
         ("ClientReady", client, "Ready" if step.client_ready else reason, "" if step.client_ready else message),
         ("ServerReady", server, "Ready" if step.server_ready else reason, "" if step.server_ready else message),
         ("Measured", "False", reason, message),
@@ -47,18 +53,12 @@ def going_on(
     return _with_all(old, rows, generation=generation, now=now)
 
 
-def not_accepted(old: tuple[Condition, ...], message: str, *, generation: int, now: datetime) -> tuple[Condition, ...]:
-    """The spec itself was refused."""
-    rows: list[_Row] = [("Accepted", "False", Reason.INVALID_SPEC, message)]
-    return _with_all(old, rows, generation=generation, now=now)
-
-
 def measured(
     old: tuple[Condition, ...],
     *,
     valid_reason: str,
     message: str,
-    objectives_met: bool | None,
+    objectives_met: ConditionStatus | None,
     generation: int,
     now: datetime,
 ) -> tuple[Condition, ...]:
@@ -67,6 +67,7 @@ def measured(
     good: ConditionStatus = "False" if invalid else "True"
     bad: ConditionStatus = "True" if invalid else "False"
     rows: list[_Row] = [
+        _ACCEPTED,
         ("Measured", "True", Reason.MEASURED, message),
         ("Valid", good, valid_reason, message),
         ("Complete", "True", Reason.MEASURED, message),
@@ -77,8 +78,7 @@ def measured(
         ("Stalled", bad, valid_reason, message if invalid else ""),
     ]
     if objectives_met is not None:
-        reason = Reason.OBJECTIVES_MET if objectives_met else Reason.OBJECTIVES_MISSED
-        rows.append(("ObjectivesMet", "True" if objectives_met else "False", reason, ""))
+        rows.append(("ObjectivesMet", objectives_met, _OBJECTIVES_REASON[objectives_met], ""))
     return _with_all(old, rows, generation=generation, now=now)
 
 
@@ -90,9 +90,11 @@ def ended_early(
     generation: int,
     now: datetime,
 ) -> tuple[Condition, ...]:
-    """Failed or cancelled. `Stalled` tells GitOps tools that waiting is over."""
+    """Failed, refused or cancelled. `Stalled` tells GitOps tools that waiting is over."""
+    refused = reason == Reason.INVALID_SPEC
     valid: ConditionStatus = "Unknown" if reason == Reason.CANCELLED else "False"
     rows: list[_Row] = [
+        ("Accepted", "False", reason, message) if refused else _ACCEPTED,
         ("Measured", "False", reason, message),
         ("Valid", valid, reason, "the run did not finish"),
         ("Complete", "False", reason, message),

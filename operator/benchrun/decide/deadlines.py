@@ -44,7 +44,7 @@ def _deadline(reason: str, since: datetime | None, seconds: int, message: str) -
 
 def _client_start(situation: Situation) -> Deadline | None:
     pod, seconds = situation.client_pod, situation.spec.startup_deadline_seconds
-    if pod is None or situation.client_ready:
+    if pod is None or (situation.client_ready and (situation.server_exists or situation.client_heard)):
         return None
     message = f"the client was not ready within startupDeadlineSeconds ({seconds} s): {_why(pod.waiting_message, pod.unschedulable)}"
     return _deadline(Reason.STARTUP_DEADLINE, pod.created_at, seconds, message)

@@ -41,6 +41,8 @@ class Collected:
     """By pod name."""
     progress: Progress | None = None
     """Latest word of the client; None when it has not answered since the operator started."""
+    client_silent: bool = False
+    """The client has been asked again and again and did not answer: it counts as unreachable, not as not yet heard."""
     refused: str | None = None
     """Why a record of the client was refused, if one was."""
     refused_count: int = 0

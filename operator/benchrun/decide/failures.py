@@ -26,16 +26,24 @@ def ending(situation: Situation, *, server: Diagnosis | None, client: Diagnosis 
     """The first cause found, or None: the run goes on. Once every record is here nothing can spoil them any more."""
     if situation.spec.cancel:
         return Ending(Reason.CANCELLED, "cancelled by spec.cancel")
-    if situation.all_known:
+    conflict = _conflict(situation)
+    if conflict is not None or situation.all_known or situation.client_unheard:
+        return conflict
+    checks: tuple[Callable[[Situation], Ending | None], ...] = (
+        _restarted,
+        lambda _: _terminal(server),  # what the client says of a dead server is only a consequence
+        _client_said,
+        lambda _: _terminal(client),
+        _vanished,
+        _late,
+    )
+    return next((e for check in checks if (e := check(situation)) is not None), None)
+
+
+def _terminal(diagnosis: Diagnosis | None) -> Ending | None:
+    if diagnosis is None or not diagnosis.terminal:
         return None
-    diagnosed = next((d for d in (server, client) if d is not None and d.terminal), None)
-    checks: tuple[Callable[[Situation], Ending | None], ...] = (_conflict, _restarted, _client_said, _vanished, _late)
-    before_diagnosis = next((e for check in checks[:3] if (e := check(situation)) is not None), None)
-    if before_diagnosis is not None:
-        return before_diagnosis
-    if diagnosed is not None:
-        return Ending(diagnosed.reason, diagnosed.message)
-    return next((e for check in checks[3:] if (e := check(situation)) is not None), None)
+    return Ending(diagnosis.reason, diagnosis.message)
 
 
 def server_diagnosis(situation: Situation) -> Diagnosis | None:
@@ -87,8 +95,6 @@ def _client_said(situation: Situation) -> Ending | None:
 
 def _vanished(situation: Situation) -> Ending | None:
     """Somebody deleted what the run needs. Never created again: the measurement would not be one."""
-    if situation.client_unheard:
-        return None
     measuring = situation.status.server_ready_time is not None
     if measuring and situation.spec.server is not None and not situation.server_exists:
         return Ending(Reason.SERVER_GONE, "the server's Deployment was deleted while it was measured")

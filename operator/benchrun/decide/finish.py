@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from benchrun.api import names
-from benchrun.api.conditions import Reason, timestamp
+from benchrun.api.conditions import ConditionStatus, Reason, timestamp
 from benchrun.api.status import BenchmarkRunStatus, Phase, Verdict
-from benchrun.decide import condition_table
+from benchrun.decide import bounds, condition_table
 from benchrun.decide.failures import Ending
 from benchrun.decide.live import progress
 from benchrun.decide.servers import server_statuses
@@ -13,8 +13,6 @@ from benchrun.decide.situation import Situation
 from benchrun.judge.results import Judged, results
 from benchrun.judge.thresholds import judge_of
 from benchrun.plan.stages import cells
-
-LOG_TAIL_BYTES = 4096
 
 
 def completed(situation: Situation) -> BenchmarkRunStatus:
@@ -47,12 +45,11 @@ def failed(situation: Situation, end: Ending) -> BenchmarkRunStatus:
     conditions = condition_table.ended_early(
         situation.status.conditions,
         reason=end.reason,
-        message=end.message,
+        message=bounds.sentence(end.message),
         generation=situation.world.run.generation,
         now=situation.now,
     )
-    tail = situation.collected.log_tail
-    update = {"conditions": conditions, "log_tail": tail[-LOG_TAIL_BYTES:] if tail else None}
+    update = {"conditions": conditions, "log_tail": bounds.log_tail(situation.collected.log_tail)}
     return _ended(situation, phase, end.message, found).model_copy(update=update)
 
 
@@ -63,6 +60,7 @@ def _judge(situation: Situation) -> Judged:
 
 
 def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> BenchmarkRunStatus:
+    servers = server_statuses(situation)
     measured_anything = bool(situation.collected.records)
     selector = f"{names.LABEL_RUN_UID}={situation.owner.uid}"
     released = situation.status.server_released_time or (timestamp(situation.now) if situation.server_exists else None)
@@ -70,10 +68,10 @@ def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> B
         update={
             "observed_generation": situation.world.run.generation,
             "phase": phase,
-            "message": message[:1024],
+            "message": bounds.sentence(message),
             "completion_time": timestamp(situation.now),
             "server_released_time": released,
-            "servers": server_statuses(situation),
+            "servers": servers,
             "progress": progress(situation).model_copy(update={"stage": None}),
             "live": None,
             "results": list(found.results),
@@ -81,14 +79,18 @@ def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> B
             "verdict": found.verdict,
             "headline": found.headline,
             "judge": judge_of(situation.spec),
-            "truncated": list(found.truncated),
+            "truncated": [*found.truncated, *bounds.truncations(situation.spec, servers)],
             "results_ref": selector if measured_anything else None,
         }
     )
 
 
-def _objectives_met(found: Judged) -> bool:
-    return all(o.outcome != "Missed" for r in found.results for o in r.objectives)
+def _objectives_met(found: Judged) -> ConditionStatus:
+    """Unknown unless all could be told: an objective nobody could judge is not met."""
+    outcomes = {o.outcome for r in found.results for o in r.objectives}
+    if "Missed" in outcomes:
+        return "False"
+    return "Unknown" if "Inconclusive" in outcomes else "True"
 
 
 def _sentence(verdict: Verdict, *, invalid: int, total: int) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from benchrun.api import names
 from benchrun.api.conditions import Condition, Reason, timestamp
 from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide import condition_table
+from benchrun.decide import bounds, condition_table
 from benchrun.decide.acceptance import Unacceptable, accept
 from benchrun.decide.after_finish import after_finish, is_finished
-from benchrun.decide.children import missing_children, release_client, release_server
+from benchrun.decide.children import missing_children, release_all, release_client, release_server
 from benchrun.decide.collection import to_acknowledge, to_store
 from benchrun.decide.deadlines import deadlines
 from benchrun.decide.decision import Decision, Event, LogWanted, World
@@ -24,6 +26,8 @@ from benchrun.observe.views import Diagnosis
 from benchrun.plan.stages import estimate
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
+SHORTEST_WAIT_SECONDS = 1.0
+"""A deadline that has passed and can't be judged yet must not keep the operator spinning."""
 
 
 def decide(world: World) -> Decision:
@@ -34,17 +38,19 @@ def decide(world: World) -> Decision:
     try:
         spec = accept(world.run)
     except Unacceptable as error:
-        return Decision(status=status, forget=True) if is_finished(status) else _refused(world, status, str(error))
+        if is_finished(status):
+            return Decision(status=status, delete=release_all(world), forget=True)
+        return _refused(world, status, str(error))
     situation = Situation(world=world, spec=spec, status=status)
     if is_finished(status):
         return after_finish(situation)
     situation = _noticed(situation)
+    if spec.suspend and not spec.cancel and not situation.server_exists and not situation.begun:
+        return _suspended(situation)
     server, client = server_diagnosis(situation), client_diagnosis(situation)
     end = ending(situation, server=server, client=client)
     if end is not None:
         return _fail(situation, end, diagnosis=server)
-    if spec.suspend and not situation.server_exists and not situation.measuring_started:
-        return _suspended(situation)
     if _endpoint_unknown(situation):
         return _look_up_endpoint(situation)
     if situation.all_known:
@@ -73,14 +79,21 @@ def _noticed(situation: Situation) -> Situation:
 def _go_on(situation: Situation, *, server: Diagnosis | None, client: Diagnosis | None) -> Decision:
     step = current_step(situation, server=server, client=client)
     stored_now = to_store(situation)
+    servers = server_statuses(situation)
     status = _with_step(situation, step).model_copy(
-        update={"servers": server_statuses(situation), "progress": progress(situation), "live": live_figures(situation)}
+        update={
+            "servers": servers,
+            "progress": progress(situation),
+            "live": live_figures(situation),
+            "truncated": bounds.truncations(situation.spec, servers),
+        }
     )
     return Decision(
         status=status,
         apply=(*missing_children(situation), *stored_now),
         scrape=scrape_targets(situation),
         pull=pull_target(situation),
+        lookup_endpoint=_behind_service(situation) and situation.collected.endpoint_addresses is None,
         acknowledge=to_acknowledge(situation, stored_now),
         events=_step_events(situation, step),
         requeue_after_seconds=_look_again(situation),
@@ -90,7 +103,7 @@ def _go_on(situation: Situation, *, server: Diagnosis | None, client: Diagnosis 
 def _complete(situation: Situation) -> Decision:
     """Every record is here: the server goes first, then the records are stored and judged, all in this pass."""
     if not _records_loaded(situation):
-        return _go_on(situation, server=None, client=None)
+        return _release_while_loading(situation)
     status = completed(situation)
     ended_well = status.phase == "Completed"
     return Decision(
@@ -103,6 +116,14 @@ def _complete(situation: Situation) -> Decision:
         events=(Event(status.phase or "Completed", status.message or "", warning=not ended_well),),
         requeue_after_seconds=1.0,
     )
+
+
+def _release_while_loading(situation: Situation) -> Decision:
+    """After a restart every record is stored but not read back yet: the server need not wait for that."""
+    going_on = _go_on(situation, server=None, client=None)
+    released = situation.status.server_released_time or (timestamp(situation.now) if situation.server_exists else None)
+    status = going_on.status.model_copy(update={"server_released_time": released})
+    return replace(going_on, status=status, delete=release_server(situation))
 
 
 def _fail(situation: Situation, end: Ending, *, diagnosis: Diagnosis | None) -> Decision:
@@ -133,38 +154,44 @@ def _log_wanted(situation: Situation, end: Ending, diagnosis: Diagnosis | None) 
 
 
 def _suspended(situation: Situation) -> Decision:
+    """The clock of the deadlines stands still: it starts anew with the run."""
     step = Step("Suspended", Reason.SUSPENDED, "suspended by spec.suspend; nothing is held")
-    return Decision(
-        status=_with_step(situation, step), delete=release_client(situation), events=_step_events(situation, step)
-    )
+    status = _with_step(situation, step).model_copy(update={"accepted_time": None})
+    return Decision(status=status, delete=release_client(situation), events=_step_events(situation, step))
 
 
 def _refused(world: World, status: BenchmarkRunStatus, problem: str) -> Decision:
-    generation = world.run.generation
-    conditions = condition_table.not_accepted(status.conditions, problem, generation=generation, now=world.now)
+    generation, problem = world.run.generation, bounds.sentence(problem)
     conditions = condition_table.ended_early(
-        conditions, reason=Reason.INVALID_SPEC, message=problem, generation=generation, now=world.now
+        status.conditions, reason=Reason.INVALID_SPEC, message=problem, generation=generation, now=world.now
     )
     ended = status.model_copy(
         update={
             "observed_generation": generation,
             "phase": "Failed",
-            "message": problem[:1024],
+            "message": problem,
             "conditions": conditions,
             "completion_time": timestamp(world.now),
             "verdict": "Unknown",
         }
     )
-    return Decision(status=ended, forget=True, events=(Event(Reason.INVALID_SPEC, problem, warning=True),))
+    return Decision(
+        status=ended,
+        delete=release_all(world),
+        forget=True,
+        events=(Event(Reason.INVALID_SPEC, problem, warning=True),),
+    )
 
 
 def _endpoint_unknown(situation: Situation) -> bool:
     """A Service's pods must be known before the plan is written: their pages are snapshot at every edge."""
+    planned = situation.child("ConfigMap", names.ROLE_PLAN) is not None
+    return _behind_service(situation) and not planned and not situation.collected.endpoint_addresses
+
+
+def _behind_service(situation: Situation) -> bool:
     endpoint = situation.spec.endpoint
-    if endpoint is None or endpoint.service_ref is None:
-        return False
-    addresses = situation.collected.endpoint_addresses
-    return addresses is None or (not addresses and situation.child("ConfigMap", names.ROLE_PLAN) is None)
+    return endpoint is not None and endpoint.service_ref is not None
 
 
 def _look_up_endpoint(situation: Situation) -> Decision:
@@ -177,7 +204,7 @@ def _look_up_endpoint(situation: Situation) -> Decision:
         else f"looking up the pods of Service {name}"
     )
     step = Step("Pending", Reason.WAITING_FOR_ENDPOINT, message)
-    wait = ENDPOINT_LOOKUP_SECONDS if missing else 0.0
+    wait = min(ENDPOINT_LOOKUP_SECONDS, _look_again(situation) or ENDPOINT_LOOKUP_SECONDS) if missing else 0.0
     return Decision(status=_with_step(situation, step), lookup_endpoint=True, requeue_after_seconds=wait)
 
 
@@ -186,6 +213,7 @@ def _records_loaded(situation: Situation) -> bool:
 
 
 def _with_step(situation: Situation, step: Step) -> BenchmarkRunStatus:
+    step = replace(step, message=bounds.sentence(step.message))
     conditions: tuple[Condition, ...] = condition_table.going_on(
         situation.status.conditions,
         step,
@@ -193,9 +221,7 @@ def _with_step(situation: Situation, step: Step) -> BenchmarkRunStatus:
         generation=situation.world.run.generation,
         now=situation.now,
     )
-    return situation.status.model_copy(
-        update={"phase": step.phase, "message": step.message[:1024], "conditions": conditions}
-    )
+    return situation.status.model_copy(update={"phase": step.phase, "message": step.message, "conditions": conditions})
 
 
 def _step_events(situation: Situation, step: Step) -> tuple[Event, ...]:
@@ -211,4 +237,4 @@ def _look_again(situation: Situation) -> float | None:
     waits = [(d.ends_at - situation.now).total_seconds() for d in deadlines(situation)]
     if situation.collected.samples and scrape_targets(situation):
         waits.append(situation.world.context.live_interval_seconds)
-    return max(0.1, min(waits)) if waits else None
+    return max(SHORTEST_WAIT_SECONDS, min(waits)) if waits else None

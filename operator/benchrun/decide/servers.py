@@ -6,6 +6,7 @@ from datetime import datetime
 
 from benchrun.api import names
 from benchrun.api.status import ServerStatus
+from benchrun.decide import bounds
 from benchrun.decide.instants import instant
 from benchrun.decide.situation import Situation
 from benchrun.measure.samples import ServerFacts
@@ -42,8 +43,8 @@ def _from_pod(situation: Situation, pod: Pod, facts: ServerFacts | None, old: Se
         image_digest=pod.image_digest or (known.image_digest if known else None),
         version=facts.version or (known.version if known else None),
         kv_cache_tokens=facts.kv_cache_tokens or (known.kv_cache_tokens if known else None),
-        args=list(pod.args),
-        reported=facts.reported or (known.reported if known else {}),
+        args=bounds.args(pod.args),
+        reported=bounds.reported(facts.reported) or (known.reported if known else {}),
         seconds_to_ready=_seconds(
             instant(situation.status.scheduled_time), instant(situation.status.server_ready_time)
         ),
@@ -62,7 +63,7 @@ def _endpoint(situation: Situation) -> list[ServerStatus]:
                 "gpu_reason": "an endpoint's pods are not inspected",
                 "version": facts.version or old.version,
                 "kv_cache_tokens": facts.kv_cache_tokens or old.kv_cache_tokens,
-                "reported": facts.reported or old.reported,
+                "reported": bounds.reported(facts.reported) or old.reported,
             }
         )
     ]

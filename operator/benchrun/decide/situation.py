@@ -98,15 +98,21 @@ class Situation:
         return pod is not None and pod.phase == "Running" and pod.ip is not None and not pod.deleting
 
     @property
+    def client_heard(self) -> bool:
+        """Whether the client has said anything to this operator since it started."""
+        return self.collected.progress is not None
+
+    @property
     def client_unheard(self) -> bool:
-        """A live client that has not yet said anything to this operator: wait for its word before judging."""
-        return self.client_runs and self.collected.progress is None
+        """A ready client that is still being asked for its first word: it may hold every record, so nothing is judged yet."""
+        asked = self.client_runs and self.client_ready and not self.collected.client_silent
+        return asked and not self.client_heard
 
     @property
     def client_ready(self) -> bool:
-        """Plan, tokenizer and data found. Once the measurement goes on, it must have been."""
+        """Plan, tokenizer and data found. Once the measurement goes on, it must have been. A pod that is leaving is not it."""
         pod = self.client_pod
-        return self.status.server_ready_time is not None or (pod is not None and pod.ready)
+        return self.status.server_ready_time is not None or (pod is not None and pod.ready and not pod.deleting)
 
     # ---- server ----------------------------------------------------------------------------------------------------
 
@@ -126,3 +132,8 @@ class Situation:
         progress = self.collected.progress
         heard = progress is not None and progress.first_request_unix_us is not None
         return heard or bool(self.known) or self.status.start_time is not None
+
+    @property
+    def begun(self) -> bool:
+        """Whether client and server have met. From here on nothing is created any more: it would be another measurement."""
+        return self.status.server_ready_time is not None or self.measuring_started

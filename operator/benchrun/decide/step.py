@@ -49,6 +49,10 @@ def _preparing(situation: Situation, client: Diagnosis | None) -> Step:
 def _waiting_for_server(situation: Situation, server: Diagnosis | None) -> Step:
     if situation.spec.endpoint is not None:
         return Step("Starting", Reason.WAITING_FOR_ENDPOINT, "waiting for a healthy answer of the endpoint", True)
+    if not situation.server_exists and not situation.client_heard:
+        return Step(
+            "Preparing", Reason.PREPARING_CLIENT, "the client is ready; waiting for an answer on its port", True
+        )
     pods = situation.server_pods
     if not pods or pods[-1].scheduled_at is None:
         why = server.message if server is not None else "waiting for a node to take the server"

@@ -73,8 +73,9 @@ class ClientLink:
             delivery = Delivery.model_validate_json(text)
         except ValidationError as error:
             raise Refused(f"answer does not fit the contract: {_in_short(error)}") from error
-        if delivery.run_uid != self._plan.run_uid:
-            raise Refused(f"answer is of run {delivery.run_uid}")
+        # A client that has not read its plan yet (or can't) does not know its run, and has nothing but its progress.
+        if delivery.run_uid != self._plan.run_uid and (delivery.run_uid or delivery.records):
+            raise Refused(f"answer is of run {delivery.run_uid!r}")
         arrivals, refused = [], []
         for envelope in delivery.records:
             try:
@@ -100,7 +101,7 @@ class ClientLink:
         except ValidationError as error:
             raise Refused(f"{where} does not fit the contract: {_in_short(error)}") from error
         except ValueError as error:
-            raise Refused(f"{where}: {error}") from error
+            raise Refused(f"{where}: {str(error).removeprefix(where + ': ')}") from error
         if record.run_uid != self._plan.run_uid:
             raise Refused(f"{where} is of run {record.run_uid}")
         if record.plan_digest != self._plan_digest:

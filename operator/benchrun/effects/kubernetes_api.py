@@ -44,7 +44,10 @@ class Cluster(Protocol):
     """The API server as a pass needs it. Every method raises ClusterError."""
 
     async def apply(self, manifest: Json, *, known_uid: str | None) -> Written:
-        """Create the object, or update the one we know; Occupied when the name belongs to somebody else."""
+        """Create the object, or update the one we know; Occupied when the name belongs to somebody else.
+
+        An immutable object of ours that turns out to exist is returned as it is.
+        """
         ...
 
     async def delete(self, ref: Ref) -> None:
@@ -91,7 +94,10 @@ class KubernetesApi:
             try:
                 return await self._create(manifest)
             except Exists:
-                known_uid = await self._uid_of_our_own(manifest)
+                found = await self._found_to_be_ours(manifest)
+                if manifest.get("immutable"):
+                    return found
+                known_uid = str(found["metadata"]["uid"])
         resource, meta = RESOURCES[manifest["kind"]], manifest["metadata"]
         return await self._write(
             "PATCH",
@@ -114,12 +120,12 @@ class KubernetesApi:
             accept=METADATA_ONLY,
         )
 
-    async def _uid_of_our_own(self, manifest: Json) -> str:
+    async def _found_to_be_ours(self, manifest: Json) -> Written:
         resource, meta = RESOURCES[manifest["kind"]], manifest["metadata"]
         found = await self._connection.json("GET", resource.path(meta["namespace"], meta["name"]), accept=METADATA_ONLY)
         if controller_uid(found) is None or controller_uid(found) != controller_uid(manifest):
             raise Occupied(f"{manifest['kind']} {meta['name']} exists and is not ours", found=found)
-        return str(found["metadata"]["uid"])
+        return found
 
     async def delete(self, ref: Ref) -> None:
         """Delete in the background; an object that is gone, or replaced by a namesake, is a success."""

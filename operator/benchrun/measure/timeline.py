@@ -63,7 +63,10 @@ def bucketed(samples: Iterable[Sample], size: int) -> Timeline:
     if size <= 1:
         return Timeline(samples=tuple(ordered))
     parts = [pods[i : i + size] for pods in _by_server(ordered).values() for i in range(0, len(pods), size)]
-    merged = sorted(((_merged(p, _mean), _merged(p, min), _merged(p, max)) for p in parts), key=lambda m: (m[0].at, m[0].role, m[0].pod))
+    merged = sorted(
+        ((_merged(p, _mean), _merged(p, min), _merged(p, max)) for p in parts),
+        key=lambda m: (m[0].at, m[0].role, m[0].pod),
+    )
     return Timeline(tuple(m[0] for m in merged), low=tuple(m[1] for m in merged), high=tuple(m[2] for m in merged))
 
 

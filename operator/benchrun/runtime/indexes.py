@@ -119,6 +119,8 @@ class Indexes:
     def learnt(self, kind: str, body: Body) -> RunKey | None:
         """An object as it came back from a write; its watch event is due."""
         key, uid, version = _identity(kind, body)
+        for listing in self._listings:
+            listing.touched.add(uid)
         before = self._seen.get(key)
         if before is not None and before.uid == uid and before.version >= version:
             return None

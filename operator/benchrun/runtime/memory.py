@@ -39,8 +39,8 @@ class RunMemory:
     log_tail_tried: bool = False
     conflict: str | None = None
     endpoint_addresses: tuple[str, ...] | None = None
-    acknowledged: int = 0
-    """Records below this were acknowledged by this process."""
+    acknowledged: tuple[int, int] | None = None
+    """What the client was last told is stored, and the version of its progress then."""
 
     def collected(self, children: Children) -> Collected:
         """What a decision reads."""

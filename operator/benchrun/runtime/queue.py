@@ -87,11 +87,6 @@ class WorkQueue(Generic[K]):
         self._cancel_timer(key)
         self._timers[key] = loop.call_at(due, self._due, key)
 
-    def forget(self, key: K) -> None:
-        """The key is gone: no timer, no memory of failures."""
-        self._cancel_timer(key)
-        self._failures.pop(key, None)
-
     def start(self) -> None:
         """Begin to handle what was added and what will be."""
         self._workers = [

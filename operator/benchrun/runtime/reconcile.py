@@ -136,6 +136,7 @@ class Reconciler:
         return False
 
     async def _apply_one(self, key: RunKey, run: Run, manifest: dict[str, Any]) -> bool:
+        """Whether the object was written now, as it was asked for."""
         kind, meta = manifest["kind"], manifest["metadata"]
         known = self._indexes.children(key).named(kind, meta["name"])
         if known is not None and known.owner_uid != run.uid:
@@ -145,11 +146,14 @@ class Reconciler:
             return False
         body = await self._cluster.apply(manifest, known_uid=known.uid if known is not None else None)
         self._indexes.learnt(kind, body)
-        return True
+        return (body["metadata"].get("annotations") or {}).get(names.ANNOTATION_APPLIED) == wanted_hash
 
     async def _acknowledge(self, key: RunKey, memory: RunMemory, through: int | None) -> None:
-        if through is not None and through > memory.acknowledged and await self._sessions.acknowledge(key, through):
-            memory.acknowledged = through
+        if through is None:
+            return
+        said = (through, memory.progress.version if memory.progress is not None else -1)
+        if memory.acknowledged != said and await self._sessions.acknowledge(key, through):
+            memory.acknowledged = said
 
     async def _write_status(self, key: RunKey, run: Run, decision: Decision) -> None:
         changes = status_changes(run.status, decision.status)

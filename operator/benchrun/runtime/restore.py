@@ -36,7 +36,9 @@ async def restore(cluster: Cluster, run: Run, children: Children, memory: RunMem
             memory.refuse(f"ConfigMap {child.name}: {error}"[:500])
             logger.warning("%s/%s: ConfigMap %s is not readable: %s", run.namespace, run.name, child.name, error)
     memory.records |= records
-    memory.stored_samples = sorted([*samples, *memory.stored_samples], key=lambda sample: sample.at)
+    # A chunk whose writing was not confirmed may have been stored twice.
+    once = {(sample.role, sample.pod, round(sample.at, 3)): sample for sample in samples}
+    memory.stored_samples = sorted(once.values(), key=lambda sample: sample.at)
     memory.restored = True
 
 

@@ -21,13 +21,12 @@ def status_changes(observed: Json, wanted: BaseModel) -> Json:
 
 
 def as_json(model: BaseModel) -> Json:
-    """The model as it is stored. A None that the schema requires stays."""
+    """The model as it is stored."""
     found: Json = {}
     for name, field in type(model).model_fields.items():
         value = _plain(getattr(model, name))
-        if value in ([], {}) or (value is None and not field.is_required()):
-            continue
-        found[field.alias or name] = value
+        if value not in (None, [], {}):
+            found[field.alias or name] = value
     return found
 
 

@@ -12,7 +12,15 @@ from benchrun_simulator.completions import Completions
 from benchrun_simulator.engine import Engine
 from benchrun_simulator.engine_metrics import with_old_names
 from benchrun_simulator.exposition import CONTENT_TYPE, process_metrics
-from benchrun_simulator.generation import ApiError, bad_request, chat_text, check_model, compact, read_generation, read_json
+from benchrun_simulator.generation import (
+    ApiError,
+    bad_request,
+    chat_text,
+    check_model,
+    compact,
+    read_generation,
+    read_json,
+)
 from benchrun_simulator.http_protocol import Exchange
 from benchrun_simulator.settings import Settings
 from benchrun_simulator.tokens import Tokenizer

@@ -98,10 +98,13 @@ class Completions:
             self._engine.abort(sequence)
             exchange.reset()
 
-    def ended(self, served: Served, *, request_id: str) -> None:
-        """Log the finished request; die if that was the plan."""
+    def log(self, served: Served, *, request_id: str) -> None:
+        """Write down a finished request, before its last byte leaves: who saw the end finds the line."""
         if self._request_log is not None:
             self._request_log.write(json.dumps(_timings(served, request_id)) + "\n")
+
+    def ended(self) -> None:
+        """Count a request that has been answered; die if that was the plan."""
         if self._faults.last_request_served():
             os._exit(1)
 
@@ -125,6 +128,8 @@ class _Reply:
 
     def token(self, served: Served) -> None:
         sequence = served.sequence
+        if sequence.finished:
+            self.completions.log(served, request_id=self.request_id)
         if self.generation.stream:
             self._stream(sequence)
         elif sequence.finished:
@@ -132,7 +137,7 @@ class _Reply:
             usage = self.completions.usage(sequence)
             self.exchange.respond(200, self.answer.whole(text, reason=self.reason, usage=usage))
         if sequence.finished:
-            self.completions.ended(served, request_id=self.request_id)
+            self.completions.ended()
 
     def _stream(self, sequence: Sequence) -> None:
         exchange, answer = self.exchange, self.answer

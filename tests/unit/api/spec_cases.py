@@ -136,6 +136,7 @@ REFUSED: dict[str, Refused] = {
     "rate in scientific notation": Refused(
         "spec.workloads[0].load.requestRates[0]", {f"{_LOAD}.requestRates": ["1e3"]}
     ),
+    "rate in words": Refused("spec.workloads[0].load.requestRates[1]", {f"{_LOAD}.requestRates": ["1", "fast"]}),
     "rate with a line break": Refused("spec.workloads[0].load.requestRates[0]", {f"{_LOAD}.requestRates": ["1\n"]}),
     "one rate in two spellings": Refused(
         "spec.workloads[0].load.requestRates",
@@ -211,6 +212,7 @@ REFUSED: dict[str, Refused] = {
         "spec.objectives[0].metric", {"objectives": [{"metric": "Throughput", "maxMilliseconds": 1}]}
     ),
     "objective without limit": Refused("spec.objectives[0].maxMilliseconds", {"objectives": [{"metric": "TTFT"}]}),
+    "percent of two points": Refused("spec.validity.maxFailedPercent", {"validity": {"maxFailedPercent": "1.2.3"}}),
     "101 percent": Refused(
         "spec.validity.maxFailedPercent", {"validity": {"maxFailedPercent": "101"}}, "must be at most 100"
     ),

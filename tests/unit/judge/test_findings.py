@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.measure.records import cell, edge, record, requests
 
 from benchrun.api.status import Finding, Severity, Verdict
 from benchrun.judge.aggregate import aggregate
@@ -18,6 +17,7 @@ from benchrun.judge.stages import judge_stage
 from benchrun.judge.thresholds import Thresholds
 from benchrun.judge.verdict import verdict_of_findings, worst
 from benchrun_client.contract import START_TIME
+from unit.measure.records import cell, edge, record, requests
 
 FINDINGS = st.lists(
     st.builds(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from unit.measure.records import STAGE, ZERO, edge, record
 
 from benchrun.api.status import Severity
 from benchrun.judge.finding import Code, StageFinding
@@ -11,13 +10,14 @@ from benchrun.judge.prefix_cache import prefix_cache
 from benchrun.judge.rules import StageContext
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import START_TIME, ServerEdge
+from unit.measure.records import STAGE, ZERO, edge, record
 
 HITS, QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
 CONTEXT = StageContext(Thresholds())
 
 
 def looked_up(hits: float, queries: float, address: str = "a") -> ServerEdge:
-    return edge(address, **{HITS: hits, QUERIES: queries})
+    return edge(address, rises={HITS: hits, QUERIES: queries})
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_hits(severity: Severity | None, servers: tuple[ServerEdge, ...]) -> Non
 
 
 def test_hits_before_the_stage_are_not_its_own() -> None:
-    warm = edge(before={HITS: 5000.0, QUERIES: 5000.0}, **{QUERIES: 1000.0})
+    warm = edge(before={HITS: 5000.0, QUERIES: 5000.0}, rises={QUERIES: 1000.0})
     assert prefix_cache(record(servers=(warm,)), CONTEXT) == []
 
 
@@ -51,13 +51,19 @@ def test_hits_before_the_stage_are_not_its_own() -> None:
         pytest.param((), id="no server's page could be read"),
         pytest.param((ServerEdge(address="a", before=ZERO, after=None),), id="the closing edge is missing"),
         pytest.param((ServerEdge(address="a", before={}, after={}),), id="a page without these counters"),
-        pytest.param((looked_up(0, 10), ServerEdge(address="b", before=None, after=ZERO)), id="one of two servers unread"),
+        pytest.param(
+            (looked_up(0, 10), ServerEdge(address="b", before=None, after=ZERO)), id="one of two servers unread"
+        ),
         pytest.param((edge(after={START_TIME: 5.0}),), id="the server restarted"),
     ],
 )
 def test_what_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
     (found,) = prefix_cache(record(servers=servers), CONTEXT)
-    assert (found.code, found.severity, found.evidence) == (Code.PREFIX_CACHE_UNKNOWN, "Note", {"servers": len(servers)})
+    assert (found.code, found.severity, found.evidence) == (
+        Code.PREFIX_CACHE_UNKNOWN,
+        "Note",
+        {"servers": len(servers)},
+    )
 
 
 def test_evidence_has_the_figures_and_the_lines() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from unit.measure.records import STAGE, record, requests
 
 from benchrun.judge.finding import Code, StageFinding
 from benchrun.judge.requests_failed import no_output, requests_failed
 from benchrun.judge.rules import StageContext
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
+from unit.measure.records import STAGE, record, requests
 
 
-def stage(failed: int, of: int, **changes: object) -> StageRecord:
+def stage(failed: int, of: int, **changes: Any) -> StageRecord:
     ok = [0] * failed + [1] * (of - failed)
     return record(requests=requests(ttft_us=[1] * of, e2el_us=[2] * of, output_tokens=[5] * of, ok=ok), **changes)
 
@@ -53,7 +55,12 @@ def test_evidence_of_too_many_failures() -> None:
 @pytest.mark.parametrize(
     ("expected", "errors", "diagnostic"),
     [
-        pytest.param("the model `x` does not exist", {"Not Found": 9}, "the model `x` does not exist", id="the server's own words"),
+        pytest.param(
+            "the model `x` does not exist",
+            {"Not Found": 9},
+            "the model `x` does not exist",
+            id="the server's own words",
+        ),
         pytest.param("Not Found", {"Bad Request": 1, "Not Found": 9}, None, id="else the most frequent error"),
         pytest.param("e" * 300, {}, "e" * 1000, id="bounded"),
         pytest.param(None, {}, None, id="nothing known"),

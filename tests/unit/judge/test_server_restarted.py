@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from unit.measure.records import STAGE, ZERO, edge, record, sample
 
 from benchrun.judge.finding import Code, StageFinding
 from benchrun.judge.rules import StageContext
@@ -12,6 +11,7 @@ from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.samples import Sample
 from benchrun.measure.windows import Window
 from benchrun_client.contract import START_TIME, ServerEdge
+from unit.measure.records import STAGE, ZERO, edge, record, sample
 
 QUIET = StageContext(Thresholds())
 UNREAD = ServerEdge(address="a", before=ZERO, after=None)
@@ -30,7 +30,9 @@ def seen(*samples: Sample) -> StageContext:
         pytest.param(Code.SERVER_RESTARTED, (edge(after={START_TIME: 5.0}),), id="another start time"),
         pytest.param(Code.SERVER_RESTARTED, (edge(), edge("b", after={START_TIME: 5.0})), id="one of two"),
         pytest.param(
-            Code.COUNTERS_RESET, (edge(before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 8.0}),), id="a fall"
+            Code.COUNTERS_RESET,
+            (edge(before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 8.0}),),
+            id="a fall",
         ),
         pytest.param(
             Code.SERVER_RESTARTED,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import pytest
-from unit.judge.specs import spec
 
 from benchrun.judge.thresholds import JUDGE_VERSION, Thresholds, judge_of, thresholds_of
+from unit.judge.specs import spec
 
 
 def test_the_spec_sets_the_share_of_failed_requests() -> None:

@@ -40,7 +40,7 @@ def requests(
         e2el_us=e2el,
         input_tokens=(100,) * len(ttft) if input_tokens is None else tuple(input_tokens),
         output_tokens=output,
-        ok=(1,) * len(ttft) if ok is None else tuple(ok),  # type: ignore[arg-type]
+        ok=(1,) * len(ttft) if ok is None else tuple(1 if each else 0 for each in ok),
     )
 
 
@@ -71,11 +71,11 @@ def edge(
     *,
     before: Mapping[str, float] | None = None,
     after: Mapping[str, float] | None = None,
-    **rises: float,
+    rises: Mapping[str, float] | None = None,
 ) -> ServerEdge:
     """Counters of a server that started at second 1000; `rises` are added to `before` (22 tokens if none are named)."""
     start = ZERO | dict(before or {})
-    moved = rises or {"generation_tokens_total": 22.0, "prefix_cache_queries_total": 200.0}
+    moved = rises if rises is not None else {"generation_tokens_total": 22.0, "prefix_cache_queries_total": 200.0}
     end = {name: value + moved.get(name, 0.0) for name, value in start.items()}
     return ServerEdge(address=address, before=start, after=end if after is None else end | dict(after))
 

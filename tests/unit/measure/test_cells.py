@@ -9,8 +9,6 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.measure.records import record, requests
-from unit.measure.test_percentiles import numpy_linear
 
 from benchrun.measure.cells import (
     duration_seconds,
@@ -22,6 +20,8 @@ from benchrun.measure.cells import (
     rounded,
 )
 from benchrun_client.contract import GapCounts, StageRecord
+from unit.measure.records import record, requests
+from unit.measure.test_percentiles import numpy_linear
 
 
 def metrics(*records: StageRecord, percentiles: tuple[str, ...] = ("50", "99")) -> dict[str, float | None]:
@@ -63,11 +63,15 @@ def vllm_figures(stage: StageRecord, percentiles: tuple[str, ...]) -> dict[str, 
             f"median_{name}_ms": 1000 * statistics.median(seconds),
             f"std_{name}_ms": 1000 * statistics.pstdev(seconds),
         }
-        found |= {f"p{p}_{name}_ms": numpy_linear([round(1e9 * s) for s in seconds], float(p)) / 1e6 for p in percentiles}
+        found |= {
+            f"p{p}_{name}_ms": numpy_linear([round(1e9 * s) for s in seconds], float(p)) / 1e6 for p in percentiles
+        }
     return found
 
 
-ROWS = st.tuples(st.integers(1, 10**7), st.integers(0, 10**8), st.integers(0, 5000), st.integers(0, 500), st.integers(0, 1))
+ROWS = st.tuples(
+    st.integers(1, 10**7), st.integers(0, 10**8), st.integers(0, 5000), st.integers(0, 500), st.integers(0, 1)
+)
 
 
 @st.composite
@@ -98,13 +102,17 @@ def test_one_stage_has_vllms_own_figures(stage: StageRecord) -> None:
 
 
 @given(stages(), stages())
-def test_pooled_counts_are_sums_and_rates_are_totals_over_summed_durations(one: StageRecord, other: StageRecord) -> None:
+def test_pooled_counts_are_sums_and_rates_are_totals_over_summed_durations(
+    one: StageRecord, other: StageRecord
+) -> None:
     pooled, single = metrics(one, other), [vllm_figures(stage, ()) for stage in (one, other)]
     duration = sum(s["duration"] for s in single)
     for name in ("completed", "failed", "total_input_tokens", "total_output_tokens"):
         assert pooled[name] == sum(s[name] for s in single)
     assert pooled["request_throughput"] == pytest.approx(sum(s["completed"] for s in single) / duration, rel=6e-5)
-    assert pooled["output_throughput"] == pytest.approx(sum(s["total_output_tokens"] for s in single) / duration, rel=6e-5)
+    assert pooled["output_throughput"] == pytest.approx(
+        sum(s["total_output_tokens"] for s in single) / duration, rel=6e-5
+    )
 
 
 @given(stages(), stages())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from unit.measure.records import ZERO, edge
 
 from benchrun.measure.edges import (
     PREFIX_HITS,
@@ -16,6 +15,7 @@ from benchrun.measure.edges import (
     rise_at,
 )
 from benchrun_client.contract import START_TIME, ServerEdge
+from unit.measure.records import ZERO, edge
 
 UNREAD = ServerEdge(address="b", before=ZERO, after=None)
 SILENT = ServerEdge(address="b", before={START_TIME: 1000.0}, after={START_TIME: 1000.0})
@@ -27,7 +27,7 @@ FALLEN = edge("b", before={PREFIX_QUERIES: 500.0}, after={PREFIX_QUERIES: 20.0})
     ("expected", "edges"),
     [
         pytest.param(Rise(200.0), (edge(),), id="one server"),
-        pytest.param(Rise(500.0), (edge(), edge("b", **{PREFIX_QUERIES: 300.0})), id="servers are summed"),
+        pytest.param(Rise(500.0), (edge(), edge("b", rises={PREFIX_QUERIES: 300.0})), id="servers are summed"),
         pytest.param(Rise(None), (), id="no server at all says nothing"),
         pytest.param(Rise(None), (edge(), UNREAD), id="an edge that was not read"),
         pytest.param(Rise(None), (edge(), SILENT), id="a server without log stats"),
@@ -51,7 +51,9 @@ def test_any_fallen_counter_spoils_the_others() -> None:
         pytest.param(False, True, (PREFIX_QUERIES,), FALLEN, id="a fallen counter"),
         pytest.param(False, False, (), UNREAD, id="unread says nothing"),
         pytest.param(False, False, (), SILENT, id="no counters say nothing"),
-        pytest.param(True, True, (), edge("b", after={START_TIME: 999.0}), id="an earlier start is another process too"),
+        pytest.param(
+            True, True, (), edge("b", after={START_TIME: 999.0}), id="an earlier start is another process too"
+        ),
     ],
 )
 def test_resets(restarted: bool, reset: bool, fallen: tuple[str, ...], of: ServerEdge) -> None:

@@ -80,7 +80,9 @@ def test_a_real_page_of_vllm_0_32_after_one_request_of_6_and_20_tokens() -> None
         pytest.param("running", None, "vllm:num_requests_running NaN", id="NaN is no figure"),
         pytest.param("running", None, "vllm:num_requests_running +Inf", id="nor is infinity"),
         pytest.param("running", 0.0, "vllm:num_requests_running 0", id="0 is a figure"),
-        pytest.param("running", 2.0, '\n# HELP x y\nvllm:num_requests_running{m="a}b\\"c"} 2 1395066363000', id="odd labels"),
+        pytest.param(
+            "running", 2.0, '\n# HELP x y\nvllm:num_requests_running{m="a}b\\"c"} 2 1395066363000', id="odd labels"
+        ),
         pytest.param("start_time", 1.5e9, "process_start_time_seconds 1.5e+09", id="start of the process"),
     ],
 )
@@ -145,7 +147,9 @@ def test_facts_leave_out_what_says_nothing() -> None:
         pytest.param((1600,), ['num_gpu_blocks="100",block_size="16"'], id="older servers: blocks x block size"),
         pytest.param((None,), ['num_gpu_blocks="None",block_size="16"'], id="blocks not yet known"),
         pytest.param((None,), ['cache_dtype="auto"'], id="neither"),
-        pytest.param((300,), ['engine="0",kv_cache_size_tokens="100"', 'engine="1",kv_cache_size_tokens="200"'], id="all engines"),
+        pytest.param(
+            (300,), ['engine="0",kv_cache_size_tokens="100"', 'engine="1",kv_cache_size_tokens="200"'], id="all engines"
+        ),
         pytest.param((None,), ['engine="0",kv_cache_size_tokens="100"', 'engine="1"'], id="one engine silent"),
     ],
 )

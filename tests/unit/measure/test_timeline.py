@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.measure.records import sample
 
 from benchrun.api.status import Live
 from benchrun.measure.samples import Sample
@@ -25,6 +24,7 @@ from benchrun.measure.timeline import (
     encode,
     live,
 )
+from unit.measure.records import sample
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SECOND = NOW.timestamp()
@@ -94,7 +94,9 @@ def packed(document: Any) -> bytes:
         pytest.param("schema", packed({"schema": "benchrun.timeline/9"}), id="another schema"),
         pytest.param(
             "equally long",
-            packed({"schema": "benchrun.timeline/1", "servers": [{"role": "r", "pod": "p", "at": [1, 1], "running": [1]}]}),
+            packed(
+                {"schema": "benchrun.timeline/1", "servers": [{"role": "r", "pod": "p", "at": [1, 1], "running": [1]}]}
+            ),
             id="uneven columns",
         ),
         pytest.param(
@@ -124,7 +126,10 @@ def test_buckets_keep_the_extremes_of_every_server(samples: list[Sample], size: 
         values = [s.running for s in samples if s.pod == pod and s.running is not None]
         low = [s.running for s in found.low if s.pod == pod and s.running is not None]
         high = [s.running for s in found.high if s.pod == pod and s.running is not None]
-        assert (min(low, default=None), max(high, default=None)) == (min(values, default=None), max(values, default=None))
+        assert (min(low, default=None), max(high, default=None)) == (
+            min(values, default=None),
+            max(values, default=None),
+        )
 
 
 def test_a_bucket_leaves_silent_readings_out_of_the_mean() -> None:
@@ -163,9 +168,13 @@ def test_a_week_of_thirteen_servers_stays_under_3600_samples() -> None:
 def test_live_figures_of_two_servers() -> None:
     samples = (
         sample(SECOND - 3, pod="a", running=9.0, generation_tokens=100.0, prompt_tokens=0.0),
-        sample(SECOND - 1, pod="a", running=2.0, generation_tokens=150.0, prompt_tokens=40.0, kv_cache=0.2, preemptions=1.0),
+        sample(
+            SECOND - 1, pod="a", running=2.0, generation_tokens=150.0, prompt_tokens=40.0, kv_cache=0.2, preemptions=1.0
+        ),
         sample(SECOND - 4, pod="b", running=9.0, generation_tokens=10.0, prompt_tokens=0.0),
-        sample(SECOND - 2, pod="b", running=3.0, generation_tokens=20.0, prompt_tokens=0.0, kv_cache=0.4, preemptions=2.0),
+        sample(
+            SECOND - 2, pod="b", running=3.0, generation_tokens=20.0, prompt_tokens=0.0, kv_cache=0.4, preemptions=2.0
+        ),
     )
     assert live(samples, NOW) == Live(
         at="2026-01-02T03:04:04Z",
@@ -188,11 +197,15 @@ def test_live_figures_of_two_servers() -> None:
             id="a restart has none",
         ),
         pytest.param(
-            None, [sample(SECOND - 1, generation_tokens=None), sample(SECOND, generation_tokens=3.0)], id="nor a silent page"
+            None,
+            [sample(SECOND - 1, generation_tokens=None), sample(SECOND, generation_tokens=3.0)],
+            id="nor a silent page",
         ),
         pytest.param(None, [sample(SECOND), sample(SECOND)], id="nor two readings of one instant"),
         pytest.param(
-            0.0, [sample(SECOND - 1, generation_tokens=3.0), sample(SECOND, generation_tokens=3.0)], id="an idle server has 0"
+            0.0,
+            [sample(SECOND - 1, generation_tokens=3.0), sample(SECOND, generation_tokens=3.0)],
+            id="an idle server has 0",
         ),
     ],
 )
@@ -204,7 +217,10 @@ def test_live_rate(rate: float | None, samples: list[Sample]) -> None:
 
 @pytest.mark.parametrize(
     "samples",
-    [pytest.param([], id="nothing read yet"), pytest.param([sample(SECOND - 61)], id="the last reading is a minute old")],
+    [
+        pytest.param([], id="nothing read yet"),
+        pytest.param([sample(SECOND - 61)], id="the last reading is a minute old"),
+    ],
 )
 def test_no_live_figures(samples: list[Sample]) -> None:
     assert live(samples, NOW) is None

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.measure.records import ZERO, edge, record, sample
 
 from benchrun.measure.edges import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES
 from benchrun.measure.samples import Sample
 from benchrun.measure.windows import Figures, Window, figures, windows
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
+from unit.measure.records import ZERO, edge, record, sample
 
 FROM_5_TO_27 = (edge(before={GENERATION_TOKENS: 5.0}),)
 DURING, ELSEWHEN = 1005.0, 5.0
@@ -52,7 +53,7 @@ def test_a_reading_belongs_by_the_servers_count(
         pytest.param((ServerEdge(address="a", before=ZERO, after=None),), id="the closing edge could not be read"),
         pytest.param((ServerEdge(address="a", before=None, after=ZERO),), id="nor the opening one"),
         pytest.param((), id="no edges at all"),
-        pytest.param((edge(**{PREFIX_QUERIES: 1.0}),), id="no token was generated"),
+        pytest.param((edge(rises={PREFIX_QUERIES: 1.0}),), id="no token was generated"),
         pytest.param((ServerEdge(address="a", before={}, after={}),), id="no counters"),
         pytest.param((edge("a", before={START_TIME: 7.0}), edge("b", before={START_TIME: 8.0})), id="unknown servers"),
         pytest.param((edge("a"), edge("b")), id="servers that can't be told apart"),
@@ -79,16 +80,14 @@ def test_servers_are_matched_by_their_start_time() -> None:
     busy=st.booleans(),
 )
 def test_stages_in_a_row_never_share_a_reading(counts: list[int], edges: list[int], busy: bool) -> None:
-    readings = [
-        sample(float(i), generation_tokens=float(count), running=float(busy)) for i, count in enumerate(counts)
-    ]
+    readings = [sample(float(i), generation_tokens=float(count), running=float(busy)) for i, count in enumerate(counts)]
     stages = [
         record(
-            servers=(edge(before={GENERATION_TOKENS: float(low)}, **{GENERATION_TOKENS: float(high - low)}),),
+            servers=(edge(before={GENERATION_TOKENS: float(low)}, rises={GENERATION_TOKENS: float(high - low)}),),
             first_send_unix_us=0,
             last_receive_unix_us=0,
         )
-        for low, high in zip(edges, edges[1:], strict=False)
+        for low, high in pairwise(edges)
     ]
     taken = [reading.at for stage in stages for reading in inside(stage, *readings)]
     assert len(taken) == len(set(taken))
@@ -103,7 +102,7 @@ def only(stage: StageRecord, *samples: Sample, scrape_interval: float = 1.0) -> 
 
 def test_figures_of_a_role() -> None:
     stage = record(
-        servers=(edge(**{GENERATION_TOKENS: 22.0, PREEMPTIONS: 3.0, PREFIX_QUERIES: 200.0, PREFIX_HITS: 1.0}),)
+        servers=(edge(rises={GENERATION_TOKENS: 22.0, PREEMPTIONS: 3.0, PREFIX_QUERIES: 200.0, PREFIX_HITS: 1.0}),)
     )
     readings = (
         sample(1001, running=1.0, waiting=0.0, kv_cache=0.1, generation_tokens=1.0),
@@ -170,7 +169,7 @@ def test_one_stage_without_counts_leaves_the_cell_without() -> None:
 
 
 def test_no_look_ups_have_no_hit_percent() -> None:
-    assert only(record(servers=(edge(**{GENERATION_TOKENS: 1.0}),)), sample(1005)).prefix_hit_percent is None
+    assert only(record(servers=(edge(rises={GENERATION_TOKENS: 1.0}),)), sample(1005)).prefix_hit_percent is None
 
 
 def test_stages_of_a_cell_are_weighed_by_their_readings() -> None:
@@ -182,8 +181,11 @@ def test_stages_of_a_cell_are_weighed_by_their_readings() -> None:
 
 
 def test_every_role_has_its_own_window_and_edges() -> None:
-    servers = (edge("p", before={START_TIME: 1.0}), edge("d", before={START_TIME: 2.0}, **{PREEMPTIONS: 7.0}))
-    samples = (sample(1001, role="prefill", pod="p", start_time=1.0), sample(1001, role="decode", pod="d", start_time=2.0))
+    servers = (edge("p", before={START_TIME: 1.0}), edge("d", before={START_TIME: 2.0}, rises={PREEMPTIONS: 7.0}))
+    samples = (
+        sample(1001, role="prefill", pod="p", start_time=1.0),
+        sample(1001, role="decode", pod="d", start_time=2.0),
+    )
     found = windows(record(servers=servers), samples, scrape_interval=1.0)
     assert [(w.role, w.edges) for w in found] == [("prefill", servers[:1]), ("decode", servers[1:])]
 

@@ -44,7 +44,8 @@ def test_first_token_after_prefill_then_one_each_interval() -> None:
 
 def test_a_late_caller_does_not_delay_the_schedule() -> None:
     punctual, late = scheduler(), scheduler()
-    expected, found = [], []
+    expected: list[float] = []
+    found: list[float] = []
     for target, seen, pace in ((punctual, expected, 0.001), (late, found, 0.37)):
         one = sequence(prompt=[1], tokens=40)
         submit(target, one)
@@ -128,6 +129,16 @@ def test_without_blocks_to_grow_the_last_admitted_is_preempted_and_finishes_late
     assert of(young, seen)[-1] > of(old, seen)[-1] + 0.1
     assert len(of(young, seen)) == 6
     assert target.totals.prefix_queries == 6  # the second look-up is not counted
+
+
+def test_the_preempted_goes_before_those_that_wait() -> None:
+    target = scheduler(blocks=3, max_sequences=2)
+    young = sequence(prompt=[4, 5, 6], tokens=6)
+    waiting = sequence(prompt=list(range(20, 28)), tokens=1)
+    submit(target, sequence(prompt=[1, 2, 3], tokens=6), young, waiting)
+    seen = instants(target)
+    assert young.preemptions == 1
+    assert waiting.scheduled_at == pytest.approx(of(young, seen)[-1])
 
 
 def test_the_preempted_keeps_its_first_admission() -> None:

@@ -1,0 +1,55 @@
+"""What keeps the status small: texts and lists that others wrote, cut to their share of its 100 kB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import ServerStatus, Truncated
+from benchrun.plan.roles import server_args
+
+MESSAGE_BYTES = 1000
+"""A message stands in up to nine conditions at once."""
+LOG_TAIL_BYTES = 4096
+ARGS_BYTES = 4000
+REPORTED_BYTES = 4000
+
+
+def sentence(text: str) -> str:
+    """The beginning of a text, in at most 1,000 bytes."""
+    data = text.encode()
+    return text if len(data) <= MESSAGE_BYTES else data[: MESSAGE_BYTES - 3].decode(errors="ignore") + "…"
+
+
+def log_tail(text: str | None) -> str | None:
+    """The end of a log, in at most 4 KiB; None if there is none."""
+    return text.encode()[-LOG_TAIL_BYTES:].decode(errors="ignore") if text else None
+
+
+def args(given: Iterable[str]) -> list[str]:
+    """The first arguments, 4 kB of them."""
+    kept, used = [], 0
+    for argument in given:
+        used += len(argument.encode())
+        if used > ARGS_BYTES:
+            break
+        kept.append(argument)
+    return kept
+
+
+def reported(given: Mapping[str, str]) -> dict[str, str]:
+    """What a server says of itself, 4 kB of it: four times what vLLM says."""
+    kept, used = {}, 0
+    for name, value in given.items():
+        used += len(name.encode()) + len(value.encode())
+        if used > REPORTED_BYTES:
+            break
+        kept[name] = value
+    return kept
+
+
+def truncations(spec: BenchmarkRunSpec, servers: Iterable[ServerStatus]) -> list[Truncated]:
+    """What is missing of the servers' lists. The spec says how long they would be."""
+    total = len(server_args(spec.model, spec.server)) if spec.server is not None else 0
+    included = min((len(s.args) for s in servers if s.args), default=total)
+    return [Truncated(field="servers[].args", total=total, included=included)] if included < total else []

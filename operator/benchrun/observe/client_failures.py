@@ -1,0 +1,67 @@
+"""Why the client can't measure: its own word first, then what the cluster saw of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import ValidationError
+
+from benchrun.api.conditions import Reason
+from benchrun.observe.failures.check import Check, Evidence, diagnosis_of, sentence
+from benchrun.observe.failures.eviction import evicted, refused_by_node
+from benchrun.observe.failures.image import container_config, image_pull
+from benchrun.observe.failures.memory import out_of_memory
+from benchrun.observe.failures.scheduling import unschedulable
+from benchrun.observe.last_words import bounded
+from benchrun.observe.views import Child, Diagnosis, Pod
+from benchrun_client.contract import Failure
+
+
+def own_word(evidence: Evidence) -> Diagnosis | None:
+    """The client's termination message is a `Failure` as JSON: its reason and message, passed on."""
+    ended = evidence.pod.terminated
+    if ended is None or ended.exit_code == 0:
+        return None
+    try:
+        failure = Failure.model_validate_json(ended.message.strip())
+    except ValidationError:
+        return None
+    return Diagnosis(failure.reason, bounded(failure.message), True)
+
+
+def exited(evidence: Evidence) -> Diagnosis | None:
+    """It ended in another way; a client is not started again."""
+    ended = evidence.pod.terminated
+    if ended is None or ended.exit_code == 0:
+        return None
+    what = f"The client ended with exit code {ended.exit_code}: {evidence.words or ended.reason or 'its log is empty'}"
+    remedy = "kubectl logs of the client pod has more."
+    return Diagnosis(Reason.CLIENT_FAILED, sentence(what, remedy=remedy), True)
+
+
+CHECKS: tuple[Check, ...] = (
+    own_word,
+    evicted,  # ahead of the exit code that eviction causes
+    refused_by_node,
+    out_of_memory,
+    exited,
+    image_pull,
+    container_config,
+    unschedulable,
+)
+
+
+def diagnose_client(pods: Iterable[Pod], job: Child | None) -> Diagnosis | None:
+    """What is wrong with the client, or None."""
+    found = diagnosis_of(pods, CHECKS, if_deleted=evicted, log_tail=None)
+    return found if found is not None and found.terminal else job_failed(job) or found
+
+
+def job_failed(job: Child | None) -> Diagnosis | None:
+    """The Job gave up, and no pod says why."""
+    if job is None or job.failure is None:
+        return None
+    if job.failure.startswith("DeadlineExceeded"):
+        remedy = "Raise spec.runDeadlineSeconds, or measure less."
+        return Diagnosis(Reason.RUN_DEADLINE, sentence("The client's Job reached its deadline", remedy=remedy), True)
+    return Diagnosis(Reason.CLIENT_FAILED, f"The client's Job failed: {bounded(job.failure)}", True)

@@ -1,0 +1,65 @@
+"""Reading values out of objects that anybody may have written: never raises, never keeps more than asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+MAX_NAME_CHARS = 253
+MAX_MESSAGE_CHARS = 2048
+"""A termination message is at most 4,096 bytes; the end of a log kept in its place at most 2,048."""
+
+Object = Mapping[str, object]
+
+
+def mapping(value: object) -> Object:
+    """The value if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def mappings(value: object) -> Iterator[Object]:
+    """The mappings in a list; nothing of anything else."""
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        yield from (item for item in value if isinstance(item, Mapping))
+
+
+def text(value: object, limit: int = MAX_NAME_CHARS) -> str:
+    """The value if it is a string, cut to the limit; else nothing."""
+    return value[:limit] if isinstance(value, str) else ""
+
+
+def end_of(value: object, limit: int = MAX_MESSAGE_CHARS) -> str:
+    """The last characters of a string: that is where programs say why they ended."""
+    return value[-limit:] if isinstance(value, str) else ""
+
+
+def number(value: object, default: int = 0) -> int:
+    """A whole number, also one written as a string, as quantities are."""
+    if isinstance(value, bool):
+        return default
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 15:
+        return int(value)
+    return default
+
+
+def instant(value: object) -> datetime | None:
+    """An RFC 3339 instant, in UTC."""
+    if not isinstance(value, str):
+        return None
+    try:
+        parsed = datetime.fromisoformat(value)
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def condition(status: Object, type_: str) -> Object:
+    """The condition of that type; empty if there is none."""
+    return next((c for c in mappings(status.get("conditions")) if c.get("type") == type_), {})
+
+
+def controller(metadata: Object) -> Object:
+    """The owner reference of whoever controls the object; empty if nobody does."""
+    return next((r for r in mappings(metadata.get("ownerReferences")) if r.get("controller") is True), {})

@@ -1,0 +1,172 @@
+"""Raw objects, as the watches deliver them, made into the small views that decisions read.
+
+Total functions: whatever is missing, of another type or too long becomes None, empty or cut; nothing raises.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from benchrun.api import names
+from benchrun.api.base import GROUP, KIND
+from benchrun.observe import raw
+from benchrun.observe.raw import Object
+from benchrun.observe.views import Child, Children, Pod, Run, Termination
+
+MAX_ARGS = 140
+MAX_ARG_CHARS = 4096
+MAX_IMAGE_CHARS = 1024
+MAIN_CONTAINERS = {names.ROLE_CLIENT: "client"}
+"""Container that does the work, by role; in every server role it is `vllm`."""
+SERVER_CONTAINER = "vllm"
+
+
+def run_of(body: Object) -> Run:
+    """A BenchmarkRun; its spec and status stay as they are."""
+    metadata = raw.mapping(body.get("metadata"))
+    return Run(
+        namespace=raw.text(metadata.get("namespace")),
+        name=raw.text(metadata.get("name")),
+        uid=raw.text(metadata.get("uid")),
+        generation=raw.number(metadata.get("generation")),
+        spec=dict(raw.mapping(body.get("spec"))),
+        status=dict(raw.mapping(body.get("status"))),
+        created_at=raw.instant(metadata.get("creationTimestamp")),
+        deleting="deletionTimestamp" in metadata,
+    )
+
+
+def child_of(kind: str, body: Object) -> Child:
+    """A Deployment, Job, Service or ConfigMap. The owner counts only where it is a BenchmarkRun that controls it."""
+    metadata = raw.mapping(body.get("metadata"))
+    labels, annotations = raw.mapping(metadata.get("labels")), raw.mapping(metadata.get("annotations"))
+    owner = raw.controller(metadata)
+    is_run = owner.get("kind") == KIND and raw.text(owner.get("apiVersion")).startswith(f"{GROUP}/")
+    sequence = raw.number(labels.get(names.LABEL_SEQUENCE), default=-1)
+    return Child(
+        kind=kind,
+        name=raw.text(metadata.get("name")),
+        uid=raw.text(metadata.get("uid")),
+        role=raw.text(labels.get(names.LABEL_ROLE)),
+        owner_uid=(raw.text(owner.get("uid")) or None) if is_run else None,
+        deleting="deletionTimestamp" in metadata,
+        applied_hash=raw.text(annotations.get(names.ANNOTATION_APPLIED)) or None,
+        sequence=sequence if sequence >= 0 else None,
+        record_digest=raw.text(annotations.get(names.ANNOTATION_DIGEST)) or None,
+        generation=raw.number(metadata.get("generation")),
+        failure=_failure(kind, raw.mapping(body.get("status"))),
+    )
+
+
+def pod_of(body: Object) -> Pod:
+    """A pod. Its run-uid label is believed only where a ReplicaSet or Job controls it; else `run_uid` is empty."""
+    metadata, spec, status = (raw.mapping(body.get(key)) for key in ("metadata", "spec", "status"))
+    labels = raw.mapping(metadata.get("labels"))
+    role = raw.text(labels.get(names.LABEL_ROLE))
+    container = _main_container(spec.get("containers"), role)
+    reported = _main_container(status.get("containerStatuses"), role)
+    state, last = raw.mapping(reported.get("state")), raw.mapping(reported.get("lastState"))
+    waiting = raw.mapping(state.get("waiting"))
+    scheduled = raw.condition(status, "PodScheduled")
+    controlled = raw.text(raw.controller(metadata).get("kind")) in ("ReplicaSet", "Job")
+    reason, message = _pod_reason(status)
+    return Pod(
+        name=raw.text(metadata.get("name")),
+        uid=raw.text(metadata.get("uid")),
+        role=role,
+        run_uid=raw.text(labels.get(names.LABEL_RUN_UID)) if controlled else "",
+        ip=raw.text(status.get("podIP")) or None,
+        phase=raw.text(status.get("phase")),
+        ready=raw.condition(status, "Ready").get("status") == "True",
+        deleting="deletionTimestamp" in metadata,
+        node=raw.text(spec.get("nodeName")) or None,
+        scheduled_at=raw.instant(scheduled.get("lastTransitionTime")) if scheduled.get("status") == "True" else None,
+        created_at=raw.instant(metadata.get("creationTimestamp")),
+        started_at=_started_at(state),
+        restarts=raw.number(reported.get("restartCount")),
+        image=raw.text(container.get("image"), MAX_IMAGE_CHARS) or None,
+        image_digest=raw.text(reported.get("imageID"), MAX_IMAGE_CHARS).removeprefix("docker-pullable://") or None,
+        gpus=_gpus(container),
+        args=_args(container.get("args")),
+        unschedulable=_unschedulable(scheduled),
+        waiting_reason=raw.text(waiting.get("reason")) or None,
+        waiting_message=raw.text(waiting.get("message"), raw.MAX_MESSAGE_CHARS) or None,
+        terminated=_termination(state.get("terminated")),
+        last_terminated=_termination(last.get("terminated")),
+        pod_reason=reason,
+        pod_message=message,
+    )
+
+
+def owned(children: Children, uid: str) -> Children:
+    """Those that are the run's own: objects by owner reference, pods by label under an owner chain."""
+    if not uid:
+        return Children()
+    return Children(
+        objects=tuple(child for child in children.objects if child.owner_uid == uid),
+        pods=tuple(pod for pod in children.pods if pod.run_uid == uid),
+    )
+
+
+def _failure(kind: str, status: Object) -> str | None:
+    type_ = {"Deployment": "ReplicaFailure", "Job": "Failed"}.get(kind)
+    found = raw.condition(status, type_) if type_ else {}
+    if found.get("status") != "True":
+        return None
+    reason, message = raw.text(found.get("reason")), raw.text(found.get("message"), raw.MAX_MESSAGE_CHARS)
+    return f"{reason}: {message}" if message else reason or None
+
+
+def _main_container(containers: object, role: str) -> Object:
+    """The container named for the role, or the first: a sidecar that was injected is never taken for it."""
+    listed = list(raw.mappings(containers))
+    name = MAIN_CONTAINERS.get(role, SERVER_CONTAINER)
+    return next((c for c in listed if c.get("name") == name), listed[0] if len(listed) == 1 else {})
+
+
+def _pod_reason(status: Object) -> tuple[str | None, str | None]:
+    """Why the whole pod ended, or is about to: its own reason, or that of its DisruptionTarget condition."""
+    disruption = raw.condition(status, "DisruptionTarget")
+    told = status if status.get("reason") else disruption if disruption.get("status") == "True" else {}
+    return raw.text(told.get("reason")) or None, raw.text(told.get("message"), raw.MAX_MESSAGE_CHARS) or None
+
+
+def _started_at(state: Object) -> datetime | None:
+    started = raw.mapping(state.get("running")) or raw.mapping(state.get("terminated"))
+    return raw.instant(started.get("startedAt"))
+
+
+def _termination(value: object) -> Termination | None:
+    ended = raw.mapping(value)
+    if not ended:
+        return None
+    return Termination(
+        exit_code=raw.number(ended.get("exitCode"), default=-1),
+        reason=raw.text(ended.get("reason")),
+        message=raw.end_of(ended.get("message")),
+        started_at=raw.instant(ended.get("startedAt")),
+        finished_at=raw.instant(ended.get("finishedAt")),
+    )
+
+
+def _unschedulable(scheduled: Object) -> str | None:
+    if scheduled.get("status") != "False" or scheduled.get("reason") != "Unschedulable":
+        return None
+    return raw.text(scheduled.get("message"), raw.MAX_MESSAGE_CHARS) or "the scheduler gave no reason"
+
+
+def _gpus(container: Object) -> int:
+    """Whole devices of any vendor: `nvidia.com/gpu`, `amd.com/gpu`, `nvidia.com/mig-1g.10gb` ..."""
+    limits = raw.mapping(raw.mapping(container.get("resources")).get("limits"))
+    return sum(raw.number(amount) for name, amount in limits.items() if is_gpu(name))
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether a resource name means a GPU, or a slice of one."""
+    return resource.endswith(("/gpu", ".gpu")) or "/mig-" in resource or resource.startswith("gpu.")
+
+
+def _args(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        return ()
+    return tuple(raw.text(arg, MAX_ARG_CHARS) for arg in value[:MAX_ARGS])

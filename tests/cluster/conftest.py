@@ -1,0 +1,32 @@
+"""A real API server: the one that KUBECONFIG names, with the CustomResourceDefinition of this checkout."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kit.kubectl import RUN, Namespace, command
+
+CRD_FILE = Path(__file__).parents[2] / "crds" / f"{RUN}.yaml"
+
+
+@pytest.fixture(scope="session")
+def definition() -> str:
+    """The name of the CustomResourceDefinition, applied and served."""
+    if not os.environ.get("KUBECONFIG"):
+        pytest.fail("KUBECONFIG is not set; run `make devcluster-up` and `make test-cluster`", pytrace=False)
+    command("kubectl", "apply", "--server-side", "--force-conflicts", f"--filename={CRD_FILE}")
+    command("kubectl", "wait", "--for=condition=Established", f"customresourcedefinition/{RUN}", "--timeout=30s")
+    return RUN
+
+
+@pytest.fixture(scope="module")
+def namespace(definition: str) -> Iterator[Namespace]:
+    """A namespace of the module's own, gone afterwards."""
+    name = f"cluster-{uuid.uuid4().hex[:8]}"
+    command("kubectl", "create", "namespace", name)
+    yield Namespace(name)
+    command("kubectl", "delete", "namespace", name, "--wait=false")

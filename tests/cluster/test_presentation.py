@@ -1,0 +1,131 @@
+"""What people see of a run: `kubectl explain`, `kubectl get`, and a whole status written and read again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from benchrun.api.conditions import Condition
+from benchrun.api.status import (
+    BenchmarkRunStatus,
+    Finding,
+    Headline,
+    Judge,
+    Live,
+    ObjectiveResult,
+    Progress,
+    Result,
+    RoleFigures,
+    ServerStatus,
+)
+from kit.kubectl import RUN, Namespace
+from unit.api.spec_cases import minimal
+
+NOW = "2026-01-02T03:04:05Z"
+STATUS = BenchmarkRunStatus(
+    observed_generation=1,
+    phase="Completed",
+    message="6 of 6 stages measured",
+    conditions=(
+        Condition(type="Complete", status="True", reason="Measured", observed_generation=1, last_transition_time=NOW),
+        Condition(type="Failed", status="False", reason="Measured", observed_generation=1, last_transition_time=NOW),
+    ),
+    accepted_time=NOW,
+    servers=[
+        ServerStatus(
+            role="server", ready=True, gpu="NVIDIA-H100", version="0.32.0", args=["--a=b"], seconds_to_ready=31.5
+        )
+    ],
+    progress=Progress(stages_total=6, stages_done=6, summary="6/6"),
+    live=Live(at=NOW, running=3.0, kv_cache_percent=12.5),
+    headline=Headline(cell="chat/rate=4", throughput="512.3", p99_ttft="87.1"),
+    results=[
+        Result(
+            cell="chat/rate=4",
+            workload="chat",
+            axis="rate",
+            value="4",
+            repeats=3,
+            repeats_planned=3,
+            metrics={"p99_ttft_ms": 87.1, "mean_tpot_ms": None, "completed": 1200},
+            roles=[RoleFigures(role="server", running_mean=2.5, samples=300)],
+            objectives=[
+                ObjectiveResult(
+                    metric="TTFT", percentile="99", max_milliseconds=500, measured_milliseconds=87.1, outcome="Met"
+                )
+            ],
+            verdict="Suspect",
+            findings=["TooFewRequests"],
+        )
+    ],
+    findings=[
+        Finding(
+            code="TooFewRequests",
+            severity="Suspect",
+            count=3,
+            worst_stage="chat/rate=4/r1",
+            evidence={"requests": 400.0, "percentile": "99", "note": None},
+            meaning="The tail rests on few requests.",
+            remedy="Send more.",
+        )
+    ],
+    verdict="Suspect",
+    judge=Judge(version="1", thresholds_digest="sha256:0"),
+)
+WRITTEN = STATUS.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+@pytest.fixture(scope="module")
+def finished(namespace: Namespace) -> str:
+    """Name of a run whose status is full."""
+    namespace.apply(
+        {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "metadata": {"name": "done"}, "spec": minimal()}
+    )
+    run = namespace.get(RUN, "done") | {"status": WRITTEN}
+    namespace.kubectl("replace", "--subresource=status", "--filename=-", stdin=json.dumps(run))
+    return "done"
+
+
+def test_a_whole_status_is_stored_and_read_as_it_was(namespace: Namespace, finished: str) -> None:
+    assert BenchmarkRunStatus.model_validate(namespace.get(RUN, finished)["status"]) == STATUS
+
+
+def test_nothing_of_a_status_is_dropped_by_the_api_server(namespace: Namespace, finished: str) -> None:
+    assert namespace.get(RUN, finished)["status"] == WRITTEN
+
+
+def test_get_shows_the_figures_that_matter(namespace: Namespace, finished: str) -> None:
+    head, row = namespace.kubectl("get", "bmr", finished).splitlines()
+    assert head.split("  ")[0] == "NAME"
+    assert [word.strip() for word in head.split("   ") if word.strip()] == [
+        "NAME", "PHASE", "PROGRESS", "VERDICT", "TOK/S", "P99 TTFT", "AGE",
+    ]  # fmt: skip
+    assert row.split()[:6] == ["done", "Completed", "6/6", "Suspect", "512.3", "87.1"]
+
+
+def test_wide_adds_what_stands_behind_them(namespace: Namespace, finished: str) -> None:
+    head, row = namespace.kubectl("get", "benchrun", finished, "--output=wide").splitlines()
+    assert head.split()[-4:] == ["CELL", "VLLM", "GPU", "MESSAGE"]
+    assert row.split()[7:] == ["chat/rate=4", "0.32.0", "NVIDIA-H100", "6", "of", "6", "stages", "measured"]
+
+
+def test_wait_finds_the_condition(namespace: Namespace, finished: str) -> None:
+    assert "condition met" in namespace.kubectl("wait", f"bmr/{finished}", "--for=condition=Complete", "--timeout=30s")
+
+
+def test_explain_lists_the_fields_of_the_load(namespace: Namespace) -> None:
+    text = namespace.kubectl("explain", "bmr.spec.workloads.load", "--recursive")
+    for line in (
+        "requestRates\t<[]string>",
+        "concurrencies\t<[]integer>",
+        "maxConcurrency\t<integer>",
+        "burstiness\t<string>",
+    ):
+        assert line in text
+    assert "request rates (open loop)" in " ".join(text.split())
+
+
+def test_explain_describes_a_field(namespace: Namespace) -> None:
+    text = " ".join(namespace.kubectl("explain", "bmr.spec.model.source").split())
+    assert "Where the files come from. Exactly one of `hub`, `pvc`, `imageVolume` and `path`." in text
+    assert "Server and client each download the files." in text

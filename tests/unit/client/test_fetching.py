@@ -1,0 +1,56 @@
+"""Fetching a data file: bounded, and clear about what came instead."""
+
+from __future__ import annotations
+
+import pytest
+from aiohttp import web
+from benchrun_client.datasets.fetching import fetch, shown_url
+from benchrun_client.failures import RunFailure
+from unit.client.servers import answering, serving
+
+
+async def test_a_file_is_fetched_whole() -> None:
+    async with serving(rows=answering(200, text="[]" * 1000)) as url:
+        path = await fetch(f"{url}/rows", max_bytes=10_000)
+    assert path.read_text() == "[]" * 1000
+    path.unlink()
+
+
+async def test_an_html_page_is_told_as_one() -> None:
+    async with serving(rows=answering(200, text="<html>login</html>", content_type="text/html")) as url:
+        with pytest.raises(RunFailure, match="HTML page") as failure:
+            await fetch(f"{url}/rows", max_bytes=10_000)
+    assert failure.value.reason == "DatasetInvalid"
+    assert "login" not in failure.value.message
+
+
+async def test_a_refusal_is_told_with_its_status() -> None:
+    async with serving(rows=answering(403)) as url:
+        with pytest.raises(RunFailure, match="answered 403 Forbidden") as failure:
+            await fetch(f"{url}/rows", max_bytes=10_000)
+    assert failure.value.reason == "DatasetNotFound"
+
+
+async def test_nobody_there_is_told() -> None:
+    async with serving() as url:
+        pass
+    with pytest.raises(RunFailure, match="cannot fetch") as failure:
+        await fetch(f"{url}/rows", max_bytes=10_000)
+    assert failure.value.reason == "DatasetNotFound"
+
+
+async def test_an_endless_file_is_given_up_at_the_bound() -> None:
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b"x" * 65536)
+
+    async with serving(rows=endless) as url:
+        with pytest.raises(RunFailure, match="larger than 2 MiB"):
+            await fetch(f"{url}/rows", max_bytes=2 * 1024 * 1024)
+
+
+def test_a_url_is_shown_without_its_secrets() -> None:
+    shown = shown_url("https://user:password@host:8443/a/rows.json?signature=secret#x")
+    assert shown == "https://host:8443/a/rows.json"

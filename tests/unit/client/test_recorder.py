@@ -1,0 +1,39 @@
+"""The recorder process: records come back in order, and its death is told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from benchrun_client.contract import Envelope, open_record
+from benchrun_client.failures import RunFailure
+from benchrun_client.recorder import Recorder, packed
+from benchrun_client.records import record_of
+from unit.client.plans import raw_stage
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    import benchrun_client
+
+    assert benchrun_client.__file__ is not None
+    monkeypatch.setenv("PYTHONPATH", benchrun_client.__file__.rsplit("/", 2)[0])
+
+
+async def test_records_come_back_sealed_in_order_with_their_headlines() -> None:
+    made: list[tuple[Envelope, str]] = []
+    recorder = await Recorder.start(lambda envelope, line: made.append((envelope, line)))
+    stages = [raw_stage(sequence=n) for n in range(3)]
+    for stage in stages:
+        await recorder.record(packed(stage))
+    await recorder.stop()
+    assert [open_record(envelope.data()) for envelope, _ in made] == [record_of(stage) for stage in stages]
+    assert [json.loads(line)["digest"] for _, line in made] == [envelope.digest for envelope, _ in made]
+
+
+async def test_a_recorder_that_dies_is_told_and_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
+    recorder = await Recorder.start(lambda *_: None)
+    with pytest.raises(RunFailure, match="ended with code 1") as failure:
+        await recorder.record(packed(raw_stage(addresses=())))
+    assert failure.value.reason == "ClientError"
+    assert "zip()" in capfd.readouterr().err

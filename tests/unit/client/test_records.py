@@ -1,0 +1,155 @@
+"""From the engine's lists to a record: exact microseconds, exact gap counts, bounded size."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from benchrun_client.contract import MAX_REQUESTS_A_STAGE, Envelope, open_record
+from benchrun_client.headline import MAX_HEADLINE_BYTES, headline
+from benchrun_client.records import (
+    MAX_ERRORS,
+    MAX_GAP_VALUES,
+    MAX_SCALARS,
+    error_counts,
+    gap_counts,
+    record_of,
+    scalars_of,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.client.plans import raw_stage
+
+
+def test_a_record_holds_every_request_in_microseconds() -> None:
+    record = record_of(raw_stage(due=[100.0, 100.25]))
+    columns = record.requests
+    assert columns.start_us == (0, 500_000)
+    assert columns.queue_us == (0, 250_000)
+    assert columns.ttft_us == (100_000, 0)
+    assert columns.e2el_us == (170_000, 0)
+    assert columns.input_tokens == (32, 32)
+    assert columns.output_tokens == (4, 0)
+    assert columns.ok == (1, 0)
+
+
+def test_instants_are_unix_time_and_the_idle_time_is_since_the_answer_before() -> None:
+    record = record_of(raw_stage())
+    assert record.first_send_unix_us == 1_700_000_100_000_000
+    assert record.last_receive_unix_us == 1_700_000_101_500_000
+    assert record.idle_before_us == 250_000
+
+
+def test_gaps_and_errors_are_those_of_the_requests_they_belong_to() -> None:
+    record = record_of(raw_stage(itls=[[0.02, 0.03, 0.02], [9.0]], errors=["ignored", "Bad Request"]))
+    assert (record.gaps.us, record.gaps.count) == ((20_000, 30_000), (2, 1))
+    assert record.errors == {"Bad Request": 1}
+
+
+def test_a_clock_stepped_back_gives_no_negative_figures() -> None:
+    assert record_of(raw_stage(previous_answer=200.0)).idle_before_us == 0
+
+
+def test_edges_keep_their_server_and_an_unread_page_stays_none() -> None:
+    record = record_of(raw_stage(addresses=("a", "b"), before=({"x": 1.0}, None), after=({"x": 2.0}, None)))
+    assert [(e.address, e.before, e.after) for e in record.servers] == [
+        ("a", {"x": 1.0}, {"x": 2.0}),
+        ("b", None, None),
+    ]
+
+
+def test_a_long_diagnostic_is_cut() -> None:
+    diagnostic = record_of(raw_stage(diagnostic="x" * 5000)).diagnostic
+    assert diagnostic is not None
+    assert len(diagnostic) == 1000
+
+
+@given(st.lists(st.floats(min_value=0, max_value=100)))
+def test_gap_counts_are_exact(gaps: list[float]) -> None:
+    counted = gap_counts(gaps)
+    assert dict(zip(counted.us, counted.count, strict=True)) == Counter(round(gap * 1e6) for gap in gaps)
+
+
+def test_too_many_distinct_gaps_are_rounded_to_the_finest_step_that_fits() -> None:
+    gaps = [n / 1e6 for n in range(MAX_GAP_VALUES * 3)]
+    counted = gap_counts(gaps)
+    assert len(counted.us) <= MAX_GAP_VALUES
+    assert sum(counted.count) == len(gaps)
+    assert {us % 10 for us in counted.us} == {0}
+    assert max(counted.us) >= MAX_GAP_VALUES * 3 - 10
+
+
+def test_the_largest_stage_fits_into_a_record() -> None:
+    n = MAX_REQUESTS_A_STAGE
+    rng = random.Random(1)
+    sent = [100.0 + rng.uniform(3600, 7200) for _ in range(n)]
+    raw = raw_stage(
+        due=[s - rng.uniform(1000, 9000) for s in sent],
+        sent=sent,
+        answered=sent,
+        ok=[True] * n,
+        ttfts=[rng.uniform(10, 99) for _ in range(n)],
+        itls=[[rng.uniform(10, 99) for _ in range(2)] for _ in range(n)],
+        input_lens=[131_072] * n,
+        output_lens=[131_072] * n,
+        errors=[""] * n,
+    )
+    record = record_of(raw)
+    assert open_record(Envelope.seal(record).data()) == record
+
+
+def test_a_traceback_becomes_its_last_line() -> None:
+    traceback = "Traceback (most recent call last):\n  File ...\naiohttp.ClientOSError: [Errno 104] reset\n\n"
+    assert error_counts([traceback, traceback, ""]) == {
+        "aiohttp.ClientOSError: [Errno 104] reset": 2,
+        "no error text": 1,
+    }
+
+
+def test_only_the_most_frequent_errors_are_kept_and_none_is_long() -> None:
+    errors = [f"error {n} " + "x" * 1000 for n in range(20) for _ in range(n)]
+    counts = error_counts(errors)
+    assert list(counts.values()) == [19, 18, 17, 16, 15, 14, 13, 12]
+    assert len(counts) == MAX_ERRORS
+    assert {len(text) for text in counts} == {300}
+
+
+@pytest.mark.parametrize(
+    ("expected", "value"),
+    [
+        (1, 1),
+        (1.5, 1.5),
+        (None, None),
+        (None, math.nan),
+        (None, math.inf),
+    ],
+)
+def test_numbers_and_none_are_scalars(expected: float | None, value: Any) -> None:
+    assert scalars_of({"x": value}) == {"x": expected}
+
+
+@pytest.mark.parametrize("value", ["inf", True, [1.0], {"a": 1}])
+def test_everything_else_is_not(value: Any) -> None:
+    assert scalars_of({"x": value}) == {}
+
+
+def test_scalars_are_bounded_in_number_and_name() -> None:
+    assert len(scalars_of({str(n): n for n in range(1000)})) == MAX_SCALARS
+    assert scalars_of({"x" * 81: 1}) == {}
+
+
+def test_a_headline_is_one_bounded_line_with_the_digest() -> None:
+    record = record_of(raw_stage(scalars={f"{'n' * 70}{n}": n * 1.000000001 for n in range(200)}))
+    line = headline(record, digest="d" * 64)
+    assert len(line.encode()) <= MAX_HEADLINE_BYTES
+    assert "\n" not in line
+    assert '"digest":"' + "d" * 64 in line
+    assert '"stage":"chat/concurrency=2/r1"' in line
+    assert '"' + "n" * 70 + '0":0.0' in line
+
+
+def test_a_small_headline_holds_all_figures() -> None:
+    assert '"scalars":{"completed":1,"failed":1}' in headline(record_of(raw_stage()), digest="d" * 64)

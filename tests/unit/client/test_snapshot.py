@@ -1,0 +1,159 @@
+"""Reading a metrics page: the wanted counters, summed over engines; anything else is None and never an error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import aiohttp
+import pytest
+from aiohttp import web
+from benchrun_client.snapshot import Snapshot, parse_page, take, take_settled
+from unit.client.servers import Handler, answering, serving
+
+PAGE = """\
+# HELP vllm:request_success_total Count of successfully processed requests.
+# TYPE vllm:request_success_total counter
+vllm:request_success_total{engine="0",finished_reason="stop",model_name="a b} c"} 3.0
+vllm:request_success_total{engine="0",finished_reason="length",model_name="a b} c"} 4.0
+vllm:request_success_total{engine="1",finished_reason="stop",model_name="a b} c"} 5.0
+vllm:request_success_created{engine="0"} 1.7e+09
+vllm:prefix_cache_hits_total{engine="0"} 1.6e+02
+vllm:prefix_cache_hits_total_other{engine="0"} 99.0
+vllm:num_preemptions_total{engine="0"} NaN
+vllm:num_requests_running{engine="0"} 2.0
+vllm:num_requests_running{engine="1"} 1.0
+vllm:time_to_first_token_seconds_bucket{le="0.1"} 5.0
+vllm:time_to_first_token_seconds_sum{engine="0"} 0.25
+vllm:time_to_first_token_seconds_count{engine="0"} 12.0 1700000000
+vllm:generation_tokens_total 17
+process_start_time_seconds 1.7e+09
+python_info{version="3.12"} 1.0
+"""
+
+
+def page(successes: float, running: float = 0.0) -> str:
+    return f"vllm:request_success_total {successes}\nvllm:num_requests_running {running}\n"
+
+
+def showing(*pages: str) -> Handler:
+    """One page after the other; the last one stays."""
+    rest: Iterator[str] = iter(pages[:-1])
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=next(rest, pages[-1]))
+
+    return answer
+
+
+def snapshot(successes: float) -> Snapshot:
+    return Snapshot({"request_success_total": successes}, 0.0)
+
+
+def test_wanted_counters_are_summed_over_engines_and_labels() -> None:
+    assert parse_page(PAGE) == Snapshot(
+        counters={
+            "request_success_total": 12.0,
+            "prefix_cache_hits_total": 160.0,
+            "time_to_first_token_seconds_sum": 0.25,
+            "time_to_first_token_seconds_count": 12.0,
+            "generation_tokens_total": 17.0,
+            "process_start_time_seconds": 1.7e9,
+        },
+        running=3.0,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("process_start_time_seconds 1.0\nother_total 3\n", id="another-server"),
+        pytest.param("vllm:request_success_total\nvllm:num_requests_running{ x\n", id="cut-short"),
+        pytest.param('vllm:request_success_total{a="b"} much\n', id="no-number"),
+        pytest.param("\x00\ufffd" * 100, id="garbage"),
+    ],
+)
+def test_a_page_without_vllms_counters_is_none(text: str) -> None:
+    assert parse_page(text) is None
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b"vllm:request_success_total 1\n" * 4096)
+
+
+async def silent(_: web.Request) -> web.Response:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        pytest.param(answering(500, text=PAGE), id="error"),
+        pytest.param(answering(200, text="<html>", content_type="text/html"), id="html"),
+        pytest.param(endless, id="endless"),
+        pytest.param(silent, id="silent"),
+    ],
+)
+async def test_a_page_that_cannot_be_read_is_none_and_another_servers_is_read(handler: Handler) -> None:
+    async with (
+        serving(metrics=handler) as bad,
+        serving(metrics=showing(page(3))) as good,
+        aiohttp.ClientSession() as session,
+    ):
+        assert await take(session, [f"{bad}/metrics", f"{good}/metrics"]) == [None, snapshot(3)]
+
+
+async def test_a_server_that_is_gone_is_none() -> None:
+    async with serving() as url:
+        pass
+    async with aiohttp.ClientSession() as session:
+        assert await take(session, [f"{url}/metrics"]) == [None]
+
+
+async def settled(before: float, completed: int, handler: Handler) -> list[Snapshot | None]:
+    async with aiohttp.ClientSession() as session, serving(metrics=handler) as url:
+        return await take_settled(session, [f"{url}/metrics"], before=[snapshot(before)], completed=completed)
+
+
+async def test_a_snapshot_waits_until_all_successes_are_counted() -> None:
+    assert await settled(10, 3, showing(page(11), page(12), page(13))) == [snapshot(13)]
+
+
+async def test_a_snapshot_waits_until_nothing_runs() -> None:
+    assert await settled(10, 0, showing(page(10, running=1), page(10))) == [snapshot(10)]
+
+
+async def test_a_snapshot_waits_through_a_page_that_fails_once() -> None:
+    assert await settled(10, 1, showing("garbage", page(11))) == [snapshot(11)]
+
+
+async def test_a_snapshot_is_taken_as_it_is_when_the_count_never_comes() -> None:
+    assert await settled(10, 5, showing(page(12))) == [snapshot(12)]
+
+
+async def test_a_server_that_counts_nothing_is_not_waited_for() -> None:
+    reads: list[float] = []
+
+    async def counting(_: web.Request) -> web.Response:
+        reads.append(0)
+        return web.Response(text="no counters")
+
+    async with serving(metrics=counting) as url, aiohttp.ClientSession() as session:
+        assert await take_settled(session, [f"{url}/metrics"], before=[None], completed=5) == [None]
+    assert len(reads) == 1
+
+
+async def test_successes_are_counted_over_all_servers() -> None:
+    async with (
+        serving(metrics=showing(page(1), page(2))) as a,
+        serving(metrics=showing(page(1), page(4))) as b,
+        aiohttp.ClientSession() as session,
+    ):
+        urls = [f"{a}/metrics", f"{b}/metrics"]
+        taken = await take_settled(session, urls, before=[snapshot(0), snapshot(0)], completed=6)
+    assert taken == [snapshot(2), snapshot(4)]

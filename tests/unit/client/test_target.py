@@ -1,0 +1,126 @@
+"""Finding the servers: all addresses, pinned once, and waited for until they are up."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+from aiohttp import web
+from benchrun_client.failures import RunFailure
+from benchrun_client.target import Deadline, Servers, find_servers, pinned, wait_healthy
+from unit.client.plans import plan
+from unit.client.servers import Handler, answering, serving
+
+FOREVER = 0
+
+
+@pytest.mark.parametrize(
+    ("expected", "url", "address"),
+    [
+        ("http://10.0.0.7:8000", "http://br-x-server.ns.svc:8000", "10.0.0.7"),
+        ("http://10.0.0.7:8000/prefix", "http://br-x-server:8000/prefix/", "10.0.0.7"),
+        ("http://10.0.0.7", "http://br-x-server", "10.0.0.7"),
+        ("http://[fd00::7]:8000", "http://br-x-server:8000", "fd00::7"),
+    ],
+)
+def test_an_address_takes_the_place_of_the_name(expected: str, url: str, address: str) -> None:
+    assert pinned(url, address) == expected
+
+
+async def test_a_name_with_one_address_in_each_family_is_one_server() -> None:
+    target = plan(target={"base_url": "http://localhost:8000/"}).target
+    assert await find_servers(target, Deadline(FOREVER)) == Servers(
+        ("http://127.0.0.1:8000",), ("http://127.0.0.1:8000/metrics",)
+    )
+
+
+async def test_without_servers_to_count_the_url_is_used_as_it_is() -> None:
+    target = plan(target={"base_url": "http://no.such.host.invalid/llm/", "servers": 0}).target
+    assert await find_servers(target, Deadline(FOREVER)) == Servers(("http://no.such.host.invalid/llm",), ())
+
+
+async def test_behind_tls_the_name_stays_for_the_certificate_names_it() -> None:
+    target = plan(target={"base_url": "https://no.such.host.invalid", "metrics_urls": ("http://m/metrics",)}).target
+    assert await find_servers(target, Deadline(FOREVER)) == Servers(
+        ("https://no.such.host.invalid",), ("http://m/metrics",)
+    )
+
+
+async def test_addresses_that_never_come_are_counted_at_the_deadline() -> None:
+    target = plan(target={"base_url": "http://localhost:8000", "servers": 2}).target
+    with pytest.raises(RunFailure, match="within 1 s: localhost has 1 of 2 addresses") as failure:
+        await find_servers(target, Deadline(1))
+    assert failure.value.reason == "EndpointNotReady"
+
+
+async def wait(url: str, *, seconds: int = FOREVER) -> None:
+    async with aiohttp.ClientSession() as session:
+        await wait_healthy(session, Servers((url,), ()), Deadline(seconds))
+
+
+def after(failures: int, then: Handler) -> Handler:
+    """503 so many times, then something else."""
+    left = [failures]
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if left[0] == 0:
+            return await then(request)
+        left[0] -= 1
+        return web.Response(status=503)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "handlers",
+    [
+        pytest.param({"health": answering(200)}, id="health"),
+        pytest.param({"health": after(3, answering(200))}, id="health-later"),
+        pytest.param({"v1_models": answering(200)}, id="models-only"),
+        pytest.param({"v1_models": after(3, answering(200))}, id="models-later"),
+        pytest.param({"v1_models": answering(401)}, id="models-with-a-key"),
+        pytest.param({}, id="no-such-server-at-all-is-for-the-canary"),
+    ],
+)
+async def test_waiting_ends_when_the_server_is_up(handlers: dict[str, Handler]) -> None:
+    async with serving(**handlers) as url:
+        await asyncio.wait_for(wait(url), 10)
+
+
+async def test_waiting_starts_before_anybody_listens() -> None:
+    async with serving() as url:
+        pass
+    port = urlsplit(url).port
+    waiting = asyncio.create_task(wait(url))
+    await asyncio.sleep(0)
+    runner = web.AppRunner(web.Application())
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    await asyncio.wait_for(waiting, 10)
+    await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("problem", "handlers"),
+    [
+        pytest.param("/health answers 503", {"health": answering(503)}, id="unhealthy"),
+        pytest.param("/v1/models answers 503", {"v1_models": answering(503)}, id="models-unavailable"),
+    ],
+)
+async def test_the_last_problem_is_told_at_the_deadline(problem: str, handlers: dict[str, Handler]) -> None:
+    async with serving(**handlers) as url:
+        with pytest.raises(RunFailure, match=problem) as failure:
+            await wait(url, seconds=1)
+    assert failure.value.reason == "EndpointNotReady"
+
+
+async def test_every_server_is_waited_for() -> None:
+    async with (
+        serving(health=answering(200)) as up,
+        serving(health=answering(503)) as down,
+        aiohttp.ClientSession() as session,
+    ):
+        with pytest.raises(RunFailure, match=down):
+            await wait_healthy(session, Servers((up, down), ()), Deadline(1))

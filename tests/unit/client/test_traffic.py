@@ -1,0 +1,79 @@
+"""A run's traffic: rows and prompts for every stage and warm-up, and no request longer than the context."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from benchrun_client.contract import RandomData, ShareGPTData
+from benchrun_client.datasets.samples import Sample, prompts_digest
+from benchrun_client.failures import RunFailure
+from benchrun_client.tokenizer import TokenCounter
+from benchrun_client.traffic import Material, check_lengths, find_material, write_traffic
+from unit.client.plans import plan, sharegpt_stage, stage, warmup
+from unit.client.words import WORDS, HubTokenizer
+
+COUNTER = TokenCounter(HubTokenizer())
+
+
+def rows_file(tmp_path: Path, rows: int) -> str:
+    turns = [[{"value": " ".join(WORDS[n : n + 6])}, {"value": " ".join(WORDS[:5])}] for n in range(rows)]
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps([{"conversations": pair} for pair in turns]))
+    return str(file)
+
+
+def test_every_stage_and_warmup_gets_its_own_samples(tmp_path: Path) -> None:
+    path = rows_file(tmp_path, 20)
+    mixed = plan(
+        sharegpt_stage(path, seed=1),
+        stage(requests=3),
+        sharegpt_stage(path, seed=2),
+        warmups=(warmup(data=ShareGPTData(path=path)), warmup(requests=5)),
+    )
+    traffic = write_traffic(mixed, find_material(mixed, COUNTER), COUNTER)
+    assert [len(samples) for samples in traffic.stages] == [4, 3, 4]
+    assert [len(samples) for samples in traffic.warmups] == [2, 5]
+    prompts = [s.prompt for samples in (*traffic.stages, *traffic.warmups) for s in samples]
+    assert len(set(prompts)) == len(prompts)
+
+
+def test_rows_for_warmups_are_needed_too(tmp_path: Path) -> None:
+    path = rows_file(tmp_path, 5)
+    greedy = plan(sharegpt_stage(path), warmups=(warmup(data=ShareGPTData(path=path)),))
+    with pytest.raises(RunFailure, match="needs 6"):
+        find_material(greedy, COUNTER)
+
+
+def test_a_dataset_from_nowhere_is_an_invalid_plan() -> None:
+    with pytest.raises(RunFailure, match="path or a url") as failure:
+        find_material(plan(stage(data=ShareGPTData())), COUNTER)
+    assert failure.value.reason == "InvalidPlan"
+
+
+@pytest.mark.parametrize("context_tokens", [40, 41])
+def test_a_request_that_fills_the_context_is_accepted(context_tokens: int) -> None:
+    full = plan(stage(data=RandomData(input_tokens=30, output_tokens=10)))
+    check_lengths(full, Material(), context_tokens=context_tokens, whose="the model")
+
+
+def test_a_request_longer_than_the_context_is_refused_with_both_numbers() -> None:
+    long = plan(stage(), stage(data=RandomData(input_tokens=30, output_tokens=10)))
+    with pytest.raises(RunFailure, match=r"30 input.* 10 output = 40 tokens.*39 tokens of the model") as failure:
+        check_lengths(long, Material(), context_tokens=39, whose="the model")
+    assert failure.value.reason == "PromptTooLong"
+
+
+def test_rows_are_checked_by_their_own_lengths() -> None:
+    material = Material(rows={0: (Sample("a", 5, 5), Sample("b", 20, 25))})
+    with pytest.raises(RunFailure, match="45 tokens"):
+        check_lengths(plan(sharegpt_stage("x")), material, context_tokens=44, whose="the model")
+
+
+def test_the_digest_tells_prompts_order_and_output_lengths_apart() -> None:
+    a, b = Sample("a", 1, 1), Sample("b", 1, 1)
+    different = [(a, b), (b, a), (a,), (Sample("ab", 1, 1),), (a, Sample("b", 1, 2)), ()]
+    digests = [prompts_digest(samples) for samples in different]
+    assert len(set(digests)) == len(different)
+    assert prompts_digest((a, b)) == digests[0]

@@ -1,0 +1,51 @@
+"""A tokenizer of words: every known word is a token, so that lengths can be checked by counting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchrun_client.tokenizer import Api
+
+WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in "klmnrst"]
+
+
+class WordCounter:
+    """Counts words as tokens, `special` more for a completion and `template` more for a chat."""
+
+    def __init__(self, *, special: int = 0, template: int = 0, double: frozenset[str] = frozenset()) -> None:
+        self._overhead = {"Completions": special, "Chat": template}
+        self._double = double
+
+    def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
+        return [self._overhead[api] + sum(2 if w in self._double else 1 for w in text.split()) for text in texts]
+
+
+class HubTokenizer:
+    """As much of a Hugging Face tokenizer as the client uses; words it does not know are a token per letter."""
+
+    def __init__(self, words: Sequence[str] = WORDS, *, chat_template: str | None = None) -> None:
+        self._vocabulary = ["<s>", *words]
+        self._known = set(words)
+        self.all_special_ids = [0]
+        self.chat_template = chat_template
+
+    def __len__(self) -> int:
+        return len(self._vocabulary)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return " ".join(self._vocabulary[i] for i in ids)
+
+    def __call__(self, texts: Sequence[str], *, add_special_tokens: bool) -> dict[str, Any]:
+        return {"input_ids": [self._encode(text, special=add_special_tokens) for text in texts]}
+
+    def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool) -> str:
+        assert not tokenize
+        assert add_generation_prompt
+        return f"u {messages[0]['content'].strip()} a"
+
+    def _encode(self, text: str, *, special: bool) -> list[int]:
+        tokens = [0] if special else []
+        for word in text.split():
+            tokens += [1] if word in self._known else [2] * len(word)
+        return tokens

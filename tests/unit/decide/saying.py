@@ -1,0 +1,28 @@
+"""Decisions in a few words, for whole comparisons."""
+
+from __future__ import annotations
+
+from benchrun.api.conditions import ConditionType, find_condition
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.decide.decision import Decision
+
+
+def applied(decision: Decision) -> list[str]:
+    """What is applied, in order: `Job client`, `ConfigMap stage 0`."""
+    return [_manifest_words(m["kind"], m["metadata"]["labels"]) for m in decision.apply]
+
+
+def deleted(decision: Decision) -> list[str]:
+    """What is deleted, in order, by kind."""
+    return [ref.kind for ref in decision.delete]
+
+
+def standing(status: BenchmarkRunStatus, *types: ConditionType) -> dict[str, str]:
+    """Conditions as `status (reason)`."""
+    found = {type_: find_condition(status.conditions, type_) for type_ in types}
+    return {type_: f"{c.status} ({c.reason})" if c is not None else "absent" for type_, c in found.items()}
+
+
+def _manifest_words(kind: str, labels: dict[str, str]) -> str:
+    role, sequence = labels["benchrun.dev/role"], labels.get("benchrun.dev/sequence")
+    return f"{kind} {role}" if sequence is None else f"{kind} {role} {sequence}"

@@ -1,0 +1,85 @@
+"""A run that has ended stays as it ended. What is left over is removed, and in time the run itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from benchrun.decide.reconcile import decide
+from unit.decide.saying import applied, deleted
+from unit.decide.scenes import SERVER_DIED, Scene
+
+COMPLETED = Scene().measuring().arrived(0, 1).at(300).settled().stored(0, 1)
+FAILED = Scene().measuring().without("Deployment", "server").at(300).settled()
+CANCELLED = Scene().measuring().with_spec(cancel=True).at(300).settled()
+ENDS = [pytest.param(COMPLETED, id="completed"), pytest.param(FAILED, id="failed"), pytest.param(CANCELLED, id="cancelled")]
+
+
+@pytest.mark.parametrize("scene", ENDS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda s: s.at(1_000_000), id="time passes"),
+        pytest.param(lambda s: s.operator_restarted(), id="operator restarts"),
+        pytest.param(lambda s: s.with_spec(cancel=True), id="cancelled afterwards"),
+        pytest.param(lambda s: s.with_spec(suspend=True), id="suspended afterwards"),
+        pytest.param(lambda s: s.with_spec(repeats=0), id="spec is no longer accepted"),
+        pytest.param(lambda s: s.without("Job", "client"), id="client is deleted"),
+        pytest.param(lambda s: s.pod("server", terminated=SERVER_DIED), id="server dies"),
+        pytest.param(lambda s: s.fails("ClientError", "late"), id="client fails"),
+        pytest.param(lambda s: s.knowing(conflict="Job x"), id="name is taken"),
+    ],
+)
+def test_nothing_changes_how_it_ended(change: Callable[[Scene], Scene], scene: Scene) -> None:
+    decision = change(scene).decide()
+    assert decision.status == scene.decide().status
+    assert (applied(decision), decision.events, decision.pull, decision.scrape) == ([], (), None, ())
+
+
+@pytest.mark.parametrize("scene", [COMPLETED, CANCELLED])
+def test_a_server_that_is_left_over_is_removed_again(scene: Scene) -> None:
+    assert deleted(scene.operator_restarted().decide())[:2] == ["Deployment", "Service"]
+
+
+def test_a_client_whose_records_are_stored_may_leave_by_itself() -> None:
+    no_server = COMPLETED.without("Deployment", "server").without("Service", "server")
+    assert deleted(no_server.at(310).decide()) == []
+    assert no_server.at(310).decide().requeue_after_seconds == 20.0
+    assert deleted(no_server.at(330).decide()) == ["Job"]
+
+
+def test_a_client_that_has_left_stays_for_its_log() -> None:
+    left = COMPLETED.without("Deployment", "server").without("Service", "server").pod("client", phase="Succeeded")
+    assert deleted(left.at(10_000).decide()) == []
+
+
+def test_a_client_of_a_failed_run_goes_at_once() -> None:
+    assert "Job" in deleted(FAILED.decide())
+
+
+@pytest.mark.parametrize(
+    ("expected", "wait", "ttl", "now"),
+    [
+        pytest.param(False, None, None, 10_000, id="no TTL: kept, and nobody is woken"),
+        pytest.param(False, 1.0, 600, 899, id="a second before"),
+        pytest.param(True, None, 600, 900, id="at"),
+        pytest.param(True, None, 600, 10_000, id="the operator was away"),
+        pytest.param(True, None, 0, 300, id="at once"),
+    ],
+)
+def test_ttl(expected: bool, wait: float | None, ttl: int | None, now: int) -> None:
+    bare = COMPLETED.without("Deployment", "server").without("Service", "server").without("Job", "client")
+    decision = bare.with_spec(ttlSecondsAfterFinished=ttl).at(now).decide()
+    assert (decision.delete_run, decision.requeue_after_seconds) == (expected, wait)
+
+
+def test_nothing_is_remembered_of_it() -> None:
+    assert COMPLETED.decide().forget
+
+
+def test_a_run_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
+    world = Scene().measuring().arrived(0).world()
+    decision = decide(replace(world, run=replace(world.run, deleting=True)))
+    assert (applied(decision), deleted(decision), decision.forget) == ([], [], True)

@@ -1,0 +1,107 @@
+"""The table of conditions, row by row: what pipelines and GitOps tools read."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from benchrun.api.conditions import Condition, ConditionType
+from unit.decide.saying import standing
+from unit.decide.scenes import Scene
+from unit.measure.records import requests
+
+ALL = tuple(t for t in get_args(ConditionType) if t != "ObjectivesMet")
+ROW = ("Complete", "Failed", "Succeeded", "Valid", "Ready", "Stalled", "Reconciling")
+MET = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 1000}]
+MISSED = [*MET, {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 1}]
+NOBODY_ANSWERED = requests(ok=(0, 0), output_tokens=(0, 0))
+
+MEASURED = Scene().measuring().arrived(0, 1)
+ONE_CELL_INVALID = Scene().measuring().arrived(0).arrived(1, requests=requests(ok=(1, 0)))
+ALL_FAILED = Scene().measuring().arrived(0, 1, requests=NOBODY_ANSWERED, diagnostic="404: no such model")
+LATE = Scene().measuring().with_spec(runDeadlineSeconds=10).at(1000)
+
+
+@pytest.mark.parametrize(
+    ("phase", "row", "scene"),
+    [
+        pytest.param("Preparing", "F F U U F F T", Scene(), id="running"),
+        pytest.param("Running", "F F U U F F T", Scene().measuring(), id="measuring"),
+        pytest.param("Suspended", "F F U U F F T", Scene().with_spec(suspend=True), id="suspended"),
+        pytest.param("Completed", "T F T T T F F", MEASURED, id="measured and valid"),
+        pytest.param("Completed", "T F F F F T F", ONE_CELL_INVALID, id="measured, but a cell is invalid"),
+        pytest.param("Completed", "T F T T T F F", MEASURED.with_spec(objectives=MISSED), id="objective missed"),
+        pytest.param("Failed", "F T F F F T F", Scene().client_created().fails("DatasetInvalid", "no"), id="client failed"),
+        pytest.param("Failed", "F T F F F T F", Scene().measuring().without("Deployment", "server"), id="server failed"),
+        pytest.param("Failed", "F T F F F T F", LATE, id="deadline"),
+        pytest.param("Failed", "F T F F F T F", ALL_FAILED, id="all requests failed"),
+        pytest.param("Cancelled", "F T F U F T F", Scene().measuring().with_spec(cancel=True), id="cancelled"),
+        pytest.param("Cancelled", "F T F U F T F", Scene().with_spec(cancel=True), id="cancelled before anything"),
+        pytest.param("Failed", "F T F F F T F", Scene().with_spec(repeats=0), id="refused"),
+    ],
+)
+def test_row(phase: str, row: str, scene: Scene) -> None:
+    status = scene.decide().status
+    found = {c.type: c for c in status.conditions}
+    assert " ".join(found[t].status[0] for t in ROW) == row
+    assert status.phase == phase
+
+
+@pytest.mark.parametrize(
+    ("expected", "objectives", "scene"),
+    [
+        pytest.param("absent", [], MEASURED, id="none asked for"),
+        pytest.param("Unknown (Measuring)", MET, Scene().measuring(), id="not judged yet"),
+        pytest.param("True (ObjectivesMet)", MET, MEASURED, id="met"),
+        pytest.param("False (ObjectivesMissed)", MISSED, MEASURED, id="one is missed"),
+        pytest.param("Unknown (ObjectivesInconclusive)", MET, ONE_CELL_INVALID, id="a cell could not be judged"),
+    ],
+)
+def test_objectives(expected: str, objectives: list[dict[str, object]], scene: Scene) -> None:
+    status = scene.with_spec(objectives=objectives).decide().status
+    assert standing(status, "ObjectivesMet") == {"ObjectivesMet": expected}
+
+
+@pytest.mark.parametrize(
+    ("expected", "scene"),
+    [
+        pytest.param("True (AllValid)", MEASURED, id="valid"),
+        pytest.param("False (InvalidCells)", ONE_CELL_INVALID, id="a cell is invalid"),
+        pytest.param("False (AllRequestsFailed)", ALL_FAILED, id="all requests failed"),
+        pytest.param("Unknown (Cancelled)", Scene().with_spec(cancel=True), id="cancelled"),
+    ],
+)
+def test_reason_of_valid(expected: str, scene: Scene) -> None:
+    assert standing(scene.decide().status, "Valid") == {"Valid": expected}
+
+
+@pytest.mark.parametrize("scene", [Scene(), Scene().measuring(), MEASURED.settled(), LATE.knowing(log_tail_tried=True)])
+def test_every_condition_is_there_from_the_first_pass_on(scene: Scene) -> None:
+    assert {c.type for c in scene.settled().decide().status.conditions} == set(ALL)
+
+
+def test_waiting_conditions_follow_the_way() -> None:
+    def waits(scene: Scene) -> dict[str, str]:
+        return {name: text.split()[0] for name, text in standing(scene.decide().status, "ClientReady", "ServerReady").items()}
+
+    assert waits(Scene().client_created()) == {"ClientReady": "False", "ServerReady": "False"}
+    assert waits(Scene().server_loading()) == {"ClientReady": "True", "ServerReady": "False"}
+    assert waits(Scene().server_healthy()) == {"ClientReady": "True", "ServerReady": "True"}
+
+
+def test_a_transition_time_moves_only_with_the_status() -> None:
+    first = Scene().settled()
+    later = Scene().client_ready().with_status(first.decide().status).at(500).decide().status
+    times = {c.type: c.last_transition_time for c in later.conditions}
+    assert times["ClientReady"] == "2026-01-01T00:08:20Z"
+    assert times["Reconciling"] == times["Ready"] == "2026-01-01T00:00:00Z"
+
+
+def test_every_condition_is_about_the_generation_that_was_seen() -> None:
+    conditions: tuple[Condition, ...] = MEASURED.decide().status.conditions
+    assert {c.observed_generation for c in conditions if c.type not in ("ClientReady", "ServerReady")} == {1}
+
+
+def test_the_servers_answer_tells_why_every_request_failed() -> None:
+    assert "404: no such model" in (ALL_FAILED.decide().status.message or "")

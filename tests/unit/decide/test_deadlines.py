@@ -1,0 +1,75 @@
+"""The deadlines: just before, at, and none where the spec says 0. Arithmetic in comments is seconds of the scene."""
+
+from __future__ import annotations
+
+import pytest
+
+from unit.decide.scenes import SERVICE_ENDPOINT, URL_ENDPOINT, Scene
+
+LIMITS = {"pendingDeadlineSeconds": 600, "startupDeadlineSeconds": 300, "runDeadlineSeconds": 1000}
+NONE = dict.fromkeys(LIMITS, 0)
+
+CASES = [
+    # the client's pod was created at 1; 1 + 300
+    pytest.param("StartupDeadlineExceeded", 301, Scene().client_created(), id="client does not get ready"),
+    # the server's pod was created at 11; 11 + 600
+    pytest.param("PendingDeadlineExceeded", 611, Scene().server_pending(), id="no node for the server"),
+    # scheduled at 20; 20 + 300
+    pytest.param("StartupDeadlineExceeded", 320, Scene().server_loading(), id="server does not get healthy"),
+    # healthy at 60; 60 + 1000
+    pytest.param("RunDeadlineExceeded", 1060, Scene().server_healthy(), id="warm-up does not end"),
+    pytest.param("RunDeadlineExceeded", 1060, Scene().measuring(), id="measuring does not end"),
+    pytest.param("RunDeadlineExceeded", 1060, Scene().measuring().arrived(0).stored(0), id="half of it is measured"),
+    # the client's pod was created at 1; 1 + 300
+    pytest.param("StartupDeadlineExceeded", 301, Scene(spec=URL_ENDPOINT).client_ready(), id="endpoint does not get healthy"),
+    # accepted at 0, no client yet; 0 + 300
+    pytest.param("StartupDeadlineExceeded", 300, Scene(spec=SERVICE_ENDPOINT).knowing(endpoint_addresses=()).settled(), id="service has no pods"),
+    pytest.param("RunDeadlineExceeded", 1060, Scene(spec=URL_ENDPOINT).measuring(), id="endpoint is too slow"),
+]
+
+
+@pytest.mark.parametrize(("reason", "ends_at", "scene"), CASES)
+def test_deadline(reason: str, ends_at: int, scene: Scene) -> None:
+    limited = scene.with_spec(**LIMITS).knowing(log_tail_tried=True)
+    before, at = limited.at(ends_at - 1).decide().status, limited.at(ends_at).decide().status
+    assert before.phase not in ("Failed", "Cancelled")
+    failed = next(c for c in at.conditions if c.type == "Failed")
+    assert (failed.status, failed.reason) == ("True", reason)
+
+
+@pytest.mark.parametrize(("reason", "ends_at", "scene"), CASES)
+def test_zero_is_no_limit(reason: str, ends_at: int, scene: Scene) -> None:
+    assert scene.with_spec(**NONE).at(ends_at + 10_000_000).decide().status.phase not in ("Failed", "Cancelled")
+
+
+@pytest.mark.parametrize(("reason", "ends_at", "scene"), CASES)
+def test_a_pass_is_asked_for_when_it_ends(reason: str, ends_at: int, scene: Scene) -> None:
+    wait = scene.with_spec(**LIMITS).at(ends_at - 3).decide().requeue_after_seconds
+    assert wait == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "scene"),
+    [
+        pytest.param("0/3 nodes: insufficient gpu", Scene().server_pending().pod("server", unschedulable="0/3 nodes: insufficient gpu"), id="scheduler"),
+        pytest.param("it was still loading", Scene().server_loading(), id="loading"),
+        pytest.param("1 of 2 stages", Scene().measuring().arrived(0).stored(0), id="measuring"),
+    ],
+)
+def test_the_message_says_what_was_waited_for(words: str, scene: Scene) -> None:
+    late = scene.with_spec(**LIMITS).knowing(log_tail_tried=True).at(5000).decide().status
+    assert words in (late.message or "")
+
+
+def test_starting_late_is_not_the_servers_fault_while_it_has_no_node() -> None:
+    waiting_long = Scene().server_pending().with_spec(**LIMITS | {"pendingDeadlineSeconds": 0}).at(5000)
+    assert waiting_long.decide().status.phase == "WaitingForNode"
+
+
+def test_a_record_that_came_in_time_is_not_lost_to_a_deadline() -> None:
+    assert Scene().measuring().with_spec(**LIMITS).arrived(0, 1).at(5000).decide().status.phase == "Completed"
+
+
+def test_a_deadline_that_can_not_be_judged_yet_does_not_make_the_operator_spin() -> None:
+    unheard = Scene().measuring().with_spec(**LIMITS).operator_restarted().at(5000)
+    assert (unheard.decide().requeue_after_seconds or 0) >= 1.0

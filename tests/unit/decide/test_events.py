@@ -1,0 +1,44 @@
+"""Events tell a person what changed, once."""
+
+from __future__ import annotations
+
+import pytest
+
+from unit.decide.scenes import URL_ENDPOINT, Scene
+
+
+@pytest.mark.parametrize(
+    ("expected", "before", "after"),
+    [
+        pytest.param([], Scene(), Scene().client_created(), id="preparing is not worth one"),
+        pytest.param(["WaitingForNode"], Scene().client_created(), Scene().server_pending(), id="waiting for a GPU"),
+        pytest.param(["Starting"], Scene().server_pending(), Scene().server_loading(), id="starting"),
+        pytest.param(["Starting"], Scene(spec=URL_ENDPOINT), Scene(spec=URL_ENDPOINT).client_ready(), id="endpoint asked"),
+        pytest.param(["Running"], Scene().server_healthy(), Scene().measuring(), id="running"),
+        pytest.param(["Suspended"], Scene(), Scene().with_spec(suspend=True), id="suspended"),
+        pytest.param(["Completed"], Scene().measuring(), Scene().measuring().arrived(0, 1), id="completed"),
+        pytest.param(["Cancelled"], Scene().measuring(), Scene().measuring().with_spec(cancel=True), id="cancelled"),
+        pytest.param(["ServerGone"], Scene().measuring(), Scene().measuring().without("Deployment", "server"), id="failed"),
+    ],
+)
+def test_a_change_is_told_once(expected: list[str], before: Scene, after: Scene) -> None:
+    changed = after.with_status(before.decide().status)
+    assert [event.reason for event in changed.decide().events] == expected
+    assert [event.reason for event in changed.settled().decide().events] == []
+
+
+def test_progress_within_a_phase_is_no_event() -> None:
+    assert Scene().measuring().arrived(0).decide().events == ()
+
+
+@pytest.mark.parametrize(
+    ("warning", "scene"),
+    [
+        pytest.param(False, Scene().measuring().arrived(0, 1), id="completed"),
+        pytest.param(False, Scene().with_spec(cancel=True), id="cancelled, as was wished"),
+        pytest.param(True, Scene().client_created().fails("DatasetNotFound", "no such file"), id="failed"),
+        pytest.param(True, Scene().with_spec(repeats=0), id="refused"),
+    ],
+)
+def test_only_failures_are_warnings(warning: bool, scene: Scene) -> None:
+    assert [event.warning for event in scene.decide().events] == [warning]

@@ -1,0 +1,61 @@
+"""What is read from now on, and when a pass is wanted without an event."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchrun.decide.decision import PullTarget, ScrapeTarget
+from benchrun.plan.client_plan import nonce
+from unit.decide.scenes import Scene
+from unit.plan.specs import UID
+
+CLIENT = PullTarget(pod="client-1", url="http://10.0.0.5:8090", nonce=nonce(UID), from_sequence=0)
+SERVER = ScrapeTarget(role="server", pod="server-1", url="http://10.0.0.9:8000/metrics", interval_seconds=1)
+NO_DEADLINES = {"pendingDeadlineSeconds": 0, "startupDeadlineSeconds": 0, "runDeadlineSeconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("expected", "scene"),
+    [
+        pytest.param(None, Scene(), id="no client"),
+        pytest.param(None, Scene().client_created().pod("client", phase="Pending", ip=None), id="client pulls its image"),
+        pytest.param(CLIENT, Scene().client_created(), id="client prepares"),
+        pytest.param(CLIENT, Scene().measuring(), id="measuring"),
+        pytest.param(None, Scene().measuring().pod("client", phase="Succeeded"), id="client has left"),
+        pytest.param(None, Scene().measuring().pod("client", deleting=True), id="client is leaving"),
+    ],
+)
+def test_the_client_is_followed_while_it_runs(expected: PullTarget | None, scene: Scene) -> None:
+    assert scene.decide().pull == expected
+
+
+@pytest.mark.parametrize(
+    ("expected", "scene"),
+    [
+        pytest.param((), Scene().server_loading(), id="loading: it would only refuse"),
+        pytest.param((SERVER,), Scene().server_healthy(), id="warming up"),
+        pytest.param((SERVER,), Scene().measuring(), id="measuring"),
+        pytest.param((), Scene().measuring().pod("server", deleting=True), id="leaving"),
+        pytest.param((), Scene().measuring().arrived(0, 1), id="all is measured"),
+    ],
+)
+def test_the_server_is_read_while_it_answers(expected: tuple[ScrapeTarget, ...], scene: Scene) -> None:
+    assert scene.decide().scrape == expected
+
+
+def test_the_spec_says_how_often() -> None:
+    (target,) = Scene().with_spec(measurement={"scrapeIntervalSeconds": 7}).measuring().decide().scrape
+    assert target.interval_seconds == 7
+
+
+@pytest.mark.parametrize(
+    ("expected", "scene"),
+    [
+        pytest.param(None, Scene().client_created(), id="nothing to wait for"),
+        pytest.param(None, Scene().measuring(), id="not read yet"),
+        pytest.param(5.0, Scene().measuring().sampled(70), id="live figures"),
+        pytest.param(None, Scene().measuring().arrived(0, 1).knowing(records=()), id="all is measured"),
+    ],
+)
+def test_without_deadlines_a_pass_is_wanted_for_live_figures_only(expected: float | None, scene: Scene) -> None:
+    assert scene.with_spec(**NO_DEADLINES).decide().requeue_after_seconds == expected

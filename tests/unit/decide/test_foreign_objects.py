@@ -1,0 +1,48 @@
+"""What is ours is known by its owner, never by a label or a name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from unit.decide.saying import applied, deleted
+from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, Scene
+
+
+@pytest.mark.parametrize("owner", [pytest.param("another-run", id="another run's"), pytest.param(None, id="nobody's")])
+def test_an_object_with_our_name_and_labels_is_not_ours(owner: str | None) -> None:
+    scene = Scene().having(PLAN, JOB, SERVICE, DEPLOYMENT, owner_uid=owner)
+    assert applied(scene.decide()) == ["ConfigMap plan", "Job client", "Service server"]
+
+
+def test_nothing_of_others_is_ever_deleted() -> None:
+    scene = Scene().having(PLAN, JOB, SERVICE, DEPLOYMENT, owner_uid="another-run").with_spec(cancel=True)
+    assert deleted(scene.decide()) == []
+    assert deleted(scene.with_spec(repeats=0).decide()) == []
+    assert deleted(scene.settled().at(1000).decide()) == []
+
+
+def test_a_record_of_a_namesake_that_was_deleted_does_not_count() -> None:
+    measured_before = tuple(replace(c, owner_uid="deleted-run") for c in Scene().stored(0, 1).objects)
+    assert replace(Scene(), objects=measured_before).decide().status.phase == "Preparing"
+
+
+def test_a_pod_of_another_run_says_nothing_about_this_one() -> None:
+    scene = Scene().client_created().pod("client", ready=True, run_uid="another-run")
+    assert scene.decide().status.phase == "Preparing"
+    assert scene.decide().pull is None
+
+
+def test_deletion_names_the_uid_so_that_a_namesake_is_safe() -> None:
+    refs = Scene().measuring().with_spec(cancel=True).decide().delete
+    assert [(ref.kind, ref.uid) for ref in refs] == [
+        ("Deployment", "Deployment-uid"),
+        ("Service", "Service-uid"),
+        ("Job", "Job-uid"),
+    ]
+
+
+def test_a_taken_name_is_a_conflict_and_is_told() -> None:
+    status = Scene().knowing(conflict="Job br-qwen-client-a1").decide().status
+    assert (status.phase, "Job br-qwen-client-a1" in (status.message or "")) == ("Failed", True)

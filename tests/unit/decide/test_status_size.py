@@ -1,0 +1,57 @@
+"""The status stays under 100 kB, whatever the spec asks for and whatever the world answers."""
+
+from __future__ import annotations
+
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.measure.samples import ServerFacts
+from benchrun.observe.views import Termination
+from unit.decide.scenes import Scene
+from unit.plan.specs import concurrencies, workload
+
+LIMIT_BYTES = 100_000
+PERCENTILES = ["50", "75", "90", "95", "99", "99.9", "99.99", "99.999"]
+OBJECTIVES = [
+    {"metric": metric, "percentile": p, "maxMilliseconds": 1} for metric in ("TTFT", "TPOT", "ITL", "E2EL") for p in PERCENTILES[:4]
+]
+FACTS = ServerFacts(version="v" * 100, reported={f"{i:03d}" + "k" * 60: "v" * 253 for i in range(40)})
+LONGEST_NAMES = [workload(letter * 40, load=concurrencies(*range(99_968, 100_000))) for letter in "ab"]
+LARGEST = (
+    Scene()
+    .with_spec(
+        server={"image": "i" * 1024, "args": ["--x=" + "a" * 4092] * 128, "resources": {"limits": {"nvidia.com/gpu": 8}}},
+        workloads=LONGEST_NAMES,
+        objectives=OBJECTIVES,
+        measurement={"percentiles": PERCENTILES},
+    )
+    .measuring()
+    .pod("server", args=tuple(["--x=" + "a" * 4092] * 128), image="i" * 1024, image_digest="d" * 1024)
+    .knowing(facts={"server-1": FACTS}, log_tail="\N{COLLISION SYMBOL}" * 16_384, log_tail_tried=True)
+)
+
+
+def size(status: BenchmarkRunStatus) -> int:
+    return len(status.model_dump_json(by_alias=True, exclude_none=True).encode())
+
+
+def test_while_it_goes_on() -> None:
+    assert size(LARGEST.decide().status) < LIMIT_BYTES
+
+
+def test_measured_with_every_objective_missed() -> None:
+    status = LARGEST.arrived(*range(64)).decide().status
+    assert (status.phase, status.truncated != []) == ("Completed", True)
+    assert size(status) < LIMIT_BYTES
+
+
+def test_failed_with_a_long_message_and_a_long_log() -> None:
+    died = Termination(exit_code=1, reason="Error", message="\N{COLLISION SYMBOL}" * 4096)
+    failed = LARGEST.arrived(*range(63)).pod("server", restarts=1, last_terminated=died).fails("ClientError", "é" * 2000)
+    status = failed.decide().status
+    assert status.phase == "Failed"
+    assert size(status) < LIMIT_BYTES
+
+
+def test_what_was_cut_is_said() -> None:
+    (server,) = LARGEST.decide().status.servers
+    (note,) = [t for t in LARGEST.decide().status.truncated if t.field == "servers[].args"]
+    assert (note.total, note.included) == (128, len(server.args))

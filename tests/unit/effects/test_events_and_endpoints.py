@@ -1,0 +1,82 @@
+"""What is made of a run's event, and what is read out of EndpointSlices."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from benchrun.decide.decision import Event
+from benchrun.effects.kubernetes_api import MAX_ENDPOINTS, addresses_of, controller_uid, event_body
+from benchrun.observe.views import Run
+
+RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def slice_(*endpoints: dict[str, Any], ports: Any = ({"name": "http", "port": 8000},), kind: str = "IPv4") -> Any:
+    return {"addressType": kind, "ports": list(ports), "endpoints": list(endpoints)}
+
+
+def test_the_same_reason_of_the_same_run_is_the_same_event() -> None:
+    one = event_body(RUN, Event("Running", "first"), now=NOW)
+    again = event_body(RUN, Event("Running", "worded otherwise"), now=NOW.replace(hour=13))
+    assert one["metadata"] == again["metadata"]
+
+
+def test_another_reason_or_another_run_is_another_event() -> None:
+    other_uid = Run(namespace="lab", name="chat", uid="uid-2", generation=1)
+    bodies = [
+        event_body(RUN, Event("Running", ""), now=NOW),
+        event_body(RUN, Event("Failed", ""), now=NOW),
+        event_body(other_uid, Event("Running", ""), now=NOW),
+    ]
+    assert len({body["metadata"]["name"] for body in bodies}) == 3
+
+
+def test_event_names_the_object_it_is_about_and_is_bounded() -> None:
+    body = event_body(RUN, Event("Failed", "x" * 5000, warning=True), now=NOW)
+    assert body["involvedObject"] == {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "namespace": "lab",
+        "name": "chat",
+        "uid": "uid-1",
+    }
+    assert (body["type"], len(body["message"])) == ("Warning", 1024)
+    assert body["firstTimestamp"] == "2026-11-21T12:00:00Z"
+
+
+def test_addresses_are_those_that_are_ready_or_do_not_say() -> None:
+    slices = [
+        slice_(
+            {"addresses": ["10.0.0.2"], "conditions": {"ready": True}},
+            {"addresses": ["10.0.0.1"]},
+            {"addresses": ["10.0.0.3"], "conditions": {"ready": False}},
+        ),
+        slice_({"addresses": ["10.0.0.1"]}),
+    ]
+    assert addresses_of(slices, "http") == ("10.0.0.1:8000", "10.0.0.2:8000")
+
+
+def test_addresses_have_the_port_that_was_asked_for() -> None:
+    ports = ({"name": "http", "port": 8000}, {"name": "metrics", "port": 9090})
+    assert addresses_of([slice_({"addresses": ["10.0.0.1"]}, ports=ports)], "metrics") == ("10.0.0.1:9090",)
+
+
+def test_a_single_port_has_no_name() -> None:
+    assert addresses_of([slice_({"addresses": ["10.0.0.1"]}, ports=({"port": 8000},))], "") == ("10.0.0.1:8000",)
+
+
+def test_ipv6_addresses_are_bracketed() -> None:
+    assert addresses_of([slice_({"addresses": ["fd00::1"]}, kind="IPv6")], "http") == ("[fd00::1]:8000",)
+
+
+def test_addresses_are_bounded() -> None:
+    many = [{"addresses": [f"10.0.{n // 200}.{n % 200}"]} for n in range(500)]
+    assert len(addresses_of([slice_(*many)], "http")) == MAX_ENDPOINTS
+
+
+def test_controller_is_the_owner_that_controls() -> None:
+    owners = [{"uid": "a"}, {"uid": "b", "controller": True}]
+    assert controller_uid({"metadata": {"ownerReferences": owners}}) == "b"
+    assert controller_uid({"metadata": {}}) is None

@@ -1,0 +1,32 @@
+"""Paths of the API."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchrun.effects.resources import CHILD_KINDS, RESOURCES, RUN
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "parts"),
+    [
+        ("/api/v1/namespaces/lab/configmaps/plan", "ConfigMap", ("lab", "plan")),
+        ("/api/v1/configmaps", "ConfigMap", (None,)),
+        ("/api/v1/namespaces/lab/pods/p/log", "Pod", ("lab", "p", "log")),
+        ("/apis/apps/v1/namespaces/lab/deployments", "Deployment", ("lab",)),
+        ("/apis/batch/v1/namespaces/lab/jobs/j", "Job", ("lab", "j")),
+        ("/apis/benchrun.dev/v1alpha1/namespaces/lab/benchmarkruns/r/status", "BenchmarkRun", ("lab", "r", "status")),
+        ("/apis/discovery.k8s.io/v1/namespaces/lab/endpointslices", "EndpointSlice", ("lab",)),
+        ("/api/v1/namespaces/lab/pods/..%2F..%2Fsecrets", "Pod", ("lab", "../../secrets")),
+    ],
+)
+def test_path(path: str, kind: str, parts: tuple[str | None, ...]) -> None:
+    assert RESOURCES[kind].path(*parts) == path
+
+
+def test_api_version_is_written_as_in_manifests() -> None:
+    assert (RUN.api_version, RESOURCES["Pod"].api_version) == ("benchrun.dev/v1alpha1", "v1")
+
+
+def test_every_watched_kind_has_an_address() -> None:
+    assert set(CHILD_KINDS) <= set(RESOURCES)

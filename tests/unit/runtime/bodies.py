@@ -1,0 +1,101 @@
+"""Objects as the API server gives them, small: valid by default, changed by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchrun.api import names
+from benchrun.api.base import API_VERSION, KIND
+from benchrun.runtime.indexes import RunKey
+
+Json = dict[str, Any]
+
+NAMESPACE = "lab"
+UID = "run-uid-1"
+KEY = RunKey(NAMESPACE, "chat")
+
+
+def run_body(
+    name: str = "chat", *, uid: str = UID, version: int = 100, status: Json | None = None, **meta: Any
+) -> Json:
+    """A BenchmarkRun."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "uid": uid,
+            "resourceVersion": str(version),
+            "generation": 1,
+            "creationTimestamp": "2026-11-21T12:00:00Z",
+            **meta,
+        },
+        "spec": {"model": {"name": "m"}},
+        "status": status or {},
+    }
+
+
+def owner(uid: str = UID, run: str = "chat") -> Json:
+    """The reference a child has to its run."""
+    return {"apiVersion": API_VERSION, "kind": KIND, "name": run, "uid": uid, "controller": True}
+
+
+def child_body(
+    name: str = "br-chat-server-a1",
+    *,
+    uid: str = "child-1",
+    version: int = 200,
+    role: str = names.ROLE_SERVER,
+    run: str | None = "chat",
+    owner_uid: str | None = UID,
+    labels: Json | None = None,
+    annotations: Json | None = None,
+    **more: Any,
+) -> Json:
+    """An object of a run."""
+    marked = {} if run is None else names.labels(run=run, uid=owner_uid or "", role=role)
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "uid": uid,
+            "resourceVersion": str(version),
+            "generation": 1,
+            "creationTimestamp": "2026-11-21T12:00:00Z",
+            "labels": marked | (labels or {}),
+            "annotations": annotations or {},
+            "ownerReferences": [] if owner_uid is None else [owner(owner_uid)],
+        },
+        **more,
+    }
+
+
+def stage_body(sequence: int = 0, *, digest: str = "d" * 64, uid: str = "", version: int = 300, **more: Any) -> Json:
+    """The ConfigMap of a stage."""
+    return child_body(
+        names.stage_name("chat", sequence),
+        uid=uid or f"stage-{sequence}",
+        version=version,
+        role=names.ROLE_STAGE,
+        labels={names.LABEL_SEQUENCE: str(sequence)},
+        annotations={names.ANNOTATION_DIGEST: digest},
+        **more,
+    )
+
+
+def pod_body(
+    name: str = "br-chat-server-a1-x", *, uid: str = "pod-1", version: int = 400, ip: str = "10.0.0.1"
+) -> Json:
+    """A running pod of the server."""
+    body = child_body(
+        name,
+        uid=uid,
+        version=version,
+        spec={"nodeName": "node-1", "containers": [{"name": "vllm", "image": "vllm/vllm-openai:v0.32.0"}]},
+        status={"phase": "Running", "podIP": ip, "conditions": [], "containerStatuses": []},
+    )
+    body["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}
+    ]
+    return body

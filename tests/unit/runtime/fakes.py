@@ -1,0 +1,61 @@
+"""Stand-ins for the network and the clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from benchrun.effects.scraper import FetchError
+
+PAGE = """# HELP vllm:num_requests_running Requests running.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="m"} 3.0
+# TYPE vllm:generation_tokens_total counter
+vllm:generation_tokens_total{engine="0",model_name="m"} 100.0
+# TYPE process_start_time_seconds gauge
+process_start_time_seconds 1000.0
+"""
+
+
+class LoopClock:
+    """The event loop's time as wall-clock time."""
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(1_000_000 + asyncio.get_running_loop().time(), UTC)
+
+
+class Web:
+    """Pages by the end of their URL: a text, an error, or a function that gives either."""
+
+    def __init__(self, **pages: str | Exception | Callable[[], str]) -> None:
+        self.pages = {"/" + name: page for name, page in pages.items()}
+        self.asked: list[tuple[str, float]] = []
+        self.posted: list[tuple[str, str]] = []
+        self.takes_seconds = 0.0
+        self.at_once = 0
+        self.most_at_once = 0
+
+    def asked_for(self, end: str) -> list[float]:
+        """When pages were asked for."""
+        return [at for url, at in self.asked if url.endswith(end)]
+
+    async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
+        self.asked.append((url, asyncio.get_running_loop().time()))
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await asyncio.sleep(min(self.takes_seconds, timeout_seconds))
+        finally:
+            self.at_once -= 1
+        if self.takes_seconds > timeout_seconds:
+            raise FetchError("too slow")
+        page = next((page for end, page in self.pages.items() if url.partition("?")[0].endswith(end)), None)
+        if page is None:
+            raise FetchError("HTTP 404")
+        if isinstance(page, Exception):
+            raise page
+        return page if isinstance(page, str) else page()
+
+    async def post(self, url: str, body: str, *, timeout_seconds: float) -> None:
+        self.posted.append((url, body))

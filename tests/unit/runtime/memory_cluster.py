@@ -1,0 +1,137 @@
+"""A cluster in memory with what passes rely on: uids, versions, conflicts, controllers. Reality is tested in tests/cluster."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+from benchrun.api.base import KIND
+from benchrun.decide.decision import Event, LogWanted, Ref
+from benchrun.effects.errors import ClusterError, Conflict, NotFound, Occupied
+from benchrun.effects.kubernetes_api import controller_uid
+from benchrun.observe.views import Run
+from unit.runtime.bodies import NAMESPACE
+
+Json = dict[str, Any]
+
+
+class MemoryCluster:
+    """`Cluster`, in memory. `log` tells in order what was asked for; `broken` makes a verb fail."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str, str], Json] = {}
+        self.log: list[tuple[str, ...]] = []
+        self.broken: dict[str, ClusterError] = {}
+        self.events: list[Event] = []
+        self.log_text = "the last words"
+        self.addresses: tuple[str, ...] = ()
+        self._version = 1000
+
+    def add(self, kind: str, body: Json) -> Json:
+        """Put an object there, as somebody else would."""
+        meta = body["metadata"]
+        self.objects[kind, meta["namespace"], meta["name"]] = body
+        return body
+
+    def writes(self) -> list[tuple[str, ...]]:
+        """What changed something, in order."""
+        return [entry for entry in self.log if entry[0] in ("apply", "delete", "status", "event")]
+
+    async def apply(self, manifest: Json, *, known_uid: str | None) -> Json:
+        kind, meta = manifest["kind"], manifest["metadata"]
+        self._ask("apply", kind, meta["name"])
+        key = (kind, meta["namespace"], meta["name"])
+        there = self.objects.get(key)
+        if there is None and known_uid is not None:
+            raise Conflict("uid mismatch", code=409)
+        if there is not None and known_uid is None:
+            if controller_uid(there) != controller_uid(manifest):
+                raise Occupied(f"{kind} {meta['name']} exists and is not ours", found=there)
+            if manifest.get("immutable"):
+                return there
+        uid = there["metadata"]["uid"] if there is not None else f"uid-of-{meta['name']}"
+        body = copy.deepcopy(manifest)
+        body["metadata"] |= {"uid": uid, "resourceVersion": self._next_version()}
+        self.objects[key] = body
+        return body
+
+    async def delete(self, ref: Ref) -> None:
+        self._ask("delete", ref.kind, ref.name)
+        there = self.objects.get((ref.kind, ref.namespace, ref.name))
+        if there is not None and ref.uid in (None, there["metadata"]["uid"]):
+            del self.objects[ref.kind, ref.namespace, ref.name]
+
+    async def patch_status(self, run: Run, *, resource_version: str, changes: Json) -> Json:
+        self._ask("status", KIND, run.name)
+        body = await self.get(KIND, namespace=run.namespace, name=run.name)
+        if (body["metadata"]["uid"], body["metadata"]["resourceVersion"]) != (run.uid, resource_version):
+            raise Conflict("the object has been modified", code=409)
+        merged = copy.deepcopy(body)
+        merged["status"] = _merged(merged.get("status") or {}, changes)
+        merged["metadata"]["resourceVersion"] = self._next_version()
+        self.objects[KIND, run.namespace, run.name] = merged
+        return merged
+
+    async def get(self, kind: str, *, namespace: str, name: str) -> Json:
+        self._ask("get", kind, name)
+        try:
+            return self.objects[kind, namespace, name]
+        except KeyError:
+            raise NotFound(f"{kind} {name} not found", code=404) from None
+
+    async def list(
+        self, kind: str, *, namespace: str | None, selector: str | None = None, metadata_only: bool = False
+    ) -> AsyncIterator[Json]:
+        self._ask("list", kind, namespace or "*", selector or "*", "metadata" if metadata_only else "whole")
+        for (k, ns, _), body in list(self.objects.items()):
+            labelled = selector is None or selector in (body["metadata"].get("labels") or {})
+            if k == kind and namespace in (None, ns) and labelled:
+                yield {"metadata": body["metadata"]} if metadata_only else body
+
+    async def log_tail(self, namespace: str, wanted: LogWanted) -> str:
+        self._ask("log", wanted.pod, wanted.container)
+        return self.log_text
+
+    async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
+        self._ask("endpoints", service, str(port))
+        return self.addresses
+
+    async def create_event(self, run: Run, event: Event, *, now: datetime) -> None:
+        self._ask("event", event.reason, run.name)
+        self.events.append(event)
+
+    def _ask(self, verb: str, *about: str) -> None:
+        self.log.append((verb, *about))
+        if verb in self.broken:
+            raise self.broken[verb]
+
+    def _next_version(self) -> str:
+        self._version += 1
+        return str(self._version)
+
+
+def _merged(target: Json, changes: Json) -> Json:
+    """RFC 7386."""
+    merged = dict(target)
+    for name, value in changes.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict):
+            before = merged.get(name)
+            merged[name] = _merged(before if isinstance(before, dict) else {}, value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def status_of(cluster: MemoryCluster, name: str = "chat") -> Json:
+    """The status that a user reads."""
+    status: Json = cluster.objects[KIND, NAMESPACE, name].get("status") or {}
+    return status
+
+
+def merge(target: Json, changes: Json) -> Json:
+    """What the API server makes of a status and a merge patch."""
+    return _merged(target, changes)

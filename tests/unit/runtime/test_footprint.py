@@ -1,0 +1,49 @@
+"""What the operator costs before it does anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+IMPORT_MIB = 100
+"""Resident after importing everything; about 75 when this was written."""
+
+PROGRAM = """
+import json, sys
+import benchrun.runtime.main
+pages = int(open("/proc/self/statm").read().split()[1])
+print(json.dumps({"modules": sorted(sys.modules), "mib": pages * 4096 // 2**20}))
+"""
+
+
+@pytest.fixture(scope="module")
+def imported() -> dict[str, object]:
+    """A new process that imported the whole operator."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    answer = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+    )
+    found: dict[str, object] = json.loads(answer.stdout)
+    return found
+
+
+def test_typed_models_and_apis_of_the_kubernetes_client_are_never_imported(imported: dict[str, object]) -> None:
+    modules = imported["modules"]
+    assert isinstance(modules, list)
+    typed = [m for m in modules if m.startswith(("kubernetes.aio.client.models.", "kubernetes.aio.client.api."))]
+    assert typed == []
+
+
+def test_heavy_libraries_are_not_imported(imported: dict[str, object]) -> None:
+    modules = imported["modules"]
+    assert isinstance(modules, list)
+    assert {"numpy", "pandas", "vllm", "transformers"} & set(modules) == set()
+
+
+def test_import_stays_small(imported: dict[str, object]) -> None:
+    assert isinstance(imported["mib"], int)
+    assert imported["mib"] < IMPORT_MIB

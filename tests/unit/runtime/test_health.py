@@ -1,0 +1,79 @@
+"""The three pages of the process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from benchrun.runtime.health import Health, Pulse
+from benchrun.runtime.telemetry import Telemetry
+from unit.runtime.fast_time import run_fast
+
+
+class State:
+    """What the process says of itself."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.ready = False
+
+
+@pytest.fixture
+def state() -> State:
+    """A process that is well and not ready."""
+    return State()
+
+
+@pytest.fixture
+async def client(state: State) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the running health server."""
+    health = Health(Telemetry(), problems=lambda: state.problems, ready=lambda: state.ready)
+    await health.start("127.0.0.1", 0)
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{health.port}", trust_env=False) as made:
+        yield made
+    await health.stop()
+
+
+async def test_healthy_as_long_as_there_is_no_problem(client: httpx.AsyncClient, state: State) -> None:
+    answer = await client.get("/healthz")
+    assert (answer.status_code, answer.text) == (200, "ok\n")
+    state.problems = ["a queue worker has ended", "a watch is silent"]
+    answer = await client.get("/healthz")
+    assert (answer.status_code, answer.text) == (503, "a queue worker has ended\na watch is silent\n")
+
+
+async def test_ready_once_the_cluster_was_read(client: httpx.AsyncClient, state: State) -> None:
+    assert (await client.get("/readyz")).status_code == 503
+    state.ready = True
+    assert (await client.get("/readyz")).status_code == 200
+
+
+async def test_metrics_are_prometheus_text(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert "benchrun_reconcile_seconds_count" in answer.text
+
+
+async def test_nothing_else_is_served(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/")).status_code == 404
+    assert (await client.post("/healthz")).status_code == 405
+
+
+def test_pulse_that_stops_is_late() -> None:
+    async def scenario() -> None:
+        pulse = Pulse(Telemetry())
+        beating = asyncio.create_task(pulse.beat())
+        await asyncio.sleep(100.5)
+        assert pulse.lag_seconds() == 0
+        beating.cancel()
+        await asyncio.sleep(60)
+        assert pulse.lag_seconds() == pytest.approx(59.5)
+
+    run_fast(scenario())
+
+
+async def test_server_that_was_never_started_can_be_stopped() -> None:
+    await Health(Telemetry(), problems=list, ready=lambda: True).stop()

@@ -1,0 +1,268 @@
+"""What the cluster holds, told in any order: the newest version stands, the dead stay dead, silence is noticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchrun.api import names
+from benchrun.runtime.indexes import Indexes, RunKey, is_finished
+from unit.runtime.bodies import KEY, UID, child_body, pod_body, run_body, stage_body
+
+FINISHED = {
+    "conditions": [{"type": "Complete", "status": "True"}],
+    "results": [{"cell": "c"}],
+    "headline": {"cell": "c"},
+}
+
+
+class Seconds:
+    """A clock to be set."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def seconds() -> Seconds:
+    """The time of the indexes."""
+    return Seconds()
+
+
+@pytest.fixture
+def indexes(seconds: Seconds) -> Indexes:
+    """Empty indexes."""
+    return Indexes(seconds=seconds)
+
+
+def status_message(indexes: Indexes) -> object:
+    run = indexes.run(KEY)
+    return None if run is None else run.status.get("message")
+
+
+def test_event_of_a_run_or_of_anything_with_its_label_names_the_run(indexes: Indexes) -> None:
+    assert indexes.heard("BenchmarkRun", run_body(), deleted=False) == KEY
+    assert indexes.heard("Deployment", child_body(), deleted=False) == KEY
+    assert indexes.heard("Pod", pod_body(), deleted=False) == KEY
+
+
+def test_views_are_found_by_run(indexes: Indexes) -> None:
+    indexes.heard("BenchmarkRun", run_body(), deleted=False)
+    indexes.heard("Deployment", child_body(), deleted=False)
+    indexes.heard("Pod", pod_body(), deleted=False)
+    indexes.heard("Service", child_body(uid="other", run="another"), deleted=False)
+    run, children = indexes.run(KEY), indexes.children(KEY)
+    assert run is not None
+    assert (run.uid, indexes.run_version(KEY)) == (UID, "100")
+    assert [(c.kind, c.name, c.owner_uid) for c in children.objects] == [("Deployment", "br-chat-server-a1", UID)]
+    assert [(p.name, p.ip, p.run_uid) for p in children.pods] == [("br-chat-server-a1-x", "10.0.0.1", UID)]
+    assert list(indexes.runs()) == [KEY]
+
+
+def test_older_version_does_not_replace_a_newer_one_and_is_no_news(indexes: Indexes) -> None:
+    indexes.heard("BenchmarkRun", run_body(version=9, status={"message": "new"}), deleted=False)
+    assert indexes.heard("BenchmarkRun", run_body(version=8, status={"message": "old"}), deleted=False) is None
+    assert indexes.heard("BenchmarkRun", run_body(version=9, status={"message": "same"}), deleted=False) is None
+    assert status_message(indexes) == "new"
+
+
+def test_versions_are_compared_as_numbers(indexes: Indexes) -> None:
+    indexes.heard("BenchmarkRun", run_body(version=9, status={"message": "old"}), deleted=False)
+    indexes.heard("BenchmarkRun", run_body(version=10, status={"message": "new"}), deleted=False)
+    assert status_message(indexes) == "new"
+
+
+def test_object_made_anew_under_the_same_name_replaces_the_old_one(indexes: Indexes) -> None:
+    indexes.heard("BenchmarkRun", run_body(version=9), deleted=False)
+    assert indexes.heard("BenchmarkRun", run_body(uid="again", version=12), deleted=False) == KEY
+    assert indexes.heard("BenchmarkRun", run_body(version=11), deleted=True) is None
+    run = indexes.run(KEY)
+    assert run is not None
+    assert run.uid == "again"
+
+
+def test_deleted_objects_are_gone(indexes: Indexes) -> None:
+    indexes.heard("BenchmarkRun", run_body(), deleted=False)
+    indexes.heard("Deployment", child_body(), deleted=False)
+    assert indexes.heard("Deployment", child_body(version=201), deleted=True) == KEY
+    assert indexes.children(KEY).objects == ()
+    assert indexes.heard("BenchmarkRun", run_body(version=101), deleted=True) == KEY
+    assert indexes.run(KEY) is None
+    assert list(indexes.runs()) == []
+
+
+def test_object_that_was_never_known_can_be_deleted(indexes: Indexes) -> None:
+    assert indexes.heard("Job", child_body(), deleted=True) is None
+
+
+def test_deletion_asked_for_is_seen_before_the_watch_tells(indexes: Indexes) -> None:
+    indexes.heard("Deployment", child_body(), deleted=False)
+    indexes.mark_deleting("Deployment", "lab", "br-chat-server-a1")
+    indexes.mark_deleting("Deployment", "lab", "never-there")
+    assert [c.deleting for c in indexes.children(KEY).objects] == [True]
+
+
+def test_answer_to_our_own_write_counts_at_once(indexes: Indexes) -> None:
+    indexes.heard("BenchmarkRun", run_body(version=9, status={"message": "old"}), deleted=False)
+    indexes.learnt("BenchmarkRun", run_body(version=10, status={"message": "ours"}))
+    assert (status_message(indexes), indexes.run_version(KEY)) == ("ours", "10")
+    assert indexes.heard("BenchmarkRun", run_body(version=10, status={"message": "ours"}), deleted=False) is None
+
+
+def test_results_of_a_run_that_ended_are_not_kept_in_memory(indexes: Indexes) -> None:
+    indexes.heard("BenchmarkRun", run_body(status=FINISHED), deleted=False)
+    run = indexes.run(KEY)
+    assert run is not None
+    assert run.status == {"conditions": FINISHED["conditions"], "headline": FINISHED["headline"]}
+
+
+def test_results_of_a_run_that_goes_on_are_kept(indexes: Indexes) -> None:
+    status = FINISHED | {"conditions": [{"type": "Complete", "status": "False"}]}
+    indexes.heard("BenchmarkRun", run_body(status=status), deleted=False)
+    run = indexes.run(KEY)
+    assert run is not None
+    assert run.status == status
+
+
+@pytest.mark.parametrize(
+    ("ended", "conditions"),
+    [
+        pytest.param(False, None, id="none"),
+        pytest.param(False, [], id="empty"),
+        pytest.param(False, [{"type": "Ready", "status": "True"}], id="other"),
+        pytest.param(False, [{"type": "Failed", "status": "False"}], id="not-failed"),
+        pytest.param(True, [{"type": "Failed", "status": "True"}], id="failed"),
+        pytest.param(True, [{"type": "Complete", "status": "True"}], id="complete"),
+    ],
+)
+def test_run_has_ended_when_a_condition_says_so(ended: bool, conditions: object) -> None:
+    assert is_finished({"conditions": conditions}) is ended
+
+
+# ---- ConfigMaps with what was measured, which no watch tells of ------------------------------------------------------
+
+
+def test_stored_stages_leave_with_their_run(indexes: Indexes) -> None:
+    indexes.heard("BenchmarkRun", run_body(), deleted=False)
+    indexes.learnt("ConfigMap", stage_body(0))
+    indexes.heard("Job", child_body("br-chat-client-a1", uid="job"), deleted=False)
+    assert [c.sequence for c in indexes.children(KEY).objects] == [0, None]
+    indexes.heard("BenchmarkRun", run_body(version=101), deleted=True)
+    assert [c.kind for c in indexes.children(KEY).objects] == ["Job"]
+
+
+# ---- silence ---------------------------------------------------------------------------------------------------------
+
+
+def test_watches_owe_what_we_wrote_until_they_tell(indexes: Indexes, seconds: Seconds) -> None:
+    assert indexes.silent_seconds() == 0
+    indexes.learnt("Deployment", child_body(version=5))
+    seconds.now = 7
+    indexes.learnt("Job", child_body("job", uid="job", version=6))
+    assert indexes.silent_seconds() == 7
+    indexes.heard("Deployment", child_body(version=5), deleted=False)
+    assert indexes.silent_seconds() == 0
+    seconds.now = 10
+    assert indexes.silent_seconds() == 3
+
+
+def test_event_older_than_our_write_does_not_settle_the_debt(indexes: Indexes, seconds: Seconds) -> None:
+    indexes.learnt("Deployment", child_body(version=5))
+    indexes.heard("Deployment", child_body(version=4), deleted=False)
+    seconds.now = 7
+    assert indexes.silent_seconds() == 7
+
+
+def test_deletion_settles_the_debt(indexes: Indexes, seconds: Seconds) -> None:
+    indexes.learnt("Deployment", child_body(version=5))
+    indexes.heard("Deployment", child_body(version=6), deleted=True)
+    seconds.now = 7
+    assert indexes.silent_seconds() == 0
+
+
+def test_write_that_changed_nothing_owes_nothing(indexes: Indexes, seconds: Seconds) -> None:
+    indexes.heard("Deployment", child_body(version=5), deleted=False)
+    indexes.learnt("Deployment", child_body(version=5))
+    seconds.now = 7
+    assert indexes.silent_seconds() == 0
+
+
+def test_nobody_owes_what_is_not_watched(indexes: Indexes, seconds: Seconds) -> None:
+    indexes.learnt("ConfigMap", stage_body())
+    indexes.learnt("Deployment", child_body("foreign", run=None))
+    seconds.now = 7
+    assert indexes.silent_seconds() == 0
+
+
+# ---- lists -----------------------------------------------------------------------------------------------------------
+
+
+def listed(indexes: Indexes, kind: str, *bodies: dict[str, object], namespace: str | None = None) -> None:
+    listing = indexes.begin_listing(kind, namespace)
+    for body in bodies:
+        indexes.listed(listing, body)
+    indexes.end_listing(listing, complete=True)
+
+
+def test_list_fills_and_removes_what_it_does_not_hold(indexes: Indexes) -> None:
+    indexes.heard("Job", child_body("gone", uid="gone"), deleted=False)
+    indexes.heard("Service", child_body("other-kind", uid="svc"), deleted=False)
+    listed(indexes, "Job", child_body("there", uid="there"))
+    assert [c.name for c in indexes.children(KEY).objects] == ["there", "other-kind"]
+
+
+def test_list_of_a_namespace_says_nothing_of_another(indexes: Indexes) -> None:
+    indexes.heard("Job", child_body("elsewhere", uid="e"), deleted=False)
+    listed(indexes, "Job", namespace="prod")
+    assert [c.name for c in indexes.children(KEY).objects] == ["elsewhere"]
+
+
+def test_list_that_broke_off_removes_nothing(indexes: Indexes) -> None:
+    indexes.heard("Job", child_body(), deleted=False)
+    listing = indexes.begin_listing("Job", None)
+    indexes.end_listing(listing, complete=False)
+    assert len(indexes.children(KEY).objects) == 1
+
+
+def test_object_deleted_while_the_list_was_read_stays_deleted(indexes: Indexes) -> None:
+    indexes.heard("Job", child_body(version=5), deleted=False)
+    listing = indexes.begin_listing("Job", None)
+    indexes.heard("Job", child_body(version=6), deleted=True)
+    indexes.listed(listing, child_body(version=5))
+    indexes.end_listing(listing, complete=True)
+    assert indexes.children(KEY).objects == ()
+
+
+def test_object_made_while_the_list_was_read_stays(indexes: Indexes) -> None:
+    listing = indexes.begin_listing("Job", None)
+    indexes.heard("Job", child_body(), deleted=False)
+    indexes.end_listing(listing, complete=True)
+    assert len(indexes.children(KEY).objects) == 1
+
+
+def test_our_own_write_while_the_list_was_read_stays(indexes: Indexes) -> None:
+    listing = indexes.begin_listing("ConfigMap", None)
+    indexes.learnt("ConfigMap", stage_body())
+    indexes.end_listing(listing, complete=True)
+    assert [c.role for c in indexes.children(KEY).objects] == [names.ROLE_STAGE]
+
+
+def test_change_that_only_a_list_shows_is_owed_by_the_watch(indexes: Indexes, seconds: Seconds) -> None:
+    indexes.heard("Job", child_body(version=5), deleted=False)
+    listed(indexes, "Job", child_body(version=6))
+    seconds.now = 7
+    assert indexes.silent_seconds() == 7
+
+
+def test_what_a_list_finds_gone_is_owed_no_more(indexes: Indexes, seconds: Seconds) -> None:
+    indexes.learnt("Job", child_body())
+    listed(indexes, "Job")
+    seconds.now = 7
+    assert indexes.silent_seconds() == 0
+
+
+def test_names_of_runs_do_not_mix_between_namespaces(indexes: Indexes) -> None:
+    indexes.heard("BenchmarkRun", run_body(), deleted=False)
+    assert indexes.run(RunKey("prod", "chat")) is None

@@ -1,0 +1,128 @@
+"""What memory holds of a run, and that it does not grow without bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchrun.api import names
+from benchrun.decide.decision import Arrival
+from benchrun.measure.samples import Sample
+from benchrun.observe.views import Child, Children
+from benchrun.runtime.indexes import RunKey
+from benchrun.runtime.memory import MAX_STORED_SAMPLES, Memories, RunMemory
+from unit.measure.records import record
+
+NOTHING = Children()
+
+
+def child(role: str, **changes: Any) -> Child:
+    values: dict[str, Any] = {
+        "kind": "ConfigMap",
+        "name": role,
+        "uid": role,
+        "role": role,
+        "owner_uid": "uid-1",
+        "deleting": False,
+        "applied_hash": None,
+    }
+    return Child(**(values | changes))
+
+
+def stage(sequence: int, digest: str, **changes: Any) -> Child:
+    return child(names.ROLE_STAGE, sequence=sequence, record_digest=digest, **changes)
+
+
+def arrival(sequence: int, digest: str = "d") -> Arrival:
+    return Arrival(sequence=sequence, digest=digest, data=b"", record=record(sequence=sequence))
+
+
+@pytest.fixture
+def memory() -> RunMemory:
+    """An empty memory."""
+    return RunMemory(uid="uid-1")
+
+
+def test_records_are_in_order_whatever_order_they_came_in(memory: RunMemory) -> None:
+    for sequence in (2, 0, 1):
+        memory.take(arrival(sequence))
+    collected = memory.collected(NOTHING)
+    assert [r.sequence for r in collected.records] == [0, 1, 2]
+    assert [a.sequence for a in collected.arrivals] == [0, 1, 2]
+
+
+def test_first_record_of_a_stage_stands(memory: RunMemory) -> None:
+    assert memory.take(arrival(0, "first")) is True
+    assert memory.take(arrival(0, "second")) is False
+    assert [a.digest for a in memory.collected(NOTHING).arrivals] == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("left", "stored"),
+    [
+        pytest.param([1], stage(0, "d"), id="stored"),
+        pytest.param([0, 1], stage(0, "other"), id="another-digest"),
+        pytest.param([0, 1], stage(0, "d", owner_uid="other"), id="another-run"),
+        pytest.param([0, 1], child(names.ROLE_PLAN), id="no-stage"),
+    ],
+)
+def test_arrival_is_kept_until_exactly_it_is_stored(memory: RunMemory, left: list[int], stored: Child) -> None:
+    memory.take(arrival(0))
+    memory.take(arrival(1))
+    collected = memory.collected(Children(objects=(stored,)))
+    assert [a.sequence for a in collected.arrivals] == left
+    assert [r.sequence for r in collected.records] == [0, 1]
+
+
+def test_next_record_is_the_first_that_is_missing(memory: RunMemory) -> None:
+    for sequence in (0, 1, 3):
+        memory.take(arrival(sequence))
+    assert [memory.next_sequence(n) for n in (0, 2, 3, 7)] == [2, 2, 4, 7]
+
+
+def test_own_timeline_chunks_are_counted(memory: RunMemory) -> None:
+    chunks = (child(names.ROLE_TIMELINE), child(names.ROLE_TIMELINE, owner_uid="x"), stage(0, "d"))
+    assert memory.collected(Children(objects=chunks)).timeline_chunks == 1
+
+
+def test_refusals_are_counted_and_the_last_reason_is_kept(memory: RunMemory) -> None:
+    memory.refuse("one")
+    memory.refuse("two")
+    collected = memory.collected(NOTHING)
+    assert (collected.refused, collected.refused_count) == ("two", 2)
+
+
+def test_stored_samples_stay_bounded_and_keep_beginning_and_end(memory: RunMemory) -> None:
+    total = 4 * MAX_STORED_SAMPLES
+    for at in range(total):
+        memory.unstored_samples.append(Sample(at=float(at), role="server", pod="p", running=1.0))
+        if at % 60 == 59:
+            memory.stored(60)
+            assert len(memory.stored_samples) <= MAX_STORED_SAMPLES
+    samples = memory.collected(NOTHING).samples
+    assert [s.at for s in samples] == sorted(s.at for s in samples)
+    assert samples[0].at < total * 0.02
+    assert samples[-1].at == total - 1
+
+
+def test_collected_does_not_change_when_memory_does(memory: RunMemory) -> None:
+    collected = memory.collected(NOTHING)
+    memory.take(arrival(0))
+    memory.unstored_samples.append(Sample(at=1.0, role="server", pod="p"))
+    assert (collected.records, collected.samples, collected.unstored_samples) == ((), (), ())
+
+
+def test_memories_are_by_run_and_uid() -> None:
+    memories = Memories()
+    key = RunKey("lab", "chat")
+    first = memories.of(key, "uid-1")
+    assert memories.of(key, "uid-1") is first
+    assert memories.of(RunKey("prod", "chat"), "uid-9") is not first
+    second = memories.of(key, "uid-2")
+    assert second is not first
+    assert memories.of(key, "uid-2") is second
+    assert len(memories) == 2
+    memories.drop(key)
+    memories.drop(key)
+    assert len(memories) == 1

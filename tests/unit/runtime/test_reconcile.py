@@ -1,0 +1,538 @@
+"""One pass: what is decided is done, in order, once; what breaks is made good by the next pass."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from benchrun.api import names
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.decide.decision import (
+    Arrival,
+    Context,
+    Decision,
+    Event,
+    LogWanted,
+    PullTarget,
+    Ref,
+    ScrapeTarget,
+    World,
+)
+from benchrun.effects.errors import Forbidden, Invalid, NotFound, Throttled, Unavailable
+from benchrun.measure.samples import Sample
+from benchrun.measure.timeline import Timeline, encode
+from benchrun.plan.metadata import Owner, metadata, stamped
+from benchrun.plan.stored import stage_config_map
+from benchrun.runtime.indexes import Indexes
+from benchrun.runtime.listing import list_everything
+from benchrun.runtime.memory import Memories
+from benchrun.runtime.queue import Later
+from benchrun.runtime.reconcile import Reconciler
+from benchrun.runtime.telemetry import Telemetry
+from benchrun_client.contract import Envelope
+from unit.measure.records import record
+from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body, stage_body
+from unit.runtime.memory_cluster import MemoryCluster, status_of
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+OWNER = Owner(namespace=NAMESPACE, name="chat", uid=UID)
+PULL = PullTarget(pod="client", url="http://10.0.0.9:8090", nonce="n" * 16, from_sequence=0)
+SCRAPE = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=1)
+RUNNING = BenchmarkRunStatus(observed_generation=1, phase="Running")
+ENDED = {
+    "observedGeneration": 1,
+    "attempt": 1,
+    "phase": "Completed",
+    "conditions": [
+        {
+            "type": "Complete",
+            "status": "True",
+            "reason": "Measured",
+            "message": "",
+            "observedGeneration": 1,
+            "lastTransitionTime": "2026-11-21T12:00:00Z",
+        }
+    ],
+}
+
+
+class Sessions:
+    """What passes ask of the background."""
+
+    def __init__(self, log: list[tuple[str, ...]]) -> None:
+        self.followed: list[tuple[tuple[ScrapeTarget, ...], PullTarget | None]] = []
+        self.stopped = 0
+        self.active = 0
+        self.hears = True
+        self._log = log
+
+    def __len__(self) -> int:
+        return self.active
+
+    def follow(self, key: object, run: object, memory: object, *, scrape: Any, pull: Any) -> None:
+        self.followed.append((scrape, pull))
+
+    async def acknowledge(self, key: object, through: int) -> bool:
+        self._log.append(("acknowledge", str(through)))
+        return self.hears
+
+    async def stop(self, key: object) -> None:
+        self.stopped += 1
+
+
+class Scene:
+    """A run in a cluster, and a reconciler that decides what the test says."""
+
+    def __init__(self, status: dict[str, Any] | None = None) -> None:
+        self.cluster = MemoryCluster()
+        self.cluster.add("BenchmarkRun", run_body(status=status))
+        self.indexes = Indexes()
+        self.memories = Memories()
+        self.sessions = Sessions(self.cluster.log)
+        self.telemetry = Telemetry()
+        self.worlds: list[World] = []
+        self.decide: Callable[[World], Decision] = lambda world: Decision(status=RUNNING)
+        self.reconciler = Reconciler(
+            cluster=self.cluster,
+            indexes=self.indexes,
+            memories=self.memories,
+            sessions=self.sessions,
+            clock=self,
+            context=Context(client_image="client"),
+            decide=self._decide,
+            telemetry=self.telemetry,
+        )
+
+    def now(self) -> datetime:
+        return NOW
+
+    async def listed(self) -> None:
+        await list_everything(self.cluster, self.indexes, ())
+        self.cluster.log.clear()
+
+    async def once(self, **decision: Any) -> float | None:
+        """One pass with this decision."""
+        if decision:
+            self.decide = lambda world: Decision(**({"status": RUNNING} | decision))
+        return await self.reconciler(KEY)
+
+    def count(self, result: str) -> float:
+        return self.telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": result}) or 0.0
+
+    def _decide(self, world: World) -> Decision:
+        self.worlds.append(world)
+        return self.decide(world)
+
+
+@pytest.fixture
+async def scene() -> Scene:
+    """A run without children."""
+    made = Scene()
+    await made.listed()
+    return made
+
+
+def manifest(name: str = "br-chat-server-a1", kind: str = "Service", role: str = names.ROLE_SERVER) -> dict[str, Any]:
+    return stamped({"apiVersion": "v1", "kind": kind, "metadata": metadata(OWNER, name=name, role=role)})
+
+
+def arrival(sequence: int = 0) -> Arrival:
+    sealed = Envelope.seal(record(run_uid=UID, sequence=sequence))
+    return Arrival(sequence=sequence, digest=sealed.digest, data=sealed.data(), record=record())
+
+
+def stage(one: Arrival, samples: tuple[Sample, ...] = ()) -> dict[str, Any]:
+    timeline = encode(Timeline(samples=samples)) if samples else None
+    return stage_config_map(OWNER, sequence=one.sequence, digest=one.digest, record=one.data, timeline=timeline)
+
+
+def sample(at: float) -> Sample:
+    return Sample(at=at, role="server", pod="p", running=1.0)
+
+
+# ---- what a decision sees --------------------------------------------------------------------------------------------
+
+
+async def test_decision_sees_run_children_and_time(scene: Scene) -> None:
+    scene.indexes.heard("Job", child_body("br-chat-client-a1"), deleted=False)
+    await scene.once()
+    world = scene.worlds[0]
+    assert (world.run.uid, world.now) == (UID, NOW)
+    assert [c.name for c in world.children.objects] == ["br-chat-client-a1"]
+
+
+async def test_live_figures_are_written_less_often_when_many_runs_go_on(scene: Scene) -> None:
+    await scene.once()
+    scene.sessions.active = 200
+    await scene.once()
+    assert [w.context.live_interval_seconds for w in scene.worlds] == [5.0, 10.0]
+
+
+# ---- order and economy -----------------------------------------------------------------------------------------------
+
+
+async def test_everything_is_done_in_order(scene: Scene) -> None:
+    scene.cluster.add("Deployment", child_body("old", uid="old"))
+    await scene.once(
+        delete=(Ref("Deployment", NAMESPACE, "old", "old"),),
+        apply=(manifest("a"), manifest("b")),
+        acknowledge=2,
+        events=(Event("Running", "go"),),
+    )
+    assert scene.cluster.log == [
+        ("delete", "Deployment", "old"),
+        ("apply", "Service", "a"),
+        ("apply", "Service", "b"),
+        ("acknowledge", "2"),
+        ("status", "BenchmarkRun", "chat"),
+        ("get", "BenchmarkRun", "chat"),
+        ("event", "Running", "chat"),
+    ]
+
+
+async def test_passes_over_a_run_that_does_not_change_write_nothing(scene: Scene) -> None:
+    await scene.once(apply=(manifest(),))
+    scene.cluster.log.clear()
+    for _ in range(5):
+        await scene.once()
+    assert scene.cluster.log == []
+
+
+async def test_object_just_applied_is_known_before_the_watch_tells(scene: Scene) -> None:
+    await scene.once(apply=(manifest(),))
+    await scene.once()
+    assert [c.applied_hash for c in scene.worlds[1].children.objects] == [
+        manifest()["metadata"]["annotations"][names.ANNOTATION_APPLIED]
+    ]
+
+
+async def test_object_that_changed_is_applied_again_over_the_one_we_know(scene: Scene) -> None:
+    await scene.once(apply=(manifest(),))
+    changed = stamped({**manifest(), "spec": {"clusterIP": "None"}})
+    await scene.once(apply=(changed,))
+    assert [w[0] for w in scene.cluster.writes()].count("apply") == 2
+    assert scene.cluster.objects["Service", NAMESPACE, "br-chat-server-a1"]["spec"] == {"clusterIP": "None"}
+
+
+async def test_requeue_is_what_the_decision_says(scene: Scene) -> None:
+    assert await scene.once(requeue_after_seconds=12.5) == 12.5
+    assert await scene.once(requeue_after_seconds=None) is None
+
+
+async def test_background_follows_the_decision(scene: Scene) -> None:
+    await scene.once(scrape=(SCRAPE,), pull=PULL)
+    assert scene.sessions.followed == [((SCRAPE,), PULL)]
+
+
+async def test_client_is_told_once_and_again_when_it_did_not_hear(scene: Scene) -> None:
+    scene.sessions.hears = False
+    await scene.once(acknowledge=1)
+    scene.sessions.hears = True
+    for _ in range(3):
+        await scene.once(acknowledge=1)
+    await scene.once(acknowledge=2)
+    assert [e[1] for e in scene.cluster.log if e[0] == "acknowledge"] == ["1", "1", "2"]
+
+
+# ---- the status ------------------------------------------------------------------------------------------------------
+
+
+async def test_status_is_written_with_what_changed(scene: Scene) -> None:
+    await scene.once()
+    assert status_of(scene.cluster) == {"observedGeneration": 1, "phase": "Running", "attempt": 1}
+
+
+async def test_stale_pass_never_overwrites_and_reads_again(scene: Scene) -> None:
+    scene.cluster.add("BenchmarkRun", run_body(version=150, status={"message": "somebody else's"}))
+    with pytest.raises(Later):
+        await scene.once(events=(Event("Running", "go"),))
+    assert status_of(scene.cluster) == {"message": "somebody else's"}
+    assert scene.cluster.events == []
+    assert scene.count("conflict") == 1
+    await scene.once(events=(Event("Running", "go"),))
+    assert status_of(scene.cluster) == {"observedGeneration": 1, "phase": "Running", "attempt": 1}
+    assert [e.reason for e in scene.cluster.events] == ["Running"]
+
+
+async def test_run_made_anew_under_the_same_name_is_not_given_the_old_ones_status(scene: Scene) -> None:
+    scene.cluster.add("BenchmarkRun", run_body(uid="other", version=150))
+    with pytest.raises(Later):
+        await scene.once()
+    assert status_of(scene.cluster) == {}
+    run = scene.indexes.run(KEY)
+    assert run is not None
+    assert run.uid == "other"
+
+
+async def test_run_that_turns_out_to_be_gone_is_forgotten(scene: Scene) -> None:
+    del scene.cluster.objects["BenchmarkRun", NAMESPACE, "chat"]
+    scene.cluster.broken["status"] = NotFound("gone", code=404)
+    with pytest.raises(Later):
+        await scene.once()
+    scene.indexes.heard("BenchmarkRun", run_body(version=101), deleted=True)
+    assert await scene.once() is None
+    assert len(scene.memories) == 0
+
+
+# ---- what can go wrong -----------------------------------------------------------------------------------------------
+
+
+async def test_failed_write_ends_the_pass_before_the_status(scene: Scene) -> None:
+    scene.cluster.broken["apply"] = Unavailable("down")
+    with pytest.raises(Later, match="down"):
+        await scene.once(apply=(manifest(),), events=(Event("Running", "go"),))
+    assert (status_of(scene.cluster), scene.cluster.events) == ({}, [])
+    assert scene.count("unavailable") == 1
+
+
+async def test_throttling_is_obeyed(scene: Scene) -> None:
+    scene.cluster.broken["apply"] = Throttled("slow down", retry_after_seconds=17)
+    with pytest.raises(Later) as later:
+        await scene.once(apply=(manifest(),))
+    assert later.value.seconds == 17
+
+
+@pytest.mark.parametrize("error", [Forbidden("quota exceeded", code=403), Invalid("bad", code=422)])
+async def test_refusal_by_the_cluster_is_told_to_the_user(scene: Scene, error: Forbidden | Invalid) -> None:
+    scene.cluster.broken["apply"] = error
+    with pytest.raises(Later):
+        await scene.once(apply=(manifest(),))
+    assert [(e.reason, e.warning) for e in scene.cluster.events] == [("ApplyRefused", True)]
+    assert str(error) in scene.cluster.events[0].message
+
+
+async def test_event_that_can_not_be_posted_fails_nothing(scene: Scene) -> None:
+    scene.cluster.broken["event"] = Forbidden("no rights", code=403)
+    assert await scene.once(events=(Event("Running", "go"),), requeue_after_seconds=3) == 3
+
+
+async def test_name_taken_by_somebody_else_is_decided_upon_and_never_overwritten(scene: Scene) -> None:
+    theirs = scene.cluster.add("Service", child_body(owner_uid=None, run=None))
+    assert await scene.once(apply=(manifest(),)) == 0.0
+    assert scene.cluster.objects["Service", NAMESPACE, "br-chat-server-a1"] is theirs
+    await scene.once()
+    assert scene.worlds[1].collected.conflict == "Service br-chat-server-a1 exists and is not ours"
+
+
+async def test_name_taken_by_another_run_is_a_conflict_too(scene: Scene) -> None:
+    theirs = scene.cluster.add("Service", child_body(owner_uid="another-run"))
+    scene.indexes.heard("Service", theirs, deleted=False)
+    await scene.once(apply=(manifest(),))
+    assert scene.cluster.objects["Service", NAMESPACE, "br-chat-server-a1"] is theirs
+    await scene.once()
+    assert scene.worlds[1].collected.conflict is not None
+
+
+async def test_bug_in_a_decision_is_counted_and_raised(scene: Scene) -> None:
+    def broken(world: World) -> Decision:
+        raise ZeroDivisionError
+
+    scene.decide = broken
+    with pytest.raises(ZeroDivisionError):
+        await scene.once()
+    assert scene.count("error") == 1
+
+
+# ---- looking things up -----------------------------------------------------------------------------------------------
+
+
+async def test_log_tail_is_fetched_once_and_decided_upon_at_once(scene: Scene) -> None:
+    wanted = LogWanted(pod="p", container="vllm", previous=True)
+    assert await scene.once(log_wanted=wanted) == 0.0
+    await scene.once(log_wanted=wanted, requeue_after_seconds=5)
+    assert scene.worlds[1].collected.log_tail == "the last words"
+    assert scene.cluster.log.count(("log", "p", "vllm")) == 1
+
+
+async def test_log_that_is_gone_is_not_asked_for_again(scene: Scene) -> None:
+    scene.cluster.broken["log"] = NotFound("no such container", code=404)
+    await scene.once(log_wanted=LogWanted(pod="p", container="vllm", previous=False))
+    await scene.once()
+    collected = scene.worlds[1].collected
+    assert (collected.log_tail, collected.log_tail_tried) == (None, True)
+
+
+async def test_log_is_asked_for_again_when_the_api_server_was_away(scene: Scene) -> None:
+    scene.cluster.broken["log"] = Unavailable("down")
+    with pytest.raises(Later):
+        await scene.once(log_wanted=LogWanted(pod="p", container="vllm", previous=False))
+    await scene.once(requeue_after_seconds=1)
+    assert scene.worlds[1].collected.log_tail_tried is False
+
+
+@pytest.fixture
+async def endpoint() -> Scene:
+    """A run against an existing Service."""
+    made = Scene()
+    body = made.cluster.objects["BenchmarkRun", NAMESPACE, "chat"]
+    body["spec"] = {"endpoint": {"serviceRef": {"name": "vllm", "port": 8001}}}
+    await made.listed()
+    return made
+
+
+async def test_endpoint_is_looked_up_by_the_name_in_the_spec(endpoint: Scene) -> None:
+    endpoint.cluster.addresses = ("10.0.0.1:8001",)
+    assert await endpoint.once(lookup_endpoint=True, requeue_after_seconds=5) == 0.0
+    assert await endpoint.once(lookup_endpoint=True, requeue_after_seconds=5) == 5
+    assert endpoint.worlds[1].collected.endpoint_addresses == ("10.0.0.1:8001",)
+    assert ("endpoints", "vllm", "8001") in endpoint.cluster.log
+
+
+async def test_service_that_does_not_exist_has_no_addresses(endpoint: Scene) -> None:
+    endpoint.cluster.broken["endpoints"] = NotFound("no such service", code=404)
+    await endpoint.once(lookup_endpoint=True)
+    await endpoint.once()
+    assert endpoint.worlds[1].collected.endpoint_addresses == ()
+
+
+# ---- storing and reading back ----------------------------------------------------------------------------------------
+
+
+async def test_record_stays_an_arrival_until_its_configmap_exists(scene: Scene) -> None:
+    one = arrival()
+    await scene.once()
+    scene.memories.of(KEY, UID).take(one)
+    await scene.once(apply=(stage(one),))
+    await scene.once()
+    assert [len(w.collected.arrivals) for w in scene.worlds] == [0, 1, 0]
+    assert [len(w.collected.records) for w in scene.worlds] == [0, 1, 1]
+
+
+async def test_samples_that_were_stored_are_no_longer_unstored(scene: Scene) -> None:
+    one = arrival()
+    await scene.once()
+    memory = scene.memories.of(KEY, UID)
+    memory.unstored_samples += [sample(1), sample(2)]
+
+    def store(world: World) -> Decision:
+        memory.unstored_samples.append(sample(3))  # one more arrives while the pass is under way
+        return Decision(status=RUNNING, apply=(stage(one, world.collected.unstored_samples),))
+
+    scene.decide = store
+    await scene.once()
+    scene.decide = lambda world: Decision(status=RUNNING)
+    await scene.once()
+    collected = scene.worlds[-1].collected
+    assert [s.at for s in collected.unstored_samples] == [3]
+    assert [s.at for s in collected.samples] == [1, 2, 3]
+
+
+async def test_samples_stay_unstored_when_storing_failed(scene: Scene) -> None:
+    await scene.once()
+    scene.memories.of(KEY, UID).unstored_samples.append(sample(1))
+    scene.cluster.broken["apply"] = Unavailable("down")
+    with pytest.raises(Later):
+        await scene.once(apply=(stage(arrival(), (sample(1),)),))
+    assert len(scene.memories.of(KEY, UID).unstored_samples) == 1
+
+
+async def test_samples_stay_unstored_when_an_earlier_attempt_turns_out_to_have_been_stored(scene: Scene) -> None:
+    one = arrival()
+    earlier = stage(one, (sample(1),))
+    earlier["metadata"] |= {"uid": "e", "resourceVersion": "500"}
+    scene.cluster.add("ConfigMap", earlier)
+    scene.memories.of(KEY, UID).restored = True
+    scene.memories.of(KEY, UID).unstored_samples += [sample(1), sample(2)]
+    await scene.once(apply=(stage(one, (sample(1), sample(2))),))
+    assert len(scene.memories.of(KEY, UID).unstored_samples) == 2
+    await scene.once()
+    assert [c.sequence for c in scene.worlds[-1].children.objects] == [0]
+
+
+@pytest.fixture
+async def after_restart() -> Scene:
+    """A new process finds a run of which one stage is stored."""
+    made = Scene()
+    body = stage(arrival(), (sample(1), sample(2)))
+    body["metadata"] |= {"uid": "s0", "resourceVersion": "500"}
+    made.cluster.add("ConfigMap", body)
+    await made.listed()
+    return made
+
+
+async def test_what_was_stored_is_read_back_once(after_restart: Scene) -> None:
+    for _ in range(3):
+        await after_restart.once()
+    collected = after_restart.worlds[0].collected
+    assert collected.records == (record(run_uid=UID, sequence=0),)
+    assert [s.at for s in collected.samples] == [1, 2]
+    assert (collected.unstored_samples, collected.arrivals) == ((), ())
+    name = names.stage_name("chat", 0)
+    assert after_restart.cluster.log.count(("get", "ConfigMap", name)) == 1
+
+
+async def test_nothing_is_decided_before_it_was_read_back(after_restart: Scene) -> None:
+    after_restart.cluster.broken["get"] = Unavailable("down")
+    with pytest.raises(Later):
+        await after_restart.once()
+    assert after_restart.worlds == []
+
+
+async def test_stored_record_that_can_not_be_read_is_told_and_does_not_stop_the_run(after_restart: Scene) -> None:
+    name = names.stage_name("chat", 0)
+    body = after_restart.cluster.objects["ConfigMap", NAMESPACE, name]
+    body["binaryData"] = {"record.json.gz": base64.b64encode(b"not gzip").decode()}
+    await after_restart.once()
+    collected = after_restart.worlds[0].collected
+    assert collected.records == ()
+    assert collected.refused is not None
+    assert name in collected.refused
+
+
+async def test_stage_of_another_run_of_the_same_name_is_not_read(scene: Scene) -> None:
+    foreign = stage_body(0)
+    foreign["metadata"]["ownerReferences"][0]["uid"] = "another-run"
+    scene.indexes.learnt("ConfigMap", foreign)
+    await scene.once()
+    assert [e for e in scene.cluster.log if e[1] == "ConfigMap"] == []
+
+
+# ---- the end ---------------------------------------------------------------------------------------------------------
+
+
+async def test_run_that_is_over_is_forgotten_after_its_status_was_written(scene: Scene) -> None:
+    await scene.once(scrape=(SCRAPE,))
+    scene.cluster.add("BenchmarkRun", run_body(version=2000))
+    with pytest.raises(Later):
+        await scene.once(forget=True, status=RUNNING.model_copy(update={"message": "over"}))
+    assert (len(scene.memories), scene.sessions.stopped) == (1, 0)
+    await scene.once(forget=True, status=RUNNING.model_copy(update={"message": "over"}), requeue_after_seconds=9)
+    assert (len(scene.memories), scene.sessions.stopped) == (0, 1)
+
+
+async def test_run_that_ended_reads_and_writes_nothing() -> None:
+    scene = Scene(status=ENDED)
+    scene.cluster.add("ConfigMap", stage_body())
+    await scene.listed()
+    await scene.once(status=BenchmarkRunStatus.model_validate(ENDED), forget=True)
+    assert scene.cluster.log == []
+    assert len(scene.memories) == 0
+
+
+async def test_run_whose_time_is_up_is_deleted_by_uid(scene: Scene) -> None:
+    await scene.once(delete_run=True, forget=True)
+    assert ("BenchmarkRun", NAMESPACE, "chat") not in scene.cluster.objects
+
+
+@pytest.mark.parametrize("gone", [True, False])
+async def test_deleted_run_is_dropped_without_a_decision(scene: Scene, gone: bool) -> None:
+    await scene.once()
+    body = run_body(version=2000, deletionTimestamp="2026-11-21T12:00:00Z")
+    scene.indexes.heard("BenchmarkRun", body, deleted=gone)
+    scene.cluster.log.clear()
+    assert await scene.once() is None
+    assert (scene.cluster.log, len(scene.worlds), len(scene.memories)) == ([], 1, 0)
+    assert scene.sessions.stopped == 1
+
+
+async def test_memory_of_a_run_is_not_handed_to_another_of_the_same_name(scene: Scene) -> None:
+    await scene.once()
+    scene.memories.of(KEY, UID).refuse("wrong digest")
+    scene.indexes.heard("BenchmarkRun", run_body(uid="again", version=2000), deleted=False)
+    scene.cluster.add("BenchmarkRun", run_body(uid="again", version=2000))
+    await scene.once()
+    assert scene.worlds[1].collected.refused is None

@@ -1,0 +1,140 @@
+"""Reading a metrics page at every tick, and telling only what a decision may turn on. Time jumps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from benchrun.decide.decision import ScrapeTarget
+from benchrun.effects.scraper import FetchError
+from benchrun.runtime.memory import RunMemory
+from benchrun.runtime.scraping import Scraper
+from benchrun.runtime.telemetry import Telemetry
+from unit.runtime.fakes import PAGE, LoopClock, Web
+from unit.runtime.fast_time import run_fast
+
+TARGET = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2)
+VERSION = '{"version": "0.32.0"}'
+
+
+class Scene:
+    """A scraper, and what came of it."""
+
+    def __init__(self, web: Web, target: ScrapeTarget = TARGET) -> None:
+        self.web = web
+        self.memory = RunMemory(uid="u")
+        self.telemetry = Telemetry()
+        self.news = 0
+        self._scraper = Scraper(
+            target, self.memory, fetcher=web, clock=LoopClock(), telemetry=self.telemetry, news=self._tell
+        )
+
+    async def go_on(self, seconds: float) -> None:
+        task = asyncio.create_task(self._scraper.run())
+        await asyncio.sleep(seconds)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    def count(self, result: str) -> float:
+        return self.telemetry.registry.get_sample_value("benchrun_scrapes_total", {"result": result}) or 0.0
+
+    def _tell(self) -> None:
+        self.news += 1
+
+
+def after(seconds: float, web: Web) -> Scene:
+    scene = Scene(web)
+    run_fast(scene.go_on(seconds))
+    return scene
+
+
+def changing(*pages: str) -> Callable[[], str]:
+    """One page after the other; the last one stays. An empty one is an error."""
+    left = list(pages)
+
+    def page() -> str:
+        text = left.pop(0) if len(left) > 1 else left[0]
+        if not text:
+            raise FetchError("HTTP 503")
+        return text
+
+    return page
+
+
+def test_page_is_read_at_every_tick_without_drift() -> None:
+    web = Web(metrics=PAGE, version=VERSION)
+    web.takes_seconds = 0.25
+    asked = after(100, web).web.asked_for("/metrics")
+    assert len(asked) == 50
+    assert {round(b - a, 6) for a, b in zip(asked, asked[1:], strict=False)} == {2.0}
+
+
+def test_slow_page_never_overlaps_and_its_missed_ticks_are_skipped() -> None:
+    web = Web(metrics=PAGE, version=VERSION)
+    web.takes_seconds = 3.0
+    asked = after(100, web).web.asked_for("/metrics")
+    assert web.most_at_once == 1
+    assert {round(b - a, 6) for a, b in zip(asked[1:], asked[2:], strict=False)} == {4.0}
+
+
+def test_runs_do_not_all_read_at_the_same_instant() -> None:
+    async def scenario() -> None:
+        webs = [Web(metrics=PAGE, version=VERSION) for _ in range(20)]
+        targets = [
+            ScrapeTarget(role="server", pod=str(n), url=f"http://10.0.0.{n}:8000/metrics", interval_seconds=1)
+            for n in range(20)
+        ]
+        await asyncio.gather(*(Scene(w, t).go_on(1.5) for w, t in zip(webs, targets, strict=True)))
+        first = [w.asked_for("/metrics")[0] for w in webs]
+        assert len(set(first)) > 15
+        assert all(0 <= at < 1 for at in first)
+
+    run_fast(scenario())
+
+
+def test_samples_carry_role_pod_and_the_instant_of_the_answer() -> None:
+    scene = after(7, Web(metrics=PAGE, version=VERSION))
+    first = scene.memory.unstored_samples[0]
+    assert (first.role, first.pod, first.running, first.generation_tokens) == ("server", "p", 3.0, 100.0)
+    assert first.at >= 1_000_000
+    assert [round(s.at - first.at, 3) for s in scene.memory.unstored_samples] == [0, 2, 4, 6]
+    assert scene.count("success") == 4
+
+
+def test_first_page_is_news_and_those_after_are_not() -> None:
+    assert after(100, Web(metrics=PAGE, version=VERSION)).news == 1
+
+
+def test_server_is_asked_for_its_facts_once() -> None:
+    scene = after(100, Web(metrics=PAGE, version=VERSION))
+    assert scene.memory.facts["p"].version == "0.32.0"
+    assert len(scene.web.asked_for("/version")) == 1
+
+
+def test_server_that_does_not_tell_its_version_is_measured_all_the_same() -> None:
+    for answer in (FetchError("HTTP 404"), "not json", "[]", "{}"):
+        scene = after(10, Web(metrics=PAGE, version=answer))
+        assert scene.memory.facts["p"].version is None
+        assert len(scene.memory.unstored_samples) >= 4
+
+
+def test_page_that_can_not_be_read_is_counted_and_told_once() -> None:
+    scene = after(100, Web(metrics=FetchError("refused")))
+    assert (scene.news, scene.count("failure"), scene.memory.unstored_samples) == (1, 50, [])
+
+
+def test_answer_that_is_no_metrics_page_is_a_failure() -> None:
+    scene = after(10, Web(metrics="<html>login</html>"))
+    assert scene.memory.unstored_samples == []
+    assert scene.count("failure") == 5
+
+
+def test_page_that_comes_back_is_news() -> None:
+    scene = after(100, Web(metrics=changing(PAGE, PAGE, "", "", PAGE), version=VERSION))
+    assert scene.news == 3
+
+
+def test_server_that_started_anew_is_news() -> None:
+    anew = PAGE.replace("start_time_seconds 1000.0", "start_time_seconds 2000.0")
+    scene = after(100, Web(metrics=changing(PAGE, PAGE, anew), version=VERSION))
+    assert scene.news == 2

@@ -1,0 +1,73 @@
+"""Settings come from BENCHRUN_* variables; what can't be used is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchrun.runtime.settings import BadSetting, Settings
+
+IMAGE = {"BENCHRUN_CLIENT_IMAGE": "registry.example/client:1"}
+
+
+def test_defaults_need_the_image_only() -> None:
+    assert Settings.from_environment(IMAGE) == Settings(client_image="registry.example/client:1")
+
+
+def test_everything_can_be_set() -> None:
+    environment = IMAGE | {
+        "BENCHRUN_NAMESPACES": "lab, prod,lab",
+        "BENCHRUN_CLIENT_IMAGE_PULL_POLICY": "Never",
+        "BENCHRUN_LISTEN": "127.0.0.1:9000",
+        "BENCHRUN_LOG_LEVEL": "DEBUG",
+        "BENCHRUN_LOG_FORMAT": "plain",
+        "BENCHRUN_WORKERS": "4",
+        "BENCHRUN_RESYNC_SECONDS": "60",
+    }
+    assert Settings.from_environment(environment) == Settings(
+        client_image="registry.example/client:1",
+        client_image_pull_policy="Never",
+        namespaces=("lab", "prod"),
+        listen_host="127.0.0.1",
+        listen_port=9000,
+        log_level="DEBUG",
+        log_format="plain",
+        workers=4,
+        resync_seconds=60,
+    )
+
+
+def test_no_namespaces_is_the_whole_cluster() -> None:
+    assert Settings.from_environment(IMAGE | {"BENCHRUN_NAMESPACES": " , "}).namespaces == ()
+
+
+def test_ipv6_address_to_listen_on() -> None:
+    settings = Settings.from_environment(IMAGE | {"BENCHRUN_LISTEN": "[::]:8080"})
+    assert (settings.listen_host, settings.listen_port) == ("::", 8080)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("BENCHRUN_CLIENT_IMAGE", ""),
+        ("BENCHRUN_CLIENT_IMAGE", "two words"),
+        ("BENCHRUN_NAMESPACES", "Lab"),
+        ("BENCHRUN_NAMESPACES", "lab;prod"),
+        ("BENCHRUN_CLIENT_IMAGE_PULL_POLICY", "Sometimes"),
+        ("BENCHRUN_LISTEN", "8080"),
+        ("BENCHRUN_LISTEN", "host:port"),
+        ("BENCHRUN_LISTEN", "0.0.0.0:70000"),
+        ("BENCHRUN_LOG_LEVEL", "info"),
+        ("BENCHRUN_LOG_FORMAT", "xml"),
+        ("BENCHRUN_WORKERS", "0"),
+        ("BENCHRUN_WORKERS", "many"),
+        ("BENCHRUN_RESYNC_SECONDS", "1"),
+    ],
+)
+def test_bad_value_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(BadSetting, match=f"{name} is '{value}': must be"):
+        Settings.from_environment(IMAGE | {name: value})
+
+
+def test_missing_image_is_refused_by_name() -> None:
+    with pytest.raises(BadSetting, match="BENCHRUN_CLIENT_IMAGE"):
+        Settings.from_environment({})

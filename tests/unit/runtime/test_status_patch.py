@@ -1,0 +1,152 @@
+"""The least change between two statuses, and that it ends where it was meant to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchrun.api.conditions import Condition
+from benchrun.api.status import (
+    BenchmarkRunStatus,
+    Live,
+    ObjectiveResult,
+    Progress,
+    Result,
+    ServerStatus,
+)
+from benchrun.runtime.status_patch import as_json, status_changes
+from unit.runtime.memory_cluster import merge
+
+LIVE = Live(at="2026-11-21T12:00:00Z", running=4, waiting=0)
+RESULT = Result(
+    cell="chat/rate=4",
+    workload="chat",
+    axis="rate",
+    value="4",
+    repeats=1,
+    repeats_planned=1,
+    metrics={"p99_ttft_ms": 12.5, "mean_itl_ms": None},
+    objectives=[
+        ObjectiveResult(
+            metric="TTFT", percentile="99", max_milliseconds=500, measured_milliseconds=None, outcome="Inconclusive"
+        )
+    ],
+    verdict="Valid",
+)
+FULL = BenchmarkRunStatus(
+    observed_generation=1,
+    phase="Running",
+    message="measuring",
+    conditions=(Condition(type="Ready", status="False", reason="Measuring"),),
+    progress=Progress(stages_total=3, stages_done=1, stage="chat/rate=4/r2", summary="1/3"),
+    live=LIVE,
+    servers=[ServerStatus(role="server", ready=True, reported={"block_size": "16"})],
+    results=[RESULT],
+)
+
+
+def stored(status: BenchmarkRunStatus) -> dict[str, Any]:
+    return merge({}, status_changes({}, status))
+
+
+def test_status_as_stored_reads_back_the_same() -> None:
+    assert BenchmarkRunStatus.model_validate(stored(FULL)) == FULL
+
+
+def test_unchanged_status_gives_nothing_to_write() -> None:
+    assert status_changes(stored(FULL), FULL) == {}
+
+
+def test_only_what_changed_is_written() -> None:
+    changed = FULL.model_copy(update={"message": "collecting", "phase": "Collecting"})
+    assert status_changes(stored(FULL), changed) == {"message": "collecting", "phase": "Collecting"}
+
+
+def test_part_of_an_object_is_written_alone() -> None:
+    assert FULL.progress is not None
+    changed = FULL.model_copy(update={"progress": FULL.progress.model_copy(update={"stages_done": 2})})
+    assert status_changes(stored(FULL), changed) == {"progress": {"stagesDone": 2}}
+
+
+def test_what_is_no_longer_so_is_removed() -> None:
+    changed = FULL.model_copy(update={"message": None, "live": None, "results": []})
+    patch = status_changes(stored(FULL), changed)
+    assert patch == {"message": None, "live": None, "results": None}
+    assert BenchmarkRunStatus.model_validate(merge(stored(FULL), patch)) == changed
+
+
+def test_lists_are_replaced_whole() -> None:
+    changed = FULL.model_copy(update={"servers": [ServerStatus(role="server", ready=False)]})
+    patch = status_changes(stored(FULL), changed)
+    assert BenchmarkRunStatus.model_validate(merge(stored(FULL), patch)) == changed
+
+
+def test_live_figures_that_did_not_change_are_not_written_for_their_time() -> None:
+    changed = FULL.model_copy(update={"live": LIVE.model_copy(update={"at": "2026-11-21T12:00:05Z"})})
+    assert status_changes(stored(FULL), changed) == {}
+
+
+def test_live_figures_that_changed_are_written_with_their_time() -> None:
+    changed = FULL.model_copy(update={"live": LIVE.model_copy(update={"at": "2026-11-21T12:00:05Z", "running": 5.0})})
+    assert status_changes(stored(FULL), changed) == {"live": {"at": "2026-11-21T12:00:05Z", "running": 5.0}}
+
+
+def test_first_live_figures_are_written() -> None:
+    without = FULL.model_copy(update={"live": None})
+    assert "live" in status_changes(stored(without), FULL)
+
+
+def test_parts_that_memory_does_not_hold_are_never_touched() -> None:
+    light = {name: value for name, value in stored(FULL).items() if name not in ("results", "servers")}
+    wanted = BenchmarkRunStatus.model_validate(light)
+    assert status_changes(light, wanted) == {}
+
+
+def test_null_within_a_list_that_the_server_dropped_is_no_difference() -> None:
+    there = stored(FULL)
+    del there["results"][0]["metrics"]["mean_itl_ms"]
+    assert status_changes(there, FULL) == {}
+
+
+def test_figure_that_is_not_known_is_written_as_null() -> None:
+    assert as_json(RESULT)["metrics"] == {"p99_ttft_ms": 12.5, "mean_itl_ms": None}
+
+
+def test_fields_of_a_newer_operator_are_removed_not_kept_stale() -> None:
+    assert status_changes({"fromTheFuture": {"a": 1}, "empty": []}, BenchmarkRunStatus(attempt=1)) == {
+        "fromTheFuture": None,
+        "attempt": 1,
+        "observedGeneration": -1,
+    }
+
+
+statuses = st.builds(
+    BenchmarkRunStatus,
+    observed_generation=st.integers(-1, 3),
+    phase=st.sampled_from([None, "Pending", "Running", "Completed"]),
+    message=st.none() | st.text(max_size=5, min_size=1),
+    progress=st.none() | st.builds(Progress, stages_total=st.integers(0, 3), stage=st.none() | st.just("a")),
+    live=st.none()
+    | st.builds(Live, at=st.sampled_from(["t1", "t2"]), running=st.none() | st.floats(0, 4), waiting=st.none()),
+    servers=st.lists(st.builds(ServerStatus, role=st.just("server"), reported=st.just({"a": "b"})), max_size=1),
+    results=st.lists(st.just(RESULT), max_size=1),
+)
+
+
+@given(before=statuses, after=statuses)
+def test_any_status_becomes_any_other_and_then_nothing_is_left_to_write(
+    before: BenchmarkRunStatus, after: BenchmarkRunStatus
+) -> None:
+    patch = status_changes(stored(before), after)
+    there = merge(stored(before), patch)
+    read = BenchmarkRunStatus.model_validate(there)
+    assert status_changes(there, after) == {}
+    assert as_json(read) | {"live": None} == as_json(after) | {"live": None}
+
+
+@pytest.mark.parametrize("status", [FULL, BenchmarkRunStatus()])
+def test_as_json_holds_no_none_that_was_not_asked_for(status: BenchmarkRunStatus) -> None:
+    assert None not in as_json(status).values()

@@ -1,0 +1,112 @@
+"""The process from its start to its end."""
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from http.client import HTTPConnection
+
+import pytest
+from benchrun_simulator.launch import Running, command, environment, running
+
+Serve = Callable[..., Running]
+READY_WITHIN_SECONDS = 1.0
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command("tiny", *arguments, "--port=0"),
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def healthy(port: int) -> bool:
+    connection = HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == 200
+    except ConnectionRefusedError:
+        return False
+    finally:
+        connection.close()
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def seconds_until_healthy(*arguments: str) -> float:
+    port = free_port()
+    started = time.monotonic()
+    words = command("tiny", *arguments, "--host=127.0.0.1", f"--port={port}")
+    with subprocess.Popen(words, env=environment(), stdout=subprocess.DEVNULL) as process:
+        while not healthy(port):
+            assert process.poll() is None
+        took = time.monotonic() - started
+        process.kill()
+    return took
+
+
+def test_healthy_in_under_a_second() -> None:
+    assert min(seconds_until_healthy() for _ in range(3)) < READY_WITHIN_SECONDS
+
+
+def test_the_port_is_closed_while_it_loads() -> None:
+    assert seconds_until_healthy("--sim-load-seconds=1.5") >= 1.5
+
+
+def test_sigterm_ends_it_at_once(serve: Serve) -> None:
+    server = serve("--sim-tpot-ms=1000")
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout=10) == 0
+
+
+def test_sigterm_ends_it_while_it_loads() -> None:
+    words = command("tiny", "--sim-load-seconds=600")
+    with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "non-default args: {'model_tag': 'tiny'" in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 0
+
+
+def test_an_unknown_flag_ends_with_two() -> None:
+    ended = run("--foo")
+    assert ended.returncode == 2
+    assert ended.stderr.endswith("vllm: error: unrecognized arguments: --foo\n")
+
+
+@pytest.mark.parametrize(
+    ("argument", "code", "words"),
+    [
+        ("--gpu-memory-utilization=1.5", 1, "gpu_memory_utilization"),
+        ("--sim-fail-start=oom-gpu", 1, "torch.OutOfMemoryError: CUDA out of memory."),
+        ("--sim-fail-start=segfault", 139, "Segmentation fault"),
+        ("--sim-fail-start=killed", 137, "Killed"),
+    ],
+)
+def test_a_failed_start_says_why_and_ends(argument: str, code: int, words: str) -> None:
+    ended = run(argument)
+    assert ended.returncode == code
+    assert words in ended.stderr
+
+
+def test_noise_fills_the_log() -> None:
+    ended = run("--sim-log-noise-mb=2", "--sim-fail-start=crash")
+    assert 2_000_000 * 0.99 <= len(ended.stdout) <= 2_000_000 * 1.01
+
+
+def test_a_start_that_fails_is_reported_by_the_launcher() -> None:
+    with (
+        pytest.raises(RuntimeError, match="No available memory for the cache blocks"),
+        running("tiny", "--sim-fail-start=no-kv-cache-memory"),
+    ):
+        pass
