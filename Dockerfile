@@ -27,7 +27,9 @@ FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="benchrun operator" \
       org.opencontainers.image.description="Benchmark experiments on LLM servers as Kubernetes objects" \
       org.opencontainers.image.licenses="Apache-2.0"
-ENV PYTHONPATH=/app/src:/app/lib \
+# USER: Kopf asks for the name of its user at start, and the number, or the one OpenShift assigns, has none.
+ENV USER=benchrun \
+    PYTHONPATH=/app/src:/app/lib \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     PYTHONSAFEPATH=1

@@ -6,7 +6,8 @@ called, `add_cli_args(parser)` and `main_async(args)`; the rest is module global
     get_samples          hands out prompts that were made before
     get_tokenizer        hands out the tokenizer that was loaded before
     wait_for_endpoint    would send the first prompt once more before the stage (the oldest versions insist on it)
-    aiohttp              opens sessions as we want them, see `_Sessions`
+    aiohttp              opens sessions as we want them, see `Sessions`
+    fetch_..._metrics    read a metrics page as bounded as ours
     ASYNC_REQUEST_FUNCS  wrapped, to note when a request went out and when its answer was complete
     get_request          wrapped, to note when a request was due
 
@@ -25,7 +26,6 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from benchrun_client.canary import PATHS
@@ -34,11 +34,13 @@ from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
+from benchrun_client.stand_ins import Sessions, always_ready, reading_bounded
 from benchrun_client.target import Servers
 from benchrun_client.tokenizer import Api
 
 BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}
 LATENCIES = "ttft,tpot,itl,e2el"
+METRICS_READERS = ("fetch_spec_decode_metrics", "fetch_diffusion_metrics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Engine:
         self._on_send = self._on_answer = _nothing
         self._instants = Instants()
         self._urls: Sequence[str] = ()
-        self._sessions = _Sessions(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
+        self._sessions = Sessions(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
         self.name = EngineName(name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set())
         self._exchange_globals(tokenizer)
 
@@ -154,8 +156,12 @@ class Engine:
         serve = self._serve
         serve.aiohttp = self._sessions
         serve.get_tokenizer = lambda *_, **__: tokenizer
-        serve.wait_for_endpoint = _always_ready
+        serve.wait_for_endpoint = always_ready
         serve.get_request = self._noting_due(serve.get_request)
+        for name in METRICS_READERS:
+            # Newer versions than the oldest read the metrics page around every load.
+            if reader := getattr(serve, name, None):
+                setattr(serve, name, reading_bounded(reader))
         functions = serve.ASYNC_REQUEST_FUNCS
         functions.update({backend: self._noting_answers(functions[backend]) for backend in BACKENDS.values()})
 
@@ -187,44 +193,8 @@ class Engine:
         return noted
 
 
-async def _always_ready(*_: Any, **__: Any) -> SimpleNamespace:
-    """In place of vLLM's readiness check: the canary has proved the path, with a prompt of its own."""
-    return SimpleNamespace(success=True, error="")
-
-
 class _Parser(argparse.ArgumentParser):
     """Raises where argparse would end the process."""
 
     def error(self, message: str) -> NoReturn:
         raise RunFailure("ClientError", f"this version of vLLM does not take our arguments: {message}")
-
-
-class _Sessions:
-    """Stands in for the aiohttp module inside vLLM's benchmark, which asks for proxy look-ups and the system's certificates.
-
-    It also closes what vLLM leaves open when a load is cut short.
-    """
-
-    def __init__(self, module: Any, *, tls: ssl.SSLContext | None, trust_env: bool) -> None:
-        self._module = module
-        self._tls = tls
-        self._trust_env = trust_env
-        self._opened: list[Any] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
-
-    def ClientSession(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802 (the name it stands in for)
-        session = self._module.ClientSession(*args, **{**kwargs, "trust_env": self._trust_env})
-        self._opened.append(session)
-        return session
-
-    def TCPConnector(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
-        if self._tls is not None and kwargs.get("ssl") is True:
-            kwargs["ssl"] = self._tls
-        return self._module.TCPConnector(*args, **kwargs)
-
-    async def close(self) -> None:
-        """Close every session opened since the last call; closing twice is harmless."""
-        while self._opened:
-            await self._opened.pop().close()

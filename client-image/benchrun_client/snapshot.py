@@ -69,12 +69,18 @@ async def take(session: aiohttp.ClientSession, urls: Sequence[str]) -> list[Snap
 
 
 async def _take_one(session: aiohttp.ClientSession, url: str) -> Snapshot | None:
+    page = await read_page(session, url)
+    return None if page is None else parse_page(page)
+
+
+async def read_page(session: aiohttp.ClientSession, url: str) -> str | None:
+    """A metrics page as text, within bounds of size and time; None when it could not be read."""
     try:
         async with session.get(url, timeout=aiohttp.ClientTimeout(total=PAGE_SECONDS)) as response:
             page = await read_bounded(response, MAX_PAGE_BYTES)
             if response.status != 200 or len(page) == MAX_PAGE_BYTES:
                 return None
-            return parse_page(page.decode(errors="replace"))
+            return page.decode(errors="replace")
     except (aiohttp.ClientError, TimeoutError, OSError):
         return None
 

@@ -16,6 +16,7 @@ ALLOWED_VOLUMES = {
     "secret",
 }
 """What `restricted` allows."""
+PROBES = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
 
 
 @pytest.fixture(params=MODES)
@@ -63,7 +64,7 @@ def test_memory_is_limited_and_cpu_is_not(pod: Object) -> None:
     }
 
 
-@pytest.mark.parametrize(("probe", "path"), [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")])
+@pytest.mark.parametrize(("probe", "path"), PROBES.items())
 def test_probes_leave_a_busy_operator_time_to_answer(pod: Object, probe: str, path: str) -> None:
     (container,) = pod["containers"]
     assert container[probe]["httpGet"] == {"path": path, "port": "http"}

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from benchrun_client.contract import LoadPoint, Plan, RandomData, Stage
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import plan, stage, warmup
@@ -94,10 +95,11 @@ def test_a_warmup_is_cut_short_and_leaves_nothing_running(tmp_path: Path) -> Non
     assert edge.after["request_success_total"] - edge.before["request_success_total"] == 4
 
 
-def test_metrics_without_end_cost_the_edges_and_nothing_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize("metrics", ["garbage", "endless"])
+def test_a_useless_metrics_page_costs_the_edges_and_nothing_else(tmp_path: Path, metrics: str) -> None:
     port = free_port()
     measured = plan_for(port, short_stage(1), short_stage(2))
-    with simulator("--sim-metrics", "garbage", port=port), client(tmp_path, measured) as running:
+    with simulator("--sim-metrics", metrics, port=port), client(tmp_path, measured) as running:
         records, _ = running.pull_all()
         assert running.process.wait() == 0
     assert [r.requests.ok.count(1) for r in records] == [4, 4]

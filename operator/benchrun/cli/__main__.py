@@ -14,6 +14,8 @@ from benchrun.report.exit_codes import exit_code
 from benchrun.report.progress_line import progress_line
 
 USAGE_ERROR = 1
+TABLE_WIDTH = 124
+"""A narrower terminal wraps the lines; folded cells could not be read at all."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     kubectl = Kubectl(namespace=options.namespace, context=options.context)
     console = Console(highlight=False)
+    console.width = max(console.width, TABLE_WIDTH)
     try:
         if options.command == "watch":
             return _watch(kubectl, options.name, console)
@@ -39,7 +42,7 @@ def _watch(kubectl: Kubectl, name: str, console: Console) -> int:
         status = BenchmarkRunStatus.model_validate(found.get("status", {}))
         line = progress_line(status)
         if line != last:
-            console.print(line, markup=False)
+            console.print(line, markup=False, soft_wrap=True)
             last = line
         code = exit_code(status)
         if code is not None:

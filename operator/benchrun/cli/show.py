@@ -20,6 +20,7 @@ def show_result(console: Console, name: str, status: BenchmarkRunStatus) -> None
     )
     if status.results:
         console.print(_table(result_rows(status)))
+        console.print(Text("latencies in milliseconds; running and waiting are means over the stages", style="dim"))
     if status.findings:
         console.print(_table(finding_rows(status)))
     if status.log_tail:

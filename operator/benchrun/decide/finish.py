@@ -94,8 +94,9 @@ def _objectives_met(found: Judged) -> ConditionStatus:
 
 
 def _sentence(verdict: Verdict, *, invalid: int, total: int) -> str:
+    points = "the load point" if total == 1 else f"all {total} load points"
     if verdict == "Valid":
-        return f"all {total} load points were measured and are valid"
+        return f"measured {points}; every number is valid"
     if verdict == "Suspect":
-        return f"all {total} load points were measured; some are suspect, see findings"
-    return f"{invalid} of {total} load points are invalid: their numbers mean nothing, see findings"
+        return f"measured {points}; some numbers are suspect, see findings"
+    return f"measured {points}, but {invalid} of {total} are invalid: their numbers mean nothing, see findings"

@@ -146,7 +146,8 @@ class KubernetesApi:
             "PATCH",
             RUN,
             RUN.path(run.namespace, run.name, "status"),
-            body={"metadata": {"uid": run.uid, "resourceVersion": resource_version}, "status": changes},
+            # A version belongs to one object alone, so a namesake is a conflict too (/status ignores a uid given here).
+            body={"metadata": {"resourceVersion": resource_version}, "status": changes},
             query=(("fieldManager", names.FIELD_MANAGER),),
             content_type="application/merge-patch+json",
         )

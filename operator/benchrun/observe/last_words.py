@@ -21,8 +21,9 @@ _ARGPARSE = re.compile(r"^\S+(?: \w+)*: error: (?P<text>.+)$")
 _PYDANTIC_INPUT = re.compile(r"\s*\[type=\w+, input_value=(?P<value>.*), input_type=(?P<type>\w+)\]")
 _PYDANTIC_HEAD = re.compile(r"^\d+ validation errors? for \w+$")
 _NOISE = re.compile(
-    r"^\s*$|^Traceback \(most recent call last\)|^\s+File \"|^\s*[\^~]+\s*$|^\s*During handling of|^\s*The above exception"
-    r"|^\s*For further information visit|^usage: |Warning: |^\s*warnings\.warn\(|^\[rank\d+\]"
+    r"^\s*$|^Traceback \(most recent call last\)|^\s+File \"|\", line \d+, in |^\s*[\^~]+\s*$"
+    r"|^\s*During handling of|^\s*The above exception|^\s*For further information visit"
+    r"|^usage: |Warning: |^\s*warnings\.warn\(|^\[rank\d+\]"
 )
 _CREDENTIAL = re.compile(r"\bhf_[A-Za-z0-9]{10,}|(?<=[Bb]earer )\S+|(?<=://)[^/@\s]+(?=@)")
 _END_OF_ERROR = re.compile(
@@ -84,7 +85,7 @@ def _until_end(lines: list[_Line], at: int) -> list[str]:
     """Lines after `at` that belong to the same error: up to the next message, traceback, exception or warning."""
     kept: list[str] = []
     for line in lines[at + 1 : at + 1 + MAX_LINES_OF_ERROR]:
-        if line.prefix != lines[at].prefix or not line.text:
+        if line.prefix != lines[at].prefix:
             break
         if _END_OF_ERROR.search(line.text) or _ERROR.match(line.text):
             break

@@ -30,10 +30,10 @@ def figure(value: float | None, *, digits: int = 3, unit: str = "") -> str:
 
 
 def result_rows(status: BenchmarkRunStatus) -> Rows:
-    """One row a load point: throughput, latencies, and what the server was doing meanwhile."""
+    """One row a load point: throughput, latencies in milliseconds, and what the server was doing meanwhile."""
     headers = (
-        "load point", "req/s", "tok/s", "TTFT p50", "TTFT p99", "TPOT p50", "E2EL p99",
-        "running", "waiting", "KV max", "cache hits", "failed", "verdict",
+        "load point", "req/s", "tok/s", "TTFT p50", "p99", "TPOT p50", "E2EL p99",
+        "running", "waiting", "KV max", "hits", "failed", "verdict",
     )  # fmt: skip
     return Rows(headers, tuple(_result_row(r) for r in status.results))
 
@@ -57,8 +57,8 @@ def _result_row(result: Result) -> tuple[str, ...]:
         _latency(result, "e2el", "99"),
         figure(server.running_mean),
         figure(server.waiting_mean),
-        figure(server.kv_cache_max_percent, unit=" %"),
-        figure(server.prefix_hit_percent, unit=" %"),
+        figure(server.kv_cache_max_percent, unit="%"),
+        figure(server.prefix_hit_percent, unit="%"),
         _failed(result),
         result.verdict,
     )
@@ -69,7 +69,7 @@ def _latency(result: Result, name: str, percentile: str) -> str:
     value = result.metrics.get(f"p{percentile}_{name}_ms")
     if value is None and percentile == "50":
         value = result.metrics.get(f"median_{name}_ms")
-    return figure(value, unit=" ms")
+    return figure(value)
 
 
 def _failed(result: Result) -> str:

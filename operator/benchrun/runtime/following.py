@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 5.0
+SILENT_AFTER = 6
+"""Questions without an answer, one after the other, until the client counts as silent: 12 s at least."""
 NO_NEWS_SECONDS = 1.0
 """Pause after an answer without news, which an honest client holds back by itself."""
 
@@ -60,6 +62,7 @@ class Follower:
             except (FetchError, ClusterError) as error:
                 pause = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(failures, 10))
                 failures += 1
+                self._note_silence(isinstance(error, FetchError) and failures >= SILENT_AFTER)
                 logger.log(logging.INFO if failures == 1 else logging.DEBUG, "client %s: %s", self.target.pod, error)
             except Refused as error:
                 self._refuse(str(error))
@@ -81,6 +84,7 @@ class Follower:
             from_sequence=self._memory.next_sequence(self.target.from_sequence),
             seen_version=heard.version if heard is not None else -1,
         )
+        self._note_silence(False)
         if self._take(pulled):
             self._news()
             return 0.0
@@ -93,6 +97,11 @@ class Follower:
         self._telemetry.records_taken(len(new))
         before, self._memory.progress = self._memory.progress, pulled.progress
         return bool(new) or before is None or before.version != pulled.progress.version
+
+    def _note_silence(self, silent: bool) -> None:
+        if silent != self._memory.client_silent:
+            self._memory.client_silent = silent
+            self._news()
 
     def _refuse(self, reason: str) -> None:
         logger.warning("client %s: %s", self.target.pod, reason)

@@ -16,8 +16,8 @@ from benchrun.measure.timeline import bucketed
 from benchrun.observe.views import Child, Children
 from benchrun.runtime.indexes import RunKey
 
-MAX_STORED_SAMPLES = 4096
-"""Stored readings of a run kept one by one; beyond it the older half is merged in pairs."""
+MAX_STORED_SAMPLES = 16_384
+"""Stored readings of a run kept one by one: more than four hours at one a second. Beyond it all are merged in pairs."""
 
 
 @dataclass(slots=True)
@@ -31,8 +31,11 @@ class RunMemory:
     arrivals: dict[int, Arrival] = field(default_factory=dict)
     stored_samples: list[Sample] = field(default_factory=list)
     unstored_samples: list[Sample] = field(default_factory=list)
+    bucket: int = 1
+    """Readings that make one stored sample by now."""
     facts: dict[str, ServerFacts] = field(default_factory=dict)
     progress: Progress | None = None
+    client_silent: bool = False
     refused: str | None = None
     refused_count: int = 0
     log_tail: str | None = None
@@ -54,6 +57,7 @@ class RunMemory:
             timeline_chunks=sum(self._owns(c) and c.role == names.ROLE_TIMELINE for c in children.objects),
             facts=dict(self.facts),
             progress=self.progress,
+            client_silent=self.client_silent,
             refused=self.refused,
             refused_count=self.refused_count,
             log_tail=self.log_tail,
@@ -83,11 +87,11 @@ class RunMemory:
 
     def stored(self, count: int) -> None:
         """The oldest `count` samples that were not stored now are."""
-        self.stored_samples += self.unstored_samples[:count]
+        self.stored_samples += bucketed(self.unstored_samples[:count], self.bucket).samples
         del self.unstored_samples[:count]
         if len(self.stored_samples) > MAX_STORED_SAMPLES:
-            half = len(self.stored_samples) // 2
-            self.stored_samples[:half] = bucketed(self.stored_samples[:half], 2).samples
+            self.bucket *= 2
+            self.stored_samples = list(bucketed(self.stored_samples, 2).samples)
 
     def _is_stored(self, arrival: Arrival, children: Children) -> bool:
         return any(

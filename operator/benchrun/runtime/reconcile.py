@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from benchrun.api import names
 from benchrun.api.base import KIND
-from benchrun.decide.decision import Context, Decision, Event, LogWanted, Ref, World
+from benchrun.decide.decision import Context, Decision, Event, LogWanted, PullTarget, Ref, ScrapeTarget, World
 from benchrun.effects.clock import Clock
 from benchrun.effects.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, Occupied, Throttled
 from benchrun.effects.kubernetes_api import Cluster
@@ -22,7 +22,6 @@ from benchrun.runtime.indexes import Indexes, RunKey, is_finished
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.queue import Later
 from benchrun.runtime.restore import restore
-from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.status_patch import status_changes
 from benchrun.runtime.telemetry import Telemetry
 
@@ -35,6 +34,28 @@ LOOK_AGAIN_SECONDS = 0.5
 """After a conflict: by then the watch has usually told."""
 
 
+class Background(Protocol):
+    """What goes on between passes (`benchrun.runtime.sessions`)."""
+
+    def __len__(self) -> int:
+        """Runs with something going on."""
+        ...
+
+    def follow(
+        self, key: RunKey, run: Run, memory: RunMemory, *, scrape: tuple[ScrapeTarget, ...], pull: PullTarget | None
+    ) -> None:
+        """From now on do exactly this for the run."""
+        ...
+
+    async def acknowledge(self, key: RunKey, through: int) -> bool:
+        """Tell the run's client that records below `through` are stored; False when it did not hear."""
+        ...
+
+    def stop(self, key: RunKey) -> None:
+        """End everything that goes on for the run."""
+        ...
+
+
 class Reconciler:
     """Makes passes."""
 
@@ -44,7 +65,7 @@ class Reconciler:
         cluster: Cluster,
         indexes: Indexes,
         memories: Memories,
-        sessions: Sessions,
+        sessions: Background,
         clock: Clock,
         context: Context,
         decide: Decide,
@@ -80,7 +101,7 @@ class Reconciler:
         run = self._indexes.run(key)
         if run is None or run.deleting:
             # The garbage collector removes the children, with or without us.
-            await self._forget(key)
+            self._forget(key)
             return None
         children = self._indexes.children(key)
         memory = self._memories.of(key, run.uid)
@@ -105,7 +126,7 @@ class Reconciler:
         if decision.delete_run:
             await self._cluster.delete(Ref(KIND, run.namespace, run.name, run.uid))
         if decision.forget:
-            await self._forget(key)
+            self._forget(key)
             return decision.requeue_after_seconds
         again |= await self._find_out(run, decision, memory)
         return 0.0 if again else decision.requeue_after_seconds
@@ -205,8 +226,8 @@ class Reconciler:
         except ClusterError as error:
             logger.info("%s: not read again: %s", key, error)
 
-    async def _forget(self, key: RunKey) -> None:
-        await self._sessions.stop(key)
+    def _forget(self, key: RunKey) -> None:
+        self._sessions.stop(key)
         self._memories.drop(key)
         self._telemetry.forget(key)
 

@@ -87,7 +87,7 @@ class Sessions:
             return False
         return await session.follower.acknowledge(through)
 
-    async def stop(self, key: RunKey) -> None:
+    def stop(self, key: RunKey) -> None:
         """End everything that goes on for the run."""
         session = self._sessions.pop(key, None)
         if session is not None:
@@ -96,7 +96,7 @@ class Sessions:
     async def close(self) -> None:
         """End everything."""
         for key in tuple(self._sessions):
-            await self.stop(key)
+            self.stop(key)
         await asyncio.gather(*self._ending, return_exceptions=True)
 
     def _follow_pages(self, key: RunKey, session: Session, wanted: tuple[ScrapeTarget, ...]) -> None:

@@ -87,7 +87,7 @@ def _build(settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: f
         timing=settings.timing,
         cache=cache,
         max_sequences=settings.max_sequences,
-        jitter=_jitter(settings),
+        jitter=jitter_source(settings),
     )
     metrics = EngineMetrics(
         model_name=settings.served_names[0],
@@ -113,7 +113,8 @@ def _build(settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: f
     )
 
 
-def _jitter(settings: Settings) -> Callable[[], float]:
+def jitter_source(settings: Settings) -> Callable[[], float]:
+    """Return what draws one token's delay in seconds; equal seeds draw equal delays."""
     if not settings.jitter_seconds:
         return lambda: 0.0
     source = random.Random(settings.seed)

@@ -32,6 +32,9 @@ TWO_STAGES = spec_body(workloads=[workload("chat", load=rates("1", "4"))])
 SERVICE_ENDPOINT = endpoint_body({"serviceRef": {"name": "prod"}}, workloads=[workload("chat", load=rates("1", "4"))])
 URL_ENDPOINT = endpoint_body({"url": "http://llm.example"}, workloads=[workload("chat", load=rates("1", "4"))])
 
+REFUSED = {"fieldOfAnOlderOperator": 1}
+"""Makes any spec one that is refused."""
+
 PLAN, JOB, SERVICE, DEPLOYMENT = ("ConfigMap", "plan"), ("Job", "client"), ("Service", "server"), ("Deployment", "server")
 
 
@@ -143,7 +146,7 @@ class Scene:
 
     def arrived(self, *sequences: int, **changes: Any) -> Scene:
         """Records have come; they are in no ConfigMap yet."""
-        new = tuple(arrival(s, _stage_id(self.spec, s), plan_digest(self._spec_key()), **changes) for s in sequences)
+        new = tuple(arrival(s, _stage_id(self._accepted(), s), plan_digest(self._accepted()), **changes) for s in sequences)
         known = {a.sequence: a.record for a in new} | {r.sequence: r for r in self.collected.records}
         return self.knowing(arrivals=(*self.collected.arrivals, *new), records=_by_sequence(known))
 
@@ -153,7 +156,7 @@ class Scene:
         left = tuple(a for a in self.collected.arrivals if a.sequence not in sequences)
         known = {r.sequence: r for r in self.collected.records}
         if loaded:
-            known |= {s: record(s, _stage_id(self.spec, s), plan_digest(self._spec_key())) for s in sequences if s not in known}
+            known |= {s: record(s, _stage_id(self._accepted(), s), plan_digest(self._accepted())) for s in sequences if s not in known}
         scene = replace(self, objects=(*self.objects, *maps))
         return scene.knowing(arrivals=left, records=_by_sequence(known))
 
@@ -180,8 +183,10 @@ class Scene:
     def _has(self, kind: str, role: str) -> bool:
         return any((c.kind, c.role) == (kind, role) for c in self.objects)
 
-    def _spec_key(self) -> str:
-        return BenchmarkRunSpec.model_validate(self.spec).model_dump_json(by_alias=True)
+    def _accepted(self) -> str:
+        """The spec by which records were taken, as JSON: refused it was later."""
+        accepted = {name: value for name, value in self.spec.items() if name not in REFUSED}
+        return BenchmarkRunSpec.model_validate(accepted).model_dump_json(by_alias=True)
 
 
 _MEASURING = {"first_request_unix_us": unix_us(FIRST_REQUEST)}
@@ -194,8 +199,9 @@ def plan_digest(spec_json: str) -> str:
     return client_plan(OWNER, BenchmarkRunSpec.model_validate_json(spec_json)).digest()
 
 
-def _stage_id(spec: Json, sequence: int) -> str:
-    return stages(BenchmarkRunSpec.model_validate(spec), run_uid=OWNER.uid)[sequence].id
+@lru_cache(maxsize=256)
+def _stage_id(spec_json: str, sequence: int) -> str:
+    return stages(BenchmarkRunSpec.model_validate_json(spec_json), run_uid=OWNER.uid)[sequence].id
 
 
 def _by_sequence(known: dict[int, StageRecord]) -> tuple[StageRecord, ...]:

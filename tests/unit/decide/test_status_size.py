@@ -24,7 +24,7 @@ LARGEST = (
         measurement={"percentiles": PERCENTILES},
     )
     .measuring()
-    .pod("server", args=tuple(["--x=" + "a" * 4092] * 128), image="i" * 1024, image_digest="d" * 1024)
+    .pod("server", args=("m", "--served-model-name=m", "--port=8000", *["--x=" + "a" * 4092] * 128), image="i" * 1024, image_digest="d" * 1024)
     .knowing(facts={"server-1": FACTS}, log_tail="\N{COLLISION SYMBOL}" * 16_384, log_tail_tried=True)
 )
 
@@ -54,4 +54,4 @@ def test_failed_with_a_long_message_and_a_long_log() -> None:
 def test_what_was_cut_is_said() -> None:
     (server,) = LARGEST.decide().status.servers
     (note,) = [t for t in LARGEST.decide().status.truncated if t.field == "servers[].args"]
-    assert (note.total, note.included) == (128, len(server.args))
+    assert (note.total, note.included, len(server.args)) == (131, 3, 3)

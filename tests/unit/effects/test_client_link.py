@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-
 from benchrun.effects.client_link import ClientLink, Refused
 from benchrun.effects.scraper import FetchError, HttpFetcher
 from benchrun_client.contract import (

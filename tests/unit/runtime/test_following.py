@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from benchrun.api import names
 from benchrun.decide.decision import PullTarget
+from benchrun.effects.errors import Unavailable
 from benchrun.effects.scraper import FetchError
 from benchrun.observe.views import Run
 from benchrun.runtime.following import LONGEST_RETRY_SECONDS, Follower
@@ -156,10 +158,28 @@ def test_client_that_answers_at_once_without_news_is_not_asked_without_pause() -
 def test_client_that_does_not_answer_is_asked_less_and_less_often() -> None:
     scene = after(300, FetchError("connection refused"))
     asked = scene.web.asked_for("20")
-    pauses = [round(b - a, 3) for a, b in zip(asked, asked[1:], strict=False)]
+    pauses = [round(b - a, 3) for a, b in pairwise(asked)]
     assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
     assert set(pauses[4:]) == {LONGEST_RETRY_SECONDS}
-    assert scene.news == 0
+
+
+def test_client_that_did_not_answer_for_a_while_counts_as_silent_and_that_is_told_once() -> None:
+    assert after(10, FetchError("refused")).memory.client_silent is False
+    scene = after(300, FetchError("refused"))
+    assert (scene.memory.client_silent, scene.news) == (True, 1)
+
+
+def test_client_that_speaks_again_is_no_longer_silent() -> None:
+    scene = after(60, *[FetchError("refused")] * 8, answer(envelope(0)))
+    assert scene.memory.client_silent is False
+    assert scene.news == 3
+
+
+def test_client_is_not_called_silent_because_the_api_server_is() -> None:
+    scene = Scene(answer())
+    scene.cluster.broken["get"] = Unavailable("down")
+    run_fast(scene.go_on(300))
+    assert scene.memory.client_silent is False
 
 
 def test_client_that_answers_again_is_followed_as_before() -> None:

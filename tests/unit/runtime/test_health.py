@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-
 from benchrun.runtime.health import Health, Pulse
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fast_time import run_fast

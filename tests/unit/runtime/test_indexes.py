@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchrun.api import names
 from benchrun.runtime.indexes import Indexes, RunKey, is_finished
 from unit.runtime.bodies import KEY, UID, child_body, pod_body, run_body, stage_body

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchrun.api import names
 from benchrun.effects.errors import Unavailable
 from benchrun.effects.resources import CHILD_KINDS
@@ -36,7 +35,7 @@ async def test_only_labelled_objects_are_asked_for_and_of_configmaps_only_metada
     cluster = filled()
     await list_everything(cluster, Indexes(), ())
     asked = {entry[1]: entry[3:] for entry in cluster.log}
-    expected: dict[str, tuple[str, ...]] = {kind: (names.LABEL_RUN, "whole") for kind in CHILD_KINDS}
+    expected: dict[str, tuple[str, ...]] = dict.fromkeys(CHILD_KINDS, (names.LABEL_RUN, "whole"))
     assert asked == expected | {"ConfigMap": (names.LABEL_RUN, "metadata"), "BenchmarkRun": ("*", "whole")}
 
 

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-
 from benchrun.runtime import logs
 
 

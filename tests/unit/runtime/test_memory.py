@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
-
 from benchrun.api import names
 from benchrun.decide.decision import Arrival
 from benchrun.measure.samples import Sample
@@ -93,17 +93,25 @@ def test_refusals_are_counted_and_the_last_reason_is_kept(memory: RunMemory) -> 
     assert (collected.refused, collected.refused_count) == ("two", 2)
 
 
-def test_stored_samples_stay_bounded_and_keep_beginning_and_end(memory: RunMemory) -> None:
-    total = 4 * MAX_STORED_SAMPLES
-    for at in range(total):
+def test_stored_samples_stay_bounded_and_evenly_spread(memory: RunMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchrun.runtime.memory.MAX_STORED_SAMPLES", 256)
+    for at in range(1024):
         memory.unstored_samples.append(Sample(at=float(at), role="server", pod="p", running=1.0))
-        if at % 60 == 59:
-            memory.stored(60)
-            assert len(memory.stored_samples) <= MAX_STORED_SAMPLES
-    samples = memory.collected(NOTHING).samples
-    assert [s.at for s in samples] == sorted(s.at for s in samples)
-    assert samples[0].at < total * 0.02
-    assert samples[-1].at == total - 1
+        if at % 32 == 31:
+            memory.stored(32)
+            assert len(memory.stored_samples) <= 256
+    instants = [s.at for s in memory.collected(NOTHING).samples]
+    assert instants == sorted(instants)
+    assert max(b - a for a, b in pairwise(instants)) <= 8
+    assert instants[0] < 8
+    assert instants[-1] > 1024 - 8
+
+
+def test_run_of_four_hours_keeps_every_reading(memory: RunMemory) -> None:
+    readings = 4 * 3600
+    memory.unstored_samples += [Sample(at=float(at), role="server", pod="p") for at in range(readings)]
+    memory.stored(readings)
+    assert len(memory.collected(NOTHING).samples) == readings
 
 
 def test_collected_does_not_change_when_memory_does(memory: RunMemory) -> None:

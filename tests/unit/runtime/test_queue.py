@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 
 import pytest
-
 from benchrun.runtime.queue import FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS, STOP_SECONDS, Later, WorkQueue
 from unit.runtime.fast_time import now, run_fast
 
@@ -22,7 +22,7 @@ def highest() -> float:
 class Passes:
     """A handler that notes when it was called, and answers as told."""
 
-    def __init__(self, *answers: float | None | Exception, takes_seconds: float = 0.0) -> None:
+    def __init__(self, *answers: float | Exception | None, takes_seconds: float = 0.0) -> None:
         self.calls: list[tuple[str, float]] = []
         self.at_once = 0
         self.most_at_once = 0
@@ -174,7 +174,7 @@ def test_failures_are_retried_with_pauses_that_double_to_a_limit() -> None:
         queue = await running(passes)
         queue.add("a")
         await asyncio.sleep(3600)
-        pauses = [round(b - a, 3) for a, b in zip(passes.instants, passes.instants[1:], strict=False)]
+        pauses = [round(b - a, 3) for a, b in pairwise(passes.instants)]
         assert pauses[:4] == [FIRST_RETRY_SECONDS, 1.0, 2.0, 4.0]
         assert pauses[-1] == max(pauses) == LONGEST_RETRY_SECONDS
         assert len(pauses) == 12

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-
 from benchrun.api import names
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.decide.decision import (
@@ -80,7 +79,7 @@ class Sessions:
         self._log.append(("acknowledge", str(through)))
         return self.hears
 
-    async def stop(self, key: object) -> None:
+    def stop(self, key: object) -> None:
         self.stopped += 1
 
 

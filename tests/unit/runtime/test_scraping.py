@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 
 from benchrun.decide.decision import ScrapeTarget
 from benchrun.effects.scraper import FetchError
@@ -66,7 +67,7 @@ def test_page_is_read_at_every_tick_without_drift() -> None:
     web.takes_seconds = 0.25
     asked = after(100, web).web.asked_for("/metrics")
     assert len(asked) == 50
-    assert {round(b - a, 6) for a, b in zip(asked, asked[1:], strict=False)} == {2.0}
+    assert {round(b - a, 6) for a, b in pairwise(asked)} == {2.0}
 
 
 def test_slow_page_never_overlaps_and_its_missed_ticks_are_skipped() -> None:
@@ -74,7 +75,7 @@ def test_slow_page_never_overlaps_and_its_missed_ticks_are_skipped() -> None:
     web.takes_seconds = 3.0
     asked = after(100, web).web.asked_for("/metrics")
     assert web.most_at_once == 1
-    assert {round(b - a, 6) for a, b in zip(asked[1:], asked[2:], strict=False)} == {4.0}
+    assert {round(b - a, 6) for a, b in pairwise(asked[1:])} == {4.0}
 
 
 def test_runs_do_not_all_read_at_the_same_instant() -> None:

@@ -140,7 +140,7 @@ async def test_runs_do_not_share_anything(background: Background) -> None:
     background.follow(page("a"))
     background.follow(page("a"), key=OTHER, memory=RunMemory(uid="other"))
     await asyncio.sleep(5)
-    await background.sessions.stop(KEY)
+    background.sessions.stop(KEY)
     assert await background.asked_in_the_next(10) == {"a": 10}
     assert len(background.sessions) == 1
 
@@ -166,4 +166,4 @@ async def test_acknowledgement_goes_to_the_client_that_is_followed(background: B
 
 @scenario
 async def test_stopping_what_was_never_started_is_harmless(background: Background) -> None:
-    await background.sessions.stop(OTHER)
+    background.sessions.stop(OTHER)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchrun.runtime.settings import BadSetting, Settings
 
 IMAGE = {"BENCHRUN_CLIENT_IMAGE": "registry.example/client:1"}

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from benchrun.api.conditions import Condition
 from benchrun.api.status import (
     BenchmarkRunStatus,
@@ -18,6 +15,8 @@ from benchrun.api.status import (
     ServerStatus,
 )
 from benchrun.runtime.status_patch import as_json, status_changes
+from hypothesis import given
+from hypothesis import strategies as st
 from unit.runtime.memory_cluster import merge
 
 LIVE = Live(at="2026-11-21T12:00:00Z", running=4, waiting=0)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
-
 from benchrun.api.status import BenchmarkRunStatus, Live
 from benchrun.runtime.indexes import RunKey
 from benchrun.runtime.telemetry import MAX_LIVE_RUNS, Telemetry
+from prometheus_client.parser import text_string_to_metric_families
 
 KEY = RunKey("lab", "chat")
 STATUS = BenchmarkRunStatus(live=Live(at="now", running=3, waiting=None, kv_cache_percent=12.5))

@@ -7,7 +7,6 @@ from typing import Any
 
 import kopf
 import pytest
-
 from benchrun.effects.resources import CHILD_KINDS, RESOURCES
 from benchrun.runtime import watching
 from benchrun.runtime.indexes import Indexes, RunKey
@@ -28,9 +27,8 @@ class Scene:
 
     def tell(self, kind: str, event_type: str | None, body: dict[str, Any]) -> None:
         """Call the handler of a kind as Kopf does."""
-        handlers = {h.id: h for h in self.registry._watching.get_all_handlers()}
-        handler = handlers[RESOURCES[kind].plural]
-        asyncio.run(handler.fn(event={"type": event_type, "object": body}))
+        handlers: Any = {h.id: h for h in self.registry._watching.get_all_handlers()}
+        asyncio.run(handlers[RESOURCES[kind].plural].fn(event={"type": event_type, "object": body}))
 
 
 @pytest.fixture
@@ -41,7 +39,7 @@ def scene() -> Scene:
 
 def test_every_kind_has_one_handler_by_its_full_name(scene: Scene) -> None:
     selectors = [h.selector for h in scene.registry._watching.get_all_handlers()]
-    assert {(s.group, s.version, s.plural) for s in selectors if s is not None} == {
+    assert {(s.group, s.version, s.any_name) for s in selectors if s is not None} == {
         (RESOURCES[k].group, RESOURCES[k].version, RESOURCES[k].plural) for k in KINDS
     }
     assert len(selectors) == len(KINDS)

@@ -11,6 +11,7 @@ _NEVER = ("InvalidImageName", "ErrImageNeverPull")
 _GIVEN_UP_ONCE = "ImagePullBackOff"
 """The kubelet has tried, failed, and waits: an error that one more try mends does not get so far."""
 _TRYING = ("ErrImagePull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed")
+_WRONG_USER = ("container has runAsNonRoot and image will run as root", "image has non-numeric user")
 _CONFIG = ("CreateContainerConfigError", "CreateContainerError")
 
 
@@ -28,9 +29,12 @@ def image_pull(evidence: Evidence) -> Diagnosis | None:
 
 
 def container_config(evidence: Evidence) -> Diagnosis | None:
-    """Something the container refers to is missing (a Secret, a ConfigMap). It may still be created, so we wait."""
+    """Something the container refers to is missing (a Secret, a ConfigMap): it may still be created, so we wait."""
     if evidence.pod.waiting_reason not in _CONFIG:
         return None
     words = bounded(evidence.pod.waiting_message or evidence.pod.waiting_reason)
+    if any(phrase in words for phrase in _WRONG_USER):
+        remedy = f"Set runAsUser in {evidence.spec_path}.pod, or use an image whose user is not root."
+        return Diagnosis(Reason.CONTAINER_CONFIG, sentence(f"The container can't be made: {words}", remedy=remedy), True)
     remedy = f"Create what is missing in the run's namespace, or correct {evidence.spec_path} and spec.model."
     return Diagnosis(Reason.CONTAINER_CONFIG, sentence(f"The container can't be made: {words}", remedy=remedy), False)

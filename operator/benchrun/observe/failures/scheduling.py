@@ -36,7 +36,10 @@ def unschedulable(evidence: Evidence) -> Diagnosis | None:
     if is_structural(message):
         remedy = f"Correct nodeSelector, affinity and tolerations in {evidence.spec_path}.pod, or add such a node."
         return Diagnosis(Reason.UNSCHEDULABLE, sentence(f"No node can ever take the pod: {words}", remedy=remedy), True)
-    remedy = f"It goes on when a node has room; if none ever will, lower {evidence.spec_path}.resources."
+    if "persistentvolumeclaim" in words.lower():
+        remedy = "It goes on when the claim exists and has its volume; check spec.model.source.pvc and pod.volumes."
+    else:
+        remedy = f"It goes on when a node has room; if none ever will, lower {evidence.spec_path}.resources."
     return Diagnosis(Reason.UNSCHEDULABLE, sentence(f"No node can take the pod now: {words}", remedy=remedy), False)
 
 

@@ -1,0 +1,407 @@
+"""The operator's words to a real API server: what is ours is written, what is somebody else's is never touched."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from benchrun.api import names
+from benchrun.decide.decision import Event, LogWanted, Ref
+from benchrun.effects import connection as connecting
+from benchrun.effects.connection import Connection, configuration
+from benchrun.effects.errors import Conflict, Forbidden, Invalid, NotFound, Occupied, Unavailable
+from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, KubernetesApi
+from benchrun.observe.trim import run_of
+from benchrun.observe.views import Run
+from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
+from kit.kubectl import Namespace
+from kit.runs import SIMULATOR_IMAGE, simulated_run
+from kubernetes.aio.config import incluster_config
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+RESOURCE = "benchmarkruns.benchrun.dev"
+
+
+class Writes:
+    """Counts writes by verb, resource and code."""
+
+    def __init__(self) -> None:
+        self.count: Counter[tuple[str, str, str]] = Counter()
+
+    def __call__(self, *, verb: str, resource: str, code: str) -> None:
+        self.count[verb, resource, code] += 1
+
+
+@pytest.fixture
+def writes() -> Writes:
+    """What was written in a test."""
+    return Writes()
+
+
+@pytest.fixture
+async def api(writes: Writes) -> AsyncIterator[KubernetesApi]:
+    """The API server, as the kubeconfig says."""
+    connection = Connection(await configuration())
+    yield KubernetesApi(connection, count=writes)
+    await connection.close()
+
+
+@pytest.fixture
+def run(namespace: Namespace, request: pytest.FixtureRequest) -> Run:
+    """A new run that no operator looks at; a child may be owned by it."""
+    name = f"r{abs(hash(request.node.name)) % 10**9}"
+    namespace.apply(simulated_run(name))
+    return run_of(namespace.get(RESOURCE, name))
+
+
+def version_of(namespace: Namespace, run: Run) -> str:
+    found: str = namespace.get(RESOURCE, run.name)["metadata"]["resourceVersion"]
+    return found
+
+
+def config_map(run: Run, *, name: str = "", immutable: bool = False, **data: str) -> Manifest:
+    owner = Owner(run.namespace, run.name, run.uid)
+    body: Manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(owner, name=name or f"cm-{run.name}", role=names.ROLE_PLAN),
+        "data": data,
+    }
+    return stamped(body | ({"immutable": True} if immutable else {}))
+
+
+# ---- apply -----------------------------------------------------------------------------------------------------------
+
+
+async def test_object_is_made_and_only_its_metadata_comes_back(
+    api: KubernetesApi, namespace: Namespace, run: Run, writes: Writes
+) -> None:
+    written = await api.apply(config_map(run, a="1"), known_uid=None)
+    stored = namespace.get("configmap", f"cm-{run.name}")
+    assert stored["data"] == {"a": "1"}
+    assert written["metadata"]["uid"] == stored["metadata"]["uid"]
+    assert written["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    assert "data" not in written
+    assert {entry["manager"] for entry in written["metadata"]["managedFields"]} == {names.FIELD_MANAGER}
+    assert writes.count == {("POST", "configmaps", "2xx"): 1}
+
+
+async def test_object_we_know_is_updated_and_others_fields_stay(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
+    made = await api.apply(config_map(run, a="1"), known_uid=None)
+    namespace.kubectl("annotate", "configmap", f"cm-{run.name}", "somebody=else")
+    await api.apply(config_map(run, a="2"), known_uid=made["metadata"]["uid"])
+    stored = namespace.get("configmap", f"cm-{run.name}")
+    assert stored["data"] == {"a": "2"}
+    assert stored["metadata"]["annotations"]["somebody"] == "else"
+
+
+async def test_applying_the_same_again_changes_nothing(api: KubernetesApi, run: Run) -> None:
+    made = await api.apply(config_map(run, a="1"), known_uid=None)
+    first = await api.apply(config_map(run, a="1"), known_uid=made["metadata"]["uid"])
+    again = await api.apply(config_map(run, a="1"), known_uid=made["metadata"]["uid"])
+    assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+async def test_object_of_ours_that_we_forgot_is_updated(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+    await api.apply(config_map(run, a="1"), known_uid=None)
+    await api.apply(config_map(run, a="2"), known_uid=None)
+    assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"a": "2"}
+
+
+async def test_immutable_object_of_ours_is_left_as_it_is(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+    first = await api.apply(config_map(run, immutable=True, a="1"), known_uid=None)
+    again = await api.apply(config_map(run, immutable=True, a="2"), known_uid=None)
+    assert again["metadata"]["uid"] == first["metadata"]["uid"]
+    assert again["metadata"]["annotations"] == first["metadata"]["annotations"]
+    assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"a": "1"}
+
+
+@pytest.mark.parametrize("owned", [False, True], ids=["nobodys", "another-runs"])
+async def test_object_of_somebody_else_is_never_touched(
+    api: KubernetesApi, namespace: Namespace, run: Run, owned: bool
+) -> None:
+    theirs = config_map(run, b="theirs")
+    theirs["metadata"]["ownerReferences"] = []
+    if owned:
+        namespace.apply(simulated_run("other"))
+        other = run_of(namespace.get(RESOURCE, "other"))
+        theirs["metadata"]["ownerReferences"] = config_map(other)["metadata"]["ownerReferences"]
+    namespace.apply(theirs)
+    before = namespace.get("configmap", f"cm-{run.name}")
+    with pytest.raises(Occupied, match=f"ConfigMap cm-{run.name} exists and is not ours") as occupied:
+        await api.apply(config_map(run, a="ours"), known_uid=None)
+    assert occupied.value.found["metadata"]["uid"] == before["metadata"]["uid"]
+    assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"b": "theirs"}
+
+
+async def test_object_that_was_made_anew_is_not_taken_for_the_one_we_knew(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
+    made = await api.apply(config_map(run, a="1"), known_uid=None)
+    namespace.kubectl("delete", "configmap", f"cm-{run.name}")
+    with pytest.raises(Conflict):
+        await api.apply(config_map(run, a="2"), known_uid=made["metadata"]["uid"])
+    namespace.kubectl("create", "configmap", f"cm-{run.name}", "--from-literal=b=theirs")
+    with pytest.raises(Conflict):
+        await api.apply(config_map(run, a="2"), known_uid=made["metadata"]["uid"])
+    assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"b": "theirs"}
+
+
+async def test_manifest_that_is_wrong_is_invalid(api: KubernetesApi, run: Run, writes: Writes) -> None:
+    wrong = config_map(run) | {"data": {"not a key": "1"}}
+    with pytest.raises(Invalid, match="not a key"):
+        await api.apply(wrong, known_uid=None)
+    assert writes.count == {("POST", "configmaps", "422"): 1}
+
+
+async def test_namespace_that_does_not_exist_is_not_found(api: KubernetesApi, run: Run) -> None:
+    lost = config_map(run)
+    lost["metadata"]["namespace"] = "no-such-namespace"
+    with pytest.raises(NotFound):
+        await api.apply(lost, known_uid=None)
+
+
+# ---- delete ----------------------------------------------------------------------------------------------------------
+
+
+async def test_object_is_deleted(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+    made = await api.apply(config_map(run, a="1"), known_uid=None)
+    await api.delete(Ref("ConfigMap", run.namespace, f"cm-{run.name}", made["metadata"]["uid"]))
+    assert f"cm-{run.name}" not in {c["metadata"]["name"] for c in namespace.list("configmaps")}
+
+
+async def test_deleting_what_is_gone_is_a_success(api: KubernetesApi, run: Run, writes: Writes) -> None:
+    await api.delete(Ref("ConfigMap", run.namespace, "never-there", "00000000-0000-0000-0000-000000000000"))
+    assert writes.count == {("DELETE", "configmaps", "404"): 1}
+
+
+async def test_namesake_is_not_deleted(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+    await api.apply(config_map(run, a="1"), known_uid=None)
+    await api.delete(Ref("ConfigMap", run.namespace, f"cm-{run.name}", "00000000-0000-0000-0000-000000000000"))
+    assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"a": "1"}
+
+
+# ---- the status ------------------------------------------------------------------------------------------------------
+
+
+async def test_status_of_the_version_we_saw_is_changed(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+    changes = {"observedGeneration": 1, "phase": "Pending", "message": "hello"}
+    body = await api.patch_status(run, resource_version=version_of(namespace, run), changes=changes)
+    stored = namespace.get(RESOURCE, run.name)
+    assert body["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    assert {name: stored["status"][name] for name in changes} == changes
+    assert stored["metadata"].get("finalizers") is None
+    await api.patch_status(run_of(body), resource_version=version_of(namespace, run), changes={"message": None})
+    assert "message" not in namespace.get(RESOURCE, run.name)["status"]
+
+
+async def test_stale_pass_does_not_overwrite(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+    stale = version_of(namespace, run)
+    namespace.patch(RESOURCE, run.name, {"status": {"message": "newer"}}, subresource="status")
+    with pytest.raises(Conflict):
+        await api.patch_status(run, resource_version=stale, changes={"message": "older"})
+    assert namespace.get(RESOURCE, run.name)["status"]["message"] == "newer"
+
+
+async def test_status_of_a_namesake_is_not_written(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+    version = version_of(namespace, run)
+    namespace.kubectl("delete", RESOURCE, run.name)
+    with pytest.raises(NotFound):
+        await api.patch_status(run, resource_version=version, changes={"message": "x"})
+    namespace.apply(simulated_run(run.name))
+    with pytest.raises(Conflict):
+        await api.patch_status(run, resource_version=version, changes={"message": "x"})
+    assert "message" not in namespace.get(RESOURCE, run.name).get("status", {})
+
+
+async def test_status_that_the_schema_does_not_allow_is_invalid(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
+    with pytest.raises(Invalid, match=r"status\.phase"):
+        await api.patch_status(run, resource_version=version_of(namespace, run), changes={"phase": "Dreaming"})
+
+
+async def test_figure_that_is_not_known_survives_within_a_list(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
+    result = {
+        "cell": "chat/rate=4",
+        "workload": "chat",
+        "axis": "rate",
+        "value": "4",
+        "repeats": 1,
+        "repeatsPlanned": 1,
+        "metrics": {"p99_ttft_ms": 1.5, "mean_itl_ms": None},
+        "verdict": "Valid",
+    }
+    await api.patch_status(run, resource_version=version_of(namespace, run), changes={"results": [result]})
+    metrics = namespace.get(RESOURCE, run.name)["status"]["results"][0]["metrics"]
+    assert {name: value for name, value in metrics.items() if value is not None} == {"p99_ttft_ms": 1.5}
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+async def test_list_goes_through_all_pages_and_takes_only_what_is_labelled(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
+    count = LIST_PAGE + 3
+    namespace.apply(*(config_map(run, name=f"many-{n}-{run.name}", a="x") for n in range(count)))
+    selector = f"{names.LABEL_RUN}={run.name}"
+    whole = [body async for body in api.list("ConfigMap", namespace=run.namespace, selector=selector)]
+    light = [
+        body async for body in api.list("ConfigMap", namespace=run.namespace, selector=selector, metadata_only=True)
+    ]
+    assert len({body["metadata"]["uid"] for body in whole}) == len(whole) == len(light) == count
+    assert all("data" in body for body in whole)
+    assert not any("data" in body for body in light)
+
+
+async def test_reading_what_is_not_there_is_not_found(api: KubernetesApi, run: Run) -> None:
+    with pytest.raises(NotFound):
+        await api.get("ConfigMap", namespace=run.namespace, name="never-there")
+
+
+async def test_log_tail_is_bounded_in_lines_and_bytes(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+    program = "for n in range(20000): print(n, 'x' * 500)"
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "talks"},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [
+                {"name": "main", "image": SIMULATOR_IMAGE, "imagePullPolicy": "IfNotPresent"}
+                | {"command": ["python3", "-c", program]}
+            ],
+        },
+    }
+    namespace.apply(pod)
+    namespace.kubectl("wait", "pod/talks", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=90s")
+    tail = await api.log_tail(run.namespace, LogWanted(pod="talks", container="main", previous=False))
+    assert 1000 < len(tail) <= LOG_BYTES
+    assert len(tail.splitlines()) <= LOG_LINES
+    with pytest.raises(Invalid):
+        await api.log_tail(run.namespace, LogWanted(pod="talks", container="main", previous=True))
+    with pytest.raises(NotFound):
+        await api.log_tail(run.namespace, LogWanted(pod="never-there", container="main", previous=False))
+
+
+async def test_addresses_behind_a_service_have_the_pods_port(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "front"},
+        "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8000}]},
+    }
+    endpoints = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": "front-1", "labels": {"kubernetes.io/service-name": "front"}},
+        "addressType": "IPv4",
+        "ports": [{"name": "http", "port": 8000}],
+        "endpoints": [
+            {"addresses": ["10.9.0.2"], "conditions": {"ready": True}},
+            {"addresses": ["10.9.0.1"], "conditions": {"ready": False}},
+        ],
+    }
+    namespace.apply(service, endpoints)
+    assert await api.endpoint_addresses(run.namespace, "front", 80) == ("10.9.0.2:8000",)
+    with pytest.raises(NotFound, match="no port 81"):
+        await api.endpoint_addresses(run.namespace, "front", 81)
+    with pytest.raises(NotFound):
+        await api.endpoint_addresses(run.namespace, "never-there", 80)
+
+
+async def test_event_is_posted_once_and_belongs_to_the_run(
+    api: KubernetesApi, namespace: Namespace, run: Run, writes: Writes
+) -> None:
+    for message in ("first", "second"):
+        await api.create_event(run, Event("Running", message), now=NOW)
+    described = json.loads(namespace.kubectl("events", f"--for=benchmarkrun.benchrun.dev/{run.name}", "--output=json"))
+    assert [(e["reason"], e["message"], e["type"]) for e in described["items"]] == [("Running", "first", "Normal")]
+    assert writes.count == {("POST", "events", "2xx"): 1, ("POST", "events", "409"): 1}
+
+
+# ---- who asks --------------------------------------------------------------------------------------------------------
+
+
+def pretend_pod(monkeypatch: pytest.MonkeyPatch, place: Path, *, token: str) -> None:
+    """Make this process look like a pod with a service account."""
+    kubeconfig = yaml.safe_load(Path(connecting.os.environ["KUBECONFIG"]).read_text())
+    cluster = kubeconfig["clusters"][0]["cluster"]
+    host, _, port = cluster["server"].removeprefix("https://").rpartition(":")
+    authority: Any = cluster.get("certificate-authority-data")
+    (place / "token").write_text(token)
+    if authority is None:
+        (place / "ca.crt").write_text(Path(cluster["certificate-authority"]).read_text())
+    else:
+        (place / "ca.crt").write_bytes(base64.b64decode(authority))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
+    monkeypatch.setattr(connecting, "SERVICE_ACCOUNT_TOKEN", place / "token")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(place / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(place / "ca.crt"))
+
+
+async def test_service_account_of_the_pod_is_used_and_may_do_what_it_may(
+    namespace: Namespace, run: Run, writes: Writes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    namespace.kubectl("create", "serviceaccount", "reader")
+    namespace.kubectl("create", "role", "reader", "--verb=get", "--resource=configmaps")
+    namespace.kubectl("create", "rolebinding", "reader", "--role=reader", f"--serviceaccount={run.namespace}:reader")
+    token = namespace.kubectl("create", "token", "reader").strip()
+    pretend_pod(monkeypatch, tmp_path, token=token)
+    connection = Connection(await configuration())
+    api = KubernetesApi(connection, count=writes)
+    try:
+        root = await api.get("ConfigMap", namespace=run.namespace, name="kube-root-ca.crt")
+        assert "ca.crt" in root["data"]
+        with pytest.raises(Forbidden, match=f"system:serviceaccount:{run.namespace}:reader"):
+            await api.apply(config_map(run), known_uid=None)
+    finally:
+        await connection.close()
+    assert writes.count == {("POST", "configmaps", "403"): 1}
+
+
+async def test_wrong_token_is_forbidden(
+    run: Run, writes: Writes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend_pod(monkeypatch, tmp_path, token="not-a-token")
+    connection = Connection(await configuration())
+    try:
+        with pytest.raises(Forbidden):
+            await KubernetesApi(connection, count=writes).get("ConfigMap", namespace=run.namespace, name="x")
+    finally:
+        await connection.close()
+
+
+async def test_no_api_server_is_unavailable(
+    run: Run, writes: Writes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend_pod(monkeypatch, tmp_path, token="x")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
+    connection = Connection(await configuration())
+    try:
+        with pytest.raises(Unavailable):
+            await KubernetesApi(connection, count=writes).delete(Ref("ConfigMap", run.namespace, "x"))
+    finally:
+        await connection.close()
+    assert writes.count == {("DELETE", "configmaps", "none"): 1}
+
+
+async def test_no_configuration_at_all_is_unavailable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(Unavailable, match="no way to reach an API server"):
+        await configuration()

@@ -1,0 +1,141 @@
+"""Worlds of every kind, sensible or not, for properties that must hold whatever the cluster shows.
+
+A world is a milestone of a run and a few things that came over it, all by name: a failing example reads as a story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from hypothesis import strategies as st
+
+from unit.decide.scenes import (
+    DEPLOYMENT,
+    JOB,
+    PLAN,
+    REFUSED,
+    SERVER_DIED,
+    SERVICE,
+    SERVICE_ENDPOINT,
+    URL_ENDPOINT,
+    Scene,
+    instant,
+)
+
+Change = Callable[[Scene], Scene]
+
+
+def _lingering(scene: Scene) -> Scene:
+    """The pod before the present one has not left yet."""
+    old = replace(scene.pod("server", ready=True).pods[-1], name="server-0", created_at=instant(2), deleting=True)
+    return replace(scene, pods=(old, *scene.pods))
+
+
+def _foreign(scene: Scene) -> Scene:
+    return replace(scene, objects=tuple(replace(c, owner_uid="another-run") for c in scene.objects))
+
+
+def _leaving(kind: str, role: str) -> Change:
+    return lambda scene: scene.without(kind, role).having((kind, role), deleting=True)
+
+
+MILESTONES: Mapping[str, Scene] = {
+    "fresh": Scene(),
+    "fresh, suspended": Scene().with_spec(suspend=True).settled(),
+    "client created": Scene().client_created().settled(),
+    "client ready": Scene().client_ready(),
+    "server pending": Scene().server_pending(),
+    "server loading": Scene().server_loading(),
+    "server healthy": Scene().server_healthy(),
+    "measuring": Scene().measuring(),
+    "measuring with objectives": Scene()
+    .with_spec(objectives=[{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 25}])
+    .measuring(),
+    "one stored": Scene().measuring().arrived(0).settled().stored(0),
+    "url: fresh": Scene(spec=URL_ENDPOINT),
+    "url: client ready": Scene(spec=URL_ENDPOINT).client_ready(),
+    "url: measuring": Scene(spec=URL_ENDPOINT).measuring(),
+    "service: fresh": Scene(spec=SERVICE_ENDPOINT),
+    "service: measuring": Scene(spec=SERVICE_ENDPOINT).measuring(),
+    "completed": Scene().measuring().arrived(0, 1).settled().stored(0, 1),
+    "failed": Scene().measuring().without(*DEPLOYMENT).settled(),
+    "cancelled": Scene().measuring().with_spec(cancel=True).settled(),
+    "refused": Scene().with_spec(**REFUSED).settled(),
+}
+
+CHANGES: Mapping[str, Change] = {
+    "suspend": lambda s: s.with_spec(suspend=True),
+    "resume": lambda s: s.with_spec(suspend=False),
+    "cancel": lambda s: s.with_spec(cancel=True),
+    "no deadlines": lambda s: s.with_spec(startupDeadlineSeconds=0, runDeadlineSeconds=0),
+    "short deadlines": lambda s: s.with_spec(pendingDeadlineSeconds=50, startupDeadlineSeconds=50, runDeadlineSeconds=50),
+    "ttl": lambda s: s.with_spec(ttlSecondsAfterFinished=100),
+    "bad spec": lambda s: s.with_spec(**REFUSED),
+    "operator restarts": Scene.operator_restarted,
+    "status was never written": lambda s: replace(s, status={}),
+    "client is silent": lambda s: s.knowing(client_silent=True),
+    "name is taken": lambda s: s.knowing(conflict="Job br-qwen-client-a1"),
+    "log was asked for": lambda s: s.knowing(log_tail_tried=True, log_tail="Traceback"),
+    "endpoint has no pods": lambda s: s.knowing(endpoint_addresses=()),
+    "endpoint has a pod": lambda s: s.knowing(endpoint_addresses=("10.0.0.7:8000",)),
+    "all is foreign": _foreign,
+    "plan is gone": lambda s: s.without(*PLAN),
+    "job is gone": lambda s: s.without(*JOB),
+    "job is leaving": _leaving(*JOB),
+    "service is gone": lambda s: s.without(*SERVICE),
+    "deployment is gone": lambda s: s.without(*DEPLOYMENT),
+    "deployment is leaving": _leaving(*DEPLOYMENT),
+    "deployment comes back": lambda s: s.having(DEPLOYMENT),
+    "client pod is pending": lambda s: s.pod("client", phase="Pending", ip=None, ready=False),
+    "client pod is ready": lambda s: s.pod("client", ready=True),
+    "client pod is leaving": lambda s: s.pod("client", deleting=True),
+    "client pod succeeded": lambda s: s.pod("client", phase="Succeeded", ready=False),
+    "client pod failed": lambda s: s.pod("client", phase="Failed", ready=False, terminated=SERVER_DIED),
+    "client is another run's": lambda s: s.pod("client", run_uid="another-run"),
+    "server pod can't be placed": lambda s: s.pod("server", unschedulable="0/3 nodes are available: 3 Insufficient gpu."),
+    "server pod can't pull": lambda s: s.pod("server", waiting_reason="ImagePullBackOff", waiting_message="not found"),
+    "server died": lambda s: s.pod("server", terminated=SERVER_DIED, phase="Failed", ready=False),
+    "server restarted": lambda s: s.pod("server", restarts=1, last_terminated=SERVER_DIED),
+    "server pod is replaced": lambda s: s.pod("server", name="server-2", ready=False),
+    "server pod is leaving": lambda s: s.pod("server", deleting=True),
+    "an old server pod lingers": _lingering,
+    "client waits": lambda s: s.says(phase="Waiting"),
+    "client is done": lambda s: s.says(phase="Done", stage=None, records=2),
+    "client fails": lambda s: s.fails("DatasetInvalid", "not JSON"),
+    "first record arrives": lambda s: s.arrived(0),
+    "second record arrives": lambda s: s.arrived(1),
+    "first record was stored": lambda s: s.stored(0),
+    "second record was stored, unseen": lambda s: s.stored(1, loaded=False),
+    "page was read": lambda s: s.sampled(72),
+    "page was read again": lambda s: s.sampled(99),
+    "a pass is made": Scene.settled,
+}
+
+
+@dataclass(frozen=True)
+class Story:
+    """How a world came about."""
+
+    start: str
+    changes: tuple[str, ...]
+    seconds_later: int
+
+    @cached_property
+    def scene(self) -> Scene:
+        """The world at the end of it."""
+        scene = MILESTONES[self.start]
+        for change in self.changes:
+            scene = CHANGES[change](scene)
+        return scene.at(scene.seconds + self.seconds_later)
+
+
+def stories(*, starts: tuple[str, ...] = tuple(MILESTONES)) -> st.SearchStrategy[Story]:
+    """Any story."""
+    return st.builds(
+        Story,
+        start=st.sampled_from(starts),
+        changes=st.lists(st.sampled_from(tuple(CHANGES)), max_size=5, unique=True).map(tuple),
+        seconds_later=st.sampled_from((0, 1, 30, 100, 20_000)),
+    )

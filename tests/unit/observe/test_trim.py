@@ -1,0 +1,303 @@
+"""Raw objects trimmed to views: what is kept, what is believed, and that nothing odd ever raises."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchrun.observe.raw import MAX_MESSAGE_CHARS
+from benchrun.observe.trim import child_of, is_gpu, owned, pod_of, run_of
+from benchrun.observe.views import Child, Children, Pod, Run, Termination
+from unit.observe.bodies import UID, Body, condition, owner, pod_body
+
+OURS = owner("BenchmarkRun", UID, api_version="benchrun.dev/v1alpha1")
+
+
+def at(second: int, minute: int = 46) -> datetime:
+    return datetime(2026, 11, 21, 11, minute, second, tzinfo=UTC)
+
+
+def test_a_starting_pod() -> None:
+    assert pod_of(pod_body()) == Pod(
+        name="br-r-server-a1-x",
+        uid="pod-uid",
+        role="server",
+        run_uid=UID,
+        ip="10.0.0.7",
+        phase="Running",
+        ready=False,
+        deleting=False,
+        node="node1",
+        scheduled_at=at(26),
+        created_at=at(25),
+        started_at=at(30),
+        restarts=0,
+        image="vllm/vllm-openai:v0.32.0",
+        image_digest="docker.io/vllm/vllm-openai@sha256:44b6",
+        gpus=1,
+        args=("--max-model-len=12000",),
+    )
+
+
+def ended(exit_code: int) -> Body:
+    terminated = {"exitCode": exit_code, "reason": "Error", "message": "m", "finishedAt": "2026-11-21T11:46:59Z"}
+    return {"terminated": terminated}
+
+
+ENDED = Termination(exit_code=2, reason="Error", message="m", started_at=None, finished_at=at(59))
+
+
+@pytest.mark.parametrize(
+    ("expected", "body"),
+    [
+        pytest.param({"ready": True}, pod_body(status={"conditions": [condition("Ready", "True")]}), id="ready"),
+        pytest.param({"deleting": True}, pod_body(metadata={"deletionTimestamp": "2026-11-21T12:00:00Z"}), id="deleting"),
+        pytest.param({"terminated": ENDED}, pod_body(reported={"state": ended(2)}), id="ended"),
+        pytest.param({"started_at": at(30), "last_terminated": ENDED, "restarts": 1},
+                     pod_body(reported={"lastState": ended(2), "restartCount": 1}), id="ended before, runs again"),
+        pytest.param(
+            {"waiting_reason": "ImagePullBackOff", "waiting_message": "Back-off", "started_at": None},
+            pod_body(reported={"state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}}}),
+            id="waiting",
+        ),
+        pytest.param(
+            {"unschedulable": "0/1 nodes", "scheduled_at": None},
+            pod_body(status={"conditions": [condition("PodScheduled", "False", "Unschedulable", "0/1 nodes")]}),
+            id="unschedulable",
+        ),
+        pytest.param(
+            {"unschedulable": None, "scheduled_at": None},
+            pod_body(status={"conditions": [condition("PodScheduled", "False", "SchedulingGated")]}),
+            id="gated is not unschedulable",
+        ),
+        pytest.param(
+            {"pod_reason": "Evicted", "pod_message": "low on memory", "phase": "Failed"},
+            pod_body(status={"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
+            id="evicted",
+        ),
+        pytest.param(
+            {"pod_reason": "PreemptionByScheduler", "pod_message": "preempted"},
+            pod_body(status={"conditions": [condition("DisruptionTarget", "True", "PreemptionByScheduler", "preempted")]}),
+            id="preempted",
+        ),
+        pytest.param(
+            {"pod_reason": None},
+            pod_body(status={"conditions": [condition("DisruptionTarget", "False", "PreemptionByScheduler")]}),
+            id="not to be disrupted after all",
+        ),
+        pytest.param(
+            {"image_digest": "x@sha256:1"}, pod_body(reported={"imageID": "docker-pullable://x@sha256:1"}), id="Docker's prefix"
+        ),
+        pytest.param({"gpus": 8}, pod_body(container={"resources": {"limits": {"amd.com/gpu": 8}}}), id="AMD, as a number"),
+        pytest.param({"gpus": 0}, pod_body(container={"resources": {"limits": {"cpu": "8"}}}), id="no GPU"),
+        pytest.param({"run_uid": ""}, pod_body(metadata={"ownerReferences": []}), id="a stray that carries our label"),
+        pytest.param({"run_uid": ""}, pod_body(metadata={"ownerReferences": [owner("DaemonSet")]}), id="of somebody else's kind"),
+        pytest.param(
+            {"run_uid": ""}, pod_body(metadata={"ownerReferences": [owner("Job", controller=False)]}), id="owned but not controlled"
+        ),
+    ],
+)  # fmt: skip
+def test_a_pod_differs_by(expected: dict[str, object], body: Body) -> None:
+    pod = pod_of(body)
+    assert {name: getattr(pod, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("restarts", "role", "containers"),
+    [
+        pytest.param(3, "server", ["istio-proxy", "vllm"], id="a sidecar that was injected before"),
+        pytest.param(3, "client", ["vllm", "client"], id="the client's container by its name"),
+        pytest.param(3, "decode", ["vllm", "proxy"], id="any server role runs vllm"),
+        pytest.param(3, "server", ["renamed"], id="the only one, whatever its name"),
+        pytest.param(0, "server", ["a", "b"], id="none of several strangers"),
+    ],
+)
+def test_the_main_container(restarts: int, role: str, containers: list[str]) -> None:
+    wanted = "client" if role == "client" else "vllm"
+    statuses = [{"name": n, "restartCount": 3 if n in (wanted, "renamed") else 7} for n in containers]
+    assert pod_of(pod_body(role, status={"containerStatuses": statuses})).restarts == restarts
+
+
+def test_long_texts_are_cut_and_of_a_log_the_end_is_kept() -> None:
+    state = {"terminated": {"exitCode": 1, "reason": "Error", "message": "a" * 5000 + "the end"}}
+    pod = pod_of(pod_body(reported={"state": state}, container={"args": ["x" * 9000] * 500}))
+    assert pod.terminated is not None
+    assert len(pod.terminated.message) == MAX_MESSAGE_CHARS
+    assert pod.terminated.message.endswith("the end")
+    assert (len(pod.args), len(pod.args[0])) == (140, 4096)
+
+
+def test_a_child() -> None:
+    body = {
+        "metadata": {
+            "name": "br-r-stage-003-a1",
+            "uid": "cm-uid",
+            "generation": 4,
+            "labels": {"benchrun.dev/role": "stage", "benchrun.dev/sequence": "3"},
+            "annotations": {"benchrun.dev/applied-hash": "abc", "benchrun.dev/record-digest": "d" * 64},
+            "ownerReferences": [OURS],
+        }
+    }
+    assert child_of("ConfigMap", body) == Child(
+        kind="ConfigMap",
+        name="br-r-stage-003-a1",
+        uid="cm-uid",
+        role="stage",
+        owner_uid=UID,
+        deleting=False,
+        applied_hash="abc",
+        sequence=3,
+        record_digest="d" * 64,
+        generation=4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("owner_uid", "references"),
+    [
+        pytest.param(UID, [OURS], id="the run that controls it"),
+        pytest.param(UID, [owner("Deployment", controller=False), OURS], id="beside a further owner"),
+        pytest.param(None, [], id="nobody"),
+        pytest.param(None, [owner("BenchmarkRun", UID, api_version="evil.dev/v1")], id="a namesake of another group"),
+        pytest.param(None, [owner("Deployment", UID)], id="another kind"),
+        pytest.param(None, [OURS | {"controller": False}], id="an owner that does not control"),
+        pytest.param(None, [OURS | {"uid": ""}], id="no uid"),
+    ],
+)
+def test_who_owns_a_child(owner_uid: str | None, references: list[Body]) -> None:
+    assert child_of("Job", {"metadata": {"ownerReferences": references}}).owner_uid == owner_uid
+
+
+QUOTA = 'pods "x" is forbidden: exceeded quota: q, requested: requests.nvidia.com/gpu=99'
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "conditions"),
+    [
+        pytest.param(None, "Deployment", [], id="nothing said"),
+        pytest.param(
+            f"FailedCreate: {QUOTA}",
+            "Deployment",
+            [condition("Available", "False"), condition("ReplicaFailure", "True", "FailedCreate", QUOTA)],
+            id="a Deployment over its quota",
+        ),
+        pytest.param(None, "Deployment", [condition("ReplicaFailure", "False", "FailedCreate")], id="over again"),
+        pytest.param(
+            "DeadlineExceeded: Job was active longer than specified deadline",
+            "Job",
+            [condition("Failed", "True", "DeadlineExceeded", "Job was active longer than specified deadline")],
+            id="a Job past its deadline",
+        ),
+        pytest.param(
+            "BackoffLimitExceeded", "Job", [condition("Failed", "True", "BackoffLimitExceeded")], id="no message"
+        ),
+        pytest.param(None, "Job", [condition("ReplicaFailure", "True", "FailedCreate")], id="another kind's condition"),
+        pytest.param(None, "Service", [condition("Failed", "True", "x")], id="a kind without any"),
+    ],
+)
+def test_what_a_child_says_is_wrong(failure: str | None, kind: str, conditions: list[Body]) -> None:
+    assert child_of(kind, {"status": {"conditions": conditions}}).failure == failure
+
+
+def test_a_run() -> None:
+    body = {
+        "metadata": {
+            "namespace": "ns",
+            "name": "r",
+            "uid": UID,
+            "generation": 2,
+            "creationTimestamp": "2026-11-21T11:46:25Z",
+        },
+        "spec": {"repeats": 3},
+        "status": {"attempt": 1},
+    }
+    expected = Run("ns", "r", UID, 2, spec={"repeats": 3}, status={"attempt": 1}, created_at=at(25), deleting=False)
+    assert run_of(body) == expected
+
+
+def test_owned_takes_objects_by_owner_and_pods_by_label_under_a_controller() -> None:
+    mine = child_of("Job", {"metadata": {"name": "mine", "ownerReferences": [OURS]}})
+    labelled = child_of("Job", {"metadata": {"name": "labelled", "labels": {"benchrun.dev/run-uid": UID}}})
+    pod, stray = pod_of(pod_body()), pod_of(pod_body(metadata={"ownerReferences": []}))
+    assert owned(Children((mine, labelled), (pod, stray)), UID) == Children((mine,), (pod,))
+
+
+@pytest.mark.parametrize("uid", ["", "another"])
+def test_nothing_is_owned_by_nobody_or_a_stranger(uid: str) -> None:
+    stray = pod_of(pod_body(metadata={"ownerReferences": []}))
+    assert owned(Children((child_of("Job", {}),), (stray,)), uid) == Children()
+
+
+@pytest.mark.parametrize(
+    ("expected", "resource"),
+    [
+        pytest.param(True, "nvidia.com/gpu", id="NVIDIA"),
+        pytest.param(True, "amd.com/gpu", id="AMD"),
+        pytest.param(True, "nvidia.com/mig-1g.10gb", id="a MIG slice"),
+        pytest.param(True, "gpu.intel.com/i915", id="Intel"),
+        pytest.param(False, "memory", id="memory"),
+        pytest.param(False, "example.com/gpu-monitor", id="something named after one"),
+    ],
+)
+def test_is_gpu(expected: bool, resource: str) -> None:
+    assert is_gpu(resource) == expected
+
+
+# ---- odd input ------------------------------------------------------------------------------------------------------
+
+JUNK: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just("2026-13-99T99:99:99Z"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = (
+    "metadata",
+    "spec",
+    "status",
+    "labels",
+    "containerStatuses",
+    "containers",
+    "conditions",
+    "state",
+    "ownerReferences",
+)
+
+
+@st.composite
+def spoiled(draw: st.DrawFn) -> Body:
+    """A good pod with junk somewhere in it."""
+    body: Any = pod_body(reported={"state": ended(1)})
+    node = body
+    for _ in range(draw(st.integers(1, 5))):
+        keys = list(node) if isinstance(node, dict) else list(range(len(node))) if isinstance(node, list) else []
+        if not keys:
+            break
+        key = draw(st.sampled_from(keys))
+        if draw(st.booleans()):
+            node[key] = draw(JUNK)
+            break
+        node = node[key]
+    return dict(body)
+
+
+@given(spoiled())
+def test_a_spoiled_object_never_raises(body: Body) -> None:
+    pod = pod_of(body)
+    assert isinstance(pod.restarts, int)
+    for field in fields(pod):
+        value = getattr(pod, field.name)
+        assert not isinstance(value, str) or len(value) <= MAX_MESSAGE_CHARS
+    assert child_of("Job", body).kind == "Job"
+    assert run_of(body).spec == body.get("spec") or not isinstance(body.get("spec"), dict)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), JUNK))
+def test_junk_never_raises(body: Body) -> None:
+    assert pod_of(body).run_uid == ""
+    assert child_of("Deployment", body).owner_uid is None
+    assert run_of(body).deleting in (True, False)
