@@ -25,7 +25,7 @@ CLUSTER = {
     "openssl": "openssl",
 }
 COMPILER = {"gcc": "gcc", "/usr/include/stdio.h": "libc6-dev"}
-IMAGES = {"buildah": "buildah", "debootstrap": "debootstrap"}
+IMAGES = {"buildah": "buildah", "debootstrap": "debootstrap", "unshare": "util-linux"}
 
 
 def missing(needed: Iterable[tuple[str, str]], found: Callable[[str], bool]) -> list[str]:

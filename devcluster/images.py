@@ -11,7 +11,7 @@ from pathlib import Path
 
 from devcluster import containerd, debian, node_process, package_index
 from devcluster.reporting import DevclusterError, say
-from devcluster.running import run, succeeds
+from devcluster.running import run
 from devcluster.settings import Settings
 
 # In the state directory: which image, by name and id, containerd was given.
@@ -43,7 +43,7 @@ def build(settings: Settings, wanted: Build) -> None:
         raise DevclusterError(f"no such folder to build from: {wanted.context}")
     with tempfile.TemporaryDirectory() as folder:
         volumes = package_index.build_volumes(Path(folder))
-        run(*_buildah(settings), *_arguments(wanted, volumes), shown=True)
+        _buildah(settings, *_arguments(wanted, volumes), shown=True)
     say(f"built {wanted.tag}")
     if node_process.recorded(settings) is not None:
         load(settings, [wanted.tag])
@@ -72,7 +72,7 @@ def built(settings: Settings) -> list[str]:
     """The names of all images in the storage."""
     if not (settings.cache / "images" / "storage").is_dir():
         return []
-    listed = run(*_buildah(settings), "images", "--format", "{{.Name}}:{{.Tag}}").split()
+    listed = _buildah(settings, "images", "--format", "{{.Name}}:{{.Tag}}").split()
     return sorted(name for name in listed if "<none>" not in name)
 
 
@@ -86,20 +86,20 @@ def label(settings: Settings, name: str, key: str) -> str:
     """A label of an image; empty when there is no such label, or no such image."""
     form = f'{{{{index .OCIv1.Config.Labels "{key}"}}}}'
     try:
-        return run(*_buildah(settings), "inspect", "--type", "image", "--format", form, name).strip()
+        return _buildah(settings, "inspect", "--type", "image", "--format", form, name).strip()
     except DevclusterError:
         return ""
 
 
 def commit_folder(settings: Settings, root: Path, *, tag: str, options: Sequence[str]) -> None:
     """Make an image of one layer out of a folder; `options` are those of `buildah config`."""
-    container = run(*_buildah(settings), "from", "scratch").strip()
+    container = _buildah(settings, "from", "scratch").strip()
     try:
-        run(*_buildah(settings), "add", "--quiet", container, root, "/")
-        run(*_buildah(settings), "config", *options, container)
-        run(*_buildah(settings), "commit", "--quiet", container, tag)
+        _buildah(settings, "add", "--quiet", container, root, "/")
+        _buildah(settings, "config", *options, container)
+        _buildah(settings, "commit", "--quiet", container, tag)
     finally:
-        succeeds(*_buildah(settings), "rm", container)
+        _buildah(settings, "rm", container)
 
 
 def _arguments(wanted: Build, volumes: Mapping[Path, str]) -> list[str]:
@@ -119,7 +119,7 @@ def _identify(settings: Settings, name: str) -> tuple[str, str]:
     """An image's full name, as kubelet will call it, and its id."""
     listed = ("images", "--no-trunc", "--format", "{{.Name}}:{{.Tag}} {{.ID}}", name)
     try:
-        full, identity = run(*_buildah(settings), *listed).splitlines()[0].split()
+        full, identity = _buildah(settings, *listed).splitlines()[0].split()
     except (DevclusterError, IndexError, ValueError) as error:
         raise DevclusterError(f"no image {name} was built here; `devcluster build` or `devcluster images`") from error
     return full, identity
@@ -128,11 +128,13 @@ def _identify(settings: Settings, name: str) -> tuple[str, str]:
 def _transfer(settings: Settings, name: str) -> None:
     with tempfile.TemporaryDirectory(dir=settings.cache / "images") as folder:
         archive = Path(folder, "image.tar")
-        run(*_buildah(settings), "push", "--quiet", name, f"docker-archive:{archive}:{name}")
+        _buildah(settings, "push", "--quiet", name, f"docker-archive:{archive}:{name}")
         containerd.import_archive(settings, archive)
 
 
-def _buildah(settings: Settings) -> tuple[str, ...]:
+def _buildah(settings: Settings, *words: str | Path, shown: bool = False) -> str:
+    """Run buildah on our own storage, in a mount namespace of its own: it leaves its storage mounted when it ends."""
     folder = settings.cache / "images"
-    places = ("--root", str(folder / "storage"), "--runroot", str(folder / "run"))
-    return ("buildah", *places, "--storage-driver", "overlay")
+    places = ("--root", folder / "storage", "--runroot", folder / "run", "--storage-driver", "overlay")
+    private = ("unshare", "--mount", "--propagation=private")
+    return run(*private, "buildah", *places, *words, shown=shown, called="buildah")

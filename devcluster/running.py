@@ -25,12 +25,13 @@ def run(
     extra: Mapping[str, str] | None = None,
     folder: Path | None = None,
     shown: bool = False,
+    called: str = "",
 ) -> str:
     """Run a program to its end and return what it printed.
 
     `text` is its standard input, `extra` are environment variables on top of ours, `folder` is where it runs.
     With `shown` its output goes to our stderr as it comes, and nothing is returned.
-    Raises DevclusterError with the program's last line when it fails.
+    Raises DevclusterError with the program's last line when it fails; `called` is what the program is called there.
     """
     # fd 2 by number: our stderr, for stdout too, so that a caller who captures our stdout is not handed build logs
     try:
@@ -49,7 +50,7 @@ def run(
     if done.returncode:
         said = (done.stderr or done.stdout or "").strip().splitlines()
         reason = "its output is above" if shown else said[-1] if said else "it said nothing"
-        raise DevclusterError(f"{Path(command[0]).name} failed with {done.returncode}: {reason}")
+        raise DevclusterError(f"{called or Path(command[0]).name} failed with {done.returncode}: {reason}")
     return done.stdout or ""
 
 

@@ -181,7 +181,7 @@ class Measuring:
             output_lens=result["output_lens"],
             errors=result["errors"],
             diagnostic=diagnostic,
-            addresses=self._servers.metrics_urls,
+            addresses=self._servers.addresses,
             before=_counters(edges[0]),
             after=_counters(edges[1]),
             cpu_seconds=end.cpu - start.cpu,

@@ -33,6 +33,11 @@ class Servers:
     metrics_urls: tuple[str, ...]
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        """`host:port` of each metrics page, by which its server is known."""
+        return tuple(urlsplit(url).netloc.rpartition("@")[2] for url in self.metrics_urls)
+
+    @property
     def url(self) -> str:
         """The first: the only one, mostly."""
         return self.urls[0]

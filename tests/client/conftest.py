@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from client.processes import TINY_MODEL, VLLM_PYTHON
+
+TIMEOUT_SECONDS = 400
+"""Each test imports vLLM, which beside other work takes more than the minute that other tests do."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests of this folder their time."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
 @pytest.fixture(scope="session", autouse=True)

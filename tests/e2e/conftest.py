@@ -25,7 +25,7 @@ def operator() -> Namespace:
     operator_repository, operator_tag = _image(os.environ.get("OPERATOR_IMAGE", "docker.io/benchrun/operator:dev"))
     client_repository, client_tag = _image(os.environ.get("CLIENT_IMAGE", "docker.io/benchrun/client:dev"))
     command(
-        "helm", "upgrade", "--install", "--take-ownership", "benchrun", str(ROOT / "charts/benchrun"),
+        "helm", "upgrade", "--install", "--take-ownership", "--force-conflicts", "benchrun", str(ROOT / "charts/benchrun"),
         f"--namespace={OPERATOR_NAMESPACE}", "--create-namespace", "--wait", "--timeout=3m",
         f"--set=image.repository={operator_repository}", f"--set=image.tag={operator_tag}",
         f"--set=clientImage.repository={client_repository}", f"--set=clientImage.tag={client_tag}",

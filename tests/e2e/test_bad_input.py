@@ -22,7 +22,9 @@ def _took_no_gpu(namespace: Namespace, run: Object) -> None:
 
 @pytest.mark.timeout(200)
 def test_a_missing_config_map_is_named_before_a_gpu_is_taken(namespace: Namespace) -> None:
-    namespace.apply(simulated_run("no-map", workloads=_share_gpt({"configMap": {"name": "absent", "key": "chat.json"}})))
+    namespace.apply(
+        simulated_run("no-map", workloads=_share_gpt({"configMap": {"name": "absent", "key": "chat.json"}}))
+    )
     run = finished(namespace, "no-map", timeout_seconds=150)
     assert condition(run, "Failed")["reason"] == "DatasetNotFound"
     assert "absent/chat.json" in run["status"]["message"]
@@ -31,7 +33,12 @@ def test_a_missing_config_map_is_named_before_a_gpu_is_taken(namespace: Namespac
 
 @pytest.mark.timeout(200)
 def test_too_few_rows_are_counted_before_a_gpu_is_taken(namespace: Namespace) -> None:
-    row = {"conversations": [{"from": "human", "value": "hello there, how are you"}, {"from": "gpt", "value": "fine, thanks"}]}
+    row = {
+        "conversations": [
+            {"from": "human", "value": "hello there, how are you"},
+            {"from": "gpt", "value": "fine, thanks"},
+        ]
+    }
     namespace.apply({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "few"}, "data": {"chat.json": json.dumps([row] * 3)},
     })  # fmt: skip
@@ -63,8 +70,7 @@ def test_a_prompt_longer_than_the_model_takes_is_refused_with_both_lengths(names
 @pytest.mark.timeout(200)
 def test_a_missing_secret_waits_with_the_reason_until_the_deadline(namespace: Namespace) -> None:
     env = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "absent", "key": "token"}}}]
-    namespace.apply(simulated_run("no-secret", server={"env": env}, startupDeadlineSeconds=30))
-    run = finished(namespace, "no-secret", timeout_seconds=150)
+    namespace.apply(simulated_run("no-secret", server={"env": env}, startupDeadlineSeconds=60))
+    run = finished(namespace, "no-secret", timeout_seconds=180)
     assert condition(run, "Failed")["reason"] == "StartupDeadlineExceeded"
     assert 'secret "absent" not found' in run["status"]["message"]
-

@@ -52,7 +52,9 @@ def test_one_object_measures_eight_stages_and_frees_the_gpu(namespace: Namespace
     digests = {c["metadata"]["annotations"]["benchrun.dev/record-digest"] for c in stored}
     assert len(stored) == len(digests) == 8
 
-    live = [(s["live"]["running"], s["live"]["kvCachePercent"]) for h in history if (s := h.get("status", {})).get("live")]
+    live = [
+        (s["live"]["running"], s["live"]["kvCachePercent"]) for h in history if (s := h.get("status", {})).get("live")
+    ]
     assert len(set(live)) > 1, "running and KV usage were never seen changing"
     namespace.wait_gone("pods", selector=f"{children_selector(run)},benchrun.dev/role=server", timeout_seconds=30)
     assert run["metadata"].get("finalizers") is None

@@ -78,10 +78,25 @@ def test_an_endpoint_that_answers_html_is_told_as_such(namespace: Namespace) -> 
            "s.send_header('Content-Type','text/html'); s.end_headers(); s.wfile.write(b'<html>hello</html>')\n" \
            " do_POST=do_GET\nh.HTTPServer(('',8000),H).serve_forever()"  # fmt: skip
     labels = {"app": "web"}
-    container = {"name": "web", "image": SIMULATOR_IMAGE, "imagePullPolicy": "IfNotPresent", "command": ["python3", "-c", page]}
+    container = {
+        "name": "web",
+        "image": SIMULATOR_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-c", page],
+    }
     namespace.apply(
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": labels}, "spec": {"containers": [container]}},
-        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": labels, "ports": [{"port": 8000}]}},
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web", "labels": labels},
+            "spec": {"containers": [container]},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "web"},
+            "spec": {"selector": labels, "ports": [{"port": 8000}]},
+        },
     )
     command("kubectl", f"--namespace={namespace.name}", "wait", "pod/web", "--for=condition=Ready", "--timeout=60s")
     namespace.apply(_against("html", {"url": "http://web:8000"}))

@@ -31,7 +31,9 @@ def test_cancel_mid_stage_releases_server_then_client(namespace: Namespace) -> N
 
 
 @pytest.mark.timeout(400)
-def test_deleting_a_run_leaves_no_pod_even_while_the_operator_is_down(operator: Namespace, namespace: Namespace) -> None:
+def test_deleting_a_run_leaves_no_pod_even_while_the_operator_is_down(
+    operator: Namespace, namespace: Namespace
+) -> None:
     run = _measuring(namespace, "deleted")
     operator.kubectl("scale", "deployment", "--selector=app.kubernetes.io/name=benchrun", "--replicas=0")
     try:
@@ -40,4 +42,6 @@ def test_deleting_a_run_leaves_no_pod_even_while_the_operator_is_down(operator: 
         namespace.wait_gone("pods", selector=children_selector(run), timeout_seconds=30)
     finally:
         operator.kubectl("scale", "deployment", "--selector=app.kubernetes.io/name=benchrun", "--replicas=1")
-        operator.kubectl("rollout", "status", "deployment", "--selector=app.kubernetes.io/name=benchrun", "--timeout=120s")
+        operator.kubectl(
+            "rollout", "status", "deployment", "--selector=app.kubernetes.io/name=benchrun", "--timeout=120s"
+        )

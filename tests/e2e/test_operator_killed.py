@@ -28,7 +28,11 @@ def _last_stage(run: Object) -> bool:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     "moment",
-    [pytest.param(_loading, id="while-loading"), pytest.param(_mid_stage, id="mid-stage"), pytest.param(_last_stage, id="collecting")],
+    [
+        pytest.param(_loading, id="while-loading"),
+        pytest.param(_mid_stage, id="mid-stage"),
+        pytest.param(_last_stage, id="collecting"),
+    ],
 )
 def test_a_killed_operator_changes_nothing(
     operator: Namespace, namespace: Namespace, moment: Callable[[Object], bool]

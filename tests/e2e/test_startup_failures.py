@@ -19,7 +19,9 @@ FAILURES = [
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(("fault", "reason"), FAILURES)
-def test_a_server_that_cannot_start_ends_the_run_with_its_own_reason(namespace: Namespace, fault: str, reason: str) -> None:
+def test_a_server_that_cannot_start_ends_the_run_with_its_own_reason(
+    namespace: Namespace, fault: str, reason: str
+) -> None:
     namespace.apply(simulated_run("broken", args=(f"--sim-fail-start={fault}",)))
     began = time.monotonic()
     run = finished(namespace, "broken", timeout_seconds=150)

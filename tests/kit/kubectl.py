@@ -84,7 +84,9 @@ class Namespace:
                 timer.cancel()
                 process.kill()
 
-    def wait_for(self, kind: str, name: str, holds: Callable[[Object], bool], *, timeout_seconds: float, what: str) -> Object:
+    def wait_for(
+        self, kind: str, name: str, holds: Callable[[Object], bool], *, timeout_seconds: float, what: str
+    ) -> Object:
         """The object, once the condition holds. Watches end now and then; time alone ends the wait."""
         ends_at = time.monotonic() + timeout_seconds
         last: Object = {}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from benchrun_client.contract import Progress, StageRecord
+from benchrun_client.contract import Progress, StageRecord, open_record
 
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.measure.samples import Sample, ServerFacts
@@ -22,18 +23,25 @@ class Arrival:
     sequence: int
     digest: str
     data: bytes
-    record: StageRecord
+    """The record, packed; checked when it came."""
+
+    @property
+    def record(self) -> StageRecord:
+        """The record, opened."""
+        return open_record(self.data)
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
     """What was measured so far, kept in memory while the run goes on; rebuilt from ConfigMaps after a restart."""
 
-    records: tuple[StageRecord, ...] = ()
-    """Every record known, stored or just arrived, by sequence."""
+    records: Sequence[StageRecord] = ()
+    """Every record known, stored or just arrived, by sequence; each may be opened only when it is looked at."""
+    sequences: frozenset[int] = frozenset()
+    """Of `records`, told without opening them."""
     arrivals: tuple[Arrival, ...] = ()
-    samples: tuple[Sample, ...] = ()
-    """The whole timeline, oldest first: stored chunks and what is in memory."""
+    samples: Sequence[Sample] = ()
+    """The whole timeline, oldest first: stored chunks and what is in memory; older ones may be opened only when looked at."""
     unstored_samples: tuple[Sample, ...] = ()
     timeline_chunks: int = 0
     """Timeline ConfigMaps that exist."""

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from benchrun.api import names
 from benchrun.api.conditions import Reason
 from benchrun.decide.deadlines import deadlines
+from benchrun.decide.decision import LogWanted
 from benchrun.decide.situation import Situation
 from benchrun.observe.client_failures import diagnose_client
+from benchrun.observe.hidden_causes import find_pod_with_hidden_cause
 from benchrun.observe.server_failures import diagnose_server
-from benchrun.observe.views import Diagnosis
+from benchrun.observe.views import Diagnosis, Pod
+from benchrun.plan.roles import SERVER_CONTAINER
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,21 @@ def server_diagnosis(situation: Situation) -> Diagnosis | None:
     """What is wrong with the server, if anything."""
     if situation.spec.server is None or situation.all_known:
         return None
-    return diagnose_server(situation.server_pods, situation.child("Deployment", names.ROLE_SERVER))
+    deployment = situation.child("Deployment", names.ROLE_SERVER)
+    return diagnose_server(situation.server_pods, deployment, log_tail=situation.collected.log_tail)
+
+
+def hidden_cause(situation: Situation) -> LogWanted | None:
+    """The log to fetch before a failed start can be told apart: its last words only point further up."""
+    if situation.collected.log_tail_tried or situation.measuring_started or situation.spec.cancel:
+        return None
+    pod = find_pod_with_hidden_cause(situation.server_pods)
+    return None if pod is None else log_of(pod)
+
+
+def log_of(pod: Pod) -> LogWanted:
+    """The log of the pod's failed container: the one before, where it has been started again."""
+    return LogWanted(pod=pod.name, container=SERVER_CONTAINER, previous=pod.restarts > 0 and pod.terminated is None)
 
 
 def client_diagnosis(situation: Situation) -> Diagnosis | None:

@@ -56,7 +56,7 @@ def failed(situation: Situation, end: Ending) -> BenchmarkRunStatus:
 def _judge(situation: Situation) -> Judged:
     spec, collected = situation.spec, situation.collected
     interval = spec.measurement.scrape_interval_seconds
-    return results(cells(spec), collected.records, collected.samples, spec=spec, scrape_interval=interval)
+    return results(cells(spec), tuple(collected.records), tuple(collected.samples), spec=spec, scrape_interval=interval)
 
 
 def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> BenchmarkRunStatus:

@@ -14,7 +14,7 @@ from benchrun.decide.children import missing_children, release_all, release_clie
 from benchrun.decide.collection import to_acknowledge, to_store
 from benchrun.decide.deadlines import deadlines
 from benchrun.decide.decision import Decision, Event, LogWanted, World
-from benchrun.decide.failures import Ending, client_diagnosis, ending, server_diagnosis
+from benchrun.decide.failures import Ending, client_diagnosis, ending, hidden_cause, log_of, server_diagnosis
 from benchrun.decide.finish import completed, failed
 from benchrun.decide.followed import pull_target, scrape_targets
 from benchrun.decide.instants import from_unix_us
@@ -47,6 +47,9 @@ def decide(world: World) -> Decision:
     situation = _noticed(situation)
     if spec.suspend and not spec.cancel and not situation.server_exists and not situation.begun:
         return _suspended(situation)
+    hidden = hidden_cause(situation)
+    if hidden is not None:
+        return Decision(status=situation.status, log_wanted=hidden, pull=pull_target(situation))
     server, client = server_diagnosis(situation), client_diagnosis(situation)
     end = ending(situation, server=server, client=client)
     if end is not None:
@@ -150,7 +153,7 @@ def _log_wanted(situation: Situation, end: Ending, diagnosis: Diagnosis | None) 
     pod = pods[-1]
     if pod.started_at is None and pod.terminated is None and pod.last_terminated is None:
         return None
-    return LogWanted(pod=pod.name, container="vllm", previous=pod.restarts > 0 and pod.terminated is None)
+    return log_of(pod)
 
 
 def _suspended(situation: Situation) -> Decision:

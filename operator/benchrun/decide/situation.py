@@ -70,8 +70,7 @@ class Situation:
     @cached_property
     def known(self) -> frozenset[int]:
         """Sequences that are stored or have arrived."""
-        arrived = {a.sequence for a in self.collected.arrivals} | {r.sequence for r in self.collected.records}
-        return self.stored | arrived
+        return self.stored | {a.sequence for a in self.collected.arrivals} | self.collected.sequences
 
     @property
     def all_known(self) -> bool:

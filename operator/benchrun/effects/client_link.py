@@ -113,7 +113,7 @@ class ClientLink:
         planned = self._plan.stages[record.sequence].id
         if record.stage_id != planned:
             raise Refused(f"{where} is of stage {record.stage_id}, the plan says {planned}")
-        return Arrival(sequence=record.sequence, digest=envelope.digest, data=data, record=record)
+        return Arrival(sequence=record.sequence, digest=envelope.digest, data=data)
 
 
 def _in_short(error: ValidationError) -> str:

@@ -23,8 +23,11 @@ from benchrun.observe.views import Run
 
 LIST_PAGE = 50
 """A page of runs with the largest status is 5 MB."""
-LOG_LINES = 60
-LOG_BYTES = 16 * 1024
+LOG_LINES = 300
+LOG_READ_BYTES = 512 * 1024
+"""What is read of these lines. The API server cuts at the end, where the news is, so the limit is far above them."""
+LOG_BYTES = 32 * 1024
+"""What is kept: the end. The cause of a failed engine start stands some 8 kB above it."""
 MAX_ENDPOINTS = 64
 COMPONENT = "benchrun-operator"
 
@@ -180,10 +183,10 @@ class KubernetesApi:
             ("container", wanted.container),
             ("previous", "true" if wanted.previous else "false"),
             ("tailLines", str(LOG_LINES)),
-            ("limitBytes", str(LOG_BYTES)),
+            ("limitBytes", str(LOG_READ_BYTES)),
         )
         path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
-        return await self._connection.text(path, query=query, limit_bytes=LOG_BYTES)
+        return (await self._connection.text(path, query=query, limit_bytes=LOG_READ_BYTES))[-LOG_BYTES:]
 
     async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
         """Addresses of the ready pods behind a Service, as host:port."""

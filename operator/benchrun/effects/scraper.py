@@ -1,14 +1,23 @@
-"""Small GET requests to pods, bounded in bytes and seconds."""
+"""Small HTTP requests to pods, bounded in bytes and seconds.
+
+One httpx client a pod: a client shared by a hundred pods looks through all its connections at every request, which takes
+most of a core.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from typing import Protocol
 
 import httpx
 
-MAX_CONNECTIONS = 512
+CONNECTIONS_A_POD = 2
 KEEP_ALIVE_SECONDS = 30.0
+MAX_PODS = 1024
+"""Pods that clients are kept for; beyond it, whoever was asked longest ago is let go."""
+MAX_ANSWER_BYTES = 64 * 1024
+"""Largest answer read to something that was posted."""
 
 
 class FetchError(Exception):
@@ -24,21 +33,16 @@ class Fetcher(Protocol):
 
 
 class HttpFetcher:
-    """`Fetcher` over httpx. Pods are reached directly: no proxy from the environment, no redirect followed."""
+    """`Fetcher` over httpx. Pods are reached directly: no proxy from the environment, no redirect followed, no cookie kept."""
 
-    def __init__(self, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._client = httpx.AsyncClient(
-            transport=transport,
-            trust_env=False,
-            follow_redirects=False,
-            limits=httpx.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEEP_ALIVE_SECONDS),
-            headers={"User-Agent": "benchrun-operator"},
-            timeout=None,
-        )
+    def __init__(self) -> None:
+        self._clients: OrderedDict[str, httpx.AsyncClient] = OrderedDict()
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        while self._clients:
+            _, client = self._clients.popitem()
+            await client.aclose()
 
     async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
         """The page as text. Raises FetchError for anything but a complete answer 200 within the limits."""
@@ -46,16 +50,17 @@ class HttpFetcher:
 
     async def post(self, url: str, body: str, *, timeout_seconds: float) -> None:
         """Send JSON. Raises FetchError for anything but success."""
-        await self._exchange("POST", url, body, 64 * 1024, timeout_seconds)
+        await self._exchange("POST", url, body, MAX_ANSWER_BYTES, timeout_seconds)
 
     async def _exchange(
         self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float
     ) -> bytes:
         headers = {"Content-Type": "application/json"} if body is not None else None
         try:
+            client = await self._client(httpx.URL(url))
             async with (
                 asyncio.timeout(timeout_seconds),
-                self._client.stream(method, url, content=body, headers=headers) as answer,
+                client.stream(method, url, content=body, headers=headers) as answer,
             ):
                 if not answer.is_success:
                     raise FetchError(f"HTTP {answer.status_code}")
@@ -65,5 +70,21 @@ class HttpFetcher:
                     if len(page) > limit_bytes:
                         raise FetchError(f"more than {limit_bytes} bytes")
                 return bytes(page)
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, OSError) as error:
             raise FetchError(str(error) or type(error).__name__) from error
+
+    async def _client(self, url: httpx.URL) -> httpx.AsyncClient:
+        origin = f"{url.scheme}://{url.netloc.decode()}"
+        client = self._clients.pop(origin, None) or httpx.AsyncClient(
+            # Pods speak plain HTTP; a TLS context for each would cost more than everything else here.
+            verify=False,
+            trust_env=False,
+            timeout=None,
+            limits=httpx.Limits(max_connections=CONNECTIONS_A_POD, keepalive_expiry=KEEP_ALIVE_SECONDS),
+            headers={"User-Agent": "benchrun-operator"},
+        )
+        self._clients[origin] = client
+        if len(self._clients) > MAX_PODS:
+            _, oldest = self._clients.popitem(last=False)
+            await oldest.aclose()
+        return client

@@ -6,12 +6,13 @@ therefore somebody else's, or an earlier run's, doing.
 
 from __future__ import annotations
 
+from benchrun_client.contract import StageRecord
+
 from benchrun.api.status import Severity
 from benchrun.judge.finding import Code, StageFinding
 from benchrun.judge.rules import StageContext
 from benchrun.measure.cells import rounded
 from benchrun.measure.edges import PREFIX_HITS, PREFIX_QUERIES, rise
-from benchrun_client.contract import StageRecord
 
 
 def prefix_cache(record: StageRecord, context: StageContext) -> list[StageFinding]:

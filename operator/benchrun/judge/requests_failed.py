@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import compress
 
+from benchrun_client.contract import StageRecord
+
 from benchrun.judge.finding import Code, Evidence, StageFinding
 from benchrun.judge.rules import StageContext
 from benchrun.measure.cells import failed_requests, rounded
-from benchrun_client.contract import StageRecord
 
 MAX_ERROR_CHARS = 300
 

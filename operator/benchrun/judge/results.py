@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from benchrun_client.contract import StageRecord
+
 from benchrun.api.cells import Cell
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import Finding, Headline, Result, RoleFigures, Truncated, Verdict
@@ -22,7 +24,6 @@ from benchrun.judge.verdict import verdict_of_findings, worst
 from benchrun.measure.cells import Pools, milliseconds, pooled_metrics, pools_of, rounded
 from benchrun.measure.samples import Sample
 from benchrun.measure.windows import Window, figures, windows
-from benchrun_client.contract import StageRecord
 
 
 class Judged(NamedTuple):

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from benchrun_client.contract import StageRecord
+
 from benchrun.judge.finding import StageFinding
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.windows import Window
-from benchrun_client.contract import StageRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from benchrun_client.contract import StageRecord
+
 from benchrun.judge.finding import Code, Evidence, StageFinding
 from benchrun.judge.rules import StageContext
 from benchrun.measure.edges import fallen_counters, is_restarted
-from benchrun_client.contract import StageRecord
 
 
 def server_restarted(record: StageRecord, context: StageContext) -> list[StageFinding]:

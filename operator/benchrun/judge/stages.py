@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from benchrun_client.contract import StageRecord
+
 from benchrun.judge.finding import StageFinding
 from benchrun.judge.prefix_cache import prefix_cache
 from benchrun.judge.requests_failed import no_output, requests_failed
 from benchrun.judge.rules import Rule, StageContext
 from benchrun.judge.server_restarted import server_restarted
-from benchrun_client.contract import StageRecord
 
 RULES: tuple[Rule, ...] = (
     requests_failed,  # nothing else is worth reading if nothing was answered

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, compress
 from typing import Literal
 
-from benchrun.measure.percentiles import Distribution
 from benchrun_client.contract import StageRecord
+
+from benchrun.measure.percentiles import Distribution
 
 Latency = Literal["ttft", "tpot", "itl", "e2el"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "itl", "e2el")

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Any, Literal
 
 from benchrun.api.conditions import timestamp
@@ -94,10 +94,11 @@ def decode(data: bytes) -> Timeline:
     return Timeline(samples=samples, low=low, high=high)
 
 
-def live(samples: Iterable[Sample], now: datetime) -> Live | None:
+def live(samples: Sequence[Sample], now: datetime) -> Live | None:
     """Latest figures, summed over servers (KV cache: their mean); rates from each server's last two readings."""
     moment = now.timestamp()
-    fresh = [s for s in samples if moment - s.at <= STALE_SECONDS]
+    # From the newest back, so that a long timeline costs nothing.
+    fresh = list(takewhile(lambda s: moment - s.at <= STALE_SECONDS, reversed(samples)))[::-1]
     pairs = [(pods[-2] if len(pods) > 1 else None, pods[-1]) for pods in _by_server(fresh).values()]
     if not pairs:
         return None

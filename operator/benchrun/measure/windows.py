@@ -19,11 +19,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
+
 from benchrun.api.names import ROLE_SERVER
 from benchrun.measure.cells import duration_seconds
 from benchrun.measure.edges import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES, rise
 from benchrun.measure.samples import Sample
-from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
 
 @dataclass(frozen=True, slots=True)

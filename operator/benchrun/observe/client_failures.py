@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from benchrun_client.contract import Failure
 from pydantic import ValidationError
 
 from benchrun.api.conditions import Reason
@@ -14,7 +15,6 @@ from benchrun.observe.failures.memory import out_of_memory
 from benchrun.observe.failures.scheduling import unschedulable
 from benchrun.observe.last_words import bounded
 from benchrun.observe.views import Child, Diagnosis, Pod
-from benchrun_client.contract import Failure
 
 
 def own_word(evidence: Evidence) -> Diagnosis | None:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from benchrun.api import names
 from benchrun.api.base import GROUP, KIND
+from benchrun.api.gpus import is_gpu
 from benchrun.observe import raw
 from benchrun.observe.raw import Object
 from benchrun.observe.views import Child, Children, Pod, Run, Termination
@@ -159,11 +160,6 @@ def _gpus(container: Object) -> int:
     """Whole devices of any vendor: `nvidia.com/gpu`, `amd.com/gpu`, `nvidia.com/mig-1g.10gb` ..."""
     limits = raw.mapping(raw.mapping(container.get("resources")).get("limits"))
     return sum(raw.number(amount) for name, amount in limits.items() if is_gpu(name))
-
-
-def is_gpu(resource: str) -> bool:
-    """Whether a resource name means a GPU, or a slice of one."""
-    return resource.endswith(("/gpu", ".gpu")) or "/mig-" in resource or resource.startswith("gpu.")
 
 
 def _args(value: object) -> tuple[str, ...]:

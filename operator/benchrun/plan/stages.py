@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 
 from benchrun.api.cells import Axis, Cell
+from benchrun.api.gpus import is_gpu
 from benchrun.api.names import cell_id, stage_id
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import Estimate
@@ -93,11 +94,11 @@ def stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStage, ...]:
 
 
 def gpus(spec: BenchmarkRunSpec) -> int:
-    """GPUs the server asks for, whatever the vendor calls them (`nvidia.com/gpu`, `amd.com/gpu`, `gpu.intel.com/...`)."""
+    """GPUs the server asks for, whatever the vendor calls them: `nvidia.com/gpu`, `amd.com/gpu`, `gpu.intel.com/i915`."""
     if spec.server is None:
         return 0
     limits = spec.server.resources.limits
-    return sum(int(str(n)) for name, n in limits.items() if "gpu" in name and "/" in name and str(n).isdigit())
+    return sum(int(str(n)) for name, n in limits.items() if is_gpu(name) and str(n).isdigit())
 
 
 def estimate(spec: BenchmarkRunSpec) -> Estimate:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from benchrun.runtime.settings import LogFormat, LogLevel
 
 _PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-_NOISY = ("aiohttp.access", "httpx", "httpcore", "asyncio", "kopf._core.engines", "kopf.objects")
+_NOISY = ("aiohttp.access", "asyncio", "kopf._core.engines", "kopf.objects")
 """Loggers that say something for every request or event."""
 
 

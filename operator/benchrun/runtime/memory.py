@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from benchrun_client.contract import Progress, StageRecord
+from benchrun_client.contract import Progress
 
 from benchrun.api import names
 from benchrun.decide.decision import Arrival, Collected
@@ -15,6 +15,7 @@ from benchrun.measure.samples import Sample, ServerFacts
 from benchrun.measure.timeline import bucketed
 from benchrun.observe.views import Child, Children
 from benchrun.runtime.indexes import RunKey
+from benchrun.runtime.packed import PackedRecords, Readings
 
 MAX_STORED_SAMPLES = 16_384
 """Stored readings of a run kept one by one: more than four hours at one a second. Beyond it all are merged in pairs."""
@@ -27,9 +28,10 @@ class RunMemory:
     uid: str
     restored: bool = False
     """Whether what the cluster holds of it has been read back."""
-    records: dict[int, StageRecord] = field(default_factory=dict)
+    records: dict[int, bytes] = field(default_factory=dict)
+    """Packed, by sequence."""
     arrivals: dict[int, Arrival] = field(default_factory=dict)
-    stored_samples: list[Sample] = field(default_factory=list)
+    stored_samples: Readings = field(default_factory=Readings)
     unstored_samples: list[Sample] = field(default_factory=list)
     bucket: int = 1
     """Readings that make one stored sample by now."""
@@ -50,9 +52,10 @@ class RunMemory:
         for sequence in [s for s, arrival in self.arrivals.items() if self._is_stored(arrival, children)]:
             del self.arrivals[sequence]
         return Collected(
-            records=tuple(self.records[s] for s in sorted(self.records)),
+            records=PackedRecords(tuple(self.records[s] for s in sorted(self.records))),
+            sequences=frozenset(self.records),
             arrivals=tuple(self.arrivals[s] for s in sorted(self.arrivals)),
-            samples=(*self.stored_samples, *self.unstored_samples),
+            samples=self.stored_samples.followed_by(self.unstored_samples),
             unstored_samples=tuple(self.unstored_samples),
             timeline_chunks=sum(self._owns(c) and c.role == names.ROLE_TIMELINE for c in children.objects),
             facts=dict(self.facts),
@@ -76,7 +79,7 @@ class RunMemory:
         """Keep a record; False when it is known already. The first one of a stage stands."""
         if arrival.sequence in self.records:
             return False
-        self.records[arrival.sequence] = arrival.record
+        self.records[arrival.sequence] = arrival.data
         self.arrivals[arrival.sequence] = arrival
         return True
 
@@ -87,11 +90,11 @@ class RunMemory:
 
     def stored(self, count: int) -> None:
         """The oldest `count` samples that were not stored now are."""
-        self.stored_samples += bucketed(self.unstored_samples[:count], self.bucket).samples
+        self.stored_samples.extend(bucketed(self.unstored_samples[:count], self.bucket).samples)
         del self.unstored_samples[:count]
         if len(self.stored_samples) > MAX_STORED_SAMPLES:
             self.bucket *= 2
-            self.stored_samples = list(bucketed(self.stored_samples, 2).samples)
+            self.stored_samples = Readings.of(bucketed(self.stored_samples.followed_by(()), 2).samples)
 
     def _is_stored(self, arrival: Arrival, children: Children) -> bool:
         return any(

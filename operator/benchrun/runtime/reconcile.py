@@ -118,7 +118,8 @@ class Reconciler:
         decision = self._decide(world)
         self._sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
         await self._delete(decision.delete)
-        again = await self._apply(key, run, decision, memory, unstored)
+        if await self._apply(key, run, decision, memory, unstored):
+            return 0.0  # nothing is acknowledged or called finished that was not stored
         await self._acknowledge(key, memory, decision.acknowledge)
         await self._write_status(key, run, decision)
         await self._say(run, decision.events)
@@ -128,8 +129,8 @@ class Reconciler:
         if decision.forget:
             self._forget(key)
             return decision.requeue_after_seconds
-        again |= await self._find_out(run, decision, memory)
-        return 0.0 if again else decision.requeue_after_seconds
+        found_out = await self._find_out(run, decision, memory)
+        return 0.0 if found_out else decision.requeue_after_seconds
 
     def _live_context(self) -> Context:
         least = self._context.live_interval_seconds

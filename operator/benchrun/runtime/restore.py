@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 
-from benchrun_client.contract import StageRecord, open_record
+from benchrun_client.contract import open_record
 
 from benchrun.api import names
 from benchrun.effects.kubernetes_api import Cluster
@@ -14,21 +14,22 @@ from benchrun.measure.timeline import decode
 from benchrun.observe.views import Child, Children, Run
 from benchrun.plan.stored import RECORD_KEY, TIMELINE_KEY
 from benchrun.runtime.memory import RunMemory
+from benchrun.runtime.packed import Readings
 
 logger = logging.getLogger(__name__)
 
 
 async def restore(cluster: Cluster, run: Run, children: Children, memory: RunMemory) -> None:
     """Load the run's records and timeline, once. Raises ClusterError; then nothing is kept and it is tried again."""
-    records: dict[int, StageRecord] = {}
+    records: dict[int, bytes] = {}
     samples: list[Sample] = []
     for child in _kept(run, children):
         body = await cluster.get("ConfigMap", namespace=run.namespace, name=child.name)
         data = body.get("binaryData") or {}
         try:
             if RECORD_KEY in data:
-                record = open_record(base64.b64decode(data[RECORD_KEY]))
-                records[record.sequence] = record
+                packed = base64.b64decode(data[RECORD_KEY])
+                records[open_record(packed).sequence] = packed
             if TIMELINE_KEY in data:
                 samples += decode(base64.b64decode(data[TIMELINE_KEY])).samples
         except ValueError as error:
@@ -38,7 +39,7 @@ async def restore(cluster: Cluster, run: Run, children: Children, memory: RunMem
     memory.records |= records
     # A chunk whose writing was not confirmed may have been stored twice.
     once = {(sample.role, sample.pod, round(sample.at, 3)): sample for sample in samples}
-    memory.stored_samples = sorted(once.values(), key=lambda sample: sample.at)
+    memory.stored_samples = Readings.of(sorted(once.values(), key=lambda sample: sample.at))
     memory.restored = True
 
 

@@ -101,7 +101,7 @@ def raw_stage(**changes: Any) -> RawStage:
             "output_lens": [4, 0],
             "errors": ["", "Bad Request"],
             "diagnostic": None,
-            "addresses": ("http://10.0.0.1:8000/metrics",),
+            "addresses": ("10.0.0.1:8000",),
             "before": ({"request_success_total": 1.0},),
             "after": ({"request_success_total": 2.0},),
             "cpu_seconds": 0.5,

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from aiohttp import web
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-@asynccontextmanager
-async def serving(**handlers: Handler) -> AsyncIterator[str]:
+def serving(**handlers: Handler) -> AbstractAsyncContextManager[str]:
     """Serve handlers by path, `v1_models` for /v1/models; yields the base URL. Any method will do."""
+    return _serving(handlers, tls=None)
+
+
+def serving_tls(context: ssl.SSLContext, **handlers: Handler) -> AbstractAsyncContextManager[str]:
+    """The same behind TLS, as localhost."""
+    return _serving(handlers, tls=context)
+
+
+@asynccontextmanager
+async def _serving(handlers: dict[str, Handler], *, tls: ssl.SSLContext | None) -> AsyncIterator[str]:
     app = web.Application()
     for name, handler in handlers.items():
-        app.router.add_route("*", "/" + name.replace("__", "-").replace("_", "/"), handler)
+        app.router.add_route("*", "/" + name.replace("_", "/"), handler)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        port = runner.addresses[0][1]
+        yield f"https://localhost:{port}" if tls else f"http://127.0.0.1:{port}"
     finally:
         await runner.cleanup()
 

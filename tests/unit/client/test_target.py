@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+import subprocess
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client.failures import RunFailure
+from benchrun_client.http_session import open_session, tls_context
 from benchrun_client.target import Deadline, Servers, find_servers, pinned, wait_healthy
 from unit.client.plans import plan
-from unit.client.servers import Handler, answering, serving
+from unit.client.servers import Handler, answering, serving, serving_tls
 
 FOREVER = 0
 
@@ -27,6 +31,11 @@ FOREVER = 0
 )
 def test_an_address_takes_the_place_of_the_name(expected: str, url: str, address: str) -> None:
     assert pinned(url, address) == expected
+
+
+def test_a_server_is_known_by_host_and_port_and_never_by_a_password() -> None:
+    servers = Servers((), ("http://10.0.0.7:8000/metrics", "http://user:secret@metrics.example:9090/vllm"))
+    assert servers.addresses == ("10.0.0.7:8000", "metrics.example:9090")
 
 
 async def test_a_name_with_one_address_in_each_family_is_one_server() -> None:
@@ -114,6 +123,29 @@ async def test_the_last_problem_is_told_at_the_deadline(problem: str, handlers: 
         with pytest.raises(RunFailure, match=problem) as failure:
             await wait(url, seconds=1)
     assert failure.value.reason == "EndpointNotReady"
+
+
+def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
+    """A certificate for localhost that signs itself, and a server's context with it."""
+    file, key = folder / "tls.crt", folder / "tls.key"
+    subject = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    made = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *subject)
+    subprocess.run([*made, "-keyout", key, "-out", file], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(file, key)
+    return file, context
+
+
+async def test_a_certificate_nobody_vouches_for_is_told_at_once_and_one_with_an_authority_is_good(
+    tmp_path: Path,
+) -> None:
+    authority, context = certificate(tmp_path)
+    async with serving_tls(context, health=answering(200)) as url:
+        with pytest.raises(RunFailure, match="caConfigMapRef") as failure:
+            await wait(url)
+        async with open_session(tls=tls_context(str(authority)), seconds=5) as session:
+            await wait_healthy(session, Servers((url,), ()), Deadline(5))
+    assert failure.value.reason == "CertificateInvalid"
 
 
 async def test_every_server_is_waited_for() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from benchrun_client.contract import Envelope, StageRecord
-
 from benchrun.decide.decision import Arrival
+from benchrun_client.contract import Envelope, StageRecord
 from unit.measure.records import record as any_record
 from unit.plan.specs import OWNER
 
@@ -19,13 +18,17 @@ def record(sequence: int, stage_id: str, plan_digest: str, **changes: Any) -> St
 
 def arrival(sequence: int, stage_id: str, plan_digest: str, **changes: Any) -> Arrival:
     """The same, as it came."""
-    return sealed(record(sequence, stage_id, plan_digest, **changes)) if changes else _plain(sequence, stage_id, plan_digest)
+    return (
+        sealed(record(sequence, stage_id, plan_digest, **changes))
+        if changes
+        else _plain(sequence, stage_id, plan_digest)
+    )
 
 
 def sealed(measured: StageRecord) -> Arrival:
     """A record as it came."""
     envelope = Envelope.seal(measured)
-    return Arrival(sequence=measured.sequence, digest=envelope.digest, data=envelope.data(), record=measured)
+    return Arrival(sequence=measured.sequence, digest=envelope.digest, data=envelope.data())
 
 
 @lru_cache(maxsize=64)

@@ -10,17 +10,16 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from benchrun_client.contract import Failure, Progress, StageRecord
-
 from benchrun.api import names
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.decision import Arrival, Collected, Context, Decision, World
+from benchrun.decide.decision import Collected, Context, Decision, World
 from benchrun.decide.reconcile import decide
 from benchrun.measure.samples import Sample
 from benchrun.observe.views import Child, Children, Pod, Run, Termination
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.stages import stages
+from benchrun_client.contract import Failure, Progress, StageRecord
 from unit.decide.deliveries import arrival, record
 from unit.plan.specs import OWNER, Json, endpoint_body, rates, spec_body, workload
 
@@ -35,7 +34,12 @@ URL_ENDPOINT = endpoint_body({"url": "http://llm.example"}, workloads=[workload(
 REFUSED = {"fieldOfAnOlderOperator": 1}
 """Makes any spec one that is refused."""
 
-PLAN, JOB, SERVICE, DEPLOYMENT = ("ConfigMap", "plan"), ("Job", "client"), ("Service", "server"), ("Deployment", "server")
+PLAN, JOB, SERVICE, DEPLOYMENT = (
+    ("ConfigMap", "plan"),
+    ("Job", "client"),
+    ("Service", "server"),
+    ("Deployment", "server"),
+)
 
 
 def instant(seconds: float) -> datetime:
@@ -68,7 +72,9 @@ class Scene:
     def world(self) -> World:
         run = Run(OWNER.namespace, OWNER.name, OWNER.uid, generation=1, spec=dict(self.spec), status=dict(self.status))
         children = Children(objects=self.objects, pods=self.pods)
-        return World(run=run, children=children, collected=self.collected, now=instant(self.seconds), context=self.context)
+        return World(
+            run=run, children=children, collected=self.collected, now=instant(self.seconds), context=self.context
+        )
 
     def decide(self) -> Decision:
         return decide(self.world())
@@ -123,7 +129,9 @@ class Scene:
     def client_ready(self) -> Scene:
         """The client has found all it needs, and said so."""
         scene = self if self._has(*JOB) else self.client_created()
-        return scene.pod(names.ROLE_CLIENT, ready=True).says(phase="Waiting").at(max(self.seconds, CLIENT_READY)).settled()
+        return (
+            scene.pod(names.ROLE_CLIENT, ready=True).says(phase="Waiting").at(max(self.seconds, CLIENT_READY)).settled()
+        )
 
     def server_pending(self) -> Scene:
         """The Deployment is there; its pod has no node."""
@@ -137,16 +145,25 @@ class Scene:
 
     def server_healthy(self) -> Scene:
         """The client has had a healthy answer and warms up."""
-        scene = self.server_loading().pod(names.ROLE_SERVER, ready=True) if "server" in self.spec else self.client_ready()
+        scene = (
+            self.server_loading().pod(names.ROLE_SERVER, ready=True) if "server" in self.spec else self.client_ready()
+        )
         return scene.says(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
 
     def measuring(self) -> Scene:
         """The first stage is being measured."""
-        return self.server_healthy().says(phase="Measuring", **_MEASURING, stage="chat/rate=1/r1").at(FIRST_REQUEST).settled()
+        return (
+            self.server_healthy()
+            .says(phase="Measuring", **_MEASURING, stage="chat/rate=1/r1")
+            .at(FIRST_REQUEST)
+            .settled()
+        )
 
     def arrived(self, *sequences: int, **changes: Any) -> Scene:
         """Records have come; they are in no ConfigMap yet."""
-        new = tuple(arrival(s, _stage_id(self._accepted(), s), plan_digest(self._accepted()), **changes) for s in sequences)
+        new = tuple(
+            arrival(s, _stage_id(self._accepted(), s), plan_digest(self._accepted()), **changes) for s in sequences
+        )
         known = {a.sequence: a.record for a in new} | {r.sequence: r for r in self.collected.records}
         return self.knowing(arrivals=(*self.collected.arrivals, *new), records=_by_sequence(known))
 
@@ -156,7 +173,11 @@ class Scene:
         left = tuple(a for a in self.collected.arrivals if a.sequence not in sequences)
         known = {r.sequence: r for r in self.collected.records}
         if loaded:
-            known |= {s: record(s, _stage_id(self._accepted(), s), plan_digest(self._accepted())) for s in sequences if s not in known}
+            known |= {
+                s: record(s, _stage_id(self._accepted(), s), plan_digest(self._accepted()))
+                for s in sequences
+                if s not in known
+            }
         scene = replace(self, objects=(*self.objects, *maps))
         return scene.knowing(arrivals=left, records=_by_sequence(known))
 
@@ -178,7 +199,9 @@ class Scene:
     def sampled(self, *seconds: float) -> Scene:
         """The server's page was read at these instants, and nothing of it is stored yet."""
         read = tuple(Sample(at=instant(s).timestamp(), role="server", pod="server-1", running=4.0) for s in seconds)
-        return self.knowing(samples=(*self.collected.samples, *read), unstored_samples=(*self.collected.unstored_samples, *read))
+        return self.knowing(
+            samples=(*self.collected.samples, *read), unstored_samples=(*self.collected.unstored_samples, *read)
+        )
 
     def _has(self, kind: str, role: str) -> bool:
         return any((c.kind, c.role) == (kind, role) for c in self.objects)

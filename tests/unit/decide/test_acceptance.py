@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from unit.decide.saying import applied, deleted, standing
 from unit.decide.scenes import Scene
 from unit.plan.specs import concurrencies, rates, workload
@@ -20,18 +19,33 @@ def _workloads(**changes: Any) -> dict[str, Any]:
     [
         ("spec: must set exactly one of server and endpoint", {"endpoint": {"url": "http://llm.example"}}),
         ("spec.model.name: ", {"model": {"name": ""}}),
-        ("spec.model: revision needs source hub", {"model": {"name": "m", "revision": "v", "source": {"path": {"path": "/m"}}}}),
+        (
+            "spec.model: revision needs source hub",
+            {"model": {"name": "m", "revision": "v", "source": {"path": {"path": "/m"}}}},
+        ),
         ("spec.server.unknownField: ", {"server": {"image": "v", "unknownField": 1}}),
         ("spec.repeats: ", {"repeats": "3"}),
         ("spec.workloads[1].load.requestRates[0]: must be above 0", _workloads(load=rates("0"))),
         ("spec.workloads[1].load: must set exactly one of", _workloads(load=rates("1") | concurrencies(1))),
         ("spec.workloads[1].dataset: must set exactly one of", _workloads(dataset={})),
         ("spec.workloads[1]: must set exactly one of requests and durationSeconds", _workloads(durationSeconds=5)),
-        ("spec.workloads[1]: durationSeconds needs finite", _workloads(load=rates("inf"), requests=None, durationSeconds=5)),
-        ("spec.workloads[1]: rate x durationSeconds", _workloads(load=rates("2000"), requests=None, durationSeconds=86_400)),
+        (
+            "spec.workloads[1]: durationSeconds needs finite",
+            _workloads(load=rates("inf"), requests=None, durationSeconds=5),
+        ),
+        (
+            "spec.workloads[1]: rate x durationSeconds",
+            _workloads(load=rates("2000"), requests=None, durationSeconds=86_400),
+        ),
         ("spec.workloads: ", {"workloads": []}),
-        ("spec: workloads have 66 load points", {"workloads": [workload(n, load=concurrencies(*range(1, 23))) for n in "abc"]}),
-        ("spec: 30 load points x 10 repeats = 300 stages", _workloads(load=concurrencies(*range(1, 30))) | {"repeats": 10}),
+        (
+            "spec: workloads have 66 load points",
+            {"workloads": [workload(n, load=concurrencies(*range(1, 23))) for n in "abc"]},
+        ),
+        (
+            "spec: 30 load points x 10 repeats = 300 stages",
+            _workloads(load=concurrencies(*range(1, 30))) | {"repeats": 10},
+        ),
     ],
 )
 def test_refused_naming(expected: str, changes: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-
 from benchrun.decide.reconcile import decide
 from unit.decide.saying import applied, deleted
 from unit.decide.scenes import SERVER_DIED, Scene
@@ -14,7 +13,11 @@ from unit.decide.scenes import SERVER_DIED, Scene
 COMPLETED = Scene().measuring().arrived(0, 1).at(300).settled().stored(0, 1)
 FAILED = Scene().measuring().without("Deployment", "server").at(300).settled()
 CANCELLED = Scene().measuring().with_spec(cancel=True).at(300).settled()
-ENDS = [pytest.param(COMPLETED, id="completed"), pytest.param(FAILED, id="failed"), pytest.param(CANCELLED, id="cancelled")]
+ENDS = [
+    pytest.param(COMPLETED, id="completed"),
+    pytest.param(FAILED, id="failed"),
+    pytest.param(CANCELLED, id="cancelled"),
+]
 
 
 @pytest.mark.parametrize("scene", ENDS)

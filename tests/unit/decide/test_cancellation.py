@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from unit.decide.saying import applied, deleted
 from unit.decide.scenes import URL_ENDPOINT, Scene
 
@@ -28,13 +27,19 @@ def test_everything_is_let_go_the_gpu_first(gone: list[str], scene: Scene) -> No
 
 
 def test_the_instant_of_release_is_noted() -> None:
-    assert Scene().measuring().with_spec(cancel=True).at(100).decide().status.server_released_time == "2026-01-01T00:01:40Z"
+    assert (
+        Scene().measuring().with_spec(cancel=True).at(100).decide().status.server_released_time
+        == "2026-01-01T00:01:40Z"
+    )
 
 
 def test_a_record_that_just_came_is_stored_and_judged() -> None:
     decision = Scene().measuring().arrived(0).with_spec(cancel=True).decide()
     assert applied(decision) == ["ConfigMap stage 0"]
-    assert [(r.cell, r.verdict) for r in decision.status.results] == [("chat/rate=1", "Valid"), ("chat/rate=4", "Invalid")]
+    assert [(r.cell, r.verdict) for r in decision.status.results] == [
+        ("chat/rate=1", "Valid"),
+        ("chat/rate=4", "Invalid"),
+    ]
 
 
 def test_it_wins_over_a_failure() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-
 from benchrun.api.conditions import Condition, ConditionType
 from unit.decide.saying import standing
 from unit.decide.scenes import Scene
@@ -32,8 +31,12 @@ LATE = Scene().measuring().with_spec(runDeadlineSeconds=10).at(1000)
         pytest.param("Completed", "T F T T T F F", MEASURED, id="measured and valid"),
         pytest.param("Completed", "T F F F F T F", ONE_CELL_INVALID, id="measured, but a cell is invalid"),
         pytest.param("Completed", "T F T T T F F", MEASURED.with_spec(objectives=MISSED), id="objective missed"),
-        pytest.param("Failed", "F T F F F T F", Scene().client_created().fails("DatasetInvalid", "no"), id="client failed"),
-        pytest.param("Failed", "F T F F F T F", Scene().measuring().without("Deployment", "server"), id="server failed"),
+        pytest.param(
+            "Failed", "F T F F F T F", Scene().client_created().fails("DatasetInvalid", "no"), id="client failed"
+        ),
+        pytest.param(
+            "Failed", "F T F F F T F", Scene().measuring().without("Deployment", "server"), id="server failed"
+        ),
         pytest.param("Failed", "F T F F F T F", LATE, id="deadline"),
         pytest.param("Failed", "F T F F F T F", ALL_FAILED, id="all requests failed"),
         pytest.param("Cancelled", "F T F U F T F", Scene().measuring().with_spec(cancel=True), id="cancelled"),
@@ -83,7 +86,10 @@ def test_every_condition_is_there_from_the_first_pass_on(scene: Scene) -> None:
 
 def test_waiting_conditions_follow_the_way() -> None:
     def waits(scene: Scene) -> dict[str, str]:
-        return {name: text.split()[0] for name, text in standing(scene.decide().status, "ClientReady", "ServerReady").items()}
+        return {
+            name: text.split()[0]
+            for name, text in standing(scene.decide().status, "ClientReady", "ServerReady").items()
+        }
 
     assert waits(Scene().client_created()) == {"ClientReady": "False", "ServerReady": "False"}
     assert waits(Scene().server_loading()) == {"ClientReady": "True", "ServerReady": "False"}

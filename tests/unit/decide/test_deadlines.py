@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from unit.decide.scenes import SERVICE_ENDPOINT, URL_ENDPOINT, Scene
 
 LIMITS = {"pendingDeadlineSeconds": 600, "startupDeadlineSeconds": 300, "runDeadlineSeconds": 1000}
@@ -21,9 +20,16 @@ CASES = [
     pytest.param("RunDeadlineExceeded", 1060, Scene().measuring(), id="measuring does not end"),
     pytest.param("RunDeadlineExceeded", 1060, Scene().measuring().arrived(0).stored(0), id="half of it is measured"),
     # the client's pod was created at 1; 1 + 300
-    pytest.param("StartupDeadlineExceeded", 301, Scene(spec=URL_ENDPOINT).client_ready(), id="endpoint does not get healthy"),
+    pytest.param(
+        "StartupDeadlineExceeded", 301, Scene(spec=URL_ENDPOINT).client_ready(), id="endpoint does not get healthy"
+    ),
     # accepted at 0, no client yet; 0 + 300
-    pytest.param("StartupDeadlineExceeded", 300, Scene(spec=SERVICE_ENDPOINT).knowing(endpoint_addresses=()).settled(), id="service has no pods"),
+    pytest.param(
+        "StartupDeadlineExceeded",
+        300,
+        Scene(spec=SERVICE_ENDPOINT).knowing(endpoint_addresses=()).settled(),
+        id="service has no pods",
+    ),
     pytest.param("RunDeadlineExceeded", 1060, Scene(spec=URL_ENDPOINT).measuring(), id="endpoint is too slow"),
 ]
 
@@ -51,7 +57,11 @@ def test_a_pass_is_asked_for_when_it_ends(reason: str, ends_at: int, scene: Scen
 @pytest.mark.parametrize(
     ("words", "scene"),
     [
-        pytest.param("0/3 nodes: insufficient gpu", Scene().server_pending().pod("server", unschedulable="0/3 nodes: insufficient gpu"), id="scheduler"),
+        pytest.param(
+            "0/3 nodes: insufficient gpu",
+            Scene().server_pending().pod("server", unschedulable="0/3 nodes: insufficient gpu"),
+            id="scheduler",
+        ),
         pytest.param("it was still loading", Scene().server_loading(), id="loading"),
         pytest.param("1 of 2 stages", Scene().measuring().arrived(0).stored(0), id="measuring"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from unit.decide.scenes import URL_ENDPOINT, Scene
 
 
@@ -13,12 +12,16 @@ from unit.decide.scenes import URL_ENDPOINT, Scene
         pytest.param([], Scene(), Scene().client_created(), id="preparing is not worth one"),
         pytest.param(["WaitingForNode"], Scene().client_created(), Scene().server_pending(), id="waiting for a GPU"),
         pytest.param(["Starting"], Scene().server_pending(), Scene().server_loading(), id="starting"),
-        pytest.param(["Starting"], Scene(spec=URL_ENDPOINT), Scene(spec=URL_ENDPOINT).client_ready(), id="endpoint asked"),
+        pytest.param(
+            ["Starting"], Scene(spec=URL_ENDPOINT), Scene(spec=URL_ENDPOINT).client_ready(), id="endpoint asked"
+        ),
         pytest.param(["Running"], Scene().server_healthy(), Scene().measuring(), id="running"),
         pytest.param(["Suspended"], Scene(), Scene().with_spec(suspend=True), id="suspended"),
         pytest.param(["Completed"], Scene().measuring(), Scene().measuring().arrived(0, 1), id="completed"),
         pytest.param(["Cancelled"], Scene().measuring(), Scene().measuring().with_spec(cancel=True), id="cancelled"),
-        pytest.param(["ServerGone"], Scene().measuring(), Scene().measuring().without("Deployment", "server"), id="failed"),
+        pytest.param(
+            ["ServerGone"], Scene().measuring(), Scene().measuring().without("Deployment", "server"), id="failed"
+        ),
     ],
 )
 def test_a_change_is_told_once(expected: list[str], before: Scene, after: Scene) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
 from benchrun.decide.decision import LogWanted
 from unit.decide.saying import deleted, standing
 from unit.decide.scenes import SERVER_DIED, Scene, unix_us
 
+LOG = f"INFO starting\n{SERVER_DIED.message}"
 DIED_LOADING = Scene().server_loading().pod("server", terminated=SERVER_DIED)
 RESTARTED = Scene().measuring().pod("server", restarts=1, last_terminated=SERVER_DIED)
 REPLACED = Scene().measuring().pod("server", name="server-2", phase="Pending", started_at=None)
@@ -22,12 +22,18 @@ def reason_of(scene: Scene) -> str:
     [
         pytest.param("True (Conflict)", Scene().knowing(conflict="Job br-qwen-client-a1"), id="a name is taken"),
         pytest.param("True (UsageError)", DIED_LOADING, id="server can never start"),
-        pytest.param("True (DatasetNotFound)", Scene().client_created().fails("DatasetNotFound", "no file"), id="client's word"),
+        pytest.param(
+            "True (DatasetNotFound)", Scene().client_created().fails("DatasetNotFound", "no file"), id="client's word"
+        ),
         pytest.param("True (ServerRestarted)", RESTARTED, id="server restarted mid-stage"),
         pytest.param("True (ServerRestarted)", REPLACED, id="server's pod was replaced mid-stage"),
-        pytest.param("True (UsageError)", DIED_LOADING.fails("CanaryFailed", "refused"), id="server's end explains the client's"),
+        pytest.param(
+            "True (UsageError)", DIED_LOADING.fails("CanaryFailed", "refused"), id="server's end explains the client's"
+        ),
         pytest.param("True (ServerRestarted)", RESTARTED.fails("CanaryFailed", "refused"), id="so does its restart"),
-        pytest.param("False (WarmingUp)", Scene().server_healthy().pod("server", ready=False), id="not ready for a moment"),
+        pytest.param(
+            "False (WarmingUp)", Scene().server_healthy().pod("server", ready=False), id="not ready for a moment"
+        ),
         pytest.param("False (Measuring)", Scene().measuring().pod("server", ready=False), id="too busy for its probe"),
     ],
 )
@@ -35,7 +41,9 @@ def test_reason(expected: str, scene: Scene) -> None:
     assert reason_of(scene) == expected
 
 
-@pytest.mark.parametrize("scene", [DIED_LOADING, RESTARTED, Scene().client_created().fails("DatasetInvalid", "not JSON")])
+@pytest.mark.parametrize(
+    "scene", [DIED_LOADING, RESTARTED, Scene().client_created().fails("DatasetInvalid", "not JSON")]
+)
 def test_everything_is_let_go_the_gpu_first(scene: Scene) -> None:
     kinds = [ref.kind for ref in scene.knowing(log_tail_tried=True).decide().delete]
     assert kinds == [kind for kind in ("Deployment", "Service", "Job") if any(c.kind == kind for c in scene.objects)]
@@ -61,8 +69,8 @@ def test_the_servers_last_words_are_asked_for(expected: LogWanted | None, scene:
 def test_the_log_is_asked_for_once_and_before_its_pod_is_gone() -> None:
     first = DIED_LOADING.decide()
     assert (first.status.phase, deleted(first), first.forget) == ("Starting", [], False)
-    second = DIED_LOADING.settled().knowing(log_tail="Traceback ...", log_tail_tried=True).decide()
-    assert (second.status.phase, second.status.log_tail, second.log_wanted) == ("Failed", "Traceback ...", None)
+    second = DIED_LOADING.settled().knowing(log_tail=LOG, log_tail_tried=True).decide()
+    assert (second.status.phase, second.status.log_tail, second.log_wanted) == ("Failed", LOG, None)
     assert deleted(second) == ["Deployment", "Service", "Job"]
 
 
@@ -72,15 +80,18 @@ def test_a_log_that_can_not_be_read_keeps_nobody_waiting() -> None:
 
 
 def test_of_a_long_log_the_end_is_kept() -> None:
-    status = DIED_LOADING.knowing(log_tail="a" * 10_000 + "the end", log_tail_tried=True).decide().status
-    assert (status.log_tail or "").endswith("the end")
+    status = DIED_LOADING.knowing(log_tail="a" * 10_000 + LOG, log_tail_tried=True).decide().status
+    assert (status.log_tail or "").endswith(LOG)
     assert len(status.log_tail or "") == 4096
 
 
 def test_partial_results_are_kept_and_marked() -> None:
     scene = RESTARTED.arrived(0).stored(0).knowing(log_tail_tried=True)
     status = scene.decide().status
-    assert [(r.cell, r.verdict, r.repeats) for r in status.results] == [("chat/rate=1", "Valid", 1), ("chat/rate=4", "Invalid", 0)]
+    assert [(r.cell, r.verdict, r.repeats) for r in status.results] == [
+        ("chat/rate=1", "Valid", 1),
+        ("chat/rate=4", "Invalid", 0),
+    ]
     assert (status.verdict, status.results_ref) == ("Invalid", f"benchrun.dev/run-uid={scene.world().run.uid}")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchrun.decide.decision import PullTarget, ScrapeTarget
 from benchrun.plan.client_plan import nonce
 from unit.decide.scenes import Scene
@@ -18,7 +17,9 @@ NO_DEADLINES = {"pendingDeadlineSeconds": 0, "startupDeadlineSeconds": 0, "runDe
     ("expected", "scene"),
     [
         pytest.param(None, Scene(), id="no client"),
-        pytest.param(None, Scene().client_created().pod("client", phase="Pending", ip=None), id="client pulls its image"),
+        pytest.param(
+            None, Scene().client_created().pod("client", phase="Pending", ip=None), id="client pulls its image"
+        ),
         pytest.param(CLIENT, Scene().client_created(), id="client prepares"),
         pytest.param(CLIENT, Scene().measuring(), id="measuring"),
         pytest.param(None, Scene().measuring().pod("client", phase="Succeeded"), id="client has left"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
 from unit.decide.saying import applied, deleted
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, Scene
 

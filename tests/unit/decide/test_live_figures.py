@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
 from benchrun.decide.decision import Context
 from unit.decide.scenes import Scene
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from unit.decide.saying import applied, deleted
 from unit.decide.scenes import PLAN, SERVICE_ENDPOINT, Scene
 
@@ -66,6 +65,7 @@ def test_the_server_goes_as_soon_as_all_records_are_known_to_be_stored() -> None
     all_stored = Scene().measuring().stored(0, 1).operator_restarted().at(400)
     decision = all_stored.decide()
     assert (decision.status.phase, deleted(decision)) == ("Collecting", ["Deployment", "Service"])
+    assert decision.scrape == ()
     read_back = all_stored.settled().without("Deployment", "server").without("Service", "server").stored(0, 1)
     finished = read_back.at(410).decide().status
     assert (finished.phase, finished.server_released_time) == ("Completed", "2026-01-01T00:06:40Z")

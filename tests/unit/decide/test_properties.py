@@ -6,8 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import get_args
 
-from hypothesis import given, settings
-
 from benchrun.api.conditions import ConditionType
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.decide.acceptance import accept
@@ -16,9 +14,11 @@ from benchrun.decide.deadlines import deadlines
 from benchrun.decide.decision import Decision
 from benchrun.decide.reconcile import SHORTEST_WAIT_SECONDS
 from benchrun.decide.situation import Situation
+from hypothesis import given, settings
 from unit.decide.saying import applied, deleted
-from unit.decide.scenes import OWNER, Scene
+from unit.decide.scenes import Scene
 from unit.decide.worlds import Story, stories
+from unit.plan.specs import OWNER
 
 CONDITIONS_OF_EVERY_RUN = {
     "Accepted", "Measured", "Valid", "Complete", "Failed", "Succeeded", "Ready", "Reconciling", "Stalled",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 
 import pytest
-
 from benchrun.measure.timeline import decode
 from benchrun_client.contract import open_record
 from unit.decide.saying import applied

@@ -32,8 +32,14 @@ def test_provenance_outlives_the_server() -> None:
     assert KNOWN.arrived(0, 1).decide().status.servers == before
 
 
+def test_when_it_was_scheduled_stays_when_the_pod_is_gone() -> None:
+    ended = KNOWN.without("Deployment", "server").decide().status
+    assert ended.scheduled_time == "2026-01-01T00:00:20Z"
+
+
 def test_nothing_of_a_pod_is_said_of_its_successor() -> None:
-    (server,) = Scene().server_loading().pod("server", name="server-2").decide().status.servers
+    known = Scene().server_loading().pod("server", **POD).knowing(facts={"server-1": FACTS}).settled()
+    (server,) = known.pod("server", name="server-2", image_digest=None).decide().status.servers
     assert (server.pod, server.version, server.image_digest) == ("server-2", None, None)
 
 

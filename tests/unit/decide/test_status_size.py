@@ -11,20 +11,31 @@ from unit.plan.specs import concurrencies, workload
 LIMIT_BYTES = 100_000
 PERCENTILES = ["50", "75", "90", "95", "99", "99.9", "99.99", "99.999"]
 OBJECTIVES = [
-    {"metric": metric, "percentile": p, "maxMilliseconds": 1} for metric in ("TTFT", "TPOT", "ITL", "E2EL") for p in PERCENTILES[:4]
+    {"metric": metric, "percentile": p, "maxMilliseconds": 1}
+    for metric in ("TTFT", "TPOT", "ITL", "E2EL")
+    for p in PERCENTILES[:4]
 ]
 FACTS = ServerFacts(version="v" * 100, reported={f"{i:03d}" + "k" * 60: "v" * 253 for i in range(40)})
 LONGEST_NAMES = [workload(letter * 40, load=concurrencies(*range(99_968, 100_000))) for letter in "ab"]
 LARGEST = (
     Scene()
     .with_spec(
-        server={"image": "i" * 1024, "args": ["--x=" + "a" * 4092] * 128, "resources": {"limits": {"nvidia.com/gpu": 8}}},
+        server={
+            "image": "i" * 1024,
+            "args": ["--x=" + "a" * 4092] * 128,
+            "resources": {"limits": {"nvidia.com/gpu": 8}},
+        },
         workloads=LONGEST_NAMES,
         objectives=OBJECTIVES,
         measurement={"percentiles": PERCENTILES},
     )
     .measuring()
-    .pod("server", args=("m", "--served-model-name=m", "--port=8000", *["--x=" + "a" * 4092] * 128), image="i" * 1024, image_digest="d" * 1024)
+    .pod(
+        "server",
+        args=("m", "--served-model-name=m", "--port=8000", *["--x=" + "a" * 4092] * 128),
+        image="i" * 1024,
+        image_digest="d" * 1024,
+    )
     .knowing(facts={"server-1": FACTS}, log_tail="\N{COLLISION SYMBOL}" * 16_384, log_tail_tried=True)
 )
 
@@ -45,7 +56,9 @@ def test_measured_with_every_objective_missed() -> None:
 
 def test_failed_with_a_long_message_and_a_long_log() -> None:
     died = Termination(exit_code=1, reason="Error", message="\N{COLLISION SYMBOL}" * 4096)
-    failed = LARGEST.arrived(*range(63)).pod("server", restarts=1, last_terminated=died).fails("ClientError", "é" * 2000)
+    failed = (
+        LARGEST.arrived(*range(63)).pod("server", restarts=1, last_terminated=died).fails("ClientError", "é" * 2000)
+    )
     status = failed.decide().status
     assert status.phase == "Failed"
     assert size(status) < LIMIT_BYTES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from unit.decide.saying import applied, deleted, standing
 from unit.decide.scenes import DEPLOYMENT, JOB, SERVICE_ENDPOINT, URL_ENDPOINT, Scene
 
@@ -34,7 +33,8 @@ def test_it_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", [pytest.param(URL_ENDPOINT, id="url"), pytest.param(SERVICE_ENDPOINT, id="service"), pytest.param({}, id="server")]
+    "spec",
+    [pytest.param(URL_ENDPOINT, id="url"), pytest.param(SERVICE_ENDPOINT, id="service"), pytest.param({}, id="server")],
 )
 def test_no_deadline_runs_while_suspended_nor_counts_that_time_afterwards(spec: dict[str, object]) -> None:
     scene = (Scene(spec=spec) if spec else Scene()).with_spec(suspend=True, startupDeadlineSeconds=60).settled()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from unit.decide.saying import applied, standing
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, URL_ENDPOINT, Scene
 

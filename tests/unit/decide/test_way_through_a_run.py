@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from unit.decide.saying import applied, deleted
 from unit.decide.scenes import JOB, PLAN, SERVICE, URL_ENDPOINT, Scene
 
@@ -64,4 +63,3 @@ def test_objects_that_exist_are_left_as_they_are() -> None:
     """A change mid-run, of a default by an upgrade for example, would void the measurement."""
     made_by_an_older_operator = Scene().having(PLAN, JOB, SERVICE, applied_hash="other").pod("client")
     assert applied(made_by_an_older_operator.decide()) == []
-

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hypothesis import strategies as st
-
 from unit.decide.scenes import (
     DEPLOYMENT,
     JOB,
@@ -70,14 +69,16 @@ CHANGES: Mapping[str, Change] = {
     "resume": lambda s: s.with_spec(suspend=False),
     "cancel": lambda s: s.with_spec(cancel=True),
     "no deadlines": lambda s: s.with_spec(startupDeadlineSeconds=0, runDeadlineSeconds=0),
-    "short deadlines": lambda s: s.with_spec(pendingDeadlineSeconds=50, startupDeadlineSeconds=50, runDeadlineSeconds=50),
+    "short deadlines": lambda s: s.with_spec(
+        pendingDeadlineSeconds=50, startupDeadlineSeconds=50, runDeadlineSeconds=50
+    ),
     "ttl": lambda s: s.with_spec(ttlSecondsAfterFinished=100),
     "bad spec": lambda s: s.with_spec(**REFUSED),
     "operator restarts": Scene.operator_restarted,
     "status was never written": lambda s: replace(s, status={}),
     "client is silent": lambda s: s.knowing(client_silent=True),
     "name is taken": lambda s: s.knowing(conflict="Job br-qwen-client-a1"),
-    "log was asked for": lambda s: s.knowing(log_tail_tried=True, log_tail="Traceback"),
+    "log was asked for": lambda s: s.knowing(log_tail_tried=True, log_tail=SERVER_DIED.message),
     "endpoint has no pods": lambda s: s.knowing(endpoint_addresses=()),
     "endpoint has a pod": lambda s: s.knowing(endpoint_addresses=("10.0.0.7:8000",)),
     "all is foreign": _foreign,
@@ -94,7 +95,9 @@ CHANGES: Mapping[str, Change] = {
     "client pod succeeded": lambda s: s.pod("client", phase="Succeeded", ready=False),
     "client pod failed": lambda s: s.pod("client", phase="Failed", ready=False, terminated=SERVER_DIED),
     "client is another run's": lambda s: s.pod("client", run_uid="another-run"),
-    "server pod can't be placed": lambda s: s.pod("server", unschedulable="0/3 nodes are available: 3 Insufficient gpu."),
+    "server pod can't be placed": lambda s: s.pod(
+        "server", unschedulable="0/3 nodes are available: 3 Insufficient gpu."
+    ),
     "server pod can't pull": lambda s: s.pod("server", waiting_reason="ImagePullBackOff", waiting_message="not found"),
     "server died": lambda s: s.pod("server", terminated=SERVER_DIED, phase="Failed", ready=False),
     "server restarted": lambda s: s.pod("server", restarts=1, last_terminated=SERVER_DIED),

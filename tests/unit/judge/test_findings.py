@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from benchrun.api.status import Finding, Severity, Verdict
 from benchrun.judge.aggregate import aggregate
 from benchrun.judge.finding import EXPLANATIONS, Code, StageFinding
@@ -17,6 +14,8 @@ from benchrun.judge.stages import judge_stage
 from benchrun.judge.thresholds import Thresholds
 from benchrun.judge.verdict import verdict_of_findings, worst
 from benchrun_client.contract import START_TIME
+from hypothesis import given
+from hypothesis import strategies as st
 from unit.measure.records import cell, edge, record, requests
 
 FINDINGS = st.lists(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from benchrun.api.status import ObjectiveResult, Result
 from benchrun.judge.fitting import fitted
+from hypothesis import given
+from hypothesis import strategies as st
 
 OUTCOMES = ("Met", "Missed", "Inconclusive", "Missed")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchrun.api.status import Headline, Result, Verdict
 from benchrun.judge.headline import headline, shown
 

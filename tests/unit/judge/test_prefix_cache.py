@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchrun.api.status import Severity
 from benchrun.judge.finding import Code, StageFinding
 from benchrun.judge.prefix_cache import prefix_cache

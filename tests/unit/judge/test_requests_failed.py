@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from benchrun.judge.finding import Code, StageFinding
 from benchrun.judge.requests_failed import no_output, requests_failed
 from benchrun.judge.rules import StageContext

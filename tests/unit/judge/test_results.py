@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from benchrun.api.cells import Cell
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import BenchmarkRunStatus, Headline, ObjectiveResult, RoleFigures, Verdict
@@ -13,6 +10,8 @@ from benchrun.judge.results import Judged, results
 from benchrun.measure.cells import pooled_metrics, pools_of
 from benchrun.measure.samples import Sample
 from benchrun_client.contract import StageRecord
+from hypothesis import given
+from hypothesis import strategies as st
 from unit.judge.specs import spec
 from unit.measure.records import cell, edge, record, requests, sample
 

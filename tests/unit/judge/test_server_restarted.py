@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchrun.judge.finding import Code, StageFinding
 from benchrun.judge.rules import StageContext
 from benchrun.judge.server_restarted import server_restarted

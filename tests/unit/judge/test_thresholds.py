@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import pytest
-
 from benchrun.judge.thresholds import JUDGE_VERSION, Thresholds, judge_of, thresholds_of
 from unit.judge.specs import spec
 

@@ -7,9 +7,6 @@ import statistics
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from benchrun.measure.cells import (
     duration_seconds,
     failed_requests,
@@ -20,6 +17,8 @@ from benchrun.measure.cells import (
     rounded,
 )
 from benchrun_client.contract import GapCounts, StageRecord
+from hypothesis import given
+from hypothesis import strategies as st
 from unit.measure.records import record, requests
 from unit.measure.test_percentiles import numpy_linear
 

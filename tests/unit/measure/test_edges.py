@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchrun.measure.edges import (
     PREFIX_HITS,
     PREFIX_QUERIES,

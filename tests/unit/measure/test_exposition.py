@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from benchrun.measure.exposition import MAX_REPORTED, UnreadablePage, facts_from_page, sample_from_page
 from benchrun.measure.samples import Sample, ServerFacts
+from hypothesis import given
+from hypothesis import strategies as st
 
 REAL_PAGE = (Path(__file__).parent / "pages" / "vllm-0.32.0.txt").read_text(encoding="utf-8")
 

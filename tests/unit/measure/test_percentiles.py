@@ -6,10 +6,9 @@ import statistics
 from collections import Counter
 
 import pytest
+from benchrun.measure.percentiles import Distribution
 from hypothesis import given
 from hypothesis import strategies as st
-
-from benchrun.measure.percentiles import Distribution
 
 VALUES = st.lists(st.integers(0, 10**9), min_size=1, max_size=300)
 PERCENTS = st.floats(0, 100)

@@ -9,9 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from benchrun.api.status import Live
 from benchrun.measure.samples import Sample
 from benchrun.measure.timeline import (
@@ -24,6 +21,8 @@ from benchrun.measure.timeline import (
     encode,
     live,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 from unit.measure.records import sample
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

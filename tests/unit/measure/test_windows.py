@@ -6,13 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from benchrun.measure.edges import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES
 from benchrun.measure.samples import Sample
 from benchrun.measure.windows import Figures, Window, figures, windows
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
+from hypothesis import given
+from hypothesis import strategies as st
 from unit.measure.records import ZERO, edge, record, sample
 
 FROM_5_TO_27 = (edge(before={GENERATION_TOKENS: 5.0}),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchrun.observe.failures.scheduling import is_structural
 from benchrun.observe.server_failures import diagnose_server
 from unit.observe.bodies import pending

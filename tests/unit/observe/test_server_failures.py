@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from benchrun.observe.last_words import MAX_CHARS
 from benchrun.observe.server_failures import diagnose_server
 from benchrun.observe.trim import pod_of
 from benchrun.observe.views import Child, Diagnosis, Pod
+from hypothesis import given
+from hypothesis import strategies as st
 from unit.observe.bodies import child, ended, gone, pending, pod_body, waiting
 from unit.observe.test_last_words import LOGS
 

@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from benchrun.observe.raw import MAX_MESSAGE_CHARS
 from benchrun.observe.trim import child_of, is_gpu, owned, pod_of, run_of
 from benchrun.observe.views import Child, Children, Pod, Run, Termination
+from hypothesis import given
+from hypothesis import strategies as st
 from unit.observe.bodies import UID, Body, condition, owner, pod_body
 
 OURS = owner("BenchmarkRun", UID, api_version="benchrun.dev/v1alpha1")

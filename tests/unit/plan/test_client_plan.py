@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun_client.contract import LoadPoint, Plan, Target
-
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.plan.client_plan import client_plan, nonce
+from benchrun_client.contract import LoadPoint, Plan, Target
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, concurrencies, endpoint_body, rates, spec, spec_body, workload
 

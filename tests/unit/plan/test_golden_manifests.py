@@ -13,11 +13,10 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 import yaml
-from benchrun_client.contract import PLAN_FILE
-
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.plan.metadata import Manifest
 from benchrun.plan.stored import stage_config_map, timeline_config_map
+from benchrun_client.contract import PLAN_FILE
 from unit.plan.cases import CASES, ENDPOINT_ADDRESSES
 from unit.plan.objects import objects
 from unit.plan.specs import OWNER

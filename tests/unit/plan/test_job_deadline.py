@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchrun.api.spec import BenchmarkRunSpec
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, endpoint_body, spec_body

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-
 from benchrun.api.names import MAX_RUN_NAME
 from benchrun.plan.metadata import Manifest, Owner
 from benchrun.plan.stored import stage_config_map, timeline_config_map

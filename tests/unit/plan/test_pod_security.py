@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.plan.metadata import Manifest
 from unit.plan.cases import CASES

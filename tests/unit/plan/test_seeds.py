@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.plan.seeds import stage_seed, warmup_seed
 from benchrun.plan.stages import stages

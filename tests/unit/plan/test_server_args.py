@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchrun.api.model_source import Model
 from benchrun.api.server import Server
 from benchrun.plan.roles import server_args

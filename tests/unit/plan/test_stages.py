@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from benchrun.api.workloads import Workload
 from benchrun.plan.stages import canonical, cells, estimate, gpus, requests_of, stages
 from unit.plan.specs import Json, concurrencies, rates, spec, spec_body, workload

@@ -132,7 +132,7 @@ def test_each_question_asks_for_what_is_not_known_yet() -> None:
 
 def test_what_is_stored_already_is_not_asked_for() -> None:
     scene = Scene(answer())
-    scene.memory.records = {2: record()}
+    scene.memory.records = {2: b""}
     scene.follower.target = PullTarget(pod="client", url=TARGET.url, nonce=NONCE, from_sequence=2)
     run_fast(scene.go_on(0.1))
     assert scene.queries()[0].startswith("from=3&")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-import httpx
 import pytest
+from aiohttp import ClientSession
 from benchrun.runtime.health import Health, Pulse
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fast_time import run_fast
@@ -27,38 +27,38 @@ def state() -> State:
 
 
 @pytest.fixture
-async def client(state: State) -> AsyncIterator[httpx.AsyncClient]:
+async def client(state: State) -> AsyncIterator[ClientSession]:
     """A client of the running health server."""
     health = Health(Telemetry(), problems=lambda: state.problems, ready=lambda: state.ready)
     await health.start("127.0.0.1", 0)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{health.port}", trust_env=False) as made:
+    async with ClientSession(f"http://127.0.0.1:{health.port}") as made:
         yield made
     await health.stop()
 
 
-async def test_healthy_as_long_as_there_is_no_problem(client: httpx.AsyncClient, state: State) -> None:
+async def test_healthy_as_long_as_there_is_no_problem(client: ClientSession, state: State) -> None:
     answer = await client.get("/healthz")
-    assert (answer.status_code, answer.text) == (200, "ok\n")
+    assert (answer.status, await answer.text()) == (200, "ok\n")
     state.problems = ["a queue worker has ended", "a watch is silent"]
     answer = await client.get("/healthz")
-    assert (answer.status_code, answer.text) == (503, "a queue worker has ended\na watch is silent\n")
+    assert (answer.status, await answer.text()) == (503, "a queue worker has ended\na watch is silent\n")
 
 
-async def test_ready_once_the_cluster_was_read(client: httpx.AsyncClient, state: State) -> None:
-    assert (await client.get("/readyz")).status_code == 503
+async def test_ready_once_the_cluster_was_read(client: ClientSession, state: State) -> None:
+    assert (await client.get("/readyz")).status == 503
     state.ready = True
-    assert (await client.get("/readyz")).status_code == 200
+    assert (await client.get("/readyz")).status == 200
 
 
-async def test_metrics_are_prometheus_text(client: httpx.AsyncClient) -> None:
+async def test_metrics_are_prometheus_text(client: ClientSession) -> None:
     answer = await client.get("/metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-    assert "benchrun_reconcile_seconds_count" in answer.text
+    assert "benchrun_reconcile_seconds_count" in await answer.text()
 
 
-async def test_nothing_else_is_served(client: httpx.AsyncClient) -> None:
-    assert (await client.get("/")).status_code == 404
-    assert (await client.post("/healthz")).status_code == 405
+async def test_nothing_else_is_served(client: ClientSession) -> None:
+    assert (await client.get("/")).status == 404
+    assert (await client.post("/healthz")).status == 405
 
 
 def test_pulse_that_stops_is_late() -> None:

@@ -53,6 +53,5 @@ def test_level_is_obeyed_and_what_says_something_for_every_request_is_silent(
 ) -> None:
     logs.configure(level="INFO", log_format="plain")
     logging.getLogger("x").debug("too much")
-    logging.getLogger("httpx").info("HTTP Request: GET")
     logging.getLogger("aiohttp.access").info("GET /healthz")
     assert capsys.readouterr().err == ""

@@ -11,7 +11,8 @@ from benchrun.decide.decision import Arrival
 from benchrun.measure.samples import Sample
 from benchrun.observe.views import Child, Children
 from benchrun.runtime.indexes import RunKey
-from benchrun.runtime.memory import MAX_STORED_SAMPLES, Memories, RunMemory
+from benchrun.runtime.memory import Memories, RunMemory
+from benchrun_client.contract import Envelope
 from unit.measure.records import record
 
 NOTHING = Children()
@@ -35,7 +36,7 @@ def stage(sequence: int, digest: str, **changes: Any) -> Child:
 
 
 def arrival(sequence: int, digest: str = "d") -> Arrival:
-    return Arrival(sequence=sequence, digest=digest, data=b"", record=record(sequence=sequence))
+    return Arrival(sequence=sequence, digest=digest, data=Envelope.seal(record(sequence=sequence)).data())
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_collected_does_not_change_when_memory_does(memory: RunMemory) -> None:
     collected = memory.collected(NOTHING)
     memory.take(arrival(0))
     memory.unstored_samples.append(Sample(at=1.0, role="server", pod="p"))
-    assert (collected.records, collected.samples, collected.unstored_samples) == ((), (), ())
+    assert (len(collected.records), len(collected.samples), collected.unstored_samples) == (0, 0, ())
 
 
 def test_memories_are_by_run_and_uid() -> None:

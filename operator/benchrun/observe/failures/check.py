@@ -56,10 +56,14 @@ Check = Callable[[Evidence], Diagnosis | None]
 
 
 def evidence_of(pod: Pod, log_tail: str | None) -> Evidence:
-    """A pod's evidence; the tail of a log is longer than the termination message cut from it."""
+    """A pod's evidence. The fetched log speaks only where the termination message is silent or points further up: by the
+    time it is fetched the container may run again."""
     ending = pod.terminated or pod.last_terminated
-    log = log_tail if log_tail and ending is not None else ending.message if ending is not None else ""
-    return Evidence(pod=pod, log=log, words=last_words(log))
+    message = ending.message if ending is not None else ""
+    told = Evidence(pod=pod, log=message, words=last_words(message))
+    if ending is None or not log_tail or (message and not told.is_cause_hidden):
+        return told
+    return Evidence(pod=pod, log=log_tail, words=last_words(log_tail))
 
 
 def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagnosis | None:

@@ -34,7 +34,9 @@ def container_config(evidence: Evidence) -> Diagnosis | None:
         return None
     words = bounded(evidence.pod.waiting_message or evidence.pod.waiting_reason)
     if any(phrase in words for phrase in _WRONG_USER):
-        remedy = f"Set runAsUser in {evidence.spec_path}.pod, or use an image whose user is not root."
-        return Diagnosis(Reason.CONTAINER_CONFIG, sentence(f"The container can't be made: {words}", remedy=remedy), True)
+        remedy = f"Set runAsUser in {evidence.spec_path}.pod.securityContext, or use an image whose user is not root."
+        return Diagnosis(
+            Reason.CONTAINER_CONFIG, sentence(f"The container can't be made: {words}", remedy=remedy), True
+        )
     remedy = f"Create what is missing in the run's namespace, or correct {evidence.spec_path} and spec.model."
     return Diagnosis(Reason.CONTAINER_CONFIG, sentence(f"The container can't be made: {words}", remedy=remedy), False)

@@ -1,0 +1,111 @@
+"""How long a GPU is held without a request: a BenchmarkRun against server and Jobs by hand, on the same server and stages.
+
+Idle is every second from the server's first healthy answer to the request that deletes it in which it has no request in
+flight, seen on the wire and not told by anybody; warm-up and canary are requests too, and are reported beside it.
+
+Needs the embedded cluster with the operator installed (KUBECONFIG, DEVCLUSTER_DIR) and root. Progress goes to standard error;
+the last line on standard output is one JSON object. Exits 1 when a limit is not kept, 2 when something went wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gpu_idle_kit import arms, report
+from gpu_idle_kit.figures import NotAsExpected, Seen
+from gpu_idle_kit.manifests import SERVERS, ServerKind
+from gpu_idle_kit.wire import node_pid
+from runs_kit.cluster import Cluster
+
+LEAST_RATIO = 20.0
+LIMITS_SECONDS = {"ready_to_first_seconds": 1.0, "between_stages_seconds": 0.3, "last_to_deleted_seconds": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is printed. All but the last two are of the BenchmarkRun."""
+
+    ready_to_first_seconds: float
+    between_stages_seconds: float
+    last_to_deleted_seconds: float
+    warmup_seconds: float
+    idle_seconds: float
+    baseline_idle_seconds: float
+    ratio: float
+
+    def beyond_limits(self) -> Iterator[str]:
+        """Every limit that was not kept."""
+        for name, limit in LIMITS_SECONDS.items():
+            if (found := getattr(self, name)) >= limit:
+                yield f"{name} {found} is not below {limit}"
+        if self.ratio < LEAST_RATIO:
+            yield f"ratio {self.ratio} is below {LEAST_RATIO}"
+
+
+def main() -> int:
+    """Measure, print, and compare with the limits."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--server", choices=sorted(SERVERS), default="vllm", help="what serves (default: %(default)s)")
+    server = SERVERS[parser.parse_args().server]
+    try:
+        figures = asyncio.run(_measure(server))
+    except (NotAsExpected, RuntimeError, OSError, KeyError) as error:
+        _say(f"{type(error).__name__}: {error}")
+        return 2
+    print(json.dumps(asdict(figures)), flush=True)
+    beyond = tuple(figures.beyond_limits())
+    for line in beyond:
+        _say(f"limit not kept: {line}")
+    return 1 if beyond else 0
+
+
+async def _measure(server: ServerKind) -> Figures:
+    node = node_pid(Path(os.environ["DEVCLUSTER_DIR"]))
+    cluster = await Cluster.connect()
+    try:
+        async with arms.arm(cluster, node_pid=node, say=_say) as arm:
+            ours = await arms.benchmark_run(arm, server)
+        _tell("BenchmarkRun", ours)
+        async with arms.arm(cluster, node_pid=node, say=_say) as arm:
+            by_hand = await arms.by_hand(arm, ours.template)
+        _tell("by hand", by_hand)
+    finally:
+        await cluster.close()
+    return _figures(ours.seen(), by_hand.seen())
+
+
+def _figures(ours: Seen, by_hand: Seen) -> Figures:
+    return Figures(
+        ready_to_first_seconds=round(ours.ready_to_first_seconds, 3),
+        between_stages_seconds=round(ours.between_stages_seconds, 3),
+        last_to_deleted_seconds=round(ours.last_to_deleted_seconds, 3),
+        warmup_seconds=round(ours.warmup_seconds, 3),
+        idle_seconds=round(ours.idle_seconds, 3),
+        baseline_idle_seconds=round(by_hand.idle_seconds, 3),
+        ratio=round(by_hand.idle_seconds / ours.idle_seconds, 1),
+    )
+
+
+def _tell(name: str, watched: arms.Watched) -> None:
+    for line in report.lines(name, watched.seen(), exchanges=watched.exchanges, records=watched.records):
+        _say(line)
+    _say(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+
+
+def _say(what: str) -> None:
+    print(f"{time.monotonic() - _BEGAN:7.1f} s  {what}", file=sys.stderr, flush=True)
+
+
+_BEGAN = time.monotonic()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""The two ways to the same figures, each in a namespace of its own, and what is seen of the server meanwhile.
+
+The end of the idle time is the arrival of the watch event that shows the Deployment deleted or being deleted: some
+milliseconds after the request, in both arms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import aiohttp
+from benchrun.plan.client_manifests import CLIENT_CONTAINER
+from benchrun.plan.roles import SERVER_CONTAINER, SERVER_PORT
+from benchrun_client.contract import RECORD_PORT
+from runs_kit.cluster import PATHS, Cluster, Json, Picture
+
+from gpu_idle_kit import manifests
+from gpu_idle_kit.figures import NotAsExpected, Seen, seen
+from gpu_idle_kit.manifests import ServerKind
+from gpu_idle_kit.streams import Exchange, exchanges, refused
+from gpu_idle_kit.wire import Packet, Wire
+
+POLL_SECONDS = 0.05
+STEP_SECONDS = 1200.0
+"""Longest wait for anything; speed is judged by the figures."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Watched:
+    """What an arm left: what was on the wire, and when the server's deletion was asked for."""
+
+    exchanges: list[Exchange]
+    records: list[Exchange]
+    """What the operator asked the client; empty without either."""
+    deleted_at: float
+    template: Json
+    """The server's pod template."""
+
+    def seen(self) -> Seen:
+        """In stages. Raises NotAsExpected."""
+        return seen(
+            self.exchanges, deleted_at=self.deleted_at, stages=len(manifests.STAGES), requests=manifests.REQUESTS
+        )
+
+
+@dataclass(slots=True)
+class Arm:
+    """One arm under way."""
+
+    cluster: Cluster
+    namespace: str
+    picture: Picture
+    node_pid: int
+    say: Say
+    deleted_at: float | None = None
+    template: Json = field(default_factory=dict)
+
+    async def create(self, kind: str, body: Json) -> None:
+        """Create an object in the arm's namespace."""
+        await self.cluster.ask("POST", PATHS[kind].format(self.namespace), body)
+
+    async def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait for a condition on what is in the namespace."""
+        await self.picture.until(holds, seconds=STEP_SECONDS, what=what)
+        self.say(what)
+
+    @asynccontextmanager
+    async def serving(self, found: list[Exchange]) -> AsyncIterator[None]:
+        """While there is a server; in the end `found` holds everything that was asked of it."""
+        packets: list[Packet] = []
+        async with self._listening(SERVER_CONTAINER, SERVER_PORT, packets) as address:
+            poller = asyncio.create_task(_poll_health(address), name="poller")
+            try:
+                yield
+            finally:
+                poller.cancel()
+        if not refused(packets):
+            raise NotAsExpected("the server was up before anybody listened")
+        found += await asyncio.to_thread(exchanges, packets)
+
+    @asynccontextmanager
+    async def recording(self, found: list[Exchange]) -> AsyncIterator[None]:
+        """While there is a client of ours; in the end `found` holds everything that was asked of it."""
+        packets: list[Packet] = []
+        async with self._listening(CLIENT_CONTAINER, RECORD_PORT, packets):
+            yield
+        found += await asyncio.to_thread(exchanges, packets)
+
+    @asynccontextmanager
+    async def _listening(self, container: str, port: int, packets: list[Packet]) -> AsyncIterator[str]:
+        """From the moment the pod with that container has an address, which is given."""
+        await self.until(lambda: self._address(container) is not None, f"the pod of {container} has an address")
+        address = str(self._address(container))
+        wire = Wire(node_pid=self.node_pid, address=address, port=port)
+        wire.start()
+        try:
+            yield address
+        finally:
+            packets += await asyncio.to_thread(wire.stop)
+
+    def note_deployment(self, event: str, body: Json) -> None:
+        """A watch event about the server's Deployment."""
+        self.template = body["spec"]["template"]
+        if self.deleted_at is None and (event == "DELETED" or "deletionTimestamp" in body["metadata"]):
+            self.deleted_at = time.time()
+
+    def _address(self, container: str) -> str | None:
+        for pod in self.picture.objects["Pod"].values():
+            if any(c["name"] == container for c in pod["spec"]["containers"]):
+                return str(address) if (address := pod.get("status", {}).get("podIP")) else None
+        return None
+
+
+async def benchmark_run(arm: Arm, server: ServerKind) -> Watched:
+    """Arm (a): one object."""
+    found: list[Exchange] = []
+    records: list[Exchange] = []
+    await arm.create("BenchmarkRun", manifests.benchmark_run(arm.namespace, server))
+    async with arm.recording(records), arm.serving(found):
+        await arm.until(lambda: _ended(arm.picture.objects["BenchmarkRun"][manifests.NAME]), "the run has ended")
+        await arm.until(lambda: arm.deleted_at is not None, "the server is deleted")
+    run = arm.picture.objects["BenchmarkRun"][manifests.NAME]
+    if run["status"]["phase"] != "Completed":
+        raise NotAsExpected(f"the run ended {run['status']['phase']}: {run['status'].get('message')}")
+    return _watched(arm, found, records)
+
+
+async def by_hand(arm: Arm, template: Json) -> Watched:
+    """Arm (b): server, Job after Job, the server's end. Each step is taken the moment the one before is seen done."""
+    found: list[Exchange] = []
+    objects = arm.picture.objects
+    await arm.create("Deployment", manifests.deployment(arm.namespace, template))
+    await arm.create("Service", manifests.service(arm.namespace))
+    async with arm.serving(found):
+        await arm.until(lambda: _available(objects["Deployment"][manifests.NAME]), "the server is available")
+        for number, concurrency in enumerate(manifests.STAGES):
+            await arm.create("Job", body := manifests.job(arm.namespace, number, concurrency))
+            name = body["metadata"]["name"]
+            await arm.until(partial(_job_ended, objects["Job"], name), f"{name} has ended")
+        await arm.cluster.ask("DELETE", f"{PATHS['Deployment'].format(arm.namespace)}/{manifests.NAME}")
+        await arm.until(lambda: arm.deleted_at is not None, "the server is deleted")
+    return _watched(arm, found, [])
+
+
+@asynccontextmanager
+async def arm(cluster: Cluster, *, node_pid: int, say: Say) -> AsyncIterator[Arm]:
+    """A namespace for one arm, watched; gone afterwards."""
+    namespace = f"idle-{uuid.uuid4().hex[:8]}"
+    await cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    started = Arm(cluster, namespace, Picture(cluster, namespace), node_pid, say)
+    started.picture.start()
+    # A watch of its own: the picture tells what there is, this one when it went.
+    watch = asyncio.create_task(
+        cluster.watch(PATHS["Deployment"].format(namespace), started.note_deployment), name="watch the server's end"
+    )
+    watch.add_done_callback(lambda _: started.picture.stop())
+    try:
+        yield started
+    finally:
+        watch.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watch
+        await cluster.ask("DELETE", f"/api/v1/namespaces/{namespace}")
+
+
+def _watched(arm: Arm, found: list[Exchange], records: list[Exchange]) -> Watched:
+    assert arm.deleted_at is not None
+    return Watched(found, records, arm.deleted_at, arm.template)
+
+
+def _ended(run: Json) -> bool:
+    conditions = run.get("status", {}).get("conditions", [])
+    return any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions)
+
+
+def _available(deployment: Json) -> bool:
+    return int(deployment.get("status", {}).get("availableReplicas", 0)) > 0
+
+
+def _job_ended(jobs: dict[str, Json], name: str) -> bool:
+    conditions = {c["type"]: c["status"] for c in jobs.get(name, {}).get("status", {}).get("conditions", [])}
+    if conditions.get("Failed") == "True":
+        raise NotAsExpected(f"Job {name} failed")
+    return conditions.get("Complete") == "True"
+
+
+async def _poll_health(address: str) -> None:
+    """Ask until the first healthy answer, on a new connection each time."""
+    url = f"http://{address}:{SERVER_PORT}/health"
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
+        while True:
+            next_at = time.monotonic() + POLL_SECONDS
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
+                async with session.get(url, timeout=aiohttp.ClientTimeout(total=2)) as answer:
+                    if answer.status == 200:
+                        return
+            await asyncio.sleep(max(0.0, next_at - time.monotonic()))

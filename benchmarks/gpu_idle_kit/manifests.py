@@ -1,0 +1,129 @@
+"""The objects of both arms. The stages are the same: load points x repeats, so many requests each."""
+
+from __future__ import annotations
+
+import copy
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from benchrun.api.base import API_VERSION, KIND
+from benchrun.plan.roles import SERVER_PORT
+
+Json = dict[str, Any]
+
+NAME = "idle"
+MODEL, MODEL_PATH = "tiny", "/models/tiny"
+VLLM_IMAGE = os.environ.get("VLLM_IMAGE", "docker.io/vllm/vllm-openai:dev")
+SIMULATOR_IMAGE = os.environ.get("SIMULATOR_IMAGE", "docker.io/benchrun/simulator:dev")
+
+CONCURRENCIES, REPEATS = (2, 8), 3
+REQUESTS, INPUT_TOKENS, OUTPUT_TOKENS = 16, 64, 16
+STAGES = [concurrency for _ in range(REPEATS) for concurrency in CONCURRENCIES]
+CLIENT_REQUESTS = {"cpu": "500m", "memory": "1Gi"}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerKind:
+    """What serves, and with which flags."""
+
+    image: str
+    args: tuple[str, ...]
+    requests: tuple[tuple[str, str], ...]
+
+
+SERVERS = {
+    "vllm": ServerKind(
+        VLLM_IMAGE,
+        ("--max-model-len=4096", "--max-num-seqs=16", "--enforce-eager"),
+        (("cpu", "500m"), ("memory", "3Gi")),
+    ),
+    # It loads for as long as a small model on a GPU takes.
+    "simulator": ServerKind(
+        SIMULATOR_IMAGE,
+        ("--max-model-len=4096", "--sim-load-seconds=75", "--sim-tpot-ms=20"),
+        (("cpu", "50m"), ("memory", "64Mi")),
+    ),
+}
+
+
+def benchmark_run(namespace: str, server: ServerKind) -> Json:
+    """Arm (a), all of it."""
+    workload = {
+        "name": "chat",
+        "dataset": {"random": {"inputTokens": INPUT_TOKENS, "outputTokens": OUTPUT_TOKENS}},
+        "load": {"concurrencies": list(CONCURRENCIES)},
+        "requests": REQUESTS,
+    }
+    spec = {
+        "model": {"name": MODEL, "source": {"path": {"path": MODEL_PATH}}},
+        "server": {
+            "image": server.image,
+            "args": list(server.args),
+            "resources": {"limits": {"nvidia.com/gpu": 1}, "requests": dict(server.requests)},
+        },
+        "client": {"resources": {"requests": CLIENT_REQUESTS}},
+        "workloads": [workload],
+        "repeats": REPEATS,
+    }
+    meta = {"name": NAME, "namespace": namespace}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "spec": spec}
+
+
+def deployment(namespace: str, template: Json) -> Json:
+    """Arm (b): the very pod that the BenchmarkRun got, in a Deployment written by hand."""
+    labels = {"app": NAME}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": NAME, "namespace": namespace},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": copy.deepcopy(template["spec"])},
+        },
+    }
+
+
+def service(namespace: str) -> Json:
+    """Arm (b): the name that the Jobs talk to."""
+    spec = {"selector": {"app": NAME}, "ports": [{"port": SERVER_PORT}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME, "namespace": namespace}, "spec": spec}
+
+
+def job(namespace: str, number: int, concurrency: int) -> Json:
+    """Arm (b): one stage, as vLLM's documentation tells to measure it."""
+    flags = {
+        "backend": "openai",
+        "base-url": f"http://{NAME}:{SERVER_PORT}",
+        "model": MODEL,
+        "tokenizer": MODEL_PATH,
+        "dataset-name": "random",
+        "random-input-len": INPUT_TOKENS,
+        "random-output-len": OUTPUT_TOKENS,
+        "num-prompts": REQUESTS,
+        "max-concurrency": concurrency,
+        "seed": number,
+    }
+    user = 65532
+    container = {
+        "name": "bench",
+        "image": VLLM_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["vllm", "bench", "serve", "--ignore-eos", *(f"--{name}={value}" for name, value in flags.items())],
+        "env": [{"name": "HOME", "value": "/tmp"}, {"name": "USER", "value": "bench"}],
+        "resources": {"requests": CLIENT_REQUESTS},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    pod = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": user, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"stage-{number}", "namespace": namespace},
+        "spec": {"backoffLimit": 0, "template": {"spec": pod}},
+    }

@@ -1,0 +1,160 @@
+"""The packets of one pod, seen from its node and stamped by the kernel (CLOCK_REALTIME): watching costs the server nothing.
+
+The node's end of the pod's cable is where each packet passes exactly once: to the pod it goes out there, from the pod it
+comes in. The same packet on the bridge, or on the cable of whoever the pod talks to, is left out by direction.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+CLONE_NEWNET = 0x40000000
+ETH_P_ALL, ETH_P_IP = 0x0003, 0x0800
+"""What goes out is shown to those alone who ask for everything."""
+PACKET_PROTOCOL = 0xFFFFF000
+"""Where a filter program finds it."""
+SOL_PACKET, PACKET_STATISTICS = 263, 6
+SO_ATTACH_FILTER, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 26, 33, 35
+BUFFER_BYTES = 64 * 1024 * 1024
+LARGEST_PACKET = 1 << 18
+FIN, SYN, RST = 0x01, 0x02, 0x04
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """One TCP segment."""
+
+    at: float
+    """`time.time()`."""
+    to_server: bool
+    peer: tuple[str, int]
+    sequence: int
+    flags: int
+    payload: bytes
+
+
+class Wire:
+    """Everything that goes over one port of a pod, from `start` to `stop`."""
+
+    def __init__(self, *, node_pid: int, address: str, port: int) -> None:
+        self._address = address
+        self._port = port
+        self._socket = _packet_socket(in_network_of=node_pid)
+        _attach(self._socket, _segments_of(address, port))
+        self._ended = threading.Event()
+        self._reader = threading.Thread(target=self._read, name="wire")
+        self._packets: list[Packet] = []
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._reader.start()
+
+    def stop(self) -> list[Packet]:
+        """All packets, in order. Raises RuntimeError when the kernel had to drop some."""
+        self._ended.set()
+        self._reader.join()
+        _, dropped = struct.unpack("II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
+        self._socket.close()
+        if dropped:
+            raise RuntimeError(f"{dropped} packets were lost: this machine is too busy to be listened to")
+        return self._packets
+
+    def _read(self) -> None:
+        self._socket.settimeout(0.2)
+        while True:
+            try:
+                data, ancillary, _, (interface, _, kind, *_) = self._socket.recvmsg(LARGEST_PACKET, 256)
+            except TimeoutError:
+                if self._ended.is_set():
+                    return
+                continue
+            packet = self._parsed(data, at=_stamp(ancillary))
+            outgoing = kind == socket.PACKET_OUTGOING
+            if interface.startswith("veth") and packet.to_server == outgoing:
+                self._packets.append(packet)
+
+    def _parsed(self, data: bytes, *, at: float) -> Packet:
+        header, total = (data[0] & 0x0F) * 4, struct.unpack_from("!H", data, 2)[0]
+        source, destination = (socket.inet_ntoa(data[n : n + 4]) for n in (12, 16))
+        source_port, destination_port, sequence = struct.unpack_from("!HHI", data, header)
+        payload = header + (data[header + 12] >> 4) * 4
+        to_server = destination == self._address and destination_port == self._port
+        return Packet(
+            at=at,
+            to_server=to_server,
+            peer=(source, source_port) if to_server else (destination, destination_port),
+            sequence=sequence,
+            flags=data[header + 13],
+            payload=data[payload : total or None],
+        )
+
+
+def node_pid(state: Path) -> int:
+    """Process 1 of the embedded cluster's node, by which its namespaces are found."""
+    return int((state / "node.pid").read_text().split()[0])
+
+
+def _packet_socket(*, in_network_of: int) -> socket.socket:
+    """A socket stays in the network namespace of the thread that made it, so a thread of its own goes there."""
+    made: list[socket.socket] = []
+
+    def make() -> None:
+        namespace = os.open(f"/proc/{in_network_of}/ns/net", os.O_RDONLY)
+        try:
+            if ctypes.CDLL(None, use_errno=True).setns(namespace, CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), f"cannot enter the network of process {in_network_of}")
+            made.append(socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL)))
+        finally:
+            os.close(namespace)
+
+    thread = threading.Thread(target=make, name="to the node")
+    thread.start()
+    thread.join()
+    if not made:
+        raise RuntimeError("no packet socket on the node; this needs root")
+    made[0].setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
+    made[0].setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    return made[0]
+
+
+def _stamp(ancillary: list[tuple[int, int, bytes]]) -> float:
+    stamp = next(data for _, kind, data in ancillary if kind == SO_TIMESTAMPNS)
+    seconds, nanoseconds = struct.unpack("@qq", stamp)
+    return int(seconds) + int(nanoseconds) / 1e9
+
+
+def _segments_of(address: str, port: int) -> list[tuple[int, int, int, int]]:
+    """A filter program for the kernel: TCP from or to that address and port; nothing else wakes us up."""
+    ip = struct.unpack("!I", socket.inet_aton(address))[0]
+    byte, half, word, half_after_header = 0x30, 0x28, 0x20, 0x48
+    header_length, equals, give = 0xB1, 0x15, 0x06
+    return [
+        (half, 0, 0, PACKET_PROTOCOL),
+        (equals, 0, 12, ETH_P_IP),
+        (byte, 0, 0, 9),
+        (equals, 0, 10, socket.IPPROTO_TCP),
+        (header_length, 0, 0, 0),
+        (word, 0, 0, 12),  # source
+        (equals, 0, 2, ip),
+        (half_after_header, 0, 0, 0),
+        (equals, 4, 5, port),
+        (word, 0, 0, 16),  # destination
+        (equals, 0, 3, ip),
+        (half_after_header, 0, 0, 2),
+        (equals, 0, 1, port),
+        (give, 0, 0, LARGEST_PACKET),
+        (give, 0, 0, 0),
+    ]
+
+
+def _attach(receiver: socket.socket, program: list[tuple[int, int, int, int]]) -> None:
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in program))
+    receiver.setsockopt(
+        socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code))
+    )

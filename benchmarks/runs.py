@@ -1,0 +1,64 @@
+"""A hundred runs at once on a real API server: the operator's time, memory, CPU and writes.
+
+Nothing runs in the pods: the benchmark writes their status, and plays their metrics pages and clients itself, so that only
+the operator is measured. Needs KUBECONFIG, kubectl and helm. Progress goes to standard error; the last line on standard
+output is one JSON object (`runs_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something went wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+import uuid
+from dataclasses import asdict
+from pathlib import Path
+
+from runs_kit.figures import Figures
+from runs_kit.operator_process import command
+from runs_kit.scenario import NotAsExpected, Scale, Scenario
+
+
+def main() -> int:
+    """Measure, print, and compare with the limits."""
+    scale = _scale()
+    try:
+        figures = asyncio.run(_measure(scale))
+    except (NotAsExpected, RuntimeError, OSError) as error:
+        _say(f"{type(error).__name__}: {error}")
+        return 2
+    print(json.dumps(asdict(figures)), flush=True)
+    beyond = figures.beyond_limits()
+    for line in beyond:
+        _say(f"limit not kept: {line}")
+    return 1 if beyond else 0
+
+
+async def _measure(scale: Scale) -> Figures:
+    definition = Path(__file__).parents[1] / "crds" / "benchmarkruns.benchrun.dev.yaml"
+    await command("kubectl", "apply", "--server-side", "--force-conflicts", f"--filename={definition}")
+    await command("kubectl", "wait", "--for=condition=Established", "--filename", str(definition), "--timeout=30s")
+    with tempfile.TemporaryDirectory(prefix="benchrun-scale-") as directory:
+        return await Scenario(scale, f"scale-{uuid.uuid4().hex[:8]}", say=_say).play(Path(directory))
+
+
+def _scale() -> Scale:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long every server is read once a second")
+    parser.add_argument("--wait-seconds", type=float, default=60.0, help="how long every run waits for a GPU")
+    given = parser.parse_args()
+    return Scale(runs=given.runs, scrape_seconds=60 * given.minutes, wait_seconds=given.wait_seconds)
+
+
+def _say(what: str) -> None:
+    print(f"{time.monotonic() - _BEGAN:7.1f} s  {what}", file=sys.stderr, flush=True)
+
+
+_BEGAN = time.monotonic()
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""The client of one run, played: the real client's ledger and record server, with records made up from the plan.
+
+It says what a real client says, in the same order: waiting, healthy, warming up, a stage, and the record of each stage a
+moment after the next has begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from functools import cache
+
+from benchrun_client.contract import (
+    RECORD_PORT,
+    ClientFigures,
+    Engine,
+    Envelope,
+    GapCounts,
+    Plan,
+    RequestColumns,
+    ServerEdge,
+    StageRecord,
+)
+from benchrun_client.ledger import Ledger
+from benchrun_client.record_server import RecordServer
+
+from runs_kit.metrics_page import Server
+
+RECORDING_SECONDS = 0.2
+"""A record is made beside the next stage and arrives this long after that has begun."""
+TTFT_US, GAP_US, JITTER_US = 90_000, 11_000, 1_500
+
+
+class PlayedClient:
+    """One run's client."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._ledger = Ledger()
+        self._listener = RecordServer(self._ledger)
+        self._last_record: Envelope | None = None
+
+    async def start(self, plan: Plan) -> None:
+        """Read the plan, answer on port 8090, and be ready."""
+        self._plan, self._digest = plan, plan.digest()
+        self._ledger.begin(run_uid=plan.run_uid, nonce=plan.nonce, records=len(plan.stages))
+        await self._listener.start(address=self._address, port=RECORD_PORT)
+        self._ledger.enter("Waiting")
+        self._ledger.mark_ready()
+
+    async def stop(self) -> None:
+        """Answer no more."""
+        await self._listener.stop()
+
+    async def measure(self, server: Server, *, ends: list[float]) -> None:
+        """All stages; stage n ends at `ends[n]` (`time.monotonic`). The last record is made and held back."""
+        self._ledger.note(healthy_unix_us=_now_us())
+        self._ledger.enter("WarmingUp")
+        self._ledger.note(warmup_us=100_000)
+        before, made = server.counters(), None
+        for sequence, (stage, end) in enumerate(zip(self._plan.stages, ends, strict=True)):
+            self._ledger.enter("Measuring", stage=stage.id)
+            if made is None:
+                self._ledger.note(first_request_unix_us=_now_us())
+            else:
+                await asyncio.sleep(RECORDING_SECONDS)
+                self._ledger.add(made)
+            began = _now_us()
+            await asyncio.sleep(max(0.0, end - time.monotonic()))
+            after = server.counters()
+            edge = ServerEdge(address=f"http://{self._address}:8000/metrics", before=before, after=after)
+            made = Envelope.seal(self._record(sequence, edge, began_us=began))
+            before = after
+        self._last_record = made
+
+    def finish(self) -> None:
+        """Hand out the last record."""
+        assert self._last_record is not None
+        self._ledger.enter("Done")
+        self._ledger.add(self._last_record)
+
+    async def told(self, *, seconds: float) -> bool:
+        """Whether the operator has acknowledged every record in time, so that a real client would exit."""
+        return await self._listener.wait_until_told(seconds=seconds)
+
+    def _record(self, sequence: int, edge: ServerEdge, *, began_us: int) -> StageRecord:
+        stage = self._plan.stages[sequence]
+        requests, gaps = _latencies(stage.requests, stage.data.output_tokens or 1)
+        ended_us = max(_now_us(), began_us + 1)
+        return StageRecord(
+            run_uid=self._plan.run_uid,
+            plan_digest=self._digest,
+            sequence=sequence,
+            stage_id=stage.id,
+            prompts_digest=self._digest,
+            engine=Engine(name="vllm", version="0.32.0", trust_env=False),
+            first_send_unix_us=began_us,
+            last_receive_unix_us=ended_us,
+            idle_before_us=5_000,
+            scalars={"duration": (ended_us - began_us) / 1e6, "completed": stage.requests},
+            requests=requests,
+            gaps=gaps,
+            servers=(edge,),
+            errors={},
+            client=ClientFigures(cpu_seconds=1.0, wall_seconds=2.0),
+        )
+
+
+@cache
+def _latencies(requests: int, output_tokens: int) -> tuple[RequestColumns, GapCounts]:
+    """As wide as real ones, so that records are as large: thousands of different gaps. Made once, used by every stage."""
+    draw = random.Random(1)
+    gaps = [[max(1, int(draw.gauss(GAP_US, JITTER_US))) for _ in range(output_tokens - 1)] for _ in range(requests)]
+    ttfts = [max(1, int(draw.gauss(TTFT_US, TTFT_US / 5))) for _ in range(requests)]
+    counts = Counter(gap for row in gaps for gap in row)
+    columns = RequestColumns(
+        start_us=tuple(n * 150_000 + draw.randrange(50_000) for n in range(requests)),
+        queue_us=(0,) * requests,
+        ttft_us=tuple(ttfts),
+        e2el_us=tuple(ttft + sum(row) for ttft, row in zip(ttfts, gaps, strict=True)),
+        input_tokens=(1024,) * requests,
+        output_tokens=(output_tokens,) * requests,
+        ok=(1,) * requests,
+    )
+    us = tuple(sorted(counts))
+    return columns, GapCounts(us=us, count=tuple(counts[value] for value in us))
+
+
+def _now_us() -> int:
+    return int(time.time() * 1e6)

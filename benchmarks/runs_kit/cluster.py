@@ -1,0 +1,153 @@
+"""The benchmark's own way to the API server, which is not counted, and its picture of one namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import aiohttp
+from benchrun.api.names import LABEL_ROLE, LABEL_RUN
+from benchrun.effects.connection import configuration
+
+Json = dict[str, Any]
+
+WATCH_SECONDS = 4 * 3600
+TOO_MANY_REQUESTS = 429
+MAX_LINE_BYTES = 4 * 1024 * 1024
+PATHS = {
+    "BenchmarkRun": "/apis/benchrun.dev/v1alpha1/namespaces/{}/benchmarkruns",
+    "ConfigMap": "/api/v1/namespaces/{}/configmaps",
+    "Service": "/api/v1/namespaces/{}/services",
+    "Job": "/apis/batch/v1/namespaces/{}/jobs",
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "Pod": "/api/v1/namespaces/{}/pods",
+}
+
+
+class Cluster:
+    """Reads, writes and watches as whoever KUBECONFIG names."""
+
+    def __init__(self, session: aiohttp.ClientSession, *, url: str, authority: str | None) -> None:
+        self._session = session
+        self.url = url
+        """The API server's."""
+        self.authority = authority
+        """File with the certificate that signed the API server's; None for the system's own."""
+
+    @classmethod
+    async def connect(cls) -> Cluster:
+        """Log in with the kubeconfig."""
+        found = await configuration()
+        tls = ssl.create_default_context(cafile=found.ssl_ca_cert)
+        if found.cert_file:
+            tls.load_cert_chain(found.cert_file, found.key_file)
+        token = found.api_key.get("BearerToken")
+        session = aiohttp.ClientSession(
+            base_url=found.host,
+            connector=aiohttp.TCPConnector(ssl=tls),
+            headers={"Authorization": f"Bearer {token.removeprefix('Bearer ')}"} if token else {},
+            read_bufsize=MAX_LINE_BYTES,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
+        )
+        return cls(session, url=found.host, authority=found.ssl_ca_cert)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def ask(self, method: str, path: str, body: Json | None = None, *, merge: bool = False) -> Json:
+        """One request. Raises aiohttp.ClientResponseError with the API server's words."""
+        content_type = "application/merge-patch+json" if merge else "application/json"
+        data = json.dumps(body) if body is not None else None
+        async with self._session.request(method, path, data=data, headers={"Content-Type": content_type}) as answer:
+            if not answer.ok:
+                raise RuntimeError(f"{method} {path}: HTTP {answer.status}: {(await answer.text())[:500]}")
+            found: Json = await answer.json()
+            return found
+
+    async def watch(self, path: str, tell: Callable[[str, Json], None]) -> None:
+        """Tell of everything there is and of every change; raises when the watch ends."""
+        # From whatever the API server has at hand: the namespace is new, and nothing in it can be out of date.
+        query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": str(WATCH_SECONDS)}
+        while True:
+            async with self._session.get(path, params=query) as answer:
+                if answer.status != TOO_MANY_REQUESTS:
+                    await _tell_lines(answer, tell)
+                    raise RuntimeError(f"the watch of {path} ended")
+            # A kind that was just defined: its storage is not there yet.
+            await asyncio.sleep(float(answer.headers.get("Retry-After", "1")))
+
+
+async def _tell_lines(answer: aiohttp.ClientResponse, tell: Callable[[str, Json], None]) -> None:
+    answer.raise_for_status()
+    async for line in answer.content:
+        event = json.loads(line)
+        if event["type"] == "ERROR":
+            raise RuntimeError(f"a watch was ended: {event['object'].get('message')}")
+        tell(event["type"], event["object"])
+
+
+class Picture:
+    """What a namespace holds, and when each object was first seen."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._changed = asyncio.Event()
+        self._watches: list[asyncio.Task[None]] = []
+        self.objects: dict[str, dict[str, Json]] = {kind: {} for kind in PATHS}
+        """By kind and name."""
+        self.first_seen: dict[tuple[str, str], float] = {}
+        """`time.monotonic()` by kind and name."""
+
+    def start(self) -> None:
+        """Begin to watch."""
+        for kind, path in PATHS.items():
+            watch = self._cluster.watch(path.format(self._namespace), partial(self._heard, kind))
+            task = asyncio.create_task(watch, name=f"watch {kind}")
+            task.add_done_callback(lambda _: self._wake())
+            self._watches.append(task)
+
+    def stop(self) -> None:
+        """Watch no more."""
+        for watch in self._watches:
+            watch.cancel()
+
+    def pod(self, run: str, role: str) -> Json | None:
+        """The run's pod of a role."""
+        wanted = {LABEL_RUN: run, LABEL_ROLE: role}
+        pods = self.objects["Pod"].values()
+        return next((p for p in pods if wanted.items() <= p["metadata"].get("labels", {}).items()), None)
+
+    async def until(self, holds: Callable[[], bool], *, seconds: float, what: str) -> None:
+        """Wait for a condition on the picture. Raises TimeoutError, and whatever broke a watch."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not holds():
+                    changed = self._changed
+                    for watch in self._watches:
+                        if watch.done():
+                            watch.result()
+                    await changed.wait()
+        except TimeoutError as error:
+            raise TimeoutError(f"not within {seconds:.0f} s: {what}") from error
+
+    def _heard(self, kind: str, event: str, body: Json) -> None:
+        name = body["metadata"]["name"]
+        if event == "DELETED":
+            self.objects[kind].pop(name, None)
+        else:
+            body.pop("binaryData", None)  # records: only that they exist matters here
+            self.objects[kind][name] = body
+            self.first_seen.setdefault((kind, name), time.monotonic())
+        self._wake()
+
+    def _wake(self) -> None:
+        # Whoever waits holds the old event; a new one is there before they look again.
+        self._changed.set()
+        self._changed = asyncio.Event()

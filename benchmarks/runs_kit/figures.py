@@ -1,0 +1,38 @@
+"""What the benchmark finds, and the limits it must keep."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The JSON object that is printed; its keys are these names."""
+
+    runs: int
+    children_seconds: float
+    """From the apply of the last run until plan, Service and client Job of every run exist."""
+    server_children_seconds: float
+    """From the last client pod becoming ready until the Deployment of every run exists."""
+    rss_mib: float
+    """Most resident memory of the operator at any time (VmHWM)."""
+    cpu_cores: float
+    """Mean over the window in which every server is scraped."""
+    writes_per_run: int
+    """Requests of the operator that change something, of the run that took most; status.live alone is not counted."""
+    requests_per_waiting_run_per_minute: float
+
+    def beyond_limits(self) -> list[str]:
+        """Which limits are not kept."""
+        found = asdict(self)
+        return [f"{name} is {found[name]}, the limit is {most}" for name, most in LIMITS.items() if found[name] > most]
+
+
+LIMITS = {
+    "children_seconds": 3.0,
+    "server_children_seconds": 3.0,
+    "rss_mib": 130.0,
+    "cpu_cores": 0.5,
+    "writes_per_run": 40,
+    "requests_per_waiting_run_per_minute": 0.0,
+}

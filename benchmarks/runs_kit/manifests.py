@@ -1,0 +1,94 @@
+"""The runs, and what the benchmark writes into the status of their pods in a kubelet's and the scheduler's place."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from benchrun.api.base import API_VERSION, KIND
+
+Json = dict[str, Any]
+
+NO_SCHEDULER = "benchrun-scale-nobody"
+"""No scheduler has this name, so no node takes the pods and no kubelet touches them."""
+STAGES = 6
+
+
+def run(name: str, namespace: str) -> Json:
+    """2 load points x 3 repeats, 400 requests each."""
+    nobody = {"schedulerName": NO_SCHEDULER}
+    workload = {
+        "name": "chat",
+        "dataset": {"random": {"inputTokens": 1024, "outputTokens": 128}},
+        "load": {"concurrencies": [4, 16]},
+        "requests": 400,
+    }
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "model": {"name": "scale/model", "source": {"path": {"path": "/models/scale"}}},
+            "server": {
+                "image": "docker.io/vllm/vllm-openai:v0.32.0",
+                "args": ["--max-model-len=12000", "--no-enable-prefix-caching"],
+                "resources": {"limits": {"nvidia.com/gpu": 1}},
+                "pod": nobody,
+            },
+            "client": {"pod": nobody},
+            "workloads": [workload],
+            "repeats": 3,
+        },
+    }
+
+
+def unschedulable() -> Json:
+    """What the scheduler writes while no GPU is free."""
+    message = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+    return {"status": {"conditions": [_condition("PodScheduled", "False", reason="Unschedulable", message=message)]}}
+
+
+def running(address: str, *, container: str, image: str, ready: bool) -> Json:
+    """What a kubelet writes once the container runs."""
+    state = {"running": {"startedAt": _now()}}
+    return {
+        "status": {
+            "phase": "Running",
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "startTime": _now(),
+            "conditions": [_condition("PodScheduled", "True"), _condition("Ready", str(ready))],
+            "containerStatuses": [_container(container, image, state, ready=ready)],
+        }
+    }
+
+
+def succeeded(*, container: str, image: str) -> Json:
+    """What a kubelet writes when the container has exited with 0."""
+    state = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": _now(), "finishedAt": _now()}}
+    return {
+        "status": {
+            "phase": "Succeeded",
+            "conditions": [_condition("PodScheduled", "True"), _condition("Ready", "False")],
+            "containerStatuses": [_container(container, image, state, ready=False)],
+        }
+    }
+
+
+def _container(name: str, image: str, state: Json, *, ready: bool) -> Json:
+    return {
+        "name": name,
+        "image": image,
+        "imageID": f"{image}@sha256:{'0' * 64}",
+        "ready": ready,
+        "restartCount": 0,
+        "state": state,
+    }
+
+
+def _condition(type_: str, status: str, *, reason: str = "", message: str = "") -> Json:
+    return {"type": type_, "status": status, "lastTransitionTime": _now(), "reason": reason, "message": message}
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

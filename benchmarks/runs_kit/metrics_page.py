@@ -1,0 +1,133 @@
+"""A metrics page as vLLM 0.32 writes it: 630 lines, 52 kB, of which a dozen move and the rest is histograms."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+
+from benchrun_client.contract import START_TIME
+
+PORT = 8000
+_LABELS = '{engine="0",model_name="scale/model"}'
+_BUCKETS = (
+    0.001,
+    0.005,
+    0.01,
+    0.02,
+    0.04,
+    0.06,
+    0.08,
+    0.1,
+    0.25,
+    0.5,
+    0.75,
+    1.0,
+    2.5,
+    5.0,
+    7.5,
+    10.0,
+    20.0,
+    40.0,
+    80.0,
+)
+_HISTOGRAMS = 25
+_TOKENS_A_SECOND = {"generation_tokens_total": 812, "prompt_tokens_total": 6500, "prefix_cache_queries_total": 6500}
+
+
+class Server:
+    """What one run's server has counted since it started."""
+
+    def __init__(self) -> None:
+        self._started = time.time()
+
+    def counters(self) -> dict[str, float]:
+        """Values by name, without the `vllm:` prefix, as the client's snapshots have them."""
+        seconds = time.time() - self._started
+        moving = {name: float(int(rate * seconds)) for name, rate in _TOKENS_A_SECOND.items()}
+        return {
+            **moving,
+            "request_success_total": float(int(6 * seconds)),
+            "prefix_cache_hits_total": 0.0,
+            "num_preemptions_total": 0.0,
+            START_TIME: round(self._started, 2),
+        }
+
+    def page(self) -> bytes:
+        """The whole page."""
+        now = time.time()
+        counters = self.counters()
+        lines = [
+            f"{START_TIME} {counters.pop(START_TIME)}",
+            f"vllm:num_requests_running{_LABELS} {int(now) % 16}.0",
+            f"vllm:num_requests_waiting{_LABELS} {int(now) % 3}.0",
+            f"vllm:kv_cache_usage_perc{_LABELS} {now % 60 / 100:.6f}",
+            'vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="27632",kv_cache_size_tokens="442112"} 1.0',
+            *(f"vllm:{name}{_LABELS} {value}" for name, value in counters.items()),
+        ]
+        return "\n".join(lines).encode() + b"\n" + _HISTOGRAM_LINES
+
+
+def _histogram(number: int) -> list[str]:
+    name = f"vllm:request_phase_{number:02d}_time_seconds"
+    head = [f"# HELP {name} Histogram of time spent in one phase of a request, in seconds.", f"# TYPE {name} histogram"]
+    bounds = [*(f"{bound}" for bound in _BUCKETS), "+Inf"]
+    buckets = [f'{name}_bucket{{engine="0",le="{b}",model_name="scale/model"}} {7 * i}.0' for i, b in enumerate(bounds)]
+    return [*head, *buckets, f"{name}_count{_LABELS} 140.0", f"{name}_sum{_LABELS} 77.70000000000001"]
+
+
+_HISTOGRAM_LINES = "\n".join(line for number in range(_HISTOGRAMS) for line in _histogram(number)).encode() + b"\n"
+
+
+class MetricsServer:
+    """Answers GET /metrics and /version on many loopback addresses, each another server. One small protocol, since the
+    benchmark shares the machine's cores with what it measures."""
+
+    def __init__(self) -> None:
+        self.servers: dict[str, Server] = {}
+        """By address; an address without one answers 503, as a loading server would."""
+        self.readings: Counter[str] = Counter()
+        """Pages read, by address."""
+        self._listener: asyncio.Server | None = None
+
+    async def start(self, addresses: list[str]) -> None:
+        """Listen on port 8000 of each address."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(lambda: _Connection(self), addresses, PORT)
+
+    def stop(self) -> None:
+        """Listen no more."""
+        if self._listener is not None:
+            self._listener.close()
+
+    def answer(self, address: str, path: str) -> tuple[int, bytes]:
+        """Status and body."""
+        server = self.servers.get(address)
+        if server is None:
+            return 503, b"loading\n"
+        if path == "/version":
+            return 200, b'{"version":"0.32.0"}'
+        self.readings[address] += 1
+        return 200, server.page()
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, owner: MetricsServer) -> None:
+        self._owner = owner
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._address = str(transport.get_extra_info("sockname")[0])
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while b"\r\n\r\n" in self._buffer:
+            head, self._buffer = self._buffer.split(b"\r\n\r\n", 1)
+            status, body = self._owner.answer(self._address, head.split(b" ", 2)[1].decode())
+            self._transport.write(
+                b"HTTP/1.1 %d .\r\nContent-Type: text/plain; version=1.0.0; charset=utf-8\r\nContent-Length: %d\r\n\r\n"
+                % (status, len(body))
+                + body
+            )

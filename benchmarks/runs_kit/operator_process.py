@@ -1,0 +1,163 @@
+"""The operator as a process of its own, with its own identity and no more rights than the chart gives it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from runs_kit.cluster import Cluster, Json
+
+ROOT = Path(__file__).parents[2]
+NAME = "benchrun"
+TOKEN_SECONDS = 6 * 3600
+STOP_SECONDS = 20.0
+START_SECONDS = 60.0
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the kernel says of a process."""
+
+    rss_mib: float
+    peak_rss_mib: float
+    cpu_seconds: float
+    """User and system, since it started."""
+
+
+class OperatorProcess:
+    """`python -m benchrun.runtime` on this machine, speaking to the API server through the proxy."""
+
+    def __init__(self, cluster: Cluster, namespace: str, *, api_url: str, directory: Path) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._api_url = api_url
+        self._directory = directory
+        self._process: asyncio.subprocess.Process | None = None
+        self.log = directory / "operator.log"
+
+    async def start(self) -> None:
+        """Until it says that it is ready. Raises RuntimeError with its last words when it does not."""
+        await _grant(self._namespace)
+        port = _free_port()
+        kubeconfig = self._directory / "operator.kubeconfig"
+        kubeconfig.touch(mode=0o600)
+        kubeconfig.write_text(json.dumps(self._kubeconfig(await self._token())))
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self._directory),
+            "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'client-image'}",
+            "KUBECONFIG": str(kubeconfig),
+            "BENCHRUN_CLIENT_IMAGE": "docker.io/benchrun/client:scale",
+            "BENCHRUN_NAMESPACES": self._namespace,
+            "BENCHRUN_LISTEN": f"127.0.0.1:{port}",
+            "BENCHRUN_LOG_FORMAT": "plain",
+        }
+        with self.log.open("wb") as log:
+            command = (sys.executable, "-m", "benchrun.runtime")
+            self._process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=log, stderr=log)
+        await self._until_ready(f"http://127.0.0.1:{port}/readyz")
+
+    async def stop(self) -> None:
+        """Ask it to end, then make it."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+    def usage(self) -> Usage:
+        """Memory and CPU by now. Raises RuntimeError when the operator has ended."""
+        if self._process is None or self._process.returncode is not None:
+            raise RuntimeError(f"the operator has ended: {self.last_words()}")
+        own = Path("/proc") / str(self._process.pid)
+        fields = dict(line.split(":", 1) for line in (own / "status").read_text().splitlines())
+        user, system = (own / "stat").read_text().rsplit(")", 1)[1].split()[11:13]
+        return Usage(
+            rss_mib=_mib(fields["VmRSS"]),
+            peak_rss_mib=_mib(fields["VmHWM"]),
+            cpu_seconds=(int(user) + int(system)) / _TICKS_A_SECOND,
+        )
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        return self.log.read_text(errors="replace")[-3000:]
+
+    async def _until_ready(self, url: str) -> None:
+        deadline = asyncio.get_running_loop().time() + START_SECONDS
+        async with aiohttp.ClientSession() as session:
+            while asyncio.get_running_loop().time() < deadline:
+                self.usage()
+                try:
+                    async with session.get(url) as answer:
+                        if answer.ok:
+                            return
+                except aiohttp.ClientConnectionError:
+                    pass
+                await asyncio.sleep(0.1)
+        raise RuntimeError(f"the operator is not ready after {START_SECONDS:.0f} s: {self.last_words()}")
+
+    async def _token(self) -> str:
+        path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{NAME}/token"
+        answer = await self._cluster.ask("POST", path, {"spec": {"expirationSeconds": TOKEN_SECONDS}})
+        return str(answer["status"]["token"])
+
+    def _kubeconfig(self, token: str) -> Json:
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "counted", "cluster": {"server": self._api_url}}],
+            "users": [{"name": "operator", "user": {"token": token}}],
+            "contexts": [{"name": "counted", "context": {"cluster": "counted", "user": "operator"}}],
+            "current-context": "counted",
+        }
+
+
+async def refuse_rivals(cluster: Cluster) -> None:
+    """Raise RuntimeError when an operator is installed that works in all namespaces: two would fight over every run."""
+    installed = await cluster.ask("GET", f"/apis/apps/v1/deployments?labelSelector=app.kubernetes.io/name={NAME}")
+    for deployment in installed["items"]:
+        meta, spec = deployment["metadata"], deployment["spec"]
+        settings = {e["name"]: e.get("value") for c in spec["template"]["spec"]["containers"] for e in c.get("env", ())}
+        if spec.get("replicas") != 0 and not settings.get("BENCHRUN_NAMESPACES"):
+            where = f"{meta['namespace']}/{meta['name']}"
+            raise RuntimeError(f"Deployment {where} is an operator of the whole cluster; scale it to 0 or uninstall it")
+
+
+async def _grant(namespace: str) -> None:
+    """ServiceAccount, Role and binding, as the chart renders them."""
+    chart = ["helm", "template", NAME, str(ROOT / "charts" / "benchrun"), f"--namespace={namespace}"]
+    chart += ["--set=rbac.scope=namespace", "--set=rbac.aggregateRoles=false", f"--set=fullnameOverride={NAME}"]
+    chart += ["--show-only=templates/role.yaml", "--show-only=templates/serviceaccount.yaml"]
+    await command("kubectl", "apply", f"--namespace={namespace}", "--filename=-", stdin=await command(*chart))
+
+
+async def command(*arguments: str, stdin: str = "") -> str:
+    """Run a command; what it printed. Raises RuntimeError with its own words."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*arguments, stdin=pipe, stdout=pipe, stderr=pipe)
+    printed, complaints = await process.communicate(stdin.encode())
+    if process.returncode != 0:
+        raise RuntimeError(f"{' '.join(arguments)}: {complaints.decode().strip()}")
+    return printed.decode()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _mib(kilobytes: str) -> float:
+    return int(kilobytes.split()[0]) / 1024

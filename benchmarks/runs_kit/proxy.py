@@ -1,0 +1,125 @@
+"""Counting what the operator asks of the API server, by standing between the two.
+
+Why a proxy and not the operator's own metrics: those count what the operator believes it sends. Why not the audit log: it
+needs an API server that was started for it, and a proxy works with any. The operator's kubeconfig names this proxy, over
+plain HTTP on loopback; every connection gets one to the API server, over TLS. Requests are read, counted and passed on;
+answers are passed on byte by byte, unread, so that watches stream and no error of ours can change what the operator hears.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import ssl
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+MUTATING = ("POST", "PUT", "PATCH", "DELETE")
+CHUNK_BYTES = 64 * 1024
+_PATH = re.compile(r"(?:/api/[^/]+|/apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/([^/]+)(?:/([^/]+)(?:/([^/]+))?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request of the operator."""
+
+    at: float
+    """`time.monotonic()` when it was read."""
+    method: str
+    resource: str
+    """Plural, with the subresource: `benchmarkruns/status`."""
+    of_collection: bool
+    """A list or watch: about no run in particular."""
+    run: str | None
+    """The run that path or body name."""
+    live_only: bool
+    """A write of `status.live` and nothing else."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes something."""
+        return self.method in MUTATING
+
+
+class CountingProxy:
+    """Listens on loopback, passes everything on, and remembers what was asked."""
+
+    def __init__(self, upstream: str, *, tls: ssl.SSLContext | None, run_name: re.Pattern[str]) -> None:
+        address = urlsplit(upstream)
+        self._host, self._port = address.hostname or "localhost", address.port or (443 if tls else 80)
+        self._tls = tls
+        self._run_name = run_name
+        self._server: asyncio.Server | None = None
+        self.requests: list[Request] = []
+        """Everything asked so far, oldest first."""
+        self.url = ""
+        """Where the operator finds it."""
+
+    async def start(self) -> None:
+        """Listen on a free port."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def stop(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            answers, onward = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
+        except OSError:
+            writer.close()
+            return
+        back = asyncio.create_task(_pass_on(answers, writer))
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                body = await reader.readexactly(_body_bytes(head))
+                self.requests.append(self._request(head, body))
+                onward.write(head + body)
+                await onward.drain()
+        back.cancel()
+        for end in (onward, writer):
+            end.close()
+
+    def _request(self, head: bytes, body: bytes) -> Request:
+        method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ", 2)
+        path = urlsplit(target).path
+        found = _PATH.fullmatch(path)
+        plural, name, subresource = found.groups() if found else (path, None, None)
+        text = body.decode(errors="replace")
+        named = self._run_name.search(path) or self._run_name.search(text)
+        return Request(
+            at=time.monotonic(),
+            method=method,
+            resource=f"{plural}/{subresource}" if subresource else plural,
+            of_collection=method == "GET" and name is None,
+            run=named[0] if named else None,
+            live_only=method == "PATCH" and subresource == "status" and _changes(text).keys() == {"live"},
+        )
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(CHUNK_BYTES):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+def _body_bytes(head: bytes) -> int:
+    headers = head.decode("latin-1").lower()
+    if "\r\ntransfer-encoding:" in headers:
+        raise NotImplementedError("a request whose body has no stated length")
+    length = re.search(r"\r\ncontent-length: *(\d+)", headers)
+    return int(length[1]) if length else 0
+
+
+def _changes(body: str) -> dict[str, Any]:
+    changes = json.loads(body).get("status")
+    return changes if isinstance(changes, dict) else {}

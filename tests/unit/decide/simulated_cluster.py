@@ -1,0 +1,205 @@
+"""A cluster in a few lines: objects appear, pods go through their phases, a client measures, a server gets healthy.
+
+It knows nothing of decisions. Time passes by `tick`; everything else happens through `create`, `delete` and the client's port.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from benchrun.decide.decision import Arrival
+from benchrun.observe.trim import child_of
+from benchrun.observe.views import Child, Pod, Termination
+from benchrun_client.contract import PLAN_FILE, Plan, Progress
+from unit.decide.deliveries import arrival
+from unit.decide.scenes import instant, unix_us
+from unit.plan.specs import OWNER
+
+Manifest = dict[str, Any]
+Identity = tuple[str, str]
+
+PULL_SECONDS = 4
+"""From a pod's creation to its process running."""
+PREPARE_SECONDS = 3
+LOAD_SECONDS = 6
+WARM_UP_SECONDS = 2
+STAGE_SECONDS = 5
+LEAVE_SECONDS = 2
+"""From a deletion to the object being gone."""
+
+
+@dataclass
+class SimulatedClient:
+    """The measuring process: prepares, waits for the server, measures, keeps its records until they are acknowledged."""
+
+    plan: Plan
+    started: int
+    progress: Progress = field(default_factory=lambda: Progress(version=0, phase="Preparing"))
+    records: list[Arrival] = field(default_factory=list)
+    through: int = 0
+    healthy_at: int | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether everything it measured is stored."""
+        return self.through >= len(self.plan.stages)
+
+    def tick(self, now: int, *, server_healthy: bool) -> None:
+        """Go on as far as time allows."""
+        if now < self.started + PREPARE_SECONDS:
+            return None
+        if self.healthy_at is None and server_healthy:
+            self.healthy_at = now
+        if self.healthy_at is None:
+            return self._say(phase="Waiting")
+        began = self.healthy_at + WARM_UP_SECONDS
+        if now < began:
+            return self._say(phase="WarmingUp", healthy_unix_us=unix_us(self.healthy_at))
+        done = min((now - began) // STAGE_SECONDS, len(self.plan.stages))
+        for sequence in range(len(self.records), done):
+            self.records.append(arrival(sequence, self.plan.stages[sequence].id, self.plan.digest()))
+        stage = self.plan.stages[done].id if done < len(self.plan.stages) else None
+        return self._say(
+            phase="Measuring" if stage is not None else "Done",
+            stage=stage,
+            records=done,
+            healthy_unix_us=unix_us(self.healthy_at),
+            first_request_unix_us=unix_us(began),
+        )
+
+    def _say(self, **news: Any) -> None:
+        said = self.progress.model_copy(update=news)
+        if said != self.progress:
+            self.progress = said.model_copy(update={"version": self.progress.version + 1})
+
+
+@dataclass
+class SimulatedCluster:
+    """Objects by kind and name, with what they stand for."""
+
+    now: int = 0
+    manifests: dict[Identity, Manifest] = field(default_factory=dict)
+    objects: dict[Identity, Child] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    created: list[str] = field(default_factory=list)
+    """Everything that was ever created, as `kind role`."""
+    clients: list[SimulatedClient] = field(default_factory=list)
+    """Every client process there ever was."""
+    status: dict[str, Any] = field(default_factory=dict)
+    status_version: int = 0
+    server_is_broken: bool = False
+    server_log: str = "vllm: error: unrecognized arguments: --nonsense"
+    _leaving: dict[Identity, int] = field(default_factory=dict)
+
+    # ---- the API ---------------------------------------------------------------------------------------------------
+
+    def create(self, manifest: Manifest) -> None:
+        """As POST, or as server-side apply of what is there already: nothing of ours ever changes."""
+        identity = (manifest["kind"], manifest["metadata"]["name"])
+        if identity in self.objects:
+            return
+        uid = f"uid-{len(self.created)}"
+        meta = {**manifest["metadata"], "uid": uid}
+        self.manifests[identity] = manifest
+        self.objects[identity] = child_of(manifest["kind"], {**manifest, "metadata": meta})
+        self.created.append(f"{manifest['kind']} {self.objects[identity].role}")
+
+    def delete(self, kind: str, name: str, uid: str | None) -> None:
+        """Begin to delete, in the background; a namesake is safe."""
+        found = self.objects.get((kind, name))
+        if found is not None and found.uid == uid and not found.deleting:
+            self.objects[kind, name] = replace(found, deleting=True)
+            self._leaving[kind, name] = self.now + LEAVE_SECONDS
+
+    def write_status(self, status: dict[str, Any], *, version: int) -> bool:
+        """False on a conflict: somebody wrote in between."""
+        if version != self.status_version:
+            return False
+        self.status, self.status_version = status, version + 1
+        return True
+
+    @property
+    def client(self) -> SimulatedClient | None:
+        """The client process, while it runs."""
+        return self.clients[-1] if self.clients and self._runs("client-1") else None
+
+    def kinds(self) -> list[str]:
+        """Kinds of what exists."""
+        return sorted(kind for kind, _ in self.objects)
+
+    # ---- time ------------------------------------------------------------------------------------------------------
+
+    def tick(self, seconds: int) -> None:
+        """Let time pass, a second at a time."""
+        for _ in range(seconds):
+            self.now += 1
+            self._remove_what_left()
+            self._follow_owner("Job", "client")
+            self._follow_owner("Deployment", "server")
+            self._advance_client()
+            self._advance_server()
+
+    def _remove_what_left(self) -> None:
+        for identity, gone_at in list(self._leaving.items()):
+            if self.now >= gone_at:
+                del self._leaving[identity], self.objects[identity], self.manifests[identity]
+
+    def _follow_owner(self, kind: str, role: str) -> None:
+        """A pod exists as long as what makes it."""
+        owner = next((c for c in self.objects.values() if (c.kind, c.role) == (kind, role)), None)
+        pod = self.pods.get(f"{role}-1")
+        if owner is None or owner.deleting:
+            self.pods.pop(f"{role}-1", None)
+        elif pod is None:
+            self.pods[f"{role}-1"] = Pod(
+                name=f"{role}-1",
+                uid=f"{role}-uid",
+                role=role,
+                run_uid=OWNER.uid,
+                ip=None,
+                phase="Pending",
+                ready=False,
+                deleting=False,
+                node="n1",
+                scheduled_at=instant(self.now),
+                created_at=instant(self.now),
+                args=("model", "--served-model-name=model", "--port=8000"),
+            )
+        elif pod.phase == "Pending" and self.now >= _age_of(pod) + PULL_SECONDS:
+            self.pods[pod.name] = replace(pod, phase="Running", ip="10.0.0.5", started_at=instant(self.now))
+            if role == "client":
+                self.clients.append(SimulatedClient(self._mounted_plan(), started=self.now))
+
+    def _advance_client(self) -> None:
+        client = self.client
+        if client is None:
+            return
+        server = self.pods.get("server-1")
+        client.tick(self.now, server_healthy=server is not None and server.ready)
+        ready = client.progress.phase != "Preparing"
+        self.pods["client-1"] = replace(self.pods["client-1"], ready=ready)
+        if client.finished:
+            self.pods["client-1"] = replace(self.pods["client-1"], phase="Succeeded", ready=False)
+
+    def _advance_server(self) -> None:
+        pod = self.pods.get("server-1")
+        if pod is None or pod.phase != "Running" or self.now < _age_of(pod) + PULL_SECONDS + LOAD_SECONDS:
+            return
+        if self.server_is_broken:
+            ended = Termination(exit_code=2, reason="Error", message=self.server_log)
+            self.pods[pod.name] = replace(pod, terminated=ended, ready=False)
+        else:
+            self.pods[pod.name] = replace(pod, ready=True)
+
+    def _mounted_plan(self) -> Plan:
+        mounted = next(m for (kind, name), m in self.manifests.items() if kind == "ConfigMap" and "-plan-" in name)
+        return Plan.model_validate_json(mounted["data"][PLAN_FILE])
+
+    def _runs(self, pod: str) -> bool:
+        return pod in self.pods and self.pods[pod].phase == "Running"
+
+
+def _age_of(pod: Pod) -> int:
+    assert pod.created_at is not None
+    return int((pod.created_at - instant(0)).total_seconds())
