@@ -30,6 +30,8 @@ from gpu_idle_kit.wire import Packet, Wire
 POLL_SECONDS = 0.05
 STEP_SECONDS = 1200.0
 """Longest wait for anything; speed is judged by the figures."""
+OPERATOR_SECONDS = 120.0
+"""Longest wait for a sign of an operator."""
 
 Say = Callable[[str], None]
 
@@ -69,8 +71,16 @@ class Arm:
         await self.cluster.ask("POST", PATHS[kind].format(self.namespace), body)
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Wait for a condition on what is in the namespace."""
-        await self.picture.until(holds, seconds=STEP_SECONDS, what=what)
+        """Wait for a condition on what is in the namespace. Raises NotAsExpected when the run or a Job fails meanwhile."""
+
+        def holds_unless_failed() -> bool:
+            for kind in ("BenchmarkRun", "Job"):
+                for name, body in self.picture.objects[kind].items():
+                    if (failed := _condition(body, "Failed")).get("status") == "True":
+                        raise NotAsExpected(f"{kind} {name} failed: {failed.get('message')}")
+            return holds()
+
+        await self.picture.until(holds_unless_failed, seconds=STEP_SECONDS, what=what)
         self.say(what)
 
     @asynccontextmanager
@@ -125,12 +135,14 @@ async def benchmark_run(arm: Arm, server: ServerKind) -> Watched:
     found: list[Exchange] = []
     records: list[Exchange] = []
     await arm.create("BenchmarkRun", manifests.benchmark_run(arm.namespace, server))
+    await arm.picture.until(
+        lambda: bool(arm.picture.objects["BenchmarkRun"].get(manifests.NAME, {}).get("status")),
+        seconds=OPERATOR_SECONDS,
+        what="an operator has taken up the run",
+    )
     async with arm.recording(records), arm.serving(found):
-        await arm.until(lambda: _ended(arm.picture.objects["BenchmarkRun"][manifests.NAME]), "the run has ended")
+        await arm.until(partial(_complete, arm.picture.objects["BenchmarkRun"], manifests.NAME), "the run is complete")
         await arm.until(lambda: arm.deleted_at is not None, "the server is deleted")
-    run = arm.picture.objects["BenchmarkRun"][manifests.NAME]
-    if run["status"]["phase"] != "Completed":
-        raise NotAsExpected(f"the run ended {run['status']['phase']}: {run['status'].get('message')}")
     return _watched(arm, found, records)
 
 
@@ -145,7 +157,7 @@ async def by_hand(arm: Arm, template: Json) -> Watched:
         for number, concurrency in enumerate(manifests.STAGES):
             await arm.create("Job", body := manifests.job(arm.namespace, number, concurrency))
             name = body["metadata"]["name"]
-            await arm.until(partial(_job_ended, objects["Job"], name), f"{name} has ended")
+            await arm.until(partial(_complete, objects["Job"], name), f"{name} is complete")
         await arm.cluster.ask("DELETE", f"{PATHS['Deployment'].format(arm.namespace)}/{manifests.NAME}")
         await arm.until(lambda: arm.deleted_at is not None, "the server is deleted")
     return _watched(arm, found, [])
@@ -162,13 +174,11 @@ async def arm(cluster: Cluster, *, node_pid: int, say: Say) -> AsyncIterator[Arm
     watch = asyncio.create_task(
         cluster.watch(PATHS["Deployment"].format(namespace), started.note_deployment), name="watch the server's end"
     )
-    watch.add_done_callback(lambda _: started.picture.stop())
     try:
         yield started
     finally:
         watch.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watch
+        started.picture.stop()
         await cluster.ask("DELETE", f"/api/v1/namespaces/{namespace}")
 
 
@@ -177,20 +187,17 @@ def _watched(arm: Arm, found: list[Exchange], records: list[Exchange]) -> Watche
     return Watched(found, records, arm.deleted_at, arm.template)
 
 
-def _ended(run: Json) -> bool:
-    conditions = run.get("status", {}).get("conditions", [])
-    return any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions)
+def _complete(objects: dict[str, Json], name: str) -> bool:
+    return _condition(objects.get(name, {}), "Complete").get("status") == "True"
+
+
+def _condition(body: Json, kind: str) -> Json:
+    conditions: list[Json] = body.get("status", {}).get("conditions", [])
+    return next((c for c in conditions if c["type"] == kind), {})
 
 
 def _available(deployment: Json) -> bool:
     return int(deployment.get("status", {}).get("availableReplicas", 0)) > 0
-
-
-def _job_ended(jobs: dict[str, Json], name: str) -> bool:
-    conditions = {c["type"]: c["status"] for c in jobs.get(name, {}).get("status", {}).get("conditions", [])}
-    if conditions.get("Failed") == "True":
-        raise NotAsExpected(f"Job {name} failed")
-    return conditions.get("Complete") == "True"
 
 
 async def _poll_health(address: str) -> None:

@@ -30,6 +30,8 @@ class Usage:
     peak_rss_mib: float
     cpu_seconds: float
     """User and system, since it started."""
+    kept_waiting_seconds: float
+    """Ready to run, while the machine's cores were busy with something else: no fault of the operator."""
 
 
 class OperatorProcess:
@@ -87,6 +89,8 @@ class OperatorProcess:
             rss_mib=_mib(fields["VmRSS"]),
             peak_rss_mib=_mib(fields["VmHWM"]),
             cpu_seconds=(int(user) + int(system)) / _TICKS_A_SECOND,
+            # Of the main thread, in nanoseconds: all that matters happens there.
+            kept_waiting_seconds=int((own / "schedstat").read_text().split()[1]) / 1e9,
         )
 
     def last_words(self) -> str:

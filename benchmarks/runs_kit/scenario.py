@@ -142,6 +142,9 @@ class Scenario:
         """Seconds from the last client pod being ready until the Deployment of every run exists."""
         await self._until(lambda: self._have_pods(names.ROLE_CLIENT), "every run has a client pod")
         await self._each(self._start_client)
+        # As with a real client, whose process answers on its port long before it has found tokenizer and data.
+        await self._until_quiet()
+        await self._each(lambda run: self._write_client(run, ready=True))
         ready = time.monotonic()
         wanted = [("Deployment", names.child_name(run.name, names.ROLE_SERVER)) for run in self._runs]
         await self._until(lambda: self._exist(wanted), "every run has a server Deployment")
@@ -153,8 +156,11 @@ class Scenario:
         name = names.child_name(run.name, names.ROLE_PLAN)
         body = self._picture.objects["ConfigMap"][name]
         await run.client.start(Plan.model_validate_json(body["data"][PLAN_FILE]))
+        await self._write_client(run, ready=False)
+
+    async def _write_client(self, run: PlayedRun, *, ready: bool) -> None:
         image = "docker.io/benchrun/client:scale"
-        status = manifests.running(run.address, container="client", image=image, ready=True)
+        status = manifests.running(run.address, container="client", image=image, ready=ready)
         await self._write_pod(run, names.ROLE_CLIENT, status)
 
     async def _wait_for_gpus(self) -> float:
@@ -308,7 +314,8 @@ class Scenario:
 
     def _report(self, what: str) -> None:
         usage = self._operator.usage()
-        self._say(f"{what} [operator {usage.rss_mib:.0f} MiB, {usage.cpu_seconds:.1f} CPU s]")
+        cpu = f"{usage.cpu_seconds:.1f} s of CPU, {usage.kept_waiting_seconds:.1f} s waiting for a core"
+        self._say(f"{what} [operator: {usage.rss_mib:.0f} MiB, {cpu}]")
 
 
 _FIRST_CHILDREN = (

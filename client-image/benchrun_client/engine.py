@@ -7,7 +7,7 @@ called, `add_cli_args(parser)` and `main_async(args)`; the rest is module global
     get_tokenizer        hands out the tokenizer that was loaded before
     wait_for_endpoint    would send the first prompt once more before the stage (the oldest versions insist on it)
     aiohttp              opens sessions as we want them, see `Sessions`
-    fetch_..._metrics    read a metrics page as bounded as ours
+    fetch_..._metrics    read a metrics page as bounded as ours, and together one
     ASYNC_REQUEST_FUNCS  wrapped, to note when a request went out and when its answer was complete
     get_request          wrapped, to note when a request was due
 
@@ -34,7 +34,7 @@ from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
-from benchrun_client.stand_ins import Sessions, always_ready, reading_bounded
+from benchrun_client.stand_ins import Sessions, SharedPage, always_ready, reading_bounded
 from benchrun_client.target import Servers
 from benchrun_client.tokenizer import Api
 
@@ -158,10 +158,11 @@ class Engine:
         serve.get_tokenizer = lambda *_, **__: tokenizer
         serve.wait_for_endpoint = always_ready
         serve.get_request = self._noting_due(serve.get_request)
-        for name in METRICS_READERS:
-            # Newer versions than the oldest read the metrics page around every load.
-            if reader := getattr(serve, name, None):
-                setattr(serve, name, reading_bounded(reader))
+        page = SharedPage()
+        # Newer versions than the oldest read the metrics page around every load.
+        for number, name in enumerate(name for name in METRICS_READERS if hasattr(serve, name)):
+            read = page.again if number else page.read
+            setattr(serve, name, reading_bounded(getattr(serve, name), read))
         functions = serve.ASYNC_REQUEST_FUNCS
         functions.update({backend: self._noting_answers(functions[backend]) for backend in BACKENDS.values()})
 

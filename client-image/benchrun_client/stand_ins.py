@@ -16,16 +16,37 @@ async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
     return SimpleNamespace(success=True, error="")
 
 
-def reading_bounded(reader: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+PageReader = Callable[[Any, str], Awaitable[str | None]]
+
+
+def reading_bounded(
+    reader: Callable[..., Awaitable[Any]], read: PageReader = read_page
+) -> Callable[..., Awaitable[Any]]:
     """vLLM's reader of a metrics page, given one that was read within our bounds of size and time.
 
     Its own reading would wait six hours for an endless page, and end the run on one that is not UTF-8.
     """
 
     async def bounded(base_url: str, session: Any) -> Any:
-        return await reader(base_url, _OnePage(await read_page(session, f"{base_url}/metrics")))
+        return await reader(base_url, _OnePage(await read(session, f"{base_url}/metrics")))
 
     return bounded
+
+
+class SharedPage:
+    """One page for all of vLLM's readers, which it calls one right after the other while the server idles."""
+
+    def __init__(self) -> None:
+        self._page: str | None = None
+
+    async def read(self, session: Any, url: str) -> str | None:
+        """For the first reader."""
+        self._page = await read_page(session, url)
+        return self._page
+
+    async def again(self, session: Any, url: str) -> str | None:
+        """For those after it."""
+        return self._page
 
 
 class _OnePage:

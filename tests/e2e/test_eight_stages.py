@@ -24,9 +24,12 @@ def test_one_object_measures_eight_stages_and_frees_the_gpu(namespace: Namespace
     manifest: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
     namespace.apply(manifest)
     name = manifest["metadata"]["name"]
-    namespace.wait_for(
-        RUN, name, lambda run: (history.append(run), is_finished(run))[1], timeout_seconds=800, what="finished"
-    )
+
+    def seen_finished(run: Object) -> bool:
+        history.append(run)
+        return is_finished(run)
+
+    namespace.wait_for(RUN, name, seen_finished, timeout_seconds=800, what="finished")
     run = history[-1]
     status = run["status"]
 

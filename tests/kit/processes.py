@@ -11,7 +11,7 @@ from kit.kubectl import Namespace, Object, command
 def kill_container(namespace: Namespace, *, selector: str) -> str:
     """SIGKILL the main process of the first pod of that label; returns the container's id."""
     pod: Object = namespace.list("pods", selector=selector)[0]
-    container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+    container: str = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
     socket = Path(os.environ["DEVCLUSTER_DIR"]) / "containerd.sock"
     command("ctr", f"--address={socket}", "--namespace=k8s.io", "tasks", "kill", "--signal=SIGKILL", container)
     return container

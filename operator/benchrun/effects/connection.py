@@ -50,6 +50,8 @@ async def configuration(*, connections: int = CONNECTIONS) -> Configuration:
         raise Unavailable(f"no way to reach an API server: {error}") from error
     found.retries = None  # the work queue retries, with its own back-off
     found.connection_pool_maxsize = connections
+    # Else .netrc and proxy variables are looked up in a thread for every request; the watches do not heed them either.
+    found.client_session_kwargs = {"trust_env": False}
     return found
 
 

@@ -179,9 +179,12 @@ class Indexes:
         run = RunKey(key.namespace, key.name) if key.kind == KIND else _labelled_run(key.namespace, body)
         if run is None:
             return None
-        self._seen[key] = Seen(_view(key.kind, body), uid, version, run)
+        view = _view(key.kind, body)
+        self._seen[key] = Seen(view, uid, version, run)
         if key.kind != KIND:
             self._by_run.setdefault(run, set()).add(key)
+        if before is not None and before.uid == uid and before.view == view and before.run == run:
+            return None  # something changed that no decision looks at
         return run
 
     def _remove(self, key: ObjectKey, uid: str) -> RunKey | None:

@@ -24,6 +24,20 @@ WORKER_IDLE_SECONDS = 0.5
 """Kopf keeps the last body of an object in memory for so long."""
 
 
+class NothingToCompare(kopf.DiffBaseStorage):
+    """Kopf copies every object it hears of, status and all, to find out what changed; `on.event` never asks."""
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        """Nothing is remembered of an object."""
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: Any) -> None:
+        """Nothing was remembered."""
+
+    def store(self, **_: Any) -> None:
+        """Nothing is written."""
+
+
 def registry(indexes: Indexes, *, enqueue: Callable[[RunKey], None], telemetry: Telemetry) -> kopf.OperatorRegistry:
     """Handlers for runs and for everything that carries their label."""
     handlers = kopf.OperatorRegistry()
@@ -73,7 +87,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.process.ultimate_exiting_timeout = 20
     settings.persistence.finalizer = f"{RUN.group}/never-set"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=RUN.group)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=RUN.group)
+    settings.persistence.diffbase_storage = NothingToCompare()
     for kind in CHILD_KINDS:
         resource = RESOURCES[kind]
         settings.watching.label_selectors[resource.group, resource.version, resource.plural] = label_selector(kind)

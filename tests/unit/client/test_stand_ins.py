@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.stand_ins import Sessions, reading_bounded
+from benchrun_client.stand_ins import Sessions, SharedPage, reading_bounded
 from unit.client.servers import Handler, answering, serving
 
 
@@ -41,6 +41,19 @@ async def not_utf8(_: web.Request) -> web.Response:
 async def test_vllm_reads_pages_within_our_bounds(expected: str | None, handler: Handler) -> None:
     async with serving(metrics=handler) as url, aiohttp.ClientSession() as session:
         assert await reading_bounded(vllms_reader)(url, session) == expected
+
+
+async def test_vllms_readers_share_a_page_and_read_it_anew_the_next_time() -> None:
+    pages = iter(("before", "after", "never asked for"))
+
+    async def counting(request: web.Request) -> web.Response:
+        return web.Response(text=next(pages))
+
+    shared = SharedPage()
+    first, second = reading_bounded(vllms_reader, shared.read), reading_bounded(vllms_reader, shared.again)
+    async with serving(metrics=counting) as url, aiohttp.ClientSession() as session:
+        read = [await reader(url, session) for reader in (first, second, first, second)]
+    assert read == ["before", "before", "after", "after"]
 
 
 @pytest.mark.parametrize("trust_env", [True, False])

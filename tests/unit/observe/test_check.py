@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from benchrun.observe.failures.check import Check, Evidence, diagnosis_of, evidence_of, first_diagnosis, sentence
 from benchrun.observe.failures.eviction import evicted
+from benchrun.observe.last_words import CAUSE_IS_ABOVE
 from benchrun.observe.server_failures import CHECKS
 from benchrun.observe.trim import pod_of
 from benchrun.observe.views import Diagnosis, Pod
@@ -31,13 +32,18 @@ def test_how_often_a_container_ended(endings: int, pod: Pod) -> None:
     assert evidence_of(pod, None).endings == endings
 
 
+HIDDEN = f"RuntimeError: Engine core initialization failed. {CAUSE_IS_ABOVE}"
+
+
 @pytest.mark.parametrize(
     ("log", "tail", "pod"),
     [
         pytest.param("message", None, ended(1, "message"), id="its termination message"),
         pytest.param("message", None, ended(1, "message", restarts=1, again=True), id="that of the time before"),
-        pytest.param("tail", "tail", ended(1, "message"), id="the fetched tail, which is longer"),
-        pytest.param("message", "", ended(1, "message"), id="unless that is empty"),
+        pytest.param("message", "tail", ended(1, "message"), id="its message even when a tail was fetched"),
+        pytest.param("tail", "tail", ended(1, ""), id="the fetched tail where there is no message"),
+        pytest.param("tail", "tail", ended(1, HIDDEN), id="the fetched tail where the message points further up"),
+        pytest.param(HIDDEN, "", ended(1, HIDDEN), id="unless that is empty"),
         pytest.param("", "tail", RUNNING, id="nothing of a container that never ended"),
     ],
 )

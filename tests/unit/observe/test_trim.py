@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from benchrun.api.gpus import is_gpu
 from benchrun.observe.raw import MAX_MESSAGE_CHARS
-from benchrun.observe.trim import child_of, is_gpu, owned, pod_of, run_of
+from benchrun.observe.trim import child_of, owned, pod_of, run_of
 from benchrun.observe.views import Child, Children, Pod, Run, Termination
 from hypothesis import given
 from hypothesis import strategies as st

@@ -67,6 +67,15 @@ def test_older_version_does_not_replace_a_newer_one_and_is_no_news(indexes: Inde
     assert status_message(indexes) == "new"
 
 
+def test_change_that_no_decision_looks_at_is_no_news_but_is_the_newest_version(indexes: Indexes) -> None:
+    indexes.heard("BenchmarkRun", run_body(version=9), deleted=False)
+    indexes.heard("Deployment", child_body(version=9), deleted=False)
+    assert indexes.heard("Deployment", child_body(version=10), deleted=False) is None
+    assert indexes.heard("BenchmarkRun", run_body(version=10), deleted=False) is None
+    assert indexes.run_version(KEY) == "10"
+    assert indexes.heard("BenchmarkRun", run_body(version=11, status={"message": "new"}), deleted=False) == KEY
+
+
 def test_versions_are_compared_as_numbers(indexes: Indexes) -> None:
     indexes.heard("BenchmarkRun", run_body(version=9, status={"message": "old"}), deleted=False)
     indexes.heard("BenchmarkRun", run_body(version=10, status={"message": "new"}), deleted=False)
