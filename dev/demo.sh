@@ -14,9 +14,7 @@ else
 fi
 
 say "2/4 installing the operator with Helm"
-helm upgrade --install --take-ownership --force-conflicts benchrun charts/benchrun --namespace benchrun-system --create-namespace --wait --timeout 3m \
-  --set "image.repository=${OPERATOR_IMAGE%:*}" --set "image.tag=${OPERATOR_IMAGE##*:}" \
-  --set "clientImage.repository=${CLIENT_IMAGE%:*}" --set "clientImage.tag=${CLIENT_IMAGE##*:}"
+make --no-print-directory install
 
 say "3/4 kubectl apply -f $example"
 name=$(.venv/bin/python -c 'import sys, yaml; print(yaml.safe_load(open(sys.argv[1]))["metadata"]["name"])' "$example")

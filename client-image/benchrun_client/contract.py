@@ -31,7 +31,8 @@ RECORD_PORT = 8090
 PLAN_FILE = "plan.json"
 MAX_RECORD_BYTES = 8 * 1024 * 1024
 """Largest record taken, after decompression."""
-MAX_REQUESTS_A_STAGE = 100_000
+MAX_REQUESTS_A_STAGE = 50_000
+"""With the bound on distinct gaps, what keeps a record below the 1 MiB that a ConfigMap holds."""
 SERVER_COUNTERS = (
     "prefix_cache_queries_total",
     "prefix_cache_hits_total",

@@ -19,7 +19,7 @@ from benchrun_client.contract import (
 )
 from benchrun_client.failures import shorten
 
-MAX_GAP_VALUES = 150_000
+MAX_GAP_VALUES = 50_000
 """Distinct gap values kept; more are rounded until they fit, or a record could outgrow what the contract takes."""
 MAX_SCALARS = 200
 MAX_ERRORS = 8

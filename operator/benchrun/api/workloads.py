@@ -13,7 +13,7 @@ MAX_LOAD_POINTS = 32
 MAX_WORKLOADS = 16
 MAX_CELLS = 64
 MAX_STAGES = 256
-MAX_REQUESTS = 100_000
+MAX_REQUESTS = 50_000
 """Requests of one stage."""
 
 Tokens = Annotated[int, Field(ge=1, le=10_000_000)]

@@ -58,8 +58,10 @@ class ClientLink:
         self._exchanger = exchanger
         self._base_url = base_url.rstrip("/")
         self._nonce = nonce
-        self._plan = plan
+        # What answers are checked against; the plan itself is not kept.
+        self._run_uid = plan.run_uid
         self._plan_digest = plan.digest()
+        self._stage_ids = tuple(stage.id for stage in plan.stages)
 
     async def pull(self, *, from_sequence: int, seen_version: int) -> Pulled:
         """Wait for a record or news of the progress. Raises FetchError, or Refused when the answer is not our client's."""
@@ -74,7 +76,7 @@ class ClientLink:
         except ValidationError as error:
             raise Refused(f"answer does not fit the contract: {_in_short(error)}") from error
         # A client that has not read its plan yet (or can't) does not know its run, and has nothing but its progress.
-        if delivery.run_uid != self._plan.run_uid and (delivery.run_uid or delivery.records):
+        if delivery.run_uid != self._run_uid and (delivery.run_uid or delivery.records):
             raise Refused(f"answer is of run {delivery.run_uid!r}")
         arrivals, refused = [], []
         for envelope in delivery.records:
@@ -102,15 +104,15 @@ class ClientLink:
             raise Refused(f"{where} does not fit the contract: {_in_short(error)}") from error
         except ValueError as error:
             raise Refused(f"{where}: {str(error).removeprefix(where + ': ')}") from error
-        if record.run_uid != self._plan.run_uid:
+        if record.run_uid != self._run_uid:
             raise Refused(f"{where} is of run {record.run_uid}")
         if record.plan_digest != self._plan_digest:
             raise Refused(f"{where} is of another plan")
         if record.sequence != envelope.sequence:
             raise Refused(f"{where} says it is record {record.sequence}")
-        if record.sequence >= len(self._plan.stages):
-            raise Refused(f"{where}: the plan has {len(self._plan.stages)} stages")
-        planned = self._plan.stages[record.sequence].id
+        if record.sequence >= len(self._stage_ids):
+            raise Refused(f"{where}: the plan has {len(self._stage_ids)} stages")
+        planned = self._stage_ids[record.sequence]
         if record.stage_id != planned:
             raise Refused(f"{where} is of stage {record.stage_id}, the plan says {planned}")
         return Arrival(sequence=record.sequence, digest=envelope.digest, data=data)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from benchrun_client.contract import PLAN_FILE, Plan
+from benchrun_client.contract import PLAN_FILE, Plan, Progress
 
 from benchrun.api import names
 from benchrun.decide.decision import PullTarget
@@ -26,6 +26,8 @@ SILENT_AFTER = 6
 """Questions without an answer, one after the other, until the client counts as silent: 12 s at least."""
 NO_NEWS_SECONDS = 1.0
 """Pause after an answer without news, which an honest client holds back by itself."""
+NEXT_STAGE_SECONDS = 1.0
+"""How late a new stage may be told: the record of the one before follows within this, and both are one status write."""
 
 
 class Follower:
@@ -85,8 +87,12 @@ class Follower:
             seen_version=heard.version if heard is not None else -1,
         )
         self._note_silence(False)
+        before = self._memory.progress
         if self._take(pulled):
-            self._news()
+            if pulled.arrivals or not _only_the_stage_changed(before, pulled.progress):
+                self._news()
+            else:
+                asyncio.get_running_loop().call_later(NEXT_STAGE_SECONDS, self._news)
             return 0.0
         return LONGEST_RETRY_SECONDS if pulled.refused else NO_NEWS_SECONDS
 
@@ -129,3 +135,8 @@ class Follower:
             return Plan.model_validate_json((body.get("data") or {})[PLAN_FILE])
         except (ValueError, KeyError) as error:
             raise Invalid(f"ConfigMap {name} holds no plan: {error}") from error
+
+
+def _only_the_stage_changed(before: Progress | None, after: Progress) -> bool:
+    moving = {"version": 0, "stage": None, "requests_done": 0}
+    return before is not None and before.model_copy(update=moving) == after.model_copy(update=moving)

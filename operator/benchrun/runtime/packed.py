@@ -15,7 +15,7 @@ from benchrun_client.contract import StageRecord, open_record
 from benchrun.measure.samples import Sample
 from benchrun.measure.timeline import Timeline, decode, encode
 
-BLOCK_SAMPLES = 256
+BLOCK_SAMPLES = 32
 """Readings packed together; the newest, fewer than twice as many, stay open: live figures are made of them."""
 
 

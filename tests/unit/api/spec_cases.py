@@ -178,8 +178,8 @@ REFUSED: dict[str, Refused] = {
     ),
     "too many requests by duration": Refused(
         "spec.workloads[0]",
-        {"workloads.0.requests": absent(), "workloads.0.durationSeconds": 1001, f"{_LOAD}.requestRates": ["100"]},
-        "rate x durationSeconds must be at most 100000 requests a stage",
+        {"workloads.0.requests": absent(), "workloads.0.durationSeconds": 501, f"{_LOAD}.requestRates": ["100"]},
+        "rate x durationSeconds must be at most 50000 requests a stage",
     ),
     # products
     "65 cells": Refused(
@@ -262,7 +262,7 @@ ACCEPTED: dict[str, Spec] = {
     "bursts under a cap": minimal({f"{_LOAD}.burstiness": "0.5", f"{_LOAD}.maxConcurrency": 64}),
     "users": minimal({_LOAD: {"concurrencies": [1, 8, 64]}}),
     "duration": minimal(
-        {"workloads.0.requests": absent(), "workloads.0.durationSeconds": 1000, f"{_LOAD}.requestRates": ["100"]}
+        {"workloads.0.requests": absent(), "workloads.0.durationSeconds": 500, f"{_LOAD}.requestRates": ["100"]}
     ),
     "conversations from a ConfigMap": minimal(
         {_FILE: {"shareGPT": {"file": {"configMap": {"name": "c", "key": "f.json"}}}}}

@@ -12,7 +12,7 @@ from benchrun.decide.decision import PullTarget
 from benchrun.effects.errors import Unavailable
 from benchrun.effects.scraper import FetchError
 from benchrun.observe.views import Run
-from benchrun.runtime.following import LONGEST_RETRY_SECONDS, Follower
+from benchrun.runtime.following import LONGEST_RETRY_SECONDS, NEXT_STAGE_SECONDS, Follower
 from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.telemetry import Telemetry
 from benchrun_client.contract import PLAN_FILE, Delivery, Envelope, LoadPoint, Plan, Progress, RandomData, Stage, Target
@@ -149,6 +149,12 @@ def test_change_of_the_progress_is_told_and_nothing_else_is() -> None:
     assert scene.news == 2
     assert scene.memory.progress is not None
     assert scene.memory.progress.version == 2
+
+
+def test_next_stage_is_told_together_with_the_record_of_the_one_before() -> None:
+    assert after(0.5, answer(version=1), answer(version=2)).news == 1
+    assert after(NEXT_STAGE_SECONDS + 0.5, answer(version=1), answer(version=2)).news == 2
+    assert after(0.5, answer(version=1), answer(version=2), answer(envelope(0), version=3)).news == 2
 
 
 def test_client_that_answers_at_once_without_news_is_not_asked_without_pause() -> None:
