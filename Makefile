@@ -64,9 +64,10 @@ test: lint test-unit devcluster-up images test-chart test-cluster test-e2e ## Al
 	@echo "make test: all passed"
 
 .PHONY: test-long
-test-long: .venv devcluster-up images ## The longer proofs: a second cluster, real vLLM throughout, the benchmarks
+test-long: .venv devcluster-up images ## The longer proofs: a second cluster, the client alone, the benchmarks
 	$(PYTEST) tests/devcluster
-	$(PYTEST) tests/e2e tests/cluster -m long
+	$(PYTEST) tests/client
+	@for b in gpu-idle runs; do $(MAKE) --no-print-directory bench-$$b; done
 
 .PHONY: lint
 lint: .venv ## Style, types, import contracts, generated files
@@ -90,11 +91,11 @@ test-chart: .venv ## The Helm chart, rendered and checked
 test-cluster: .venv ## Against a real API server
 	@# These tests write status themselves; an operator left from a demo would write over it.
 	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --wait
-	$(PYTEST) tests/cluster -m "not long"
+	$(PYTEST) tests/cluster
 
 .PHONY: test-e2e
 test-e2e: .venv ## Real pods, real vLLM, the Helm-installed operator
-	$(PYTEST) tests/e2e -m "not long"
+	$(PYTEST) tests/e2e
 
 .PHONY: bench-%
 bench-%: .venv

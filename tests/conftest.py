@@ -5,6 +5,16 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is slow, not wrong. In CI the examples are the same every time.
+settings.register_profile(
+    "benchrun",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=os.environ.get("CI") == "true",
+)
+settings.load_profile("benchrun")
 
 _skipped: list[str] = []
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from kit.kubectl import RUN, Namespace, Object
 from kit.processes import kill_container
-from kit.runs import children_selector, condition, finished, phase, simulated_run
+from kit.runs import VLLM_IMAGE, children_selector, condition, finished, phase, simulated_run
 
 OPERATOR = "app.kubernetes.io/name=benchrun"
 
@@ -25,30 +26,33 @@ def _last_stage(run: Object) -> bool:
     return bool(progress.get("stagesDone") == progress.get("stagesTotal", 0) - 1)
 
 
-@pytest.mark.timeout(400)
+SIMULATOR = {"args": ["--max-model-len=4096", "--sim-load-seconds=8", "--sim-tpot-ms=20"]}
+REAL_VLLM = {"image": VLLM_IMAGE, "args": ["--max-model-len=4096", "--max-num-seqs=16", "--enforce-eager"]}
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "moment",
+    ("moment", "server"),
     [
-        pytest.param(_loading, id="while-loading"),
-        pytest.param(_mid_stage, id="mid-stage"),
-        pytest.param(_last_stage, id="collecting"),
+        pytest.param(_loading, REAL_VLLM, id="while-real-vllm-loads"),
+        pytest.param(_mid_stage, SIMULATOR, id="mid-stage"),
+        pytest.param(_last_stage, SIMULATOR, id="collecting"),
     ],
 )
 def test_a_killed_operator_changes_nothing(
-    operator: Namespace, namespace: Namespace, moment: Callable[[Object], bool]
+    operator: Namespace, namespace: Namespace, moment: Callable[[Object], bool], server: dict[str, Any]
 ) -> None:
-    args = ("--sim-load-seconds=8", "--sim-tpot-ms=20")
     workload = {
         "name": "chat",
         "dataset": {"random": {"inputTokens": 64, "outputTokens": 32}},
         "load": {"concurrencies": [1, 2]},
         "requests": 8,
     }
-    namespace.apply(simulated_run("survivor", args=args, workloads=[workload], repeats=2))
+    namespace.apply(simulated_run("survivor", server=server, workloads=[workload], repeats=2))
     seen = namespace.wait_for(RUN, "survivor", moment, timeout_seconds=200, what=moment.__name__)
     before = {c["metadata"]["uid"] for c in namespace.list("jobs,deployments", selector=children_selector(seen))}
     kill_container(operator, selector=OPERATOR)
-    run = finished(namespace, "survivor", timeout_seconds=200)
+    run = finished(namespace, "survivor", timeout_seconds=350)
 
     assert condition(run, "Complete")["status"] == "True", run["status"]
     assert run["status"]["verdict"] in ("Valid", "Suspect"), run["status"]["findings"]
