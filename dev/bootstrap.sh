@@ -6,6 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 lock=requirements/dev.txt
 stamp=.venv/.installed
 [ -f "$stamp" ] && cmp -s "$lock" "$stamp" && exit 0
+PATH=${PATH//$PWD\/.venv\/bin:/} # the python3 meant here is the machine's, not that of a .venv about to go
 
 command -v python3 >/dev/null || { echo "error: python3 is missing; install Python 3.11 or later" >&2; exit 1; }
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: python3 is older than 3.11: $(python3 --version)" >&2; exit 1; }
