@@ -46,11 +46,11 @@ class Answer:
         return self._role
 
     def token_event(self, text_json: bytes) -> bytes:
-        """One token that is not the last."""
+        """One token or more, the last one not among them."""
         return self._head + text_json + self._plain_tail
 
     def last_events(self, text_json: bytes, *, reason: str, usage: dict[str, object] | None) -> bytes:
-        """The last token, the usage if it was asked for, and the end mark."""
+        """The last token or tokens, the usage if it was asked for, and the end mark."""
         last = self._head + text_json + self._tail % compact(reason)
         return last + (self._usage_event(usage) if usage is not None else b"") + DONE
 

@@ -12,6 +12,7 @@ from benchrun_simulator.completions import Completions
 from benchrun_simulator.engine import Engine
 from benchrun_simulator.engine_metrics import with_old_names
 from benchrun_simulator.exposition import CONTENT_TYPE, process_metrics
+from benchrun_simulator.faults import FaultPlan
 from benchrun_simulator.generation import (
     ApiError,
     bad_request,
@@ -22,6 +23,7 @@ from benchrun_simulator.generation import (
     read_json,
 )
 from benchrun_simulator.http_protocol import Exchange
+from benchrun_simulator.restart import Lifetime
 from benchrun_simulator.settings import Settings
 from benchrun_simulator.tokens import Tokenizer
 
@@ -44,14 +46,16 @@ class Api:
         completions: Completions,
         tokenizer: Tokenizer,
         loop: asyncio.AbstractEventLoop,
-        started_at: float,
+        plan: FaultPlan,
+        lifetime: Lifetime,
     ) -> None:
         self._settings = settings
         self._engine = engine
         self._completions = completions
         self._tokenizer = tokenizer
         self._loop = loop
-        self._started_at = started_at
+        self._plan = plan
+        self._lifetime = lifetime
         self._opened_at = loop.time()
         self._key_digests = [_digest(key) for key in settings.api_keys]
         self._routes = self._all_routes()
@@ -159,7 +163,9 @@ class Api:
         exchange.respond(200, compact({"prompt": self._tokenizer.decode(asked.get("tokens", []))}))
 
     def _reset_prefix_cache(self, exchange: Exchange) -> None:
-        exchange.respond(200, compact({"success": self._engine.reset_prefix_cache()}))
+        lies, fails = self._settings.faults.reset_lies, self._plan.next_reset_fails()
+        success = not fails and (lies or self._engine.reset_prefix_cache())
+        exchange.respond(200, compact({"success": success}))
 
     def _nothing_to_reset(self, exchange: Exchange) -> None:
         exchange.respond(200)
@@ -172,7 +178,7 @@ class Api:
             self._answer_metrics(exchange)
 
     def _answer_metrics(self, exchange: Exchange) -> None:
-        match self._settings.faults.metrics:
+        match "http500" if self._plan.next_scrape_fails() else self._settings.faults.metrics:
             case "http500":
                 exchange.respond(HTTPStatus.INTERNAL_SERVER_ERROR, b"Internal Server Error", content_type="text/plain")
             case "garbage":
@@ -184,7 +190,7 @@ class Api:
                 exchange.respond(200, self._exposition(mode).encode(), content_type=CONTENT_TYPE)
 
     def _exposition(self, mode: str) -> str:
-        text = process_metrics(self._started_at)
+        text = process_metrics(self._lifetime.started_at)
         if mode != "none" and self._settings.log_stats:
             text += self._engine.exposition()
         return with_old_names(text) if mode == "old-names" else text

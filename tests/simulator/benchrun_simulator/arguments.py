@@ -1,4 +1,4 @@
-"""The command line of `vllm serve`, and the `--sim-*` flags that say how the simulator behaves.
+"""The command line of `vllm serve` resolved into settings, `sim_flags` among it.
 
 Usage errors look and end like vLLM's (exit code 2), values that vLLM's configuration refuses raise `Refusal`
 (exit code 1). Flags in `vllm_flags` are accepted and reported without effect.
@@ -12,16 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from benchrun_simulator import vllm_flags
+from benchrun_simulator import sim_flags, vllm_flags
 from benchrun_simulator.refusals import (
-    FAILING_STARTS,
     USAGE,
     check_bounds,
     kv_cache_too_small,
     model_length_too_large,
 )
-from benchrun_simulator.scheduler import Timing
-from benchrun_simulator.settings import METRICS_MODES, Faults, Settings
+from benchrun_simulator.settings import Settings
 
 DEFAULT_MODEL = "Qwen/Qwen3-0.6B"
 DEFAULT_MAX_MODEL_LEN = 8192
@@ -91,8 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="vllm serve", argument_default=None)
     parser.add_argument("model_tag", nargs="?")
     _add_effective_flags(parser)
-    _add_timing_flags(parser)
-    _add_fault_flags(parser)
+    sim_flags.add_sim_flags(parser)
     _add_reported_flags(parser)
     return parser
 
@@ -107,7 +104,11 @@ def _add_effective_flags(parser: argparse.ArgumentParser) -> None:
     add("--max-model-len", type=human_readable_int)
     add("--max-num-seqs", type=int, default=256)
     add("--max-num-batched-tokens", type=human_readable_int, default=2048)
+    add("--max-num-queued-reqs", type=int)
+    add("--max-num-queued-tokens", type=int)
+    add("--stream-interval", type=int, default=1)
     add("--block-size", type=int, default=16)
+    add("--sim-kv-tokens", type=human_readable_int, default=None)
     add("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True)
     add("--tensor-parallel-size", "-tp", type=int, default=1)
     add("--gpu-memory-utilization", "--device-memory-utilization", type=float, default=0.92)
@@ -115,33 +116,6 @@ def _add_effective_flags(parser: argparse.ArgumentParser) -> None:
     add("--tokenizer")
     add("--disable-log-stats", action="store_true")
     add("--enable-prompt-tokens-details", action=argparse.BooleanOptionalAction, default=False)
-
-
-def _add_timing_flags(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--sim-load-seconds", type=float, default=0.0)
-    add("--sim-ttft-ms", type=float, default=50.0)
-    add("--sim-prefill-us-per-token", type=float, default=0.0)
-    add("--sim-tpot-ms", type=float, default=10.0)
-    add("--sim-jitter-ms", type=float, default=0.0)
-    add("--sim-kv-tokens", type=human_readable_int, default=None)
-    add("--sim-version", default="0.32.0")
-    add("--sim-log-requests", type=Path)
-
-
-def _add_fault_flags(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--sim-fail-start", choices=sorted(FAILING_STARTS))
-    add("--sim-error-percent", type=float, default=0.0)
-    add("--sim-canary-fails", type=int, nargs="?", const=1, default=0)
-    add("--sim-truncate-after-tokens", type=int)
-    add("--sim-reset-after-tokens", type=int)
-    add("--sim-early-stop-after-tokens", type=int)
-    add("--sim-die-after-requests", type=int)
-    add("--sim-metrics", choices=METRICS_MODES, default="normal")
-    add("--sim-slow-metrics-ms", type=float, default=0.0)
-    add("--sim-health-delay-seconds", type=float, default=0.0)
-    add("--sim-log-noise-mb", type=float, default=0.0)
 
 
 def _add_reported_flags(parser: argparse.ArgumentParser) -> None:
@@ -186,44 +160,33 @@ def _resolve(
         max_model_len=max_model_len,
         max_sequences=found.max_num_seqs,
         max_batched_tokens=found.max_num_batched_tokens,
+        max_queued_requests=found.max_num_queued_reqs,
+        max_queued_tokens=found.max_num_queued_tokens,
+        stream_interval=found.stream_interval,
         block_size=found.block_size,
         kv_tokens=kv_tokens,
         prefix_caching=found.enable_prefix_caching,
         gpu_memory_utilization=found.gpu_memory_utilization,
         seed=found.seed,
         jitter_seconds=found.sim_jitter_ms / 1e3,
-        timing=Timing(
-            first_token_seconds=found.sim_ttft_ms / 1e3,
-            prefill_seconds_per_token=found.sim_prefill_us_per_token / 1e6,
-            per_token_seconds=found.sim_tpot_ms / 1e3,
-        ),
+        timing=sim_flags.timing(found),
+        disturbances=sim_flags.disturbances(found),
+        prefill_serial=found.sim_prefill_serial,
+        foreign=sim_flags.foreign(found),
         load_seconds=found.sim_load_seconds,
         log_stats=not found.disable_log_stats,
         prompt_tokens_details=found.enable_prompt_tokens_details,
         request_log=found.sim_log_requests,
         tokenizer_folder=Path(found.tokenizer or model),
-        faults=_faults(found),
+        faults=sim_flags.faults(found),
         declared=declared,
     )
 
 
-_BOUNDED = ("gpu_memory_utilization", "block_size", "tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
-
-
-def _faults(found: argparse.Namespace) -> Faults:
-    return Faults(
-        fail_start=found.sim_fail_start,
-        error_percent=found.sim_error_percent,
-        canary_fails=found.sim_canary_fails,
-        truncate_after_tokens=found.sim_truncate_after_tokens,
-        reset_after_tokens=found.sim_reset_after_tokens,
-        early_stop_after_tokens=found.sim_early_stop_after_tokens,
-        die_after_requests=found.sim_die_after_requests,
-        metrics=found.sim_metrics,
-        slow_metrics_seconds=found.sim_slow_metrics_ms / 1e3,
-        health_delay_seconds=found.sim_health_delay_seconds,
-        log_noise_megabytes=found.sim_log_noise_mb,
-    )
+_BOUNDED = (
+    *("gpu_memory_utilization", "block_size", "tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens"),
+    *("max_num_queued_reqs", "max_num_queued_tokens", "stream_interval"),
+)
 
 
 def _api_keys(found: argparse.Namespace, environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,19 +1,21 @@
-"""One generation from request to last byte: planned tokens in, events or one JSON document out."""
+"""One generation from request to last byte: accepted or refused, planned, run, written down."""
 
-import json
+import asyncio
 import os
 import time
-from dataclasses import dataclass
+from http import HTTPStatus
 from itertools import count
-from typing import TextIO
 
-from benchrun_simulator.answers import DONE, EVENT_STREAM, Answer, Naming
+from benchrun_simulator.answers import Answer, Naming
 from benchrun_simulator.engine import Engine
 from benchrun_simulator.engine_metrics import Served
 from benchrun_simulator.faults import FaultPlan
-from benchrun_simulator.generation import Generation, internal_error
+from benchrun_simulator.generation import Generation, internal_error, too_many_requests
 from benchrun_simulator.http_protocol import Exchange
-from benchrun_simulator.scheduler import Sequence
+from benchrun_simulator.reply import Reply, Sent
+from benchrun_simulator.request_log import RequestLog
+from benchrun_simulator.restart import Lifetime
+from benchrun_simulator.sequence import Sequence
 from benchrun_simulator.settings import Settings
 from benchrun_simulator.tokens import OutputText
 
@@ -29,142 +31,98 @@ class Completions:
         settings: Settings,
         engine: Engine,
         output_text: OutputText,
-        request_log: TextIO | None,
+        request_log: RequestLog | None,
+        plan: FaultPlan,
+        lifetime: Lifetime,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._settings = settings
         self._engine = engine
         self._output_text = output_text
         self._request_log = request_log
-        self._faults = FaultPlan(settings.faults)
+        self._plan = plan
+        self._lifetime = lifetime
+        self._loop = loop
         self._numbers = count(1)
 
     def serve(self, exchange: Exchange, generation: Generation) -> None:
         """Start one generation; the answer follows as its tokens fall due."""
-        if self._faults.next_request_fails():
-            raise internal_error(ENGINE_DEAD)
-        tokens, reason = self._planned(generation)
+        self._refuse_if_due()
         number = next(self._numbers)
-        naming = Naming(
-            request_id=f"{'chatcmpl' if generation.chat else 'cmpl'}-{number:016x}",
-            created=int(time.time()),
-            model=self._settings.served_names[0],
-        )
+        self._lifetime.request(number)
+        tokens, reason = self._planned(generation)
         sequence = Sequence(
             prompt=generation.prompt,
             output=self._output_text.plan(generation.prompt, tokens),
             arrived_at=exchange.request.arrived_at,
+            number=number,
             salt=generation.salt,
         )
-        reply = _Reply(
-            completions=self,
+        request_id = exchange.request.headers.get("x-request-id", f"{number:016x}")
+        reply = Reply(
+            settings=self._settings,
             exchange=exchange,
             generation=generation,
-            answer=Answer(generation, naming),
-            request_id=naming.request_id,
+            answer=Answer(generation, self._naming(generation, request_id)),
+            output_text=self._output_text,
             reason=reason,
+            loses_end=generation.stream and self._plan.next_stream_loses_its_end(),
+            clock=self._loop.time,
+            abort=self._engine.abort,
+            finished=lambda reply, served: self._finished(reply.sent, served, request_id=request_id),
         )
         exchange.on_disconnect = lambda: self._engine.abort(sequence)
         self._engine.run(sequence, max_tokens=generation.max_tokens, reason=reason, on_token=reply.token)
 
-    def usage(self, sequence: Sequence) -> dict[str, object]:
-        """The usage block for what has been generated so far."""
-        prompt, generated = len(sequence.prompt), sequence.generated
-        usage: dict[str, object] = {
-            "prompt_tokens": prompt,
-            "total_tokens": prompt + generated,
-            "completion_tokens": generated,
-        }
-        if self._settings.prompt_tokens_details:
-            usage["prompt_tokens_details"] = {"cached_tokens": sequence.cached_tokens}
-        return usage
+    def _refuse_if_due(self) -> None:
+        match self._plan.next_request_refused():
+            case HTTPStatus.TOO_MANY_REQUESTS:
+                raise too_many_requests()
+            case HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise internal_error(ENGINE_DEAD)
+        self._engine.check_admission()
 
-    def event_text(self, sequence: Sequence, *, reason: str) -> bytes:
-        """The newest token's text as JSON; the end-of-sequence token has none."""
-        if sequence.finished and reason == "stop":
-            return b'""'
-        return self._output_text.json_of[sequence.output[sequence.generated - 1]]
-
-    def whole_text(self, sequence: Sequence, *, reason: str) -> str:
-        """All the text of a finished sequence."""
-        return self._output_text.text(sequence.output[:-1] if reason == "stop" else sequence.output)
-
-    def cut_short_if_due(self, exchange: Exchange, sequence: Sequence) -> None:
-        """End the stream before its time, where the faults say so."""
-        faults = self._settings.faults
-        if sequence.generated == faults.truncate_after_tokens:
-            self._engine.abort(sequence)
-            exchange.close_stream(b"data: " + internal_error("Internal server error").body + b"\n\n" + DONE)
-        elif sequence.generated == faults.reset_after_tokens:
-            self._engine.abort(sequence)
-            exchange.reset()
-
-    def log(self, served: Served, *, request_id: str) -> None:
-        """Write down a finished request, before its last byte leaves: who saw the end finds the line."""
-        if self._request_log is not None:
-            self._request_log.write(json.dumps(_timings(served, request_id)) + "\n")
-
-    def ended(self) -> None:
-        """Count a request that has been answered; die if that was the plan."""
-        if self._faults.last_request_served():
-            os._exit(1)
+    def _naming(self, generation: Generation, request_id: str) -> Naming:
+        return Naming(
+            request_id=f"{'chatcmpl' if generation.chat else 'cmpl'}-{request_id}",
+            created=int(time.time()),
+            model=self._settings.served_names[0],
+        )
 
     def _planned(self, generation: Generation) -> tuple[int, str]:
-        stop = self._settings.faults.early_stop_after_tokens
-        if stop is None or generation.ignore_eos or stop > generation.max_tokens:
+        """How many tokens this request gets, and why it ends there."""
+        faults = self._settings.faults
+        stops = []
+        if faults.output_percent < 100:
+            stops.append(max(round(generation.max_tokens * faults.output_percent / 100), 1))
+        if faults.early_stop_after_tokens is not None and (faults.ignore_ignore_eos or not generation.ignore_eos):
+            stops.append(faults.early_stop_after_tokens)
+        if not stops or min(stops) > generation.max_tokens:
             return generation.max_tokens, "length"
-        return stop, "stop"
+        return min(stops), "stop"
+
+    def _finished(self, sent: Sent, served: Served, *, request_id: str) -> None:
+        if self._request_log is not None:
+            self._request_log.add(_truth(sent, served.sequence, request_id=request_id))
+        if self._plan.last_request_served():
+            if self._request_log is not None:
+                self._request_log.flush()
+            os._exit(1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reply:
-    """Turns the tokens of one sequence into the bytes of its answer."""
-
-    completions: Completions
-    exchange: Exchange
-    generation: Generation
-    answer: Answer
-    request_id: str
-    reason: str
-
-    def token(self, served: Served) -> None:
-        sequence = served.sequence
-        if sequence.finished:
-            self.completions.log(served, request_id=self.request_id)
-        if self.generation.stream:
-            self._stream(sequence)
-        elif sequence.finished:
-            text = self.completions.whole_text(sequence, reason=self.reason)
-            usage = self.completions.usage(sequence)
-            self.exchange.respond(200, self.answer.whole(text, reason=self.reason, usage=usage))
-        if sequence.finished:
-            self.completions.ended()
-
-    def _stream(self, sequence: Sequence) -> None:
-        exchange, answer = self.exchange, self.answer
-        text = self.completions.event_text(sequence, reason=self.reason)
-        if sequence.generated == 1:
-            exchange.open_stream(EVENT_STREAM)
-            if role := answer.first_event():
-                exchange.send(role)
-        if sequence.finished:
-            usage = self.completions.usage(sequence) if self.generation.include_usage else None
-            exchange.close_stream(answer.last_events(text, reason=self.reason, usage=usage))
-        else:
-            exchange.send(answer.token_event(text))
-            self.completions.cut_short_if_due(exchange, sequence)
-
-
-def _timings(served: Served, request_id: str) -> dict[str, object]:
-    """True instants on CLOCK_MONOTONIC, seconds: comparable with `time.perf_counter()` on the same node."""
-    sequence = served.sequence
+def _truth(sent: Sent, sequence: Sequence, *, request_id: str) -> dict[str, object]:
+    """Instants are seconds on CLOCK_MONOTONIC, comparable with `time.perf_counter()` on the same node."""
     return {
         "request_id": request_id,
+        "number": sequence.number,
         "arrived_at": sequence.arrived_at,
         "scheduled_at": sequence.scheduled_at,
-        "first_token_at": served.first_token_at,
-        "last_token_at": served.last_token_at,
+        "first_sent_at": sent.first_at,
+        "last_sent_at": sent.last_at,
         "prompt_tokens": len(sequence.prompt),
         "cached_tokens": sequence.cached_tokens,
         "output_tokens": sequence.generated,
+        "sent_tokens": sent.tokens,
+        "chunks": sent.chunks,
         "preemptions": sequence.preemptions,
     }

@@ -7,9 +7,11 @@ is doing, but never by what came before: the scheduler's instants do not drift.
 import asyncio
 from collections.abc import Callable
 
+from benchrun_simulator.admission import Admission
 from benchrun_simulator.engine_metrics import EngineMetrics, Levels, Served
 from benchrun_simulator.prefix_cache import KvCache
-from benchrun_simulator.scheduler import Scheduler, Sequence
+from benchrun_simulator.scheduler import Scheduler, Totals
+from benchrun_simulator.sequence import Sequence
 
 OnToken = Callable[[Served], None]
 
@@ -22,15 +24,26 @@ class Engine:
         *,
         scheduler: Scheduler,
         cache: KvCache,
-        metrics: EngineMetrics,
+        admission: Admission,
+        new_metrics: Callable[[], EngineMetrics],
+        gauges_percent: float,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._scheduler = scheduler
         self._cache = cache
+        self._admission = admission
         self._loop = loop
-        self._metrics = metrics
+        self._new_metrics = new_metrics
+        self._metrics = new_metrics()
+        self._gauges_factor = gauges_percent / 100
         self._live: dict[Sequence, tuple[Served, str, OnToken]] = {}
         self._timer: asyncio.TimerHandle | None = None
+
+    def check_admission(self) -> None:
+        """Raise HTTP 503 when the server's own limits let no further request in."""
+        if self._admission.limited:
+            queued = sum(len(sequence.prompt) for sequence in self._live if not sequence.generated)
+            self._admission.check(unfinished=len(self._live), queued_tokens=queued)
 
     def run(self, sequence: Sequence, *, max_tokens: int, reason: str, on_token: OnToken) -> None:
         """Start generating; `on_token` is called once for each token. The end is counted under `reason`."""
@@ -49,13 +62,20 @@ class Engine:
         """False while any block is held."""
         return self._cache.reset()
 
+    def begin_counters_anew(self) -> None:
+        """Set all counters and histograms to zero, as a restart does; what runs goes on."""
+        self._metrics = self._new_metrics()
+        self._scheduler.totals = Totals()
+        self._admission.begin_anew()
+
     def exposition(self) -> str:
         """All `vllm:` metric families as text."""
         totals = self._scheduler.totals
         return self._metrics.render(
             Levels(
-                running=self._scheduler.running,
-                waiting=self._scheduler.waiting,
+                running=self._scheduler.running * self._gauges_factor,
+                waiting=self._scheduler.waiting * self._gauges_factor,
+                rejections=self._admission.rejections,
                 kv_cache_usage=self._cache.usage,
                 prefix_queries=totals.prefix_queries,
                 prefix_hits=totals.prefix_hits,
@@ -73,12 +93,15 @@ class Engine:
 
     def _deliver(self) -> None:
         self._timer = None
+        step_tokens = 0
         for sequence, _ in self._scheduler.advance(self._loop.time()):
             served, reason, on_token = self._live[sequence]
             if sequence.finished:
                 del self._live[sequence]
+            step_tokens += 1 if sequence.generated > 1 else 1 + len(sequence.prompt) - sequence.cached_tokens
             self._metrics.token(served, now=self._loop.time())
             on_token(served)
             if sequence.finished:
                 self._metrics.finished(served, reason=reason)
+        self._metrics.step(step_tokens)
         self._arm()

@@ -6,10 +6,11 @@ aborted request counts its tokens but no request.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchrun_simulator.exposition import Histogram, Labels, Series, counter, gauge
-from benchrun_simulator.scheduler import Sequence
+from benchrun_simulator.sequence import Sequence
 
 LATENCY = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680)
 FIRST_TOKEN = (
@@ -18,6 +19,8 @@ FIRST_TOKEN = (
 )
 INTER_TOKEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
 PREEMPTIONS = (1, 2, 3, 4, 5, 10, 20)
+PARAMS_N = (1, 2, 5, 10, 20)
+STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 ALWAYS_ZERO = (
     *("external_prefix_cache_queries", "external_prefix_cache_hits", "mm_cache_queries", "mm_cache_hits"),
     *("estimated_flops_per_gpu", "estimated_read_bytes_per_gpu", "estimated_write_bytes_per_gpu"),
@@ -40,8 +43,10 @@ class Served:
 class Levels:
     """What the gauges and the scheduler's own counters read now."""
 
-    running: int
-    waiting: int
+    running: float
+    waiting: float
+    rejections: Mapping[str, int]
+    """Requests that the admission limits refused, by reason."""
     kv_cache_usage: float
     prefix_queries: int
     prefix_hits: int
@@ -52,6 +57,7 @@ class EngineMetrics:
     """Takes what happened, gives the text of all `vllm:` families."""
 
     def __init__(self, *, model_name: str, max_model_len: int, cache_config: Labels, created: float) -> None:
+        self._model = {"model_name": model_name}
         self._labels = {"engine": "0", "model_name": model_name}
         self._cache_config = {"engine": "0", **cache_config}
         self._created = created
@@ -75,6 +81,8 @@ class EngineMetrics:
         self._max_tokens = named("vllm:request_params_max_tokens", "The max_tokens parameter.", tokens)
         self._preempted = named("vllm:request_num_preemptions", "Preemptions of a request.", PREEMPTIONS)
         self._computed = named("vllm:request_prefill_kv_computed_tokens", "Prompt tokens not cached.", tokens)
+        self._step = named("vllm:iteration_tokens_total", "Tokens of an engine step.", STEP_TOKENS)
+        self._n = named("vllm:request_params_n", "The n parameter.", PARAMS_N)
 
     def token(self, served: Served, *, now: float) -> None:
         """Count one token that has just left."""
@@ -88,6 +96,11 @@ class EngineMetrics:
         else:
             self._inter_token.observe(now - served.last_token_at)
         served.last_token_at = now
+
+    def step(self, tokens: int) -> None:
+        """Observe one turn of the engine that computed so many tokens, prompts included."""
+        if tokens:
+            self._step.observe(tokens)
 
     def finished(self, served: Served, *, reason: str) -> None:
         """Observe everything that is known only at the end of a request."""
@@ -105,6 +118,7 @@ class EngineMetrics:
         self._generated.observe(sequence.generated)
         self._most_generated.observe(sequence.generated)
         self._max_tokens.observe(served.max_tokens)
+        self._n.observe(1)
         self._preempted.observe(sequence.preemptions)
         self._computed.observe(len(sequence.prompt) - sequence.cached_tokens)
 
@@ -148,22 +162,25 @@ class EngineMetrics:
             ("request_success", "Finished requests.", self._by("finished_reason", reasons)),
         )
         untouched = tuple((name, "Not simulated.", self._only(0)) for name in ALWAYS_ZERO)
+        rejections: list[Series] = [({**self._model, "reason": key}, n) for key, n in levels.rejections.items()]
+        refused = (("admission_rejections", "Requests refused by a queue limit.", rejections),)
         return "".join(
-            counter(f"vllm:{name}", text, series, created=self._created) for name, text, series in families + untouched
+            counter(f"vllm:{name}", text, series, created=self._created)
+            for name, text, series in families + untouched + refused
         )
 
     def _histograms(self) -> str:
         families = (
             *(self._first_token, self._inter_token, self._per_token, self._e2e, self._queue, self._inference),
             *(self._prefill, self._decode, self._prompt, self._generated, self._max_tokens, self._preempted),
-            *(self._computed, self._most_generated),
+            *(self._computed, self._most_generated, self._step, self._n),
         )
         return "".join(family.render(self._labels, created=self._created) for family in families)
 
     def _only(self, value: float) -> list[Series]:
         return [(self._labels, value)]
 
-    def _by(self, label: str, values: dict[str, int]) -> list[Series]:
+    def _by(self, label: str, values: Mapping[str, float]) -> list[Series]:
         return [({**self._labels, label: key}, value) for key, value in values.items()]
 
 

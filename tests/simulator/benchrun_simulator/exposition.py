@@ -5,6 +5,7 @@ series included.
 """
 
 import os
+import resource
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -80,6 +81,7 @@ def process_metrics(started_at: float) -> str:
         ("process_virtual_memory_bytes", "Virtual memory size in bytes.", virtual_pages * page_bytes),
         ("process_resident_memory_bytes", "Resident memory size in bytes.", resident_pages * page_bytes),
         ("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", started_at),
+        ("process_max_fds", "Maximum number of open file descriptors.", resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
         ("process_open_fds", "Number of open file descriptors.", len(list((own / "fd").iterdir()))),
     )
     cpu: list[Series] = [({}, used.user + used.system)]

@@ -53,6 +53,12 @@ def internal_error(message: str) -> ApiError:
     return ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalServerError", message)
 
 
+def too_many_requests() -> ApiError:
+    """HTTP 429, which vLLM itself never sends: a gateway before it does."""
+    status = HTTPStatus.TOO_MANY_REQUESTS
+    return ApiError(status, status.phrase, "Rate limit exceeded. Please try again later.")
+
+
 def read_json(body: bytes) -> dict[str, Any]:
     """Decode a request body; anything but an object is a 400."""
     try:

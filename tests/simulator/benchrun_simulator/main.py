@@ -7,16 +7,23 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
+from benchrun_simulator.admission import Admission
 from benchrun_simulator.api import Api
 from benchrun_simulator.arguments import parse
 from benchrun_simulator.completions import Completions
 from benchrun_simulator.engine import Engine
 from benchrun_simulator.engine_metrics import EngineMetrics
+from benchrun_simulator.faults import FaultPlan
+from benchrun_simulator.foreign import ForeignTraffic
 from benchrun_simulator.http_protocol import HandlerQueue, HttpConnection
+from benchrun_simulator.pace import Pace
+from benchrun_simulator.prefill_budget import PrefillBudget
 from benchrun_simulator.prefix_cache import KvCache
 from benchrun_simulator.refusals import FAILING_STARTS, Refusal
+from benchrun_simulator.request_log import RequestLog
+from benchrun_simulator.restart import Lifetime
 from benchrun_simulator.scheduler import Scheduler
 from benchrun_simulator.settings import Settings
 from benchrun_simulator.tokens import OutputText, load_tokenizer
@@ -63,7 +70,11 @@ def _start_up(settings: Settings) -> None:
 
 async def _serve(settings: Settings, started_at: float) -> None:
     loop = asyncio.get_running_loop()
-    api = _build(settings, loop=loop, started_at=started_at)
+    request_log = RequestLog(settings.request_log, loop) if settings.request_log is not None else None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _end, request_log)
+    engine = _engine(settings, loop=loop, started_at=started_at)
+    api = _api(settings, engine=engine, request_log=request_log, loop=loop, started_at=started_at)
     queue = HandlerQueue(loop, api.handle)
     server = await loop.create_server(
         lambda: HttpConnection(queue, loop.time),
@@ -74,34 +85,65 @@ async def _serve(settings: Settings, started_at: float) -> None:
     port = server.sockets[0].getsockname()[1]
     _log(f"Starting vLLM server on http://{settings.host}:{port}")
     print("INFO:     Application startup complete.", flush=True)
+    if settings.foreign.requests_per_second:
+        ForeignTraffic(settings.foreign, engine=engine, loop=loop).start()
     await server.serve_forever()
 
 
-def _build(settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: float) -> Api:
+def _end(request_log: RequestLog | None) -> None:
+    if request_log is not None:
+        request_log.flush()
+    os._exit(0)
+
+
+def _engine(settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: float) -> Engine:
     cache = KvCache(
         blocks=settings.kv_blocks,
         block_size=settings.block_size,
         prefix_caching=settings.prefix_caching,
+        foreign_hits_percent=settings.foreign.hits_percent,
     )
     scheduler = Scheduler(
-        timing=settings.timing,
+        pace=Pace(settings.timing, settings.disturbances, warn=_warn_of_compilation),
         cache=cache,
         max_sequences=settings.max_sequences,
+        prefill_budget=PrefillBudget(tokens=settings.max_batched_tokens) if settings.prefill_serial else None,
         jitter=jitter_source(settings),
     )
-    metrics = EngineMetrics(
-        model_name=settings.served_names[0],
-        max_model_len=settings.max_model_len,
-        cache_config=_cache_config(settings),
-        created=started_at,
+    return Engine(
+        scheduler=scheduler,
+        cache=cache,
+        admission=Admission(max_requests=settings.max_queued_requests, max_tokens=settings.max_queued_tokens),
+        new_metrics=lambda: EngineMetrics(
+            model_name=settings.served_names[0],
+            max_model_len=settings.max_model_len,
+            cache_config=_cache_config(settings),
+            created=started_at,
+        ),
+        gauges_percent=settings.faults.gauges_percent,
+        loop=loop,
     )
-    engine = Engine(scheduler=scheduler, cache=cache, metrics=metrics, loop=loop)
+
+
+def _api(
+    settings: Settings,
+    *,
+    engine: Engine,
+    request_log: RequestLog | None,
+    loop: asyncio.AbstractEventLoop,
+    started_at: float,
+) -> Api:
+    plan = FaultPlan(settings.faults)
+    lifetime = Lifetime(settings.faults, engine=engine, started_at=started_at)
     tokenizer = load_tokenizer(settings.tokenizer_folder)
     completions = Completions(
         settings=settings,
         engine=engine,
         output_text=OutputText(tokenizer.output_words()),
-        request_log=_request_log(settings),
+        request_log=request_log,
+        plan=plan,
+        lifetime=lifetime,
+        loop=loop,
     )
     return Api(
         settings=settings,
@@ -109,7 +151,8 @@ def _build(settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: f
         completions=completions,
         tokenizer=tokenizer,
         loop=loop,
-        started_at=started_at,
+        plan=plan,
+        lifetime=lifetime,
     )
 
 
@@ -136,12 +179,6 @@ def _cache_config(settings: Settings) -> dict[str, str]:
     }
 
 
-def _request_log(settings: Settings) -> TextIO | None:
-    if settings.request_log is None:
-        return None
-    return settings.request_log.open("a", buffering=1)
-
-
 def _write_noise(megabytes: float) -> None:
     for _ in range(int(megabytes * 1e6 / len(NOISE_LINE))):
         sys.stdout.write(NOISE_LINE)
@@ -149,5 +186,13 @@ def _write_noise(megabytes: float) -> None:
 
 
 def _log(message: str) -> None:
+    _print_line("APIServer", "INFO", "simulator", message)
+
+
+def _warn_of_compilation(message: str) -> None:
+    _print_line("EngineCore", "WARNING", "jit_monitor.py:140", message)
+
+
+def _print_line(process: str, level: str, source: str, message: str) -> None:
     clock = time.strftime("%m-%d %H:%M:%S")
-    print(f"(APIServer pid={os.getpid()}) INFO {clock} [simulator] {message}", flush=True)
+    print(f"({process} pid={os.getpid()}) {level} {clock} [{source}] {message}", flush=True)

@@ -46,10 +46,18 @@ class Lease:
 class KvCache:
     """All blocks of one server."""
 
-    def __init__(self, *, blocks: int, block_size: int, prefix_caching: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        blocks: int,
+        block_size: int,
+        prefix_caching: bool = True,
+        foreign_hits_percent: float = 0.0,
+    ) -> None:
         self.blocks = blocks
         self.block_size = block_size
         self.prefix_caching = prefix_caching
+        self._foreign_hits_percent = foreign_hits_percent  # of each prompt, as if somebody had sent it before
         self._held: dict[bytes, int] = {}
         self._idle: OrderedDict[bytes, None] = OrderedDict()
         self._private = 0
@@ -69,12 +77,12 @@ class KvCache:
 
         The last token is always computed, so a prompt that is wholly cached still misses its last block.
         """
-        hits = self._leading_hits(hashes, limit=(tokens - 1) // self.block_size)
+        hits = self._leading_hits(hashes, tokens=tokens)
         idle_hits = sum(name in self._idle for name in hits)
         fresh = self._blocks_for(tokens) - len(hits)
         if fresh > self.free_blocks - idle_hits:
             return None
-        lease = Lease(cached_tokens=len(hits) * self.block_size)
+        lease = Lease(cached_tokens=self._with_foreign(len(hits), tokens=tokens) * self.block_size)
         for name in hits:
             self._hold(name)
             lease.shared.append(name)
@@ -83,6 +91,11 @@ class KvCache:
             for name in hashes[len(hits) :]:
                 self.seal(lease, name)
         return lease
+
+    def cached_tokens(self, hashes: Tokens[bytes], *, tokens: int) -> int:
+        """How many of `tokens` tokens need not be computed if they were admitted now."""
+        hits = len(self._leading_hits(hashes, tokens=tokens))
+        return self._with_foreign(hits, tokens=tokens) * self.block_size
 
     def grow(self, lease: Lease, *, tokens: int) -> bool:
         """Make room for `tokens` tokens in all; False, and nothing taken, when too few blocks are free."""
@@ -122,9 +135,16 @@ class KvCache:
     def _blocks_for(self, tokens: int) -> int:
         return -(-tokens // self.block_size)
 
-    def _leading_hits(self, hashes: Tokens[bytes], *, limit: int) -> list[bytes]:
+    def _with_foreign(self, hits: int, *, tokens: int) -> int:
+        foreign = self._lookups(tokens) * self._foreign_hits_percent / 100 if self.prefix_caching else 0
+        return max(hits, int(foreign))
+
+    def _lookups(self, tokens: int) -> int:
+        return (tokens - 1) // self.block_size
+
+    def _leading_hits(self, hashes: Tokens[bytes], *, tokens: int) -> list[bytes]:
         hits: list[bytes] = []
-        for name in hashes[:limit]:
+        for name in hashes[: self._lookups(tokens)]:
             if name not in self._held and name not in self._idle:
                 break
             hits.append(name)

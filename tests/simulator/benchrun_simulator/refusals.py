@@ -40,22 +40,22 @@ BOUNDS = (
     Bound(
         "ParallelConfig", "tensor_parallel_size", lambda v: v >= 1, "greater than or equal to 1", "greater_than_equal"
     ),
-    Bound("SchedulerConfig", "max_num_seqs", lambda v: v >= 1, "greater than or equal to 1", "greater_than_equal"),
-    Bound(
-        "SchedulerConfig",
-        "max_num_batched_tokens",
-        lambda v: v >= 1,
-        "greater than or equal to 1",
-        "greater_than_equal",
+    *(
+        Bound("SchedulerConfig", field, lambda v: v >= 1, "greater than or equal to 1", "greater_than_equal")
+        for field in ("max_num_seqs", "max_num_batched_tokens", "stream_interval")
+    ),
+    *(
+        Bound("SchedulerConfig", field, lambda v: v >= 0, "greater than or equal to 0", "greater_than_equal")
+        for field in ("max_num_queued_reqs", "max_num_queued_tokens")
     ),
 )
 
 
-def check_bounds(values: dict[str, float]) -> None:
-    """Raise a `Refusal` in pydantic's words for the first of `values` outside its limit."""
+def check_bounds(values: dict[str, float | None]) -> None:
+    """Raise a `Refusal` in pydantic's words for the first of `values` outside its limit; None is not given."""
     for bound in BOUNDS:
         value = values[bound.field]
-        if not bound.allowed(value):
+        if value is not None and not bound.allowed(value):
             kind = f"[type={bound.kind}, input_value={value}, input_type={type(value).__name__}]"
             raise Refusal(
                 f"pydantic_core._pydantic_core.ValidationError: 1 validation error for {bound.config}\n"

@@ -1,63 +1,24 @@
 """Continuous batching as a pure event queue: which sequence gets its next token when.
 
 No clock and no input or output in here: the caller says what time it is. Instants are seconds on the caller's
-clock and follow from arrivals and `Timing` alone, so a late caller never makes the schedule drift.
+clock and follow from arrivals and `Pace` alone, so a late caller never makes the schedule drift.
 
-    submit -> waiting (FIFO) -> running, at most `max_sequences` and while KV blocks last
-    running: prefill, then one token every `per_token_seconds`; blocks are taken as the sequence grows;
+    submit -> waiting (FIFO) -> running, at most `max_sequences`, while KV blocks and the prefill budget last
+    running: prefill, then token after token; blocks are taken as the sequence grows;
     when none is left the sequence admitted last is preempted: it goes to the head of the queue and is
     prefilled again, as in vLLM
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
+from benchrun_simulator.pace import Pace
+from benchrun_simulator.prefill_budget import PrefillBudget
 from benchrun_simulator.prefix_cache import KvCache, Lease, block_hashes, chain_hash
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """How long the imitated engine takes. No sequence slows another down."""
-
-    first_token_seconds: float
-    """From admission to the first token, for an empty prompt."""
-    prefill_seconds_per_token: float
-    """Added for every prompt token that is not in the prefix cache."""
-    per_token_seconds: float
-    """Between two tokens of a sequence."""
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class Sequence:
-    """One prompt and the tokens it will get."""
-
-    prompt: list[int]
-    output: list[int]
-    """The tokens to generate, at least one; known beforehand, revealed in time."""
-    arrived_at: float
-    salt: str = ""
-    generated: int = 0
-    scheduled_at: float | None = None
-    """First admission; later ones, after a preemption, do not move it."""
-    cached_tokens: int = 0
-    """Prefix-cache hit at the first admission."""
-    preemptions: int = 0
-    hashes: list[bytes] = field(default_factory=list)
-    lease: Lease = field(default_factory=Lease)
-    next_token_at: float = 0.0
-    ticket: int = 0
-    """Which entry in the event queue counts; entries with an older number are void."""
-
-    @property
-    def tokens(self) -> int:
-        return len(self.prompt) + self.generated
-
-    @property
-    def finished(self) -> bool:
-        return self.generated == len(self.output)
+from benchrun_simulator.sequence import Sequence
 
 
 @dataclass(slots=True)
@@ -75,14 +36,16 @@ class Scheduler:
     def __init__(
         self,
         *,
-        timing: Timing,
+        pace: Pace,
         cache: KvCache,
         max_sequences: int,
+        prefill_budget: PrefillBudget | None = None,
         jitter: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self._timing = timing
+        self._pace = pace
         self._cache = cache
         self._max_sequences = max_sequences
+        self._prefill_budget = prefill_budget  # None: prefills don't slow each other
         self._jitter = jitter  # seconds added to one token's instant; the following ones are not moved
         self._waiting: deque[Sequence] = deque()
         self._running: dict[Sequence, None] = {}  # in the order of admission
@@ -103,6 +66,7 @@ class Scheduler:
         if self._cache.prefix_caching:
             block_size = self._cache.block_size
             sequence.hashes = block_hashes(sequence.prompt, block_size=block_size, salt=sequence.salt)
+        self._pace.arrived(sequence, now=now)
         self._waiting.append(sequence)
         self._admit(now)
 
@@ -134,10 +98,12 @@ class Scheduler:
                 self._admit(due)
             else:
                 self._continue(sequence)
+                if self._prefill_budget is not None and self._prefill_budget.end(sequence):
+                    self._admit(due)
             yield sequence, due
 
     def _admit(self, now: float) -> None:
-        while self._waiting and len(self._running) < self._max_sequences:
+        while self._waiting and len(self._running) < self._max_sequences and self._may_prefill(self._waiting[0]):
             sequence = self._waiting[0]
             lease = self._cache.admit(sequence.hashes, tokens=sequence.tokens)
             if lease is None:
@@ -145,7 +111,15 @@ class Scheduler:
             self._waiting.popleft()
             self._start(sequence, lease, now)
 
+    def _may_prefill(self, sequence: Sequence) -> bool:
+        if self._prefill_budget is None:
+            return True
+        cached = self._cache.cached_tokens(sequence.hashes, tokens=sequence.tokens)
+        return self._prefill_budget.has_room(sequence.tokens - cached)
+
     def _start(self, sequence: Sequence, lease: Lease, now: float) -> None:
+        if stall := self._pace.stall(sequence):
+            self._stand_still(stall)
         sequence.lease = lease
         self._running[sequence] = None
         if sequence.scheduled_at is None:
@@ -154,9 +128,20 @@ class Scheduler:
             if self._cache.prefix_caching:
                 self.totals.prefix_queries += sequence.tokens
                 self.totals.prefix_hits += lease.cached_tokens
-        computed = sequence.tokens - lease.cached_tokens
-        prefill = self._timing.first_token_seconds + computed * self._timing.prefill_seconds_per_token
-        self._expect(sequence, now + prefill)
+        self._expect(sequence, self._prefilled_at(sequence, now + stall))
+
+    def _prefilled_at(self, sequence: Sequence, now: float) -> float:
+        computed = sequence.tokens - sequence.lease.cached_tokens
+        latency = self._pace.latency(sequence, now=now)
+        work = self._pace.prefill(sequence, computed=computed, now=now)
+        if self._prefill_budget is None:
+            return now + latency + work
+        return latency + self._prefill_budget.begin(sequence, computed=computed, work_seconds=work, now=now)
+
+    def _stand_still(self, seconds: float) -> None:
+        for sequence in self._running:
+            sequence.ticket += 1
+            self._expect(sequence, sequence.next_token_at + seconds)
 
     def _continue(self, sequence: Sequence) -> None:
         while not self._cache.grow(sequence.lease, tokens=sequence.tokens):
@@ -167,7 +152,8 @@ class Scheduler:
         block_size = self._cache.block_size
         if self._cache.prefix_caching and sequence.tokens % block_size == 0:
             self._name_last_block(sequence)
-        self._expect(sequence, sequence.next_token_at + self._timing.per_token_seconds)
+        last = sequence.next_token_at
+        self._expect(sequence, last + self._pace.token(sequence, running=len(self._running), now=last))
 
     def _name_last_block(self, sequence: Sequence) -> None:
         start = sequence.tokens - self._cache.block_size
@@ -187,6 +173,8 @@ class Scheduler:
         del self._running[sequence]
         sequence.ticket += 1
         self._cache.release(sequence.lease)
+        if self._prefill_budget is not None:
+            self._prefill_budget.end(sequence)
 
     def _expect(self, sequence: Sequence, due: float) -> None:
         sequence.next_token_at = due

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchrun_simulator.scheduler import Timing
+from benchrun_simulator.pace import Disturbances, Timing
 
 METRICS_MODES = ("normal", "none", "garbage", "endless", "http500", "old-names")
 
@@ -15,7 +15,9 @@ class Faults:
     fail_start: str | None = None
     """A name of `refusals.FAILING_STARTS`; happens when loading would have ended."""
     error_percent: float = 0.0
-    """Share of completions answered with HTTP 500, spread evenly by count."""
+    """Share of completions answered with HTTP 500, spread evenly by count, as all shares here."""
+    reject_percent: float = 0.0
+    """Share of completions answered with HTTP 429, as by a gateway: the server's own counters know nothing of it."""
     canary_fails: int = 0
     """So many completions, from the first on, get HTTP 500."""
     truncate_after_tokens: int | None = None
@@ -24,14 +26,45 @@ class Faults:
     """Connections are cut after so many tokens."""
     early_stop_after_tokens: int | None = None
     """The end-of-sequence token comes as this one, unless the request says ignore_eos."""
+    ignore_ignore_eos: bool = False
+    """`early_stop_after_tokens` holds for those requests too."""
+    output_percent: float = 100.0
+    """All answers end after this share of the tokens asked for, whatever the request says."""
+    drop_end_percent: float = 0.0
+    """Share of streams that end without error, but without their last tokens, usage and end mark."""
+    usage_percent: float = 100.0
+    """What usage counts say, in percent of what is true; the server's own counters stay right."""
     die_after_requests: int | None = None
     """The process exits with code 1 at the end of this completion."""
     metrics: str = "normal"
     slow_metrics_seconds: float = 0.0
+    metrics_fail_percent: float = 0.0
+    """Share of scrapes answered with HTTP 500."""
+    gauges_percent: float = 100.0
+    """What the gauges of running and waiting requests say, in percent of what is true."""
+    counters_fall_at_request: int | None = None
+    """All `vllm:` counters and histograms begin anew when this completion comes."""
+    restart_look_at_request: int | None = None
+    """From this completion on the process says that it has started just then."""
+    reset_fails: int = 0
+    """So many resets of the prefix cache, from the first on, answer that they did not succeed."""
+    reset_lies: bool = False
+    """Resets of the prefix cache answer that they succeeded, and do nothing."""
     health_delay_seconds: float = 0.0
     """/health answers 503 for so long after the port opened."""
     log_noise_megabytes: float = 0.0
     """Log lines written at the start, in 10^6 bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """What others do on this server; the defaults are nothing."""
+
+    requests_per_second: float = 0.0
+    prompt_tokens: int = 64
+    output_tokens: int = 16
+    hits_percent: float = 0.0
+    """Of every prompt, the share that the prefix cache holds as if others had sent it before, in whole blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +82,10 @@ class Settings:
     max_model_len: int
     max_sequences: int
     max_batched_tokens: int
-    """Reported only."""
+    max_queued_requests: int | None
+    max_queued_tokens: int | None
+    stream_interval: int
+    """Tokens a chunk, but for the first and the last."""
     block_size: int
     kv_tokens: int
     prefix_caching: bool
@@ -57,6 +93,10 @@ class Settings:
     seed: int
     jitter_seconds: float
     timing: Timing
+    disturbances: Disturbances
+    prefill_serial: bool
+    """Prefills share the engine and `max_batched_tokens`."""
+    foreign: Foreign
     load_seconds: float
     log_stats: bool
     prompt_tokens_details: bool

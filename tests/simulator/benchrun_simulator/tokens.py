@@ -6,7 +6,7 @@ client that trims its prompts through /tokenize and /detokenize ends with equal 
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
@@ -93,9 +93,9 @@ class OutputText:
 
     def __init__(self, words: list[tuple[int, str]]) -> None:
         self._tokens = [token for token, _ in words]
-        self.text_of = dict(words)
-        self.json_of = {token: json.dumps(text).encode() for token, text in words}
-        """Each token's text as a JSON string, ready to be pasted into a chunk."""
+        self._text_of = dict(words)
+        self._json_of = {token: json.dumps(text).encode() for token, text in words}
+        # Each token's text as a JSON string, ready to be pasted into a chunk.
 
     def plan(self, prompt: Iterable[int], count: int) -> list[int]:
         """Return the `count` tokens that follow this prompt; the same prompt gets the same tokens."""
@@ -104,5 +104,11 @@ class OutputText:
         rounds = (start + count) // size + 1
         return (self._tokens * rounds)[start : start + count]
 
+    def json(self, tokens: Sequence[int]) -> bytes:
+        """Return the text of some tokens as one JSON string."""
+        if len(tokens) == 1:
+            return self._json_of[tokens[0]]
+        return b'"' + b"".join(self._json_of[token][1:-1] for token in tokens) + b'"'
+
     def text(self, tokens: Iterable[int]) -> str:
-        return "".join(self.text_of[token] for token in tokens)
+        return "".join(self._text_of[token] for token in tokens)

@@ -50,7 +50,7 @@ INTEGERS = _names("""
 --offload-group-size --offload-num-in-group --offload-prefetch-step --pipeline-parallel-size|-pp
 --prefill-context-parallel-size|-pcp --prefill-schedule-interval --renderer-num-workers --replayssm-buffer-len
 --safetensors-prefetch-num-threads --shutdown-timeout --spec-tokens --sse-keep-alive-interval --ssl-cert-reqs
---stream-interval --ubatch-size
+--ubatch-size
 """)
 """One whole number."""
 
@@ -71,8 +71,8 @@ TEXTS = _names("""
 --kv-cache-dtype --kv-cache-memory-bytes --kv-offloading-backend --kv-offloading-size --limit-mm-per-prompt
 --linear-backend --load-format --log-config-file --log-level --logprobs-mode --lora-dtype --mamba-backend
 --mamba-block-size --mamba-cache-dtype --mamba-cache-mode --mamba-ssm-cache-dtype --mamba-ssu-algorithm
---master-addr --max-cpu-loras --max-log-len --max-lora-cls-labels --max-num-active-seqs --max-num-queued-reqs
---max-num-queued-tokens --max-num-scheduled-tokens --max-parallel-loading-workers --media-io-kwargs --middleware
+--master-addr --max-cpu-loras --max-log-len --max-lora-cls-labels --max-num-active-seqs
+--max-num-scheduled-tokens --max-parallel-loading-workers --media-io-kwargs --middleware
 --mm-encoder-attn-backend --mm-encoder-attn-dtype --mm-encoder-fp8-scale-path --mm-encoder-fp8-scale-save-path
 --mm-encoder-tp-mode --mm-hasher-algorithm --mm-processor-cache-type --mm-processor-device --mm-processor-kwargs
 --mm-tensor-ipc --model-class-overrides --model-impl --moe-backend --num-gpu-blocks-override --offload-backend

@@ -1,7 +1,11 @@
 """Real simulator processes on loopback and a real HTTP client."""
 
+import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -22,3 +26,16 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
     """A client without a limit on connections."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         yield session
+
+
+@pytest.fixture
+def truth() -> Callable[[Path, int], list[dict[str, Any]]]:
+    """Read a server's request log: `truth(file, 3)` comes back when three requests are in it."""
+
+    def read(file: Path, requests: int) -> list[dict[str, Any]]:
+        while len(lines := file.read_text().splitlines()) < requests:
+            time.sleep(0.01)
+        assert len(lines) == requests
+        return [json.loads(line) for line in lines]
+
+    return read

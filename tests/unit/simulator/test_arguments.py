@@ -1,12 +1,17 @@
 """The command line, as `vllm serve` takes and refuses it."""
 
+import argparse
 import json
+import re
 from pathlib import Path
 
 import pytest
 from benchrun_simulator.arguments import human_readable_int, parse
+from benchrun_simulator.launch import SOURCE_ROOT
+from benchrun_simulator.pace import Disturbances
 from benchrun_simulator.refusals import FAILING_STARTS, Refusal
-from benchrun_simulator.settings import Settings
+from benchrun_simulator.settings import Faults, Foreign, Settings
+from benchrun_simulator.sim_flags import add_sim_flags
 
 
 def parsed(*arguments: str, **environment: str) -> Settings:
@@ -84,6 +89,8 @@ def test_usage_errors_read_and_end_as_vllms_do(
         ("--gpu-memory-utilization=1.5", "gpu_memory_utilization\n  Input should be less than or equal to 1 [type="),
         ("--gpu-memory-utilization=0", "Input should be greater than 0"),
         ("--max-num-seqs=0", "max_num_seqs\n  Input should be greater than or equal to 1"),
+        ("--stream-interval=0", "stream_interval\n  Input should be greater than or equal to 1"),
+        ("--max-num-queued-reqs=-1", "max_num_queued_reqs\n  Input should be greater than or equal to 0"),
         ("--tensor-parallel-size=0", "1 validation error for ParallelConfig"),
     ],
 )
@@ -125,3 +132,17 @@ def test_failing_starts_say_what_the_real_ones_say(name: str, words: str) -> Non
     refusal = FAILING_STARTS[name]("org/m")
     assert words in refusal.text
     assert refusal.code == 1
+
+
+def test_without_flags_nothing_misbehaves() -> None:
+    settings = parsed("m")
+    assert (settings.faults, settings.disturbances, settings.foreign) == (Faults(), Disturbances(), Foreign())
+
+
+def test_the_readme_has_every_flag_and_no_other() -> None:
+    parser = argparse.ArgumentParser()
+    add_sim_flags(parser)
+    words = parser.format_help() + "--sim-kv-tokens"
+    text = (SOURCE_ROOT / "README.md").read_text()
+    flags = re.compile(r"--sim-[a-z-]*[a-z]")
+    assert set(flags.findall(text)) == set(flags.findall(words))

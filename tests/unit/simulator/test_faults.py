@@ -1,13 +1,13 @@
 """Misbehaviour is counted, not drawn."""
 
 import pytest
-from benchrun_simulator.faults import FaultPlan
+from benchrun_simulator.faults import FaultPlan, Share
 from benchrun_simulator.settings import Faults
 
 
 def failures(faults: Faults, requests: int) -> list[bool]:
     plan = FaultPlan(faults)
-    return [plan.next_request_fails() for _ in range(requests)]
+    return [plan.next_request_refused() is not None for _ in range(requests)]
 
 
 def test_without_faults_nothing_fails() -> None:
@@ -21,6 +21,23 @@ def test_errors_have_exactly_their_share(percent: float, expected: int) -> None:
 
 def test_errors_are_spread_evenly() -> None:
     assert failures(Faults(error_percent=25), 8) == [False, False, False, True] * 2
+
+
+@pytest.mark.parametrize("percent", [0.1, 29.0, 57.0, 99.9])
+def test_a_share_is_exact_at_every_thousand(percent: float) -> None:
+    share = Share(percent)
+    due = [share.next_is_due() for _ in range(5000)]
+    assert [sum(due[start : start + 1000]) for start in range(0, 5000, 1000)] == [round(percent * 10)] * 5
+
+
+def test_the_rejected_get_another_status_than_the_failed() -> None:
+    plan = FaultPlan(Faults(reject_percent=50, error_percent=25))
+    assert [plan.next_request_refused() for _ in range(4)] == [None, 429, None, 500]
+
+
+def test_resets_fail_first() -> None:
+    plan = FaultPlan(Faults(reset_fails=2))
+    assert [plan.next_reset_fails() for _ in range(3)] == [True, True, False]
 
 
 def test_canaries_fail_first() -> None:

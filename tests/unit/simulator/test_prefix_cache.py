@@ -136,3 +136,25 @@ def test_blocks_are_neither_lost_nor_invented(history: list[tuple[list[int], boo
         kv.release(lease)
     assert kv.free_blocks == 10
     assert kv.reset()
+
+
+def test_foreign_hits_are_whole_blocks_and_never_the_last_token() -> None:
+    cache = KvCache(blocks=100, block_size=4, foreign_hits_percent=50)
+    lease = cache.admit(block_hashes(range(41), block_size=4), tokens=41)
+    assert lease is not None
+    assert lease.cached_tokens == cache.cached_tokens([], tokens=41) == 20
+    assert KvCache(blocks=100, block_size=4, foreign_hits_percent=100).cached_tokens([], tokens=40) == 36
+
+
+def test_own_hits_count_where_they_are_more() -> None:
+    cache = KvCache(blocks=100, block_size=4, foreign_hits_percent=10)
+    hashes = block_hashes(range(40), block_size=4)
+    first = cache.admit(hashes, tokens=40)
+    assert first is not None
+    cache.release(first)
+    assert cache.cached_tokens(hashes, tokens=41) == 40
+
+
+def test_without_prefix_caching_nobody_hits() -> None:
+    cache = KvCache(blocks=100, block_size=4, prefix_caching=False, foreign_hits_percent=50)
+    assert cache.cached_tokens([], tokens=41) == 0

@@ -1,8 +1,10 @@
 """When each token appears, to the microsecond, on a clock that only the test moves."""
 
 import pytest
+from benchrun_simulator.pace import Pace, Timing
 from benchrun_simulator.prefix_cache import KvCache
-from benchrun_simulator.scheduler import Scheduler, Sequence, Timing
+from benchrun_simulator.scheduler import Scheduler
+from benchrun_simulator.sequence import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +14,7 @@ FOREVER = 1e9
 
 def scheduler(*, blocks: int = 1000, block_size: int = 4, max_sequences: int = 8) -> Scheduler:
     return Scheduler(
-        timing=TIMING,
+        pace=Pace(TIMING),
         cache=KvCache(blocks=blocks, block_size=block_size),
         max_sequences=max_sequences,
     )
@@ -170,7 +172,7 @@ def test_a_waiting_sequence_can_be_aborted() -> None:
 def test_jitter_delays_single_tokens_and_does_not_add_up() -> None:
     delays = iter([0.005, 0.0, 0.01, 0.0])
     target = Scheduler(
-        timing=TIMING,
+        pace=Pace(TIMING),
         cache=KvCache(blocks=10, block_size=4),
         max_sequences=1,
         jitter=lambda: next(delays),
@@ -195,7 +197,7 @@ def test_every_sequence_gets_all_its_tokens_whatever_the_pressure(
     max_sequences: int,
 ) -> None:
     kv = KvCache(blocks=blocks, block_size=4)
-    target = Scheduler(timing=TIMING, cache=kv, max_sequences=max_sequences)
+    target = Scheduler(pace=Pace(TIMING), cache=kv, max_sequences=max_sequences)
     arrivals = sorted(load, key=lambda entry: entry[2])
     sequences = [sequence(prompt=[7] * prompt, tokens=tokens, at=at) for prompt, tokens, at in arrivals]
     seen: list[tuple[Sequence, float]] = []

@@ -40,4 +40,5 @@ def test_a_longer_output_begins_with_the_shorter_one() -> None:
 
 def test_the_prepared_json_is_the_text() -> None:
     output = OutputText([(1, ' a"b'), (2, "\n")])
-    assert {token: json.loads(text) for token, text in output.json_of.items()} == output.text_of
+    for tokens in ([1], [2], [1, 2, 1], []):
+        assert json.loads(output.json(tokens)) == output.text(tokens)

@@ -1,0 +1,30 @@
+"""Which requests a cold engine holds up."""
+
+from benchrun_simulator.cold import Cold, ColdStart
+
+
+def held_up(cold: Cold, *arrivals: float) -> list[float]:
+    start = ColdStart(cold)
+    return [start.held_up_seconds(number, now=now) for number, now in enumerate(arrivals, 1)]
+
+
+def test_nobody_is_held_up_by_default() -> None:
+    assert held_up(Cold(), 0, 1, 2) == [0, 0, 0]
+
+
+def test_the_first_requests_are() -> None:
+    assert held_up(Cold(requests=2, seconds=0.3), 0, 1, 2, 3) == [0.3, 0.3, 0, 0]
+
+
+def test_a_warm_up_need_not_use_it_up() -> None:
+    assert held_up(Cold(requests=1, seconds=0.3, after_requests=2), 0, 1, 2, 3) == [0, 0, 0.3, 0]
+
+
+def test_an_idle_engine_gets_cold_again() -> None:
+    cold = Cold(requests=2, seconds=0.3, idle_seconds=10)
+    assert held_up(cold, 0, 1, 2, 12, 13, 14) == [0.3, 0.3, 0, 0.3, 0.3, 0]
+
+
+def test_idleness_before_the_named_request_changes_nothing() -> None:
+    cold = Cold(requests=1, seconds=0.3, after_requests=2, idle_seconds=10)
+    assert held_up(cold, 0, 100, 101, 200) == [0, 0, 0.3, 0.3]
