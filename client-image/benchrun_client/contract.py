@@ -42,8 +42,13 @@ SERVER_COUNTERS = (
     "num_preemptions_total",
     "time_to_first_token_seconds_sum",
     "time_to_first_token_seconds_count",
+    "request_queue_time_seconds_sum",
+    "request_queue_time_seconds_count",
+    "external_prefix_cache_queries_total",
+    "external_prefix_cache_hits_total",
+    "admission_rejections_total",
 )
-"""vLLM series (without the `vllm:` prefix) that an edge snapshot holds, summed over engines."""
+"""vLLM series (without the `vllm:` prefix) that an edge snapshot holds, summed over engines and reasons."""
 START_TIME = "process_start_time_seconds"
 """Kept in an edge snapshot beside the counters: a change of it is a restart."""
 
@@ -109,6 +114,9 @@ class Stage(Message):
     ignore_eos: bool = True
 
 
+CachePolicy = Literal["Isolate", "Reset", "Share"]
+
+
 class Warmup(Message):
     """Requests sent before the first stage, at a workload's own lengths; never measured."""
 
@@ -147,6 +155,8 @@ class Plan(Message):
     target: Target
     stages: tuple[Stage, ...] = Field(min_length=1, max_length=1024)
     warmups: tuple[Warmup, ...] = ()
+    cache_policy: CachePolicy = "Isolate"
+    """Reset: the prefix cache of every server is emptied before each stage."""
     percentiles: tuple[str, ...]
     health_deadline_seconds: int = Field(ge=0)
     """How long to wait for /health; 0: the operator ends the wait."""
@@ -174,6 +184,10 @@ class RequestColumns(Message):
     e2el_us: tuple[Micros, ...]
     input_tokens: tuple[Count, ...]
     output_tokens: tuple[Count, ...]
+    asked_tokens: tuple[Count, ...]
+    """Output tokens asked for."""
+    ended: tuple[Literal[0, 1], ...]
+    """Whether the server's closing word (its own count of tokens) arrived: 0 is a stream that broke off unnoticed."""
     ok: tuple[Literal[0, 1], ...]
 
     @model_validator(mode="after")
@@ -208,14 +222,34 @@ class ServerEdge(Message):
     before: dict[str, float] | None
     """None: the page could not be read."""
     after: dict[str, float] | None
+    version: str | None = Field(default=None, max_length=100)
+    """What /version says; None: it does not."""
+    settings: str | None = Field(default=None, max_length=64)
+    """Digest of what the server reports of its configuration (labels of cache_config_info); equal servers have equal ones."""
+
+
+class CacheReset(Message):
+    """What became of the reset of the prefix caches before a stage."""
+
+    succeeded: bool
+    """Every server said so in the body of its answer, not only by its status. One that says nothing (vLLM before 0.26) is
+    believed, and `answer` is empty: what the reset was worth, the hits of the stage tell."""
+    attempts: int = Field(ge=1)
+    answer: ShortText
+    """The last answer of the server that did not, else of the last one."""
 
 
 class ClientFigures(Message):
-    """What the client itself cost in the window."""
+    """What the client itself cost in the window, and how far it was late."""
 
     cpu_seconds: float = Field(ge=0)
+    """Of all its processes that send."""
     wall_seconds: float = Field(ge=0)
+    processes: int = Field(default=1, ge=1)
     throttled_periods: int | None = Field(default=None, ge=0)
+    lag_p99_us: Micros | None = None
+    """99th percentile of how late the client's event loop came to what was due: it delays sends and the reading of tokens."""
+    lag_max_us: Micros | None = None
 
 
 class Engine(Message):
@@ -253,6 +287,14 @@ class StageRecord(Message):
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's own answer to one extra request, asked when every request failed."""
     client: ClientFigures
+    cache_reset: CacheReset | None = None
+    """Under the policy Reset."""
+
+    @model_validator(mode="after")
+    def _has_requests(self) -> StageRecord:
+        if not self.requests.ok:
+            raise ValueError("a stage has at least one request")
+        return self
 
 
 class Envelope(Message):

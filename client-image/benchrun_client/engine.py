@@ -56,12 +56,15 @@ class Load:
 
 @dataclass(slots=True)
 class Instants:
-    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and whether it succeeded."""
+    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and how it ended."""
 
     due: list[float] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)
     answered: list[float] = field(default_factory=list)
     ok: list[bool] = field(default_factory=list)
+    ended: list[bool] = field(default_factory=list)
+    """Whether the server's own count of tokens came, which closes a stream. vLLM calls a stream without it a success, and
+    counts its tokens itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +187,13 @@ class Engine:
             request_func_input.api_url = self._urls[number % len(self._urls)]
             instants.answered.append(0.0)
             instants.ok.append(False)
+            instants.ended.append(False)
             instants.sent.append(time.perf_counter())
             output = await send(request_func_input, *args, **kwargs)
             instants.answered[number] = time.perf_counter()
             instants.ok[number] = bool(output.success)
+            # Nothing but the usage chunk sets it, in all versions from 0.10 on; its own count vLLM makes later, elsewhere.
+            instants.ended[number] = bool(output.output_tokens)
             self._on_answer()
             return output
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from benchrun_client.canary import send_canary, served_models
 from benchrun_client.contract import Plan
 from benchrun_client.http_session import open_session
+from benchrun_client.identity import Identity, identify
 from benchrun_client.ledger import Ledger
 from benchrun_client.records import micros
 from benchrun_client.target import Deadline, Servers, find_servers, wait_healthy
@@ -23,6 +24,8 @@ class Found:
     """Servers that answered a completion, the last of them at `answered` (`time.perf_counter`)."""
 
     servers: Servers
+    identities: tuple[Identity, ...]
+    """One for each metrics page."""
     answered: float
 
 
@@ -46,4 +49,7 @@ async def look_out(plan: Plan, material: Material, ledger: Ledger, *, tls: ssl.S
                 await send_canary(
                     session, url, api=api, model=plan.target.served_model, run_uid=plan.run_uid, served=served.names
                 )
-    return Found(servers, time.perf_counter())
+        answered = time.perf_counter()
+        # Not earlier: with several API processes some figures are there from the first request on only.
+        identities = await identify(session, servers.metrics_urls)
+    return Found(servers, identities, answered)

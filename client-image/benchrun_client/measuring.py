@@ -10,38 +10,25 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import aiohttp
 
+from benchrun_client.cache_reset import reset_caches
 from benchrun_client.canary import ask, words_of
-from benchrun_client.cgroup import throttled_periods
-from benchrun_client.contract import LoadPoint, Plan, Stage, Warmup
+from benchrun_client.contract import CacheReset, LoadPoint, Plan, Stage, Warmup
 from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.engine import Engine, Load, Outcome
 from benchrun_client.failures import first_line
 from benchrun_client.ledger import Ledger
 from benchrun_client.lookout import Found
 from benchrun_client.records import RawStage, micros, scalars_of
-from benchrun_client.snapshot import Snapshot, take, take_settled
+from benchrun_client.self_watch import SelfWatch, Toll
+from benchrun_client.snapshot import Snapshot, take, take_idle, take_settled
 from benchrun_client.traffic import Traffic
 
 log = logging.getLogger(__name__)
 
 DIAGNOSTIC_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Meter:
-    """What the client has used up to an instant."""
-
-    wall: float
-    cpu: float
-    throttled: int | None
-
-    @classmethod
-    def read(cls) -> Meter:
-        return cls(time.perf_counter(), time.process_time(), throttled_periods())
 
 
 class Measuring:
@@ -64,7 +51,7 @@ class Measuring:
         self._digests = digests
         self._traffic = traffic
         self._engine = engine
-        self._servers = found.servers
+        self._servers, self._identities = found.servers, found.identities
         self._last_answer = found.answered
         self._ledger = ledger
         self._session = session
@@ -77,7 +64,10 @@ class Measuring:
         before = await take(self._session, self._servers.metrics_urls)
         for sequence, stage in enumerate(self._plan.stages):
             self._ledger.enter("Measuring", stage=stage.id)
-            before = await self._measure(sequence, stage, before)
+            reset = None
+            if self._plan.cache_policy == "Reset":
+                reset, before = await self._reset_caches(before)
+            before = await self._measure(sequence, stage, before, reset)
 
     async def _warm_up(self) -> None:
         self._ledger.enter("WarmingUp")
@@ -107,14 +97,31 @@ class Measuring:
         if failed := outcome.instants.ok.count(False):
             log.warning("warm-up of %s: %d of %d requests failed", warmup.workload, failed, warmup.requests)
 
-    async def _measure(self, sequence: int, stage: Stage, before: list[Snapshot | None]) -> list[Snapshot | None]:
+    async def _reset_caches(self, left: list[Snapshot | None]) -> tuple[CacheReset, list[Snapshot | None]]:
+        """Empty the prefix caches; then the snapshot that the next stage begins with. `left`: what the last one ended with."""
+        if any(snapshot is None or snapshot.running for snapshot in left):
+            # vLLM refuses while a request holds a block: the last word of a warm-up cut short, say.
+            await take_idle(self._session, self._servers.metrics_urls)
+        reset = await reset_caches(self._session, self._servers.own_urls)
+        return reset, await take(self._session, self._servers.metrics_urls)
+
+    async def _measure(
+        self, sequence: int, stage: Stage, before: list[Snapshot | None], reset: CacheReset | None
+    ) -> list[Snapshot | None]:
         samples = self._traffic.stages[sequence]
         load = Load(samples=samples, seed=stage.seed, point=stage.load, api=stage.api, ignore_eos=stage.ignore_eos)
-        start = Meter.read()
-        outcome = await self._engine.run(
-            load, self._servers, on_send=self._note_first_request, on_answer=self._ledger.count_answer
-        )
-        end = Meter.read()
+        watch = SelfWatch(requests=len(samples))
+
+        def on_send() -> None:
+            self._ledger.note(first_request_unix_us=micros(time.time()))
+            watch.on_first_send()
+
+        def on_answer() -> None:
+            self._ledger.count_answer()
+            watch.on_answer()
+
+        outcome = await self._engine.run(load, self._servers, on_send=on_send, on_answer=on_answer)
+        toll = watch.toll()
         ok = outcome.instants.ok
         after = await take_settled(self._session, self._servers.metrics_urls, before=before, completed=ok.count(True))
         raw = self._raw(
@@ -122,15 +129,16 @@ class Measuring:
             stage,
             outcome,
             edges=(before, after),
-            meters=(start, end),
+            reset=reset,
+            toll=toll,
             diagnostic=None if any(ok) else await self._diagnose(stage, samples[0]),
         )
         self._last_answer = max(outcome.instants.answered)
         self._hand_over(raw)
-        return after
-
-    def _note_first_request(self) -> None:
-        self._ledger.note(first_request_unix_us=micros(time.time()))
+        if any(ok):
+            return after
+        # The diagnostic request is nobody's: the next stage's counters begin after it.
+        return await take_settled(self._session, self._servers.metrics_urls, before=after, completed=0)
 
     async def _diagnose(self, stage: Stage, sample: Sample) -> str:
         """The server's own words about a request like those that failed; the engine keeps only reason phrases."""
@@ -155,12 +163,11 @@ class Measuring:
         outcome: Outcome,
         *,
         edges: tuple[list[Snapshot | None], list[Snapshot | None]],
-        meters: tuple[Meter, Meter],
+        reset: CacheReset | None,
+        toll: Toll,
         diagnostic: str | None,
     ) -> RawStage:
         result, instants = outcome.result, outcome.instants
-        start, end = meters
-        throttled = None if start.throttled is None or end.throttled is None else end.throttled - start.throttled
         return RawStage(
             run_uid=self._plan.run_uid,
             plan_digest=self._plan_digest,
@@ -173,20 +180,26 @@ class Measuring:
             sent=instants.sent,
             answered=instants.answered,
             ok=instants.ok,
+            ended=instants.ended,
             unix_minus_perf=time.time() - time.perf_counter(),
             previous_answer=self._last_answer,
             ttfts=result["ttfts"],
             itls=result["itls"],
             input_lens=result["input_lens"],
             output_lens=result["output_lens"],
+            asked_lens=[sample.output_tokens for sample in self._traffic.stages[sequence]],
             errors=result["errors"],
             diagnostic=diagnostic,
             addresses=self._servers.addresses,
             before=_counters(edges[0]),
             after=_counters(edges[1]),
-            cpu_seconds=end.cpu - start.cpu,
-            wall_seconds=end.wall - start.wall,
-            throttled_periods=throttled,
+            versions=tuple(identity.version for identity in self._identities),
+            settings=tuple(identity.settings for identity in self._identities),
+            cache_reset=reset,
+            cpu_seconds=toll.cpu_seconds,
+            wall_seconds=toll.wall_seconds,
+            throttled_periods=toll.throttled_periods,
+            lags=toll.lags,
         )
 
 

@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 from benchrun_client.contract import (
+    CacheReset,
     ClientFigures,
     Engine,
     GapCounts,
@@ -25,6 +26,7 @@ MAX_SCALARS = 200
 MAX_ERRORS = 8
 MAX_ERROR_CHARACTERS = 300
 MAX_DIAGNOSTIC_CHARACTERS = 1000
+MAX_VERSION_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class RawStage:
     sent: list[float]
     answered: list[float]
     ok: list[bool]
+    ended: list[bool]
     unix_minus_perf: float
     """Added to the instants above it gives Unix time."""
     previous_answer: float
@@ -50,14 +53,20 @@ class RawStage:
     itls: list[list[float]]
     input_lens: list[int]
     output_lens: list[int]
+    asked_lens: list[int]
     errors: list[str]
     diagnostic: str | None
     addresses: tuple[str, ...]
     before: tuple[dict[str, float] | None, ...]
     after: tuple[dict[str, float] | None, ...]
+    versions: tuple[str | None, ...]
+    settings: tuple[str | None, ...]
+    cache_reset: CacheReset | None
     cpu_seconds: float
     wall_seconds: float
     throttled_periods: int | None
+    lags: list[float]
+    """How late the event loop came to each of the probe's ticks."""
 
 
 def record_of(raw: RawStage) -> StageRecord:
@@ -76,15 +85,17 @@ def record_of(raw: RawStage) -> StageRecord:
         scalars=raw.scalars,
         requests=_columns(raw),
         gaps=gap_counts(gap for gaps, ok in zip(raw.itls, raw.ok, strict=True) if ok for gap in gaps),
-        servers=tuple(
-            ServerEdge(address=address, before=before, after=after)
-            for address, before, after in zip(raw.addresses, raw.before, raw.after, strict=True)
-        ),
+        servers=_edges(raw),
         errors=error_counts(error for error, ok in zip(raw.errors, raw.ok, strict=True) if not ok),
         diagnostic=shorten(raw.diagnostic, MAX_DIAGNOSTIC_CHARACTERS) if raw.diagnostic else None,
         client=ClientFigures(
-            cpu_seconds=raw.cpu_seconds, wall_seconds=raw.wall_seconds, throttled_periods=raw.throttled_periods
+            cpu_seconds=raw.cpu_seconds,
+            wall_seconds=raw.wall_seconds,
+            throttled_periods=raw.throttled_periods,
+            lag_p99_us=_lag_p99(raw.lags),
+            lag_max_us=micros(max(raw.lags)) if raw.lags else None,
         ),
+        cache_reset=raw.cache_reset,
     )
 
 
@@ -95,7 +106,6 @@ def micros(seconds: float) -> int:
 
 def _columns(raw: RawStage) -> RequestColumns:
     first = raw.sent[0]
-    ok: list[Literal[0, 1]] = [1 if value else 0 for value in raw.ok]
     return RequestColumns(
         start_us=tuple(micros(sent - first) for sent in raw.sent),
         queue_us=tuple(micros(sent - due) for sent, due in zip(raw.sent, raw.due, strict=True)),
@@ -104,8 +114,34 @@ def _columns(raw: RawStage) -> RequestColumns:
         e2el_us=tuple(micros(ttft + sum(gaps)) for ttft, gaps in zip(raw.ttfts, raw.itls, strict=True)),
         input_tokens=tuple(raw.input_lens),
         output_tokens=tuple(raw.output_lens),
-        ok=tuple(ok),
+        asked_tokens=tuple(raw.asked_lens),
+        ended=_flags(raw.ended),
+        ok=_flags(raw.ok),
     )
+
+
+def _flags(values: Iterable[bool]) -> tuple[Literal[0, 1], ...]:
+    return tuple([1 if value else 0 for value in values])
+
+
+def _edges(raw: RawStage) -> tuple[ServerEdge, ...]:
+    return tuple(
+        ServerEdge(
+            address=address,
+            before=before,
+            after=after,
+            version=shorten(version, MAX_VERSION_CHARACTERS) if version else None,
+            settings=settings,
+        )
+        for address, before, after, version, settings in zip(
+            raw.addresses, raw.before, raw.after, raw.versions, raw.settings, strict=True
+        )
+    )
+
+
+def _lag_p99(lags: list[float]) -> int | None:
+    """The smallest lag that 99 % of the ticks do not exceed."""
+    return micros(sorted(lags)[math.ceil(0.99 * len(lags)) - 1]) if lags else None
 
 
 def gap_counts(gaps: Iterable[float]) -> GapCounts:

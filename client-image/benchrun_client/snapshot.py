@@ -105,6 +105,16 @@ async def take_settled(
         await asyncio.sleep(SETTLE_POLL_SECONDS)
 
 
+async def take_idle(session: aiohttp.ClientSession, urls: Sequence[str]) -> list[Snapshot | None]:
+    """Snapshots once no server runs a request; after `SETTLE_SECONDS` as they are."""
+    end = time.monotonic() + SETTLE_SECONDS
+    while True:
+        now = await take(session, urls)
+        if not any(snapshot and snapshot.running for snapshot in now) or time.monotonic() > end:
+            return now
+        await asyncio.sleep(SETTLE_POLL_SECONDS)
+
+
 def _settled(before: Sequence[Snapshot | None], now: Sequence[Snapshot | None], completed: int) -> bool:
     if any(b is None or _SUCCESS not in b.counters for b in before):
         # A server that counts nothing, or could not be read before, would be waited for in vain.

@@ -38,6 +38,11 @@ class Servers:
         return tuple(urlsplit(url).netloc.rpartition("@")[2] for url in self.metrics_urls)
 
     @property
+    def own_urls(self) -> tuple[str, ...]:
+        """Base URLs that lead to each server alone, past any gateway; where no pages are known, those that requests take."""
+        return tuple(url.removesuffix("/metrics") for url in self.metrics_urls) or self.urls
+
+    @property
     def url(self) -> str:
         """The first: the only one, mostly."""
         return self.urls[0]

@@ -7,7 +7,7 @@ too small never takes a GPU. Random prompts, which cannot be missing, are writte
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,15 +51,30 @@ def find_material(plan: Plan, counter: TokenCounter) -> Material:
     Raises:
         RunFailure: a dataset is missing, broken or too small, or the tokenizer cannot write random prompts.
     """
-    slots = slots_of(plan)
+    slots, sources = slots_of(plan), sources_of(plan)
+    drawing = {i: slot for i, slot in enumerate(slots) if sources[i] == i}
     rows: Drawn = {}
     for file in dict.fromkeys((s.data.path, s.data.url) for s in slots if isinstance(s.data, ShareGPTData)):
-        rows |= _draw_rows(slots, file, counter)
+        rows |= _draw_rows(drawing, file, counter)
     random_data = any(isinstance(s.data, RandomData) for s in slots)
     return Material(rows=rows, words=tuple(counter.words()) if random_data else ())
 
 
-def _draw_rows(slots: Sequence[Slot], file: FileKey, counter: TokenCounter) -> Drawn:
+def sources_of(plan: Plan) -> tuple[int, ...]:
+    """For each slot, the position of the slot whose samples it sends the first of: its own, but for stages under the policy
+    Share. Those send what the longest stage of their workload does, as a script with a fixed seed would."""
+    slots = slots_of(plan)
+    own = tuple(range(len(slots)))
+    if plan.cache_policy != "Share":
+        return own
+    longest: dict[str, int] = {}
+    for i, stage in enumerate(plan.stages):
+        if stage.requests > slots[longest.setdefault(stage.workload, i)].requests:
+            longest[stage.workload] = i
+    return tuple(longest[stage.workload] for stage in plan.stages) + own[len(plan.stages) :]
+
+
+def _draw_rows(slots: Mapping[int, Slot], file: FileKey, counter: TokenCounter) -> Drawn:
     path, url = file
     if path is not None:
         data = read_sharegpt(Path(path), name=path)
@@ -70,10 +85,10 @@ def _draw_rows(slots: Sequence[Slot], file: FileKey, counter: TokenCounter) -> D
     else:
         raise RunFailure("InvalidPlan", "shareGPT data needs a path or a url")
     assignment = RowAssignment(data, count_tokens=counter.count_text)
-    needed = rows_needed(slots, file)
+    needed = rows_needed(tuple(slots.values()), file)
     return {
         i: assignment.draw(slot, slot.data, needed_by_run=needed)
-        for i, slot in enumerate(slots)
+        for i, slot in slots.items()
         if isinstance(slot.data, ShareGPTData) and (slot.data.path, slot.data.url) == file
     }
 
@@ -81,10 +96,13 @@ def _draw_rows(slots: Sequence[Slot], file: FileKey, counter: TokenCounter) -> D
 def write_traffic(plan: Plan, material: Material, counter: TokenCounter) -> Traffic:
     """All samples of the run, random ones written now."""
     prompts = RandomPrompts(words=material.words, counter=counter)
-    samples = tuple(
-        material.rows[i] if not isinstance(slot.data, RandomData) else prompts.write(slot, slot.data)
-        for i, slot in enumerate(slots_of(plan))
-    )
+    slots, sources = slots_of(plan), sources_of(plan)
+    made = {
+        i: material.rows[i] if not isinstance(slot.data, RandomData) else prompts.write(slot, slot.data)
+        for i, slot in enumerate(slots)
+        if sources[i] == i
+    }
+    samples = tuple(made[source][: slot.requests] for slot, source in zip(slots, sources, strict=True))
     return Traffic(stages=samples[: len(plan.stages)], warmups=samples[len(plan.stages) :])
 
 
@@ -95,6 +113,7 @@ def check_lengths(plan: Plan, material: Material, *, context_tokens: int, whose:
         RunFailure: `PromptTooLong`, with both numbers.
     """
     for i, slot in enumerate(slots_of(plan)):
+        # Under Share a stage without rows of its own sends rows that are checked with the stage that has them.
         for input_tokens, output_tokens in _lengths(slot, material.rows.get(i, ())):
             total = input_tokens + output_tokens
             if total > context_tokens:

@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def simulator(*flags: str, port: int) -> Iterator[None]:
+def simulator(*flags: str, port: int, development_mode: bool = False) -> Iterator[None]:
     """Run the simulated server. It may come up after the client: that one waits."""
     process = subprocess.Popen(
         [
@@ -45,7 +45,7 @@ def simulator(*flags: str, port: int) -> Iterator[None]:
             *("--served-model-name", "tiny", "--max-model-len", "4096", "--host", "127.0.0.1", "--port", str(port)),
             *flags,
         ],
-        env={**os.environ, "PYTHONPATH": str(SIMULATOR_ROOT)},
+        env={**os.environ, "PYTHONPATH": str(SIMULATOR_ROOT), "VLLM_SERVER_DEV_MODE": str(int(development_mode))},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

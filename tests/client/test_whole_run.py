@@ -198,6 +198,33 @@ def test_the_client_tells_what_it_cost_itself(measured: Measured) -> None:
         assert not record.engine.trust_env
 
 
+def test_every_answer_came_to_its_end_at_the_length_asked_for(measured: Measured) -> None:
+    for record in measured.records:
+        assert record.requests.asked_tokens == record.requests.output_tokens
+        assert set(record.requests.ended) == {1}
+
+
+def test_the_server_is_known_by_its_version_and_its_settings(measured: Measured) -> None:
+    (server,) = {(r.servers[0].version, r.servers[0].settings) for r in measured.records}
+    version, settings = server
+    assert version is not None
+    assert version.startswith("0.")
+    assert settings is not None
+    assert len(settings) == 32
+
+
+def test_how_late_the_client_came_is_told_and_is_little(measured: Measured) -> None:
+    for record in measured.records:
+        assert record.client.processes == 1
+        assert record.client.lag_p99_us is not None
+        assert record.client.lag_max_us is not None
+        assert record.client.lag_p99_us <= record.client.lag_max_us < 250_000
+
+
+def test_no_cache_is_reset_unless_the_policy_says_so(measured: Measured) -> None:
+    assert {r.cache_reset for r in measured.records} == {None}
+
+
 def test_every_record_has_its_headline_in_the_log(measured: Measured) -> None:
     assert [(h["sequence"], h["stage"]) for h in measured.headlines] == [
         (r.sequence, r.stage_id) for r in measured.records

@@ -35,6 +35,7 @@ def client_plan(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tup
         target=_target(owner, spec, endpoint_addresses),
         stages=tuple(_stage(s) for s in stages(spec, run_uid=owner.uid)),
         warmups=_warmups(owner, spec),
+        cache_policy=spec.measurement.cache_policy,
         percentiles=tuple(spec.measurement.percentiles),
         health_deadline_seconds=0,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchrun.api import names
 from benchrun.api.model_source import Model
-from benchrun.api.server import Server
+from benchrun.api.server import DEVELOPMENT_MODE, Server
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.plan import pods
 from benchrun.plan.model_files import model_files, served_name
@@ -43,7 +43,16 @@ def roles(spec: BenchmarkRunSpec) -> tuple[Role, ...]:
     """The roles to start; none against an endpoint."""
     if spec.server is None:
         return ()
-    return (Role(name=names.ROLE_SERVER, replicas=1, pod_spec=_pod_spec(spec.model, spec.server)),)
+    own = ({"name": DEVELOPMENT_MODE, "value": "1"},) if spec.measurement.cache_policy == "Reset" else ()
+    return (Role(name=names.ROLE_SERVER, replicas=1, pod_spec=_pod_spec(spec.model, spec.server, own)),)
+
+
+def in_development_mode(spec: BenchmarkRunSpec) -> bool:
+    """Whether the servers open vLLM's development endpoints, for us or because the user wants it: never without a fence."""
+    if spec.server is None:
+        return False
+    asked = any(v.name == DEVELOPMENT_MODE and v.value != "0" for v in spec.server.env)
+    return asked or spec.measurement.cache_policy == "Reset"
 
 
 def server_args(model: Model, server: Server) -> list[str]:
@@ -57,7 +66,7 @@ def server_args(model: Model, server: Server) -> list[str]:
     return [*ours, *server.args]
 
 
-def _pod_spec(model: Model, server: Server) -> dict[str, Any]:
+def _pod_spec(model: Model, server: Server, own_env: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     files = model_files(model)
     volumes = [
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": server.shared_memory}},
@@ -76,7 +85,7 @@ def _pod_spec(model: Model, server: Server) -> dict[str, Any]:
         "image": server.image,
         "imagePullPolicy": "IfNotPresent",
         "args": server_args(model, server),
-        "env": pods.environment(_CACHES, files.env, pods.env_vars(server.env)),
+        "env": pods.environment(_CACHES, files.env, pods.env_vars(server.env), own_env),
         "ports": [{"name": "http", "containerPort": SERVER_PORT}],
         # No liveness or start-up probe: a restart voids the measurement, and how long loading may take is the run's own deadline.
         "readinessProbe": {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 2, "timeoutSeconds": 5},

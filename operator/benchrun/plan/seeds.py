@@ -1,10 +1,11 @@
-"""Seeds of all traffic, derived so that adding a load point reseeds nothing else."""
+"""Seeds of all traffic, and the order of it, derived so that adding a load point reseeds nothing else."""
 
 from __future__ import annotations
 
 import hashlib
 
 _VERSION = "benchrun.seed/1"
+_ORDER_VERSION = "benchrun.order/1"
 
 
 def stage_seed(*, base: int, workload: str, axis: str, value: str, repeat: int, run_uid: str | None) -> int:
@@ -18,6 +19,19 @@ def warmup_seed(*, base: int, workload: str, run_uid: str | None) -> int:
     return _seed([_VERSION, "warmup", str(base), workload, run_uid or ""])
 
 
+def shared_seed(*, base: int, workload: str) -> int:
+    """32-bit seed of every stage of a workload that sends the same prompts each time, in this run and in the next."""
+    return _seed([_VERSION, "shared", str(base), workload])
+
+
+def place_in_repeat(*, base: int, repeat: int, cell: str) -> bytes:
+    """A number to sort a repeat's cells by: in an order that is as good as random, and the same for equal specs."""
+    return _digest([_ORDER_VERSION, str(base), str(repeat), cell])
+
+
 def _seed(parts: list[str]) -> int:
-    digest = hashlib.sha256("\x1f".join(parts).encode()).digest()
-    return int.from_bytes(digest[:4], "big")
+    return int.from_bytes(_digest(parts)[:4], "big")
+
+
+def _digest(parts: list[str]) -> bytes:
+    return hashlib.sha256("\x1f".join(parts).encode()).digest()

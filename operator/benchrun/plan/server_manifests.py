@@ -1,4 +1,4 @@
-"""Deployment and headless Service of a server role."""
+"""Deployment and headless Service of a server role, and the fence around one in development mode."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from benchrun.plan.pods import STAY
 from benchrun.plan.roles import SERVER_PORT, Role
 
 _A_YEAR_SECONDS = 31_536_000
+OPERATOR_LABELS = {"app.kubernetes.io/part-of": "benchrun", "app.kubernetes.io/component": "operator"}
+"""What the chart gives the operator's pod, whatever the release is called. Its namespace is not known here."""
 
 
 def deployment(owner: Owner, role: Role) -> Manifest:
@@ -43,6 +45,25 @@ def service(owner: Owner, role: Role) -> Manifest:
                 "publishNotReadyAddresses": True,
                 "selector": names.labels(run=owner.name, uid=owner.uid, role=role.name),
                 "ports": [{"name": "http", "port": SERVER_PORT, "targetPort": SERVER_PORT, "protocol": "TCP"}],
+            },
+        }
+    )
+
+
+def network_policy(owner: Owner, role: Role) -> Manifest:
+    """Lets only this run's client and the operator, which scrapes, connect to the role's pods."""
+    own = {names.LABEL_RUN: owner.name, names.LABEL_RUN_UID: owner.uid}
+    client = {"podSelector": {"matchLabels": {**own, names.LABEL_ROLE: names.ROLE_CLIENT}}}
+    operator = {"namespaceSelector": {}, "podSelector": {"matchLabels": OPERATOR_LABELS}}
+    return stamped(
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": metadata(owner, name=names.child_name(owner.name, role.name), role=role.name),
+            "spec": {
+                "podSelector": {"matchLabels": {**own, names.LABEL_ROLE: role.name}},
+                "policyTypes": ["Ingress"],
+                "ingress": [{"from": [client, operator], "ports": [{"port": SERVER_PORT, "protocol": "TCP"}]}],
             },
         }
     )

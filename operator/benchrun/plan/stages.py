@@ -11,7 +11,7 @@ from benchrun.api.names import cell_id, stage_id
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import Estimate
 from benchrun.api.workloads import Load, Workload
-from benchrun.plan.seeds import stage_seed
+from benchrun.plan.seeds import place_in_repeat, shared_seed, stage_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,33 +64,37 @@ def cells(spec: BenchmarkRunSpec) -> tuple[Cell, ...]:
 
 def stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStage, ...]:
     """All stages in order. Repeats are outermost: a drift over the run then shows between repeats, not between load points."""
-    cache_outlives_run = run_uid if spec.endpoint is not None else None
+    return tuple(s for repeat in range(1, spec.repeats + 1) for s in _one_repeat(spec, repeat, run_uid))
+
+
+def _one_repeat(spec: BenchmarkRunSpec, repeat: int, run_uid: str) -> list[PlannedStage]:
     planned = []
-    for repeat in range(1, spec.repeats + 1):
-        for workload in spec.workloads:
-            axis, values = load_points(workload.load)
-            for value in values:
-                seed = stage_seed(
-                    base=spec.measurement.seed,
-                    workload=workload.name,
-                    axis=axis,
-                    value=value,
-                    repeat=repeat,
-                    run_uid=cache_outlives_run,
-                )
-                planned.append(
-                    PlannedStage(
-                        id=stage_id(workload.name, axis, value, repeat),
-                        cell=cell_id(workload.name, axis, value),
-                        workload=workload,
-                        axis=axis,
-                        value=value,
-                        repeat=repeat,
-                        requests=requests_of(workload, value),
-                        seed=seed,
-                    )
-                )
-    return tuple(planned)
+    for workload in spec.workloads:
+        axis, values = load_points(workload.load)
+        planned += [
+            PlannedStage(
+                id=stage_id(workload.name, axis, value, repeat),
+                cell=cell_id(workload.name, axis, value),
+                workload=workload,
+                axis=axis,
+                value=value,
+                repeat=repeat,
+                requests=requests_of(workload, value),
+                seed=_seed(spec, workload.name, axis=axis, value=value, repeat=repeat, run_uid=run_uid),
+            )
+            for value in values
+        ]
+    if spec.measurement.order == "Shuffled":
+        planned.sort(key=lambda s: place_in_repeat(base=spec.measurement.seed, repeat=repeat, cell=s.cell))
+    return planned
+
+
+def _seed(spec: BenchmarkRunSpec, workload: str, *, axis: Axis, value: str, repeat: int, run_uid: str) -> int:
+    base = spec.measurement.seed
+    if spec.measurement.cache_policy == "Share":
+        return shared_seed(base=base, workload=workload)
+    cache_outlives_run = run_uid if spec.endpoint is not None else None
+    return stage_seed(base=base, workload=workload, axis=axis, value=value, repeat=repeat, run_uid=cache_outlives_run)
 
 
 def gpus(spec: BenchmarkRunSpec) -> int:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import Any
+
+from benchrun_client.contract import StageRecord, open_record
 
 from benchrun.api import names
 from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
@@ -27,7 +30,25 @@ def timeline_config_map(owner: Owner, *, chunk: int, timeline: bytes) -> Manifes
     return _config_map(meta, {TIMELINE_KEY: timeline})
 
 
+def stored_part(body: Mapping[str, object], key: str) -> bytes | None:
+    """What a ConfigMap holds under the key, if anything. Raises ValueError where it can't be read."""
+    held = body.get("binaryData")
+    text = held.get(key) if isinstance(held, Mapping) else None
+    return base64.b64decode(text) if isinstance(text, str) else None
+
+
+def stored_record(packed: bytes, *, run_uid: str, sequence: int | None) -> StageRecord:
+    """The record in its ConfigMap, if it is the one that the ConfigMap says. Raises ValueError."""
+    record = open_record(packed)
+    if (record.run_uid, record.sequence) != (run_uid, sequence):
+        raise ValueError(f"holds record {record.sequence} of run {record.run_uid}")
+    return record
+
+
 def _config_map(meta: dict[str, Any], data: dict[str, bytes]) -> Manifest:
+    """Its size is told beside it: these ConfigMaps are listed by their metadata alone."""
+    size = sum(len(value) for value in data.values())
+    meta["annotations"] = {**meta.get("annotations", {}), names.ANNOTATION_BYTES: str(size)}
     encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
     return stamped(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "binaryData": encoded}

@@ -13,19 +13,28 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 def serving(**handlers: Handler) -> AbstractAsyncContextManager[str]:
     """Serve handlers by path, `v1_models` for /v1/models; yields the base URL. Any method will do."""
-    return _serving(handlers, tls=None)
+    return _serving(_paths(handlers), tls=None)
+
+
+def serving_at(path: str, handler: Handler) -> AbstractAsyncContextManager[str]:
+    """Serve one handler at a path that has underscores of its own."""
+    return _serving({path: handler}, tls=None)
 
 
 def serving_tls(context: ssl.SSLContext, **handlers: Handler) -> AbstractAsyncContextManager[str]:
     """The same behind TLS, as localhost."""
-    return _serving(handlers, tls=context)
+    return _serving(_paths(handlers), tls=context)
+
+
+def _paths(handlers: dict[str, Handler]) -> dict[str, Handler]:
+    return {"/" + name.replace("_", "/"): handler for name, handler in handlers.items()}
 
 
 @asynccontextmanager
 async def _serving(handlers: dict[str, Handler], *, tls: ssl.SSLContext | None) -> AsyncIterator[str]:
     app = web.Application()
-    for name, handler in handlers.items():
-        app.router.add_route("*", "/" + name.replace("_", "/"), handler)
+    for path, handler in handlers.items():
+        app.router.add_route("*", path, handler)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     try:

@@ -8,12 +8,13 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from benchrun_client.contract import MAX_REQUESTS_A_STAGE, Envelope, open_record
+from benchrun_client.contract import MAX_REQUESTS_A_STAGE, CacheReset, Envelope, open_record
 from benchrun_client.headline import MAX_HEADLINE_BYTES, headline
 from benchrun_client.records import (
     MAX_ERRORS,
     MAX_GAP_VALUES,
     MAX_SCALARS,
+    MAX_VERSION_CHARACTERS,
     error_counts,
     gap_counts,
     record_of,
@@ -33,6 +34,8 @@ def test_a_record_holds_every_request_in_microseconds() -> None:
     assert columns.e2el_us == (170_000, 0)
     assert columns.input_tokens == (32, 32)
     assert columns.output_tokens == (4, 0)
+    assert columns.asked_tokens == (4, 4)
+    assert columns.ended == (1, 0)
     assert columns.ok == (1, 0)
 
 
@@ -54,11 +57,43 @@ def test_a_clock_stepped_back_gives_no_negative_figures() -> None:
 
 
 def test_edges_keep_their_server_and_an_unread_page_stays_none() -> None:
-    record = record_of(raw_stage(addresses=("a", "b"), before=({"x": 1.0}, None), after=({"x": 2.0}, None)))
-    assert [(e.address, e.before, e.after) for e in record.servers] == [
-        ("a", {"x": 1.0}, {"x": 2.0}),
-        ("b", None, None),
+    record = record_of(
+        raw_stage(
+            addresses=("a", "b"),
+            before=({"x": 1.0}, None),
+            after=({"x": 2.0}, None),
+            versions=("0.32.0" + "x" * 200, None),
+            settings=("c" * 32, None),
+        )
+    )
+    assert [(e.address, e.before, e.after, e.settings) for e in record.servers] == [
+        ("a", {"x": 1.0}, {"x": 2.0}, "c" * 32),
+        ("b", None, None, None),
     ]
+    first, second = (e.version for e in record.servers)
+    assert first is not None
+    assert (first[:7], len(first), second) == ("0.32.0x", MAX_VERSION_CHARACTERS, None)
+
+
+@pytest.mark.parametrize(
+    ("expected", "lags"),
+    [
+        pytest.param((99_000, 100_000), [n / 1000 for n in range(100, 0, -1)], id="a hundred ticks"),
+        pytest.param((7_000, 7_000), [0.001, 0.007], id="few ticks: the latest"),
+        pytest.param((None, None), [], id="none: unknown, not 0"),
+    ],
+)
+def test_lag_is_told_as_its_99th_percentile_and_its_most(
+    expected: tuple[int | None, int | None], lags: list[float]
+) -> None:
+    client = record_of(raw_stage(lags=lags)).client
+    assert (client.lag_p99_us, client.lag_max_us) == expected
+
+
+def test_the_reset_of_the_caches_is_passed_on() -> None:
+    reset = CacheReset(succeeded=False, attempts=3, answer="no")
+    assert record_of(raw_stage(cache_reset=reset)).cache_reset == reset
+    assert record_of(raw_stage()).cache_reset is None
 
 
 def test_a_long_diagnostic_is_cut() -> None:
@@ -91,6 +126,8 @@ def test_the_largest_stage_fits_into_a_record() -> None:
         sent=sent,
         answered=sent,
         ok=[True] * n,
+        ended=[True] * n,
+        asked_lens=[131_072] * n,
         ttfts=[rng.uniform(10, 99) for _ in range(n)],
         itls=[[rng.uniform(10, 99) for _ in range(2)] for _ in range(n)],
         input_lens=[131_072] * n,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.snapshot import Snapshot, parse_page, take, take_settled
+from benchrun_client.snapshot import Snapshot, parse_page, take, take_idle, take_settled
 from unit.client.servers import Handler, answering, serving
 
 PAGE = """\
@@ -27,6 +27,14 @@ vllm:time_to_first_token_seconds_bucket{le="0.1"} 5.0
 vllm:time_to_first_token_seconds_sum{engine="0"} 0.25
 vllm:time_to_first_token_seconds_count{engine="0"} 12.0 1700000000
 vllm:generation_tokens_total 17
+vllm:request_queue_time_seconds_sum{engine="0"} 0.5
+vllm:request_queue_time_seconds_sum{engine="1"} 0.25
+vllm:request_queue_time_seconds_count{engine="0"} 7.0
+vllm:request_queue_time_seconds_count{engine="1"} 5.0
+vllm:external_prefix_cache_queries_total{engine="0"} 64.0
+vllm:external_prefix_cache_hits_total{engine="0"} 16.0
+vllm:admission_rejections_total{engine="0",reason="requests"} 2.0
+vllm:admission_rejections_total{engine="0",reason="tokens"} 1.0
 process_start_time_seconds 1.7e+09
 python_info{version="3.12"} 1.0
 """
@@ -58,10 +66,21 @@ def test_wanted_counters_are_summed_over_engines_and_labels() -> None:
             "time_to_first_token_seconds_sum": 0.25,
             "time_to_first_token_seconds_count": 12.0,
             "generation_tokens_total": 17.0,
+            "request_queue_time_seconds_sum": 0.75,
+            "request_queue_time_seconds_count": 12.0,
+            "external_prefix_cache_queries_total": 64.0,
+            "external_prefix_cache_hits_total": 16.0,
+            "admission_rejections_total": 3.0,
             "process_start_time_seconds": 1.7e9,
         },
         running=3.0,
     )
+
+
+def test_a_counter_that_a_server_does_not_have_is_absent_and_not_0() -> None:
+    read = parse_page("vllm:generation_tokens_total 17\n")
+    assert read is not None
+    assert read.counters == {"generation_tokens_total": 17.0}
 
 
 @pytest.mark.parametrize(
@@ -146,6 +165,21 @@ async def test_a_server_that_counts_nothing_is_not_waited_for() -> None:
     async with serving(metrics=counting) as url, aiohttp.ClientSession() as session:
         assert await take_settled(session, [f"{url}/metrics"], before=[None], completed=5) == [None]
     assert len(reads) == 1
+
+
+async def test_idle_is_when_no_server_runs_anything_whatever_a_page_that_fails_would_say() -> None:
+    async with (
+        serving(metrics=showing(page(1, running=2), page(2, running=1), page(3))) as busy,
+        serving(metrics=answering(500, text="")) as mute,
+        aiohttp.ClientSession() as session,
+    ):
+        assert await take_idle(session, [f"{busy}/metrics", f"{mute}/metrics"]) == [snapshot(3), None]
+
+
+async def test_a_server_that_never_idles_is_not_waited_for_any_longer() -> None:
+    async with serving(metrics=showing(page(1, running=1))) as url, aiohttp.ClientSession() as session:
+        (taken,) = await take_idle(session, [f"{url}/metrics"])
+    assert taken == Snapshot({"request_success_total": 1.0}, 1.0)
 
 
 async def test_successes_are_counted_over_all_servers() -> None:

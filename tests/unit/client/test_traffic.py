@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from benchrun_client.contract import RandomData, ShareGPTData
+from benchrun_client.contract import CachePolicy, Plan, RandomData, ShareGPTData
 from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
@@ -37,6 +37,45 @@ def test_every_stage_and_warmup_gets_its_own_samples(tmp_path: Path) -> None:
     assert [len(samples) for samples in traffic.warmups] == [2, 5]
     prompts = [s.prompt for samples in (*traffic.stages, *traffic.warmups) for s in samples]
     assert len(set(prompts)) == len(prompts)
+
+
+def shared(path: str) -> Plan:
+    """Two workloads, each at two load points of different length, then the first once more."""
+    return plan(
+        stage(id="a/concurrency=2/r1", workload="a", requests=3, seed=7),
+        stage(id="a/concurrency=4/r1", workload="a", requests=5, seed=7),
+        sharegpt_stage(path, id="b/concurrency=2/r1", workload="b", requests=6, seed=8),
+        sharegpt_stage(path, id="b/concurrency=2/r2", workload="b", requests=4, seed=8),
+        stage(id="a/concurrency=2/r2", workload="a", requests=3, seed=7),
+        warmups=(warmup(workload="a", seed=70), warmup(workload="b", seed=80, data=ShareGPTData(path=path))),
+        cache_policy="Share",
+    )
+
+
+def test_under_share_all_stages_of_a_workload_send_the_same_and_rows_may_be_sent_again(tmp_path: Path) -> None:
+    given = shared(rows_file(tmp_path, 8))
+    traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
+    short, long, rows, fewer_rows, again = traffic.stages
+    assert [len(samples) for samples in traffic.stages] == [3, 5, 6, 4, 3]
+    assert short == long[:3] == again
+    assert fewer_rows == rows[:4]
+    assert prompts_digest(short) == prompts_digest(again)
+    prompts = {s.prompt for s in (*long, *rows)}
+    assert len(prompts) == 11
+    assert not prompts & {s.prompt for samples in traffic.warmups for s in samples}
+
+
+def test_under_share_a_file_needs_rows_for_the_longest_stage_only(tmp_path: Path) -> None:
+    path = rows_file(tmp_path, 7)
+    with pytest.raises(RunFailure, match="needs 8"):
+        find_material(shared(path), COUNTER)
+
+
+@pytest.mark.parametrize("policy", ["Isolate", "Reset"])
+def test_under_every_other_policy_equal_seeds_still_make_different_prompts(policy: CachePolicy) -> None:
+    given = plan(stage(seed=7), stage(seed=7, repeat=2, id="chat/concurrency=2/r2"), cache_policy=policy)
+    first, second = write_traffic(given, find_material(given, COUNTER), COUNTER).stages
+    assert not {s.prompt for s in first} & {s.prompt for s in second}
 
 
 def test_rows_for_warmups_are_needed_too(tmp_path: Path) -> None:

@@ -84,5 +84,7 @@ CASES: dict[str, Json] = {
         repeats=2,
         pendingDeadlineSeconds=600,
     ),
+    "reset": spec_body(measurement={"cachePolicy": "Reset"}, workloads=[workload(load=rates("1", "4"))], repeats=2),
+    "share": spec_body(measurement={"cachePolicy": "Share", "order": "AsListed"}, repeats=2),
 }
 ENDPOINT_ADDRESSES = {"endpoint-service": ("10.0.0.7:8080", "10.0.0.8:8080")}

@@ -6,17 +6,18 @@ from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.plan.client_manifests import client_job, plan_config_map
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.metadata import Manifest, Owner
-from benchrun.plan.roles import roles
-from benchrun.plan.server_manifests import deployment, service
+from benchrun.plan.roles import in_development_mode, roles
+from benchrun.plan.server_manifests import deployment, network_policy, service
 
 CLIENT_IMAGE = "ghcr.io/benchrun/client:0.1.0"
 
 
 def objects(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[str, ...] = ()) -> list[Manifest]:
-    """Plan, Job, and a Service and a Deployment a role."""
+    """Plan, Job, and a Service and a Deployment a role, fenced where it is in development mode."""
     plan = client_plan(owner, spec, endpoint_addresses=endpoint_addresses)
     job = client_job(owner, spec, default_image=CLIENT_IMAGE, pull_policy="IfNotPresent")
-    servers = [make(owner, role) for role in roles(spec) for make in (service, deployment)]
+    makers = (service, *((network_policy,) if in_development_mode(spec) else ()), deployment)
+    servers = [make(owner, role) for role in roles(spec) for make in makers]
     return [plan_config_map(owner, plan), job, *servers]
 
 

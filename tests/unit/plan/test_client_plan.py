@@ -49,6 +49,11 @@ def test_warm_up_is_twice_the_highest_concurrency(expected: tuple[int, int], loa
     assert (warmup.requests, warmup.concurrency) == expected
 
 
+@pytest.mark.parametrize("policy", ["Isolate", "Reset", "Share"])
+def test_the_cache_policy_is_the_specs(policy: str) -> None:
+    assert plan(spec_body(measurement={"cachePolicy": policy})).cache_policy == policy
+
+
 def test_no_warm_up_where_none_is_wanted() -> None:
     assert plan(spec_body(measurement={"warmup": {"none": {}}})).warmups == ()
 

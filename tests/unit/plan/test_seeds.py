@@ -72,6 +72,29 @@ def test_two_runs_against_an_endpoint_send_different_traffic() -> None:
     assert not set(first.values()) & set(second.values())
 
 
+def test_under_share_a_workload_has_one_seed_and_another_workload_another() -> None:
+    body = spec_body(
+        workloads=[chat(rates("1", "4")), workload("code", load=concurrencies(1, 2))],
+        repeats=3,
+        measurement={"cachePolicy": "Share"},
+    )
+    found = seeds(body)
+    chats = {seed for stage, seed in found.items() if stage.startswith("chat/")}
+    codes = {seed for stage, seed in found.items() if stage.startswith("code/")}
+    assert (len(found), len(chats), len(codes)) == (12, 1, 1)
+    assert chats != codes
+    assert not chats & set(seeds(BEFORE).values())
+
+
+def test_under_share_a_second_run_meets_what_the_first_one_left_in_an_endpoints_cache() -> None:
+    body = endpoint_body(URL, workloads=[chat(rates("1"))], measurement={"cachePolicy": "Share"})
+    assert seeds(body, uid="uid-1") == seeds(body, uid="uid-2")
+
+
+def test_under_reset_prompts_are_those_of_isolate() -> None:
+    assert seeds(BEFORE | {"measurement": {"cachePolicy": "Reset"}}) == seeds(BEFORE)
+
+
 def test_all_seeds_of_a_run_differ() -> None:
     body = spec_body(
         workloads=[chat(rates("1", "2", "4", "inf")), workload("code", load=concurrencies(1, 2, 4))], repeats=10

@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 from benchrun.api.workloads import Workload
 from benchrun.plan.stages import canonical, cells, estimate, gpus, requests_of, stages
 from unit.plan.specs import Json, concurrencies, rates, spec, spec_body, workload
 
+TWO = [workload("chat", load=rates("1", "inf")), workload("code", load=concurrencies(8))]
+EIGHT = [workload("chat", load=rates("1", "2", "4", "8")), workload("code", load=concurrencies(1, 2, 4, 8))]
 
-def test_repeats_are_outermost_then_workloads_then_load_points() -> None:
-    two = [workload("chat", load=rates("1", "inf")), workload("code", load=concurrencies(8))]
-    assert [s.id for s in stages(spec(workloads=two, repeats=2), run_uid="u")] == [
+
+def order(*, repeats: int = 1, workloads: list[Json], **measurement: Any) -> list[str]:
+    return [s.id for s in stages(spec(workloads=workloads, repeats=repeats, measurement=measurement), run_uid="u")]
+
+
+def test_as_listed_repeats_are_outermost_then_workloads_then_load_points() -> None:
+    assert order(workloads=TWO, repeats=2, order="AsListed") == [
         "chat/rate=1/r1",
         "chat/rate=inf/r1",
         "code/concurrency=8/r1",
         "chat/rate=1/r2",
         "chat/rate=inf/r2",
+        "code/concurrency=8/r2",
+    ]
+
+
+def test_shuffled_every_repeat_holds_every_load_point_once_in_an_order_of_its_own() -> None:
+    shuffled, listed = (order(workloads=EIGHT, repeats=3, order=how) for how in ("Shuffled", "AsListed"))
+    assert shuffled == order(workloads=EIGHT, repeats=3)
+    repeats = [shuffled[n : n + 8] for n in (0, 8, 16)]
+    assert [set(repeat) for repeat in repeats] == [set(listed[n : n + 8]) for n in (0, 8, 16)]
+    assert len({tuple(stage.rpartition("/")[0] for stage in repeat) for repeat in repeats}) == 3
+    assert all(repeat != listed[8 * n : 8 * n + 8] for n, repeat in enumerate(repeats))
+
+
+def test_the_seed_alone_decides_the_order_and_not_how_the_spec_is_written() -> None:
+    assert order(workloads=EIGHT, seed=3) == order(workloads=EIGHT[::-1], seed=3)
+    assert order(workloads=EIGHT, seed=3) != order(workloads=EIGHT, seed=4)
+
+
+def test_over_many_seeds_every_load_point_is_at_every_place_about_equally_often() -> None:
+    places = Counter(
+        place for seed in range(400) for place, stage in enumerate(order(workloads=TWO, seed=seed)) if "inf" in stage
+    )
+    assert set(places) == {0, 1, 2}
+    # 133 are expected of 400; 5 standard deviations are 47.
+    assert all(86 < count < 180 for count in places.values())
+
+
+def test_the_order_is_that_of_the_first_release() -> None:
+    """A change here makes a rerun of an old spec another experiment."""
+    assert order(workloads=TWO, repeats=2) == [
+        "chat/rate=1/r1",
+        "chat/rate=inf/r1",
+        "code/concurrency=8/r1",
+        "chat/rate=inf/r2",
+        "chat/rate=1/r2",
         "code/concurrency=8/r2",
     ]
 

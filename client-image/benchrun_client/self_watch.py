@@ -1,0 +1,110 @@
+"""What the client costs, and how late it is, from a stage's first send to its last answer.
+
+A client that is late sends late and reads tokens late, and shows it to nobody: the server looks slow. So a probe on the load's
+own event loop notes how late the loop comes to ticks that are due at even intervals. A loop that is held up for 100 ms is late
+for every tick within them, as a request or a token there would have been.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from dataclasses import dataclass
+
+from benchrun_client.cgroup import throttled_periods
+
+TICK_SECONDS = 0.02
+"""A loop with nothing else to do pays 50 to 130 us to wake up for a tick, on a virtual machine; a busy one 2 us."""
+
+
+class LagProbe:
+    """Notes how late the running event loop comes to each tick."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, tick_seconds: float = TICK_SECONDS) -> None:
+        self._loop = loop
+        self._tick = tick_seconds
+        self._start = self._due = loop.time()
+        self._lags = array("d")
+        self._handle = self._next()
+
+    def stop(self, *, at: float) -> list[float]:
+        """End; the lags of the ticks that were due by the loop's time `at`, in seconds."""
+        self._handle.cancel()
+        return self._lags[: max(int((at - self._start) / self._tick), 0)].tolist()
+
+    def _next(self) -> asyncio.TimerHandle:
+        self._due += self._tick
+        return self._loop.call_at(self._due, self._note)
+
+    def _note(self) -> None:
+        now = self._loop.time()
+        self._lags.append(now - self._due)
+        while self._due + self._tick <= now:
+            self._due += self._tick
+            self._lags.append(now - self._due)
+        self._handle = self._next()
+
+
+@dataclass(frozen=True, slots=True)
+class Toll:
+    """What a stage took of the client. Seconds."""
+
+    cpu_seconds: float
+    wall_seconds: float
+    throttled_periods: int | None
+    lags: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    wall: float
+    cpu: float
+    throttled: int | None
+
+    @classmethod
+    def now(cls) -> _Reading:
+        return cls(time.perf_counter(), time.process_time(), throttled_periods())
+
+
+class SelfWatch:
+    """Watches one stage: the engine tells the first send and every answer.
+
+    What the engine does before and after, which takes long and disturbs nobody, is left out.
+    """
+
+    def __init__(self, *, requests: int) -> None:
+        self._left = requests
+        self._probe: LagProbe | None = None
+        self._first: _Reading | None = None
+        self._last: _Reading | None = None
+        self._last_time = 0.0
+
+    def on_first_send(self) -> None:
+        """The stage begins now, on the running loop."""
+        self._probe = LagProbe(asyncio.get_running_loop())
+        self._first = _Reading.now()
+
+    def on_answer(self) -> None:
+        """One more request has ended; with the last one the stage has."""
+        self._left -= 1
+        if self._left == 0:
+            self._last_time = asyncio.get_running_loop().time()
+            self._last = _Reading.now()
+
+    def toll(self) -> Toll:
+        """The account, once the engine has returned: every request has been sent and has ended."""
+        assert self._probe is not None
+        assert self._first is not None
+        assert self._last is not None
+        first, last = self._first, self._last
+        return Toll(
+            cpu_seconds=last.cpu - first.cpu,
+            wall_seconds=last.wall - first.wall,
+            throttled_periods=_growth(first.throttled, last.throttled),
+            lags=self._probe.stop(at=self._last_time),
+        )
+
+
+def _growth(first: int | None, last: int | None) -> int | None:
+    return None if first is None or last is None else last - first

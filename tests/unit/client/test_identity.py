@@ -1,0 +1,119 @@
+"""What servers say of themselves: equal words for equally configured ones, None where they say nothing."""
+
+from __future__ import annotations
+
+import aiohttp
+import pytest
+from aiohttp import web
+from benchrun_client.contract import ServerEdge
+from benchrun_client.identity import Identity, identify, settings_digest
+from unit.client.servers import Handler, answering, serving
+
+LABELS = {
+    "block_size": "16",
+    "cache_dtype": "auto",
+    "enable_prefix_caching": "True",
+    "kv_cache_dtype_skip_layers": "[]",
+    "num_gpu_blocks": "1000",
+    "num_gpu_blocks_override": "None",
+    "kv_cache_size_tokens": "16000",
+    "kv_cache_max_concurrency": "4.0",
+}
+
+
+def line(engine: int = 0, **changes: str) -> str:
+    labels = {"engine": str(engine), **LABELS, **changes}
+    return "vllm:cache_config_info{" + ",".join(f'{name}="{value}"' for name, value in labels.items()) + "} 1.0\n"
+
+
+PAGE = "# TYPE vllm:cache_config_info gauge\n" + line()
+
+
+def test_a_digest_is_of_the_length_that_a_record_takes() -> None:
+    digest = settings_digest(PAGE)
+    assert digest is not None
+    assert len(digest) == 32
+    assert set(digest) <= set("0123456789abcdef")
+    assert ServerEdge(address="a", before=None, after=None, settings=digest).settings == digest
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(line(3), id="the engine's number"),
+        pytest.param(line(0) + line(1), id="several engines alike"),
+        pytest.param(
+            line(num_gpu_blocks="998", kv_cache_size_tokens="15968", kv_cache_max_concurrency="3.9"), id="sizes"
+        ),
+        pytest.param("".join(f"vllm:noise_total {n}\n" for n in range(9)) + line(), id="the rest of the page"),
+        pytest.param(
+            "vllm:cache_config_info{" + ",".join(f'{n}="{v}"' for n, v in sorted(LABELS.items())[::-1]) + "} 1\n",
+            id="the order of the labels",
+        ),
+    ],
+)
+def test_equally_configured_servers_have_equal_digests_whatever(page: str) -> None:
+    assert settings_digest(page) == settings_digest(PAGE)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(line(block_size="32"), id="another value"),
+        pytest.param(line(enable_prefix_caching="False"), id="no prefix cache"),
+        pytest.param(line(gpu_memory_utilization="0.9"), id="one label more"),
+        pytest.param(line(0) + line(1, block_size="32"), id="one of its engines"),
+        pytest.param(line(kv_cache_dtype_skip_layers='[\\"a\\", \\"}\\"]'), id="quotes and braces within"),
+    ],
+)
+def test_differently_configured_servers_have_different_digests(page: str) -> None:
+    assert settings_digest(page) not in (None, settings_digest(PAGE))
+
+
+@pytest.mark.parametrize("page", ["", "vllm:generation_tokens_total 1\n", 'vllm:cache_config_info_other{a="b"} 1\n'])
+def test_a_page_without_configuration_has_none(page: str) -> None:
+    assert settings_digest(page) is None
+
+
+async def told(*, version: Handler, metrics: Handler) -> Identity:
+    async with serving(version=version, metrics=metrics) as url, aiohttp.ClientSession() as session:
+        (identity,) = await identify(session, [f"{url}/metrics"])
+        return identity
+
+
+async def test_version_and_settings_are_asked_of_each_server() -> None:
+    version = answering(200, text='{"version": "0.32.0"}', content_type="application/json")
+    assert await told(version=version, metrics=answering(200, text=PAGE)) == Identity("0.32.0", settings_digest(PAGE))
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param(answering(404, text="{}"), id="not there"),
+        pytest.param(answering(200, text="<html>"), id="no JSON"),
+        pytest.param(answering(200, text="[]"), id="another JSON"),
+        pytest.param(answering(200, text='{"version": 32}'), id="no text"),
+        pytest.param(answering(200, text="{}"), id="no version"),
+    ],
+)
+async def test_a_server_that_names_no_version_has_none(version: Handler) -> None:
+    assert await told(version=version, metrics=answering(500, text="")) == Identity(None, None)
+
+
+async def test_a_server_that_is_gone_has_neither() -> None:
+    async with serving() as url:
+        pass
+    async with aiohttp.ClientSession() as session:
+        assert await identify(session, [f"{url}/metrics"]) == (Identity(None, None),)
+
+
+async def test_the_version_is_asked_beside_the_page_under_a_path_of_its_own() -> None:
+    asked: list[str] = []
+
+    async def version(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.json_response({"version": "1"})
+
+    async with serving(base_version=version) as url, aiohttp.ClientSession() as session:
+        await identify(session, [f"{url}/base/metrics"])
+    assert asked == ["/base/version"]

@@ -1,0 +1,103 @@
+"""The client's account of itself: what it cost, and how late it came, from the first send to the last answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from benchrun_client.self_watch import TICK_SECONDS, LagProbe, SelfWatch
+
+TICK = 0.01
+HELD_UP = 0.2
+
+
+async def passed(seconds: float) -> None:
+    """Let the loop idle for so long."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+    loop.call_later(seconds, done.set_result, None)
+    await done
+
+
+def hold_up(seconds: float) -> None:
+    """What a garbage collection or a long calculation does to the loop."""
+    time.sleep(seconds)
+
+
+async def test_a_loop_held_up_is_late_for_every_tick_within_and_a_tick_less_for_each_later_one() -> None:
+    loop = asyncio.get_running_loop()
+    probe = LagProbe(loop, tick_seconds=TICK)
+    await passed(0.1)
+    hold_up(HELD_UP)
+    await passed(0.1)
+    lags = probe.stop(at=loop.time())
+    first = lags.index(max(lags))
+    assert lags[first] >= HELD_UP - 2 * TICK
+    missed = int(HELD_UP / TICK) - 2
+    assert lags[first : first + missed] == pytest.approx([lags[first] - n * TICK for n in range(missed)])
+
+
+async def test_ticks_are_as_many_as_were_due_until_the_last_answer_and_none_is_early() -> None:
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    probe = LagProbe(loop, tick_seconds=TICK)
+    await passed(0.1)
+    last_answer = loop.time()
+    # What holds the loop up from here on, vLLM's own calculations say, is nobody's lag.
+    hold_up(HELD_UP)
+    await passed(0.05)
+    lags = probe.stop(at=last_answer)
+    due = (last_answer - started) / TICK
+    assert due - 2 <= len(lags) <= due
+    assert min(lags) >= -0.001
+
+
+async def test_a_stage_shorter_than_a_tick_has_no_ticks() -> None:
+    loop = asyncio.get_running_loop()
+    assert LagProbe(loop).stop(at=loop.time()) == []
+
+
+async def test_a_stopped_probe_ticks_no_more() -> None:
+    loop = asyncio.get_running_loop()
+    probe = LagProbe(loop, tick_seconds=TICK)
+    await passed(5 * TICK)
+    first = probe.stop(at=loop.time())
+    await passed(5 * TICK)
+    assert probe.stop(at=loop.time()) == first
+
+
+async def test_a_tick_of_a_busy_loop_costs_next_to_nothing() -> None:
+    """An idle loop pays for a wake-up besides, which is the machine's price and not ours."""
+    loop = asyncio.get_running_loop()
+    probe = LagProbe(loop, tick_seconds=0.001)
+    hold_up(2.0)
+    before = time.thread_time()
+    await passed(0)
+    seconds_a_tick = (time.thread_time() - before) / len(probe.stop(at=loop.time()))
+    assert seconds_a_tick / TICK_SECONDS < 0.001
+
+
+def burn(seconds: float) -> None:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+async def test_the_account_runs_from_the_first_send_to_the_last_answer() -> None:
+    watch = SelfWatch(requests=2)
+    burn(0.1)
+    wall, cpu = time.perf_counter(), time.process_time()
+    watch.on_first_send()
+    burn(0.1)
+    await passed(0.1)
+    watch.on_answer()
+    watch.on_answer()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    burn(0.1)
+    toll = watch.toll()
+    assert 0.1 <= toll.cpu_seconds <= cpu
+    assert 0.2 <= toll.wall_seconds <= wall
+    # The first ticks were due while the processor was busy with something else.
+    assert max(toll.lags) > 0.1 - 2 * TICK_SECONDS
+    assert len(toll.lags) <= wall / TICK_SECONDS
