@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, compress
+from operator import mul
 from typing import Literal
 
 from benchrun_client.contract import StageRecord
@@ -18,8 +19,8 @@ from benchrun.measure.percentiles import Distribution
 Latency = Literal["ttft", "tpot", "itl", "e2el"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "itl", "e2el")
 SIGNIFICANT_DIGITS = 5
-Pools = Mapping[Latency, Distribution]
-"""Latencies of many requests, in microseconds."""
+Pools = Mapping[str, Distribution]
+"""Latencies of many requests by their name, in microseconds."""
 
 
 def latencies(records: Sequence[StageRecord], latency: Latency) -> Distribution:
@@ -34,17 +35,55 @@ def pools_of(records: Sequence[StageRecord]) -> Pools:
     return {latency: latencies(records, latency) for latency in LATENCIES}
 
 
+def mean_ms(record: StageRecord, latency: Latency) -> float | None:
+    """The mean of one stage, in milliseconds; without ordering its values first."""
+    if latency == "itl":
+        total, count = sum(map(mul, record.gaps.us, record.gaps.count)), sum(record.gaps.count)
+        return milliseconds(total / count) if count else None
+    values = list(_OF_REQUESTS[latency](record))
+    return milliseconds(math.fsum(values) / len(values)) if values else None
+
+
 def pooled_metrics(records: Sequence[StageRecord], pools: Pools, percentiles: Sequence[str]) -> dict[str, float | None]:
     """Every figure of a cell. Latencies are milliseconds with five significant digits; counts are exact."""
-    metrics: dict[str, float | None] = dict(_totals(records))
+    metrics: dict[str, float | None] = dict(totals(records))
     for latency, pool in pools.items():
         metrics |= latency_metrics(pool, latency, percentiles)
     return metrics
 
 
-def latency_metrics(pool: Distribution, latency: Latency, percentiles: Sequence[str]) -> dict[str, float | None]:
+def totals(records: Sequence[StageRecord]) -> Mapping[str, float | None]:
+    """Counts, tokens, and both by the second."""
+    duration = math.fsum(duration_seconds(record) for record in records)
+    completed = sum(sum(record.requests.ok) for record in records)
+    sent_tokens = sum(sum(compress(r.requests.input_tokens, r.requests.ok)) for r in records)
+    answered_tokens = sum(sum(compress(r.requests.output_tokens, r.requests.ok)) for r in records)
+
+    def a_second(total: int) -> float | None:
+        return rounded(total / duration) if duration > 0 else None
+
+    return {
+        "completed": completed,
+        "failed": sum(failed_requests(record) for record in records),
+        "duration": rounded(duration),
+        "total_input_tokens": sent_tokens,
+        "total_output_tokens": answered_tokens,
+        "request_throughput": a_second(completed),
+        "output_throughput": a_second(answered_tokens),
+        "total_token_throughput": a_second(sent_tokens + answered_tokens),
+    }
+
+
+def latency_metrics(pool: Distribution, latency: str, percentiles: Sequence[str]) -> dict[str, float | None]:
     """`mean_ttft_ms`, `median_ttft_ms`, `std_ttft_ms`, `p99_ttft_ms` ...; None where nothing was measured."""
-    figures = {"mean": pool.mean(), "median": pool.percentile(50), "std": pool.deviation()}
+    mean, median, *of_percentiles = level_metrics(pool, latency, percentiles).items()
+    deviation = (f"std_{latency}_ms", rounded(milliseconds(pool.deviation())))
+    return dict((mean, median, deviation, *of_percentiles))
+
+
+def level_metrics(pool: Distribution, latency: str, percentiles: Sequence[str]) -> dict[str, float | None]:
+    """The same without the deviation, which is dear and little read."""
+    figures = {"mean": pool.mean(), "median": pool.percentile(50)}
     figures |= {f"p{percentile_word(p)}": pool.percentile(float(p)) for p in percentiles}
     return {f"{name}_{latency}_ms": rounded(milliseconds(value)) for name, value in figures.items()}
 
@@ -76,27 +115,6 @@ def milliseconds(microseconds: float | None) -> float | None:
 def rounded(value: float | None) -> float | None:
     """Five significant digits."""
     return None if value is None else float(f"{value:.{SIGNIFICANT_DIGITS}g}")
-
-
-def _totals(records: Sequence[StageRecord]) -> Mapping[str, float | None]:
-    duration = math.fsum(duration_seconds(record) for record in records)
-    completed = sum(sum(record.requests.ok) for record in records)
-    sent_tokens = sum(sum(compress(r.requests.input_tokens, r.requests.ok)) for r in records)
-    answered_tokens = sum(sum(compress(r.requests.output_tokens, r.requests.ok)) for r in records)
-
-    def a_second(total: int) -> float | None:
-        return rounded(total / duration) if duration > 0 else None
-
-    return {
-        "completed": completed,
-        "failed": sum(failed_requests(record) for record in records),
-        "duration": rounded(duration),
-        "total_input_tokens": sent_tokens,
-        "total_output_tokens": answered_tokens,
-        "request_throughput": a_second(completed),
-        "output_throughput": a_second(answered_tokens),
-        "total_token_throughput": a_second(sent_tokens + answered_tokens),
-    }
 
 
 def _ttft(record: StageRecord) -> Iterable[float]:

@@ -12,10 +12,17 @@ from dataclasses import dataclass
 
 from benchrun_client.contract import SERVER_COUNTERS, START_TIME, ServerEdge
 
+ADMISSION_REJECTIONS = "admission_rejections_total"
+EXTERNAL_HITS = "external_prefix_cache_hits_total"
+EXTERNAL_QUERIES = "external_prefix_cache_queries_total"
 GENERATION_TOKENS = "generation_tokens_total"
 PREEMPTIONS = "num_preemptions_total"
 PREFIX_HITS = "prefix_cache_hits_total"
 PREFIX_QUERIES = "prefix_cache_queries_total"
+PROMPT_TOKENS = "prompt_tokens_total"
+REQUESTS_FINISHED = "request_success_total"
+TTFT_COUNT = "time_to_first_token_seconds_count"
+TTFT_SUM = "time_to_first_token_seconds_sum"
 
 
 @dataclass(frozen=True, slots=True)

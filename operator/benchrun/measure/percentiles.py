@@ -7,11 +7,12 @@ the deviation is the population's, as vLLM's is. An empty distribution has no fi
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import mul, sub
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Distribution:
     @classmethod
     def of(cls, values: Iterable[float]) -> Distribution:
         """From single values, in any order."""
-        return cls.of_counts(Counter(values).items())
+        return cls._of_tally(Counter(values))
 
     @classmethod
     def of_counts(cls, pairs: Iterable[tuple[float, int]]) -> Distribution:
@@ -32,8 +33,12 @@ class Distribution:
         counts: Counter[float] = Counter()
         for value, count in pairs:
             counts[value] += count
-        ordered = sorted((value, count) for value, count in counts.items() if count > 0)
-        return cls(values=tuple(v for v, _ in ordered), through=tuple(accumulate(c for _, c in ordered)))
+        return cls._of_tally({value: count for value, count in counts.items() if count > 0})
+
+    @classmethod
+    def _of_tally(cls, counts: Mapping[float, int]) -> Distribution:
+        ordered = tuple(sorted(counts))
+        return cls(values=ordered, through=tuple(accumulate(map(counts.__getitem__, ordered))))
 
     @property
     def count(self) -> int:
@@ -44,14 +49,15 @@ class Distribution:
         """Arithmetic mean."""
         if not self.values:
             return None
-        return math.fsum(value * count for value, count in self._pairs()) / self.count
+        return math.fsum(map(mul, self.values, self._counts())) / self.count
 
     def deviation(self) -> float | None:
         """Standard deviation of the population."""
         mean = self.mean()
         if mean is None:
             return None
-        return math.sqrt(math.fsum(count * (value - mean) ** 2 for value, count in self._pairs()) / self.count)
+        distances = [value - mean for value in self.values]
+        return math.sqrt(math.fsum(map(mul, self._counts(), map(mul, distances, distances))) / self.count)
 
     def percentile(self, percent: float) -> float | None:
         """The value below which `percent` (0 to 100) of the values lie."""
@@ -61,15 +67,13 @@ class Distribution:
             return None
         rank = (self.count - 1) * (percent / 100)
         lower = math.floor(rank)
-        low, high, share = self._at(lower), self._at(min(lower + 1, self.count - 1)), rank - lower
+        low, high, share = self.at_rank(lower + 1), self.at_rank(min(lower + 2, self.count)), rank - lower
         # Counted from the nearer end, so that a share of 1 gives exactly `high`.
         return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
 
-    def _at(self, index: int) -> float:
-        return self.values[bisect_right(self.through, index)]
+    def at_rank(self, rank: int) -> float:
+        """The value at a rank, 1 for the smallest to `count` for the greatest."""
+        return self.values[bisect_left(self.through, rank)]
 
-    def _pairs(self) -> Iterable[tuple[float, int]]:
-        before = 0
-        for value, through in zip(self.values, self.through, strict=True):
-            yield value, through - before
-            before = through
+    def _counts(self) -> Iterable[int]:
+        return map(sub, self.through, (0, *self.through))

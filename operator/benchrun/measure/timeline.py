@@ -94,6 +94,12 @@ def decode(data: bytes) -> Timeline:
     return Timeline(samples=samples, low=low, high=high)
 
 
+def once(samples: Iterable[Sample]) -> list[Sample]:
+    """Each reading once, oldest first: a chunk whose writing was not confirmed may have been stored twice."""
+    known = {(sample.role, sample.pod, round(sample.at, 3)): sample for sample in samples}
+    return sorted(known.values(), key=lambda sample: sample.at)
+
+
 def live(samples: Sequence[Sample], now: datetime) -> Live | None:
     """Latest figures, summed over servers (KV cache: their mean); rates from each server's last two readings."""
     moment = now.timestamp()

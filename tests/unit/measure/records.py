@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import compress
 from typing import Any
 
 from benchrun.api.cells import Axis, Cell
@@ -29,23 +30,33 @@ def requests(
     e2el_us: Iterable[int] = (120_000, 130_000),
     output_tokens: Iterable[int] = (11, 11),
     input_tokens: Iterable[int] | None = None,
+    asked_tokens: Iterable[int] | None = None,
+    start_us: Iterable[int] | None = None,
+    queue_us: Iterable[int] | None = None,
+    ended: Iterable[int] | None = None,
     ok: Iterable[int] | None = None,
 ) -> RequestColumns:
-    """Requests sent 1 ms apart, all answered unless told otherwise."""
+    """Requests sent 1 ms apart, all answered unless told otherwise, with as many tokens as were asked for."""
     ttft, e2el, output = tuple(ttft_us), tuple(e2el_us), tuple(output_tokens)
     return RequestColumns(
-        start_us=tuple(1000 * i for i in range(len(ttft))),
-        queue_us=(0,) * len(ttft),
+        start_us=tuple(1000 * i for i in range(len(ttft))) if start_us is None else tuple(start_us),
+        queue_us=(0,) * len(ttft) if queue_us is None else tuple(queue_us),
         ttft_us=ttft,
         e2el_us=e2el,
         input_tokens=(100,) * len(ttft) if input_tokens is None else tuple(input_tokens),
         output_tokens=output,
+        asked_tokens=output if asked_tokens is None else tuple(asked_tokens),
+        ended=(1,) * len(ttft) if ended is None else tuple(1 if each else 0 for each in ended),
         ok=(1,) * len(ttft) if ok is None else tuple(1 if each else 0 for each in ok),
     )
 
 
 def record(stage_id: str = STAGE, **changes: Any) -> StageRecord:
-    """A stage of two requests in ten seconds at a server that generated 22 tokens."""
+    """A stage of two requests in ten seconds at a server that generated 22 tokens.
+
+    Other requests change gaps and counters along, so that they still agree.
+    """
+    columns = changes.get("requests", requests())
     values: dict[str, Any] = {
         "run_uid": "uid-1",
         "plan_digest": "a" * 64,
@@ -57,13 +68,44 @@ def record(stage_id: str = STAGE, **changes: Any) -> StageRecord:
         "last_receive_unix_us": 1_010_000_000,
         "idle_before_us": 0,
         "scalars": {"duration": 10.0},
-        "requests": requests(),
-        "gaps": GapCounts(us=(9_000, 10_000, 11_000), count=(5, 10, 5)),
-        "servers": (edge(),),
+        "requests": columns,
+        "gaps": gaps_of(columns),
+        "servers": (edge(rises=served(columns)),),
         "errors": {},
-        "client": ClientFigures(cpu_seconds=1.0, wall_seconds=10.0),
+        "client": client(),
     }
     return StageRecord(**(values | changes))
+
+
+def gaps_of(columns: RequestColumns) -> GapCounts:
+    """One gap after each token but the last: a quarter of 9 ms, a quarter of 11 ms, the rest of 10 ms."""
+    gaps = sum(max(0, tokens - 1) for tokens in compress(columns.output_tokens, columns.ok))
+    return GapCounts(us=(9_000, 10_000, 11_000), count=(gaps // 4, gaps - 2 * (gaps // 4), gaps // 4))
+
+
+def served(columns: RequestColumns) -> dict[str, float]:
+    """What a server counts that answers these requests and no others."""
+    prompts = float(sum(compress(columns.input_tokens, columns.ok)))
+    return {
+        "generation_tokens_total": float(sum(compress(columns.output_tokens, columns.ok))),
+        "prefix_cache_queries_total": prompts,
+        "prompt_tokens_total": prompts,
+        "request_success_total": float(sum(columns.ok)),
+        "time_to_first_token_seconds_count": float(sum(columns.ok)),
+        "time_to_first_token_seconds_sum": sum(compress(columns.ttft_us, columns.ok)) / 1e6,
+    }
+
+
+def client(**changes: Any) -> ClientFigures:
+    """A client at its ease: a tenth of a core, never stopped, 1 ms late at worst."""
+    values: dict[str, Any] = {
+        "cpu_seconds": 1.0,
+        "wall_seconds": 10.0,
+        "throttled_periods": 0,
+        "lag_p99_us": 500,
+        "lag_max_us": 1_000,
+    }
+    return ClientFigures(**(values | changes))
 
 
 def edge(
@@ -73,9 +115,9 @@ def edge(
     after: Mapping[str, float] | None = None,
     rises: Mapping[str, float] | None = None,
 ) -> ServerEdge:
-    """Counters of a server that started at second 1000; `rises` are added to `before` (22 tokens if none are named)."""
+    """Counters of a server that started at second 1000; `rises` are added to `before`, two requests' if none are named."""
     start = ZERO | dict(before or {})
-    moved = rises if rises is not None else {"generation_tokens_total": 22.0, "prefix_cache_queries_total": 200.0}
+    moved = served(requests()) if rises is None else rises
     end = {name: value + moved.get(name, 0.0) for name, value in start.items()}
     return ServerEdge(address=address, before=start, after=end if after is None else end | dict(after))
 

@@ -1,0 +1,27 @@
+"""Series with known properties, from a fixed seed: what the tests of intervals, trends and repeats are tried on."""
+
+from __future__ import annotations
+
+import heapq
+from random import Random
+
+
+def correlated(random: Random, count: int, *, correlation: float, level: float = 10.0) -> list[float]:
+    """AR(1) noise with skewed (lognormal) shocks around `level`, begun long before its first value."""
+    value, series = 0.0, []
+    for step in range(count + 200):
+        value = correlation * value + random.lognormvariate(0, 0.8) - 1.377
+        if step >= 200:
+            series.append(level + value)
+    return series
+
+
+def queueing(random: Random, count: int, *, utilisation: float, servers: int = 8) -> list[float]:
+    """Latencies, in order of arrival, of Poisson arrivals at servers that take about 1; above 1 the queue grows."""
+    free, now, latencies = [0.0] * servers, 0.0, []
+    for _ in range(count):
+        now += random.expovariate(utilisation * servers)
+        start = max(now, heapq.heappop(free))
+        heapq.heappush(free, end := start + random.gammavariate(4, 0.25))
+        latencies.append(end - now)
+    return latencies

@@ -1,0 +1,26 @@
+"""Latencies with the wait in the client."""
+
+from __future__ import annotations
+
+from benchrun.measure.client_queue import queue_pools
+from unit.measure.records import record, requests
+
+WAITED = record(requests=requests(queue_us=(0, 50_000)))
+
+
+def test_since_a_request_was_due() -> None:
+    means = {name: pool.mean() for name, pool in queue_pools([WAITED]).items()}
+    assert means == {
+        "client_queue_time": 25_000,
+        "ttft_including_client_queue": 50_000,
+        "e2el_including_client_queue": 150_000,
+    }
+
+
+def test_failed_requests_are_left_out() -> None:
+    failed = record(requests=requests(queue_us=(0, 50_000), ok=(1, 0)))
+    assert {pool.count for pool in queue_pools([failed]).values()} == {1}
+
+
+def test_repeats_are_pooled() -> None:
+    assert {pool.count for pool in queue_pools([WAITED, record()]).values()} == {4}

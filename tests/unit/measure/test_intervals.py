@@ -1,0 +1,160 @@
+"""Intervals of percentiles: published ranks, exact probabilities, and how often they hold."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from random import Random
+
+import pytest
+from benchrun.measure.intervals import (
+    is_certainly_above,
+    is_certainly_at_most,
+    least_count,
+    lower_rank,
+    percentile_interval,
+    percentile_ranks,
+    upper_rank,
+)
+from benchrun.measure.percentiles import Distribution
+from hypothesis import given
+from hypothesis import strategies as st
+
+PERCENTS = st.sampled_from([1.0, 5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9])
+
+
+@pytest.mark.parametrize(
+    ("ranks", "percent", "count"),
+    [
+        (None, 99, 0),
+        (None, 99, 1),
+        (None, 99, 200),
+        (None, 99, 367),
+        ((360, 368), 99, 368),
+        ((983, 997), 99, 1000),
+        ((1971, 1989), 99, 2000),
+        ((9880, 9920), 99, 10_000),
+        ((184, 197), 95, 200),
+        ((40, 61), 50, 100),
+        (None, 50, 5),
+        ((1, 6), 50, 6),
+        (None, 0, 1000),
+        (None, 100, 1000),
+        (None, 5e-324, 1000),
+    ],
+)
+def test_ranks_that_bracket_a_percentile(ranks: tuple[int, int] | None, percent: float, count: int) -> None:
+    assert percentile_ranks(count, percent) == ranks
+
+
+@pytest.mark.parametrize(
+    ("count", "percent"), [(6, 50), (36, 90), (72, 95), (368, 99), (3688, 99.9), (72, 5), (None, 0), (None, 100)]
+)
+def test_how_many_values_a_percentile_needs(count: int | None, percent: float) -> None:
+    assert least_count(percent) == count
+
+
+@given(st.floats(0.5, 99.5))
+def test_as_many_values_as_needed_are_enough_and_one_less_is_not(percent: float) -> None:
+    count = least_count(percent)
+    assert count is not None
+    assert percentile_ranks(count, percent) is not None
+    assert percentile_ranks(count - 1, percent) is None
+
+
+@given(st.integers(1, 80), st.sampled_from([5, 25, 50, 90, 95, 99]))
+def test_the_rank_is_the_lowest_that_the_exact_probability_allows(count: int, percent: int) -> None:
+    share, tail, allowed = Fraction(percent, 100), Fraction(), []
+    for rank in range(count, 0, -1):
+        tail += math.comb(count, rank) * share**rank * (1 - share) ** (count - rank)
+        allowed += [rank] if tail <= Fraction(25, 1000) else []
+    assert upper_rank(count, percent, error=0.025) == min(allowed, default=None)
+
+
+@given(st.integers(1, 50_000), PERCENTS)
+def test_the_interval_brackets_the_percentile_of_the_sample(count: int, percent: float) -> None:
+    sample = Distribution(values=tuple(range(count)), through=tuple(range(1, count + 1)))
+    interval, middle = percentile_interval(sample, percent), sample.percentile(percent)
+    assert middle is not None
+    if interval is not None:
+        assert interval[0] <= middle <= interval[1]
+
+
+@given(st.integers(1, 50_000), PERCENTS)
+def test_one_more_value_moves_a_rank_by_one_at_most(count: int, percent: float) -> None:
+    for rank_of in (lower_rank, upper_rank):
+        before, after = rank_of(count, percent, error=0.025), rank_of(count + 1, percent, error=0.025)
+        assert before is None or (after is not None and 0 <= after - before <= 1)
+
+
+@given(st.integers(6, 50_000), PERCENTS)
+def test_ranks_mirror_those_of_the_opposite_percentile(count: int, percent: float) -> None:
+    ranks = percentile_ranks(count, percent)
+    mirrored = percentile_ranks(count, 100 - percent)
+    assert (ranks is None) == (mirrored is None)
+    if ranks is not None and mirrored is not None:
+        assert ranks == (count + 1 - mirrored[1], count + 1 - mirrored[0])
+
+
+@pytest.mark.parametrize(("count", "percent"), [(359_000, 50), (8_900_000, 99)])
+def test_the_approximation_for_many_values_goes_on_where_the_sum_ends(count: int, percent: float) -> None:
+    # Both sides of the border: the reach of the interval grows with the root of the count.
+    for side in (count, count * 102 // 100):
+        ranks = percentile_ranks(side, percent)
+        assert ranks is not None
+        share = percent / 100
+        reach = 1.959964 * math.sqrt(side * share * (1 - share))
+        assert ranks[0] == pytest.approx(side * share - reach, abs=1.6)
+        assert ranks[1] == pytest.approx(side * share + reach + 1, abs=1.6)
+
+
+def test_gaps_in_any_number_have_an_interval() -> None:
+    gaps = Distribution.of_counts([(9_000, 10**12), (11_000, 10**12)])
+    assert percentile_interval(gaps, 99) == (11_000, 11_000)
+    assert percentile_interval(gaps, 50) == (9_000, 11_000)
+
+
+@pytest.mark.parametrize(
+    ("certain", "above", "count"),
+    [(False, 0, 298), (True, 0, 299), (False, 1, 472), (True, 1, 473), (False, 5, 1048), (True, 5, 1049)],
+)
+def test_a_limit_is_certified_by_so_many_values_with_so_few_above(certain: bool, above: int, count: int) -> None:
+    values = Distribution.of_counts([(100, count - above), (900, above)])
+    assert is_certainly_at_most(values, 99, 500) is certain
+    assert not is_certainly_above(values, 99, 500)
+
+
+@pytest.mark.parametrize(("certain", "above"), [(False, 15), (True, 16)])
+def test_a_limit_is_certainly_missed_when_chance_seldom_puts_so_many_above(certain: bool, above: int) -> None:
+    # Of 1000 values 10 are above p99 on average, 15 or more in 8.2 and 16 or more in 4.8 of 100 samples.
+    values = Distribution.of_counts([(100, 1000 - above), (900, above)])
+    assert is_certainly_above(values, 99, 500) is certain
+    assert not is_certainly_at_most(values, 99, 500)
+
+
+@given(st.lists(st.integers(0, 100), max_size=600), PERCENTS, st.integers(-1, 101))
+def test_no_limit_is_both_kept_and_missed(values: list[int], percent: float, limit: int) -> None:
+    sample = Distribution.of(values)
+    assert not (is_certainly_at_most(sample, percent, limit) and is_certainly_above(sample, percent, limit))
+
+
+def test_a_value_equal_to_the_limit_keeps_it() -> None:
+    assert is_certainly_at_most(Distribution.of([500] * 299), 99, 500)
+
+
+def test_no_values_certify_nothing() -> None:
+    empty = Distribution.of([])
+    assert percentile_interval(empty, 50) is None
+    assert not is_certainly_at_most(empty, 99, 1e9)
+    assert not is_certainly_above(empty, 99, 0)
+
+
+@pytest.mark.parametrize(("percent", "count"), [(50, 60), (90, 150), (99, 500)])
+def test_the_true_percentile_lies_within_95_of_100_intervals(percent: float, count: int) -> None:
+    random, truth = Random(7), -math.log(1 - percent / 100)
+    hits = 0
+    for _ in range(400):
+        interval = percentile_interval(Distribution.of(random.expovariate(1) for _ in range(count)), percent)
+        assert interval is not None
+        hits += interval[0] <= truth <= interval[1]
+    assert 0.935 <= hits / 400 <= 0.995

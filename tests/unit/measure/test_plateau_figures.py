@@ -1,0 +1,138 @@
+"""Figures of the plateau are those of a stage that never ends: no ramp, no drain, no slow answer left out."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from benchrun.measure.inflight import in_flight
+from benchrun.measure.plateau_figures import completed_in, output_tokens_in, plateau_metrics, sent_in_plateau
+from benchrun.measure.steady import Plateau, plateau
+from benchrun_client.contract import RequestColumns, StageRecord
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.measure.loads import closed_loop, open_loop
+from unit.measure.records import record, requests
+
+SECOND = 1_000_000
+
+
+def with_plateau(
+    columns: RequestColumns, *, rate: float = math.inf, cap: int | None = None
+) -> tuple[StageRecord, Plateau]:
+    found = plateau(columns, in_flight(columns), request_rate=rate, max_concurrency=cap)
+    assert isinstance(found, Plateau)
+    return record(requests=columns), found
+
+
+def between(start_us: int, end_us: int) -> Plateau:
+    return Plateau(start_us, end_us, ())
+
+
+def test_a_closed_loop_has_its_users_over_the_latency_whatever_ramp_and_drain_do() -> None:
+    metrics = plateau_metrics([with_plateau(closed_loop(200, 20, duration_us=lambda i: SECOND), cap=20)], ("50", "99"))
+    assert metrics["request_throughput"] == pytest.approx(20, rel=0.005)
+    assert metrics["output_throughput"] == pytest.approx(220, rel=0.005)
+    assert metrics["mean_e2el_ms"] == metrics["p99_e2el_ms"] == 1000
+    assert metrics["mean_ttft_ms"] == metrics["median_ttft_ms"] == 100
+    assert metrics["mean_tpot_ms"] == metrics["p50_tpot_ms"] == 90
+    assert "mean_itl_ms" not in metrics
+
+
+def test_an_open_loop_below_capacity_completes_what_it_sends() -> None:
+    metrics = plateau_metrics(
+        [with_plateau(open_loop(1000, gap_us=10_000, duration_us=lambda i: SECOND + 997 * (i % 7)), rate=100)], ()
+    )
+    assert metrics["request_throughput"] == pytest.approx(100, rel=0.005)
+    assert metrics["output_throughput"] == pytest.approx(1100, rel=0.005)
+
+
+def test_an_answer_that_ends_after_the_plateau_keeps_its_latency() -> None:
+    stage = with_plateau(
+        open_loop(200, gap_us=10_000, duration_us=lambda i: SECOND * 9 if i == 199 else 1000), rate=100
+    )
+    assert plateau_metrics([stage], ("100",))["p100_e2el_ms"] == 9000
+
+
+def test_several_stages_are_one_pool() -> None:
+    fast = with_plateau(closed_loop(200, 20, duration_us=lambda i: SECOND), cap=20)
+    slow = with_plateau(closed_loop(200, 20, duration_us=lambda i: 2 * SECOND), cap=20)
+    one, other, both = (plateau_metrics(stages, ("99",)) for stages in ([fast], [slow], [fast, slow]))
+    assert (one["completed"], other["completed"], both["completed"]) == (180, 180, 360)
+    assert both["request_throughput"] == pytest.approx(360 / (9 + 18), rel=0.01)
+    assert (both["mean_e2el_ms"], both["p99_e2el_ms"]) == (1500, 2000)
+
+
+def test_without_stages_there_are_no_figures() -> None:
+    metrics = plateau_metrics([], ("99",))
+    assert metrics["completed"] == 0
+    assert metrics["request_throughput"] is None
+    assert metrics["p99_ttft_ms"] is None
+
+
+def test_a_plateau_of_failures_completes_nothing_and_has_no_latency() -> None:
+    columns = closed_loop(200, 20, duration_us=lambda i: SECOND).model_copy(update={"ok": (0,) * 200})
+    metrics = plateau_metrics([with_plateau(columns, cap=20)], ("99",))
+    assert (metrics["completed"], metrics["request_throughput"], metrics["output_throughput"]) == (0, 0, 0)
+    assert (metrics["mean_ttft_ms"], metrics["p99_e2el_ms"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "start_us", "end_us"),
+    [
+        pytest.param(11, 0, 2000, id="the whole answer"),
+        pytest.param(0, 0, 99, id="before the first token"),
+        pytest.param(1, 0, 100, id="the first token"),
+        pytest.param(6, 0, 600, id="the first token and half of the rest"),
+        pytest.param(5, 600, 1100, id="the other half"),
+        pytest.param(2, 300, 500, id="from within"),
+        pytest.param(0, 1100, 2000, id="after the last token"),
+    ],
+)
+def test_tokens_come_evenly_from_the_first_to_the_last(tokens: float, start_us: int, end_us: int) -> None:
+    columns = requests(start_us=[0], ttft_us=[100], e2el_us=[1100], output_tokens=[11])
+    assert output_tokens_in(columns, between(start_us, end_us)) == pytest.approx(tokens)
+
+
+@pytest.mark.parametrize("row", [(100, 100, 1), (100, 100, 5), (200, 100, 5)], ids=["one token", "at once", "odd"])
+def test_tokens_that_come_in_one_moment_belong_to_the_interval_that_ends_with_it(row: tuple[int, int, int]) -> None:
+    ttft, e2el, tokens = row
+    columns = requests(start_us=[0], ttft_us=[ttft], e2el_us=[e2el], output_tokens=[tokens])
+    assert [output_tokens_in(columns, between(a, b)) for a, b in ((0, ttft), (ttft, 500))] == [tokens, 0]
+
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 9_000), st.integers(0, 900), st.integers(0, 900), st.integers(0, 50), st.booleans()),
+    max_size=40,
+)
+
+
+@given(ROWS, st.integers(0, 11_000))
+def test_two_intervals_share_out_all_answers_and_tokens(rows: list[tuple[int, int, int, int, bool]], cut: int) -> None:
+    columns = requests(
+        start_us=[row[0] for row in rows],
+        ttft_us=[row[1] for row in rows],
+        e2el_us=[row[1] + row[2] for row in rows],
+        output_tokens=[row[3] for row in rows],
+        ok=[row[4] for row in rows],
+    )
+    first, second = between(-1, cut), between(cut, 11_000)
+    assert completed_in(columns, first) + completed_in(columns, second) == sum(columns.ok)
+    answered = sum(row[3] for row in rows if row[4])
+    shares = output_tokens_in(columns, first), output_tokens_in(columns, second)
+    assert min(shares) >= 0
+    assert sum(shares) == pytest.approx(answered, abs=1e-6)
+
+
+def test_an_answer_completed_at_a_border_belongs_to_the_interval_before_it() -> None:
+    columns = requests(start_us=[0], ttft_us=[10], e2el_us=[100], output_tokens=[2])
+    assert [completed_in(columns, between(a, b)) for a, b in ((0, 99), (0, 100), (100, 200))] == [0, 1, 0]
+
+
+def test_the_narrowed_record_holds_the_requests_of_the_plateau_and_no_gaps() -> None:
+    stage, found = with_plateau(closed_loop(60, 20, duration_us=lambda i: SECOND + i), cap=20)
+    narrowed = sent_in_plateau(stage, found)
+    assert narrowed.requests.start_us == tuple(sorted(stage.requests.start_us[18:]))
+    assert len(narrowed.requests.ok) == 42
+    assert (narrowed.gaps.us, narrowed.gaps.count) == ((), ())
+    assert len(stage.requests.ok) == 60

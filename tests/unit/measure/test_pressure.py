@@ -1,0 +1,121 @@
+"""What held requests back, reading by reading."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from benchrun.measure.pressure import Hold, Lengths, Pressure, pressure, running_by_step
+from benchrun.measure.server_limits import ServerLimits
+from unit.measure.records import sample
+from unit.measure.timelines import Reading, readings, window
+
+LENGTHS = Lengths(prompt=1000.0, output=100.0)
+UNKNOWN = ServerLimits()
+
+
+def under(
+    gauges: Sequence[Reading],
+    limits: ServerLimits = UNKNOWN,
+    *,
+    lengths: Lengths | None = LENGTHS,
+    preemptions: float = 0,
+) -> Pressure:
+    found = pressure([window(readings(gauges), preemptions=preemptions)], limits, lengths)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("hold", "gauges", "limits", "preemptions"),
+    [
+        pytest.param(Hold.SEQUENCES, [(2, 6, 0.1)] * 9, ServerLimits(sequences=2), 0, id="at the limit that is set"),
+        pytest.param(Hold.STEP, [(2, 6, 0.1)] * 9, ServerLimits(sequences=4), 0, id="below it with room"),
+        pytest.param(Hold.SEQUENCES, [(2, 6, 0.99)] * 9, ServerLimits(sequences=2), 0, id="the limit is asked first"),
+        pytest.param(Hold.SEQUENCES, [(32, 6, 0.1)] * 9, UNKNOWN, 0, id="a ceiling that nothing else explains"),
+        pytest.param(Hold.STEP, [(32, 6, 0.1)] * 4, UNKNOWN, 0, id="four readings are no ceiling"),
+        pytest.param(Hold.STEP, [(32 + i % 3, 6, 0.1) for i in range(9)], UNKNOWN, 0, id="nor is what wavers"),
+        pytest.param(Hold.STEP, [(33, 6, 0.1)] * 9, ServerLimits(sequences_are_default=True), 0, id="no default is 33"),
+        pytest.param(
+            Hold.SEQUENCES, [(256, 16, 0.1)] * 9, ServerLimits(sequences_are_default=True), 0, id="one is 256"
+        ),
+        pytest.param(
+            Hold.STEP, [(800, 90, 0.1)] * 9, ServerLimits(step_tokens=8000), 0, id="the step's tokens explain it"
+        ),
+        pytest.param(Hold.KV_CACHE, [(40, 60, 0.97)] * 9, ServerLimits(sequences=256), 0, id="the cache is full"),
+        pytest.param(Hold.KV_CACHE, [(40, 60, 0.97)] * 9, UNKNOWN, 0, id="a ceiling under a full cache is the cache's"),
+        pytest.param(Hold.STEP, [(40 + i, 60, 0.92) for i in range(9)], UNKNOWN, 0, id="it has room for another"),
+        pytest.param(
+            Hold.KV_CACHE,
+            [(3 + i % 2, 6, 0.8) for i in range(9)],
+            ServerLimits(kv_cache_tokens=4000),
+            0,
+            id="but not for a long one: a thousand tokens do not fit a fifth of 4000",
+        ),
+        pytest.param(
+            Hold.KV_CACHE, [(40 + i, 60, 0.92) for i in range(9)], UNKNOWN, 3, id="preempting shows it was full"
+        ),
+        pytest.param(None, [(40 + i, 60, None) for i in range(9)], UNKNOWN, 0, id="whether it has room is not known"),
+        pytest.param(
+            Hold.KV_CACHE,
+            [(40 + i, 60, 0.99) for i in range(6)] + [(50 + i, 60, 0.5) for i in range(3)],
+            UNKNOWN,
+            0,
+            id="most readings decide",
+        ),
+        pytest.param(None, [(40, 0, 0.99)] * 9, UNKNOWN, 0, id="nobody waits"),
+    ],
+)
+def test_hold(hold: Hold | None, gauges: list[Reading], limits: ServerLimits, preemptions: float) -> None:
+    assert under(gauges, limits, preemptions=preemptions).hold is hold
+
+
+@pytest.mark.parametrize(
+    ("queued", "gauge", "limits"),
+    [
+        pytest.param(9, (64, 4, 0.1), UNKNOWN, id="a twentieth of those running"),
+        pytest.param(0, (100, 4, 0.1), UNKNOWN, id="fewer are on their way in"),
+        pytest.param(9, (256, 1, 0.1), ServerLimits(sequences=256), id="one, at the limit"),
+        pytest.param(9, (100, 1, 0.99), UNKNOWN, id="one, at a full cache"),
+        pytest.param(0, (256, 0, 0.99), ServerLimits(sequences=256), id="none, at the limit"),
+    ],
+)
+def test_which_readings_have_a_queue(queued: int, gauge: Reading, limits: ServerLimits) -> None:
+    gauges = [gauge] * 9 if limits.sequences else [(gauge[0] + i % 2, *gauge[1:]) for i in range(9)]
+    assert under([(r, w, u) for r, w, u in gauges], limits).queued == queued
+
+
+def test_figures() -> None:
+    found = under([(0, 0, 0.0), (2, 6, 0.25), (2, 4, 0.5), (1, 0, 0.125)], ServerLimits(sequences=2), preemptions=3)
+    assert found == Pressure(
+        readings=3,
+        queued=2,
+        running_mean=5 / 3,
+        running_max=2.0,
+        queued_running=2.0,
+        waiting_mean=10 / 3,
+        waiting_max=6.0,
+        waiting_first=6.0,
+        waiting_last=4.0,
+        kv_mean_percent=21.875,
+        kv_max_percent=50.0,
+        preemptions=3.0,
+        prefix_hit_percent=0.0,
+        hold=Hold.SEQUENCES,
+        sequence_limit=2,
+        sequence_limit_is_set=True,
+    )
+
+
+def test_an_idle_or_silent_server_is_under_no_pressure() -> None:
+    assert pressure([], UNKNOWN, LENGTHS) is None
+    assert pressure([window(readings([(0, 0, 0.0)]))], UNKNOWN, LENGTHS) is None
+    assert pressure([window([sample(1000.0, running=None)])], UNKNOWN, LENGTHS) is None
+
+
+def test_running_by_the_tokens_of_a_step() -> None:
+    """Ten thousand tokens take eight prompts of 1251, each there for four steps."""
+    assert running_by_step(ServerLimits(step_tokens=10_000), Lengths(1251, 4)) == pytest.approx(32, rel=0.01)
+    assert running_by_step(ServerLimits(step_tokens=512), Lengths(1251, 4)) == 4
+    assert running_by_step(ServerLimits(), Lengths(1251, 4)) is None
+    assert running_by_step(ServerLimits(step_tokens=512), None) is None

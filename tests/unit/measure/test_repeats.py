@@ -1,0 +1,95 @@
+"""Repeats that differ are told from repeats whose own noise sets them apart."""
+
+from __future__ import annotations
+
+import statistics
+from random import Random
+
+import pytest
+from benchrun.measure.batches import batch_means
+from benchrun.measure.repeats import Spread, between_groups, fisher_p_value
+from benchrun.measure.student import student_p_value
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.measure.noise import correlated
+
+GROUPS = st.lists(st.lists(st.floats(0, 1e6), max_size=12), max_size=6)
+
+
+@pytest.mark.parametrize(
+    ("f", "between", "within", "expected"),
+    [
+        (161.4476387975881, 1, 1, 0.05),
+        (5.786135043350, 2, 5, 0.05),
+        (3.885293834652, 2, 12, 0.05),
+        (3.354130828529, 2, 27, 0.05),
+        (5.035377973329, 4, 14, 0.01),
+        (0, 2, 5, 1),
+        (-1, 2, 5, 1),
+    ],
+)
+def test_p_values_are_those_of_the_tables(f: float, between: float, within: float, expected: float) -> None:
+    assert fisher_p_value(f, between, within) == pytest.approx(expected, abs=1e-10)
+
+
+@given(st.floats(0.01, 30), st.integers(1, 200))
+def test_with_two_groups_it_is_students_law_squared(t: float, within: int) -> None:
+    assert fisher_p_value(t * t, 1, within) == pytest.approx(student_p_value(t, within), abs=1e-10)
+
+
+def test_a_worked_example() -> None:
+    # Means 2, 5 and 8; between 54 / 2, within 6 / 6, neighbours that fall back to their mean: F = 27 of (2, 6).
+    found = between_groups([[1, 3, 2], [4, 6, 5], [7, 9, 8]])
+    assert found.cv_percent == pytest.approx(60)
+    assert found.p_value == pytest.approx(fisher_p_value(27, 2, 6))
+    assert found.p_value == pytest.approx(0.001)
+
+
+@given(GROUPS)
+def test_the_spread_is_the_sample_deviation_of_the_means(groups: list[list[float]]) -> None:
+    found = between_groups(groups)
+    means = [statistics.fmean(group) for group in groups if group]
+    if len(means) >= 2 and statistics.fmean(means) > 1e-3:
+        expected = 100 * statistics.stdev(means) / statistics.fmean(means)
+        assert found.cv_percent == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    assert found.p_value is None or 0 <= found.p_value <= 1
+
+
+@pytest.mark.parametrize(
+    ("expected", "groups"),
+    [
+        pytest.param(Spread(None, None), [], id="none"),
+        pytest.param(Spread(None, None), [[1.0, 2.0]], id="one"),
+        pytest.param(Spread(None, None), [[1.0, 2.0], []], id="one and an empty one"),
+        pytest.param(Spread(0.0, None), [[5.0], [5.0]], id="single values"),
+        pytest.param(Spread(0.0, 1.0), [[5.0, 5.0], [5.0, 5.0]], id="all equal"),
+        pytest.param(Spread(None, 1.0), [[0.0, 0.0], [0.0, 0.0]], id="all zero"),
+    ],
+)
+def test_what_cannot_be_said_is_none(expected: Spread, groups: list[list[float]]) -> None:
+    assert between_groups(groups) == expected
+
+
+def test_repeats_without_noise_that_differ_differ_for_certain() -> None:
+    assert between_groups([[5.0, 5.0], [6.0, 6.0]]).p_value == 0
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+def test_noise_is_seldom_taken_for_repeats_that_differ(correlation: float) -> None:
+    random, alarms = Random(21), 0
+    for _ in range(100):
+        repeats = [batch_means(correlated(random, 400, correlation=correlation)) for _ in range(3)]
+        found = between_groups(repeats)
+        assert found.p_value is not None
+        alarms += found.p_value < 0.01
+    assert alarms <= 3
+
+
+def test_one_repeat_that_is_slower_is_found() -> None:
+    random = Random(22)
+    for _ in range(20):
+        repeats = [batch_means(correlated(random, 400, correlation=0.5, level=level)) for level in (10, 10, 12)]
+        found = between_groups(repeats)
+        assert found.p_value is not None
+        assert found.p_value < 0.01
+        assert found.cv_percent == pytest.approx(10.8, abs=4)
