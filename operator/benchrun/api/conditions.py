@@ -18,6 +18,7 @@ ConditionType = Literal[
     "Measured",
     "Valid",
     "ObjectivesMet",
+    "NotRegressed",
     "Complete",
     "Failed",
     "Succeeded",
@@ -54,7 +55,11 @@ class Reason:
     WARMING_UP = "WarmingUp"
     MEASURING = "Measuring"
     COLLECTING = "Collecting"
+    CHILD_REFUSED = "ChildRefused"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    NO_POD = "NoPod"
     # how it ended well
+    FINISHED = "Finished"
     MEASURED = "Measured"
     ALL_VALID = "AllValid"
     SUSPECT = "Suspect"
@@ -62,9 +67,13 @@ class Reason:
     OBJECTIVES_MET = "ObjectivesMet"
     OBJECTIVES_MISSED = "ObjectivesMissed"
     OBJECTIVES_INCONCLUSIVE = "ObjectivesInconclusive"
+    NOT_REGRESSED = "NotRegressed"
+    REGRESSED = "Regressed"
+    INCONCLUSIVE = "Inconclusive"
     # how it ended badly: the spec
     INVALID_SPEC = "InvalidSpec"
     CONFLICT = "Conflict"
+    CHILD_INVALID = "ChildInvalid"
     CANCELLED = "Cancelled"
     # the server
     USAGE_ERROR = "UsageError"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, Decimal, Percentile, SpecModel, Text
+from benchrun.api.codes import FIXED, Code
 from benchrun.api.rules import Rule, Unique, exactly_one
 from benchrun.api.server import PodOverrides, Resources
 
@@ -37,6 +38,10 @@ class Warmup(SpecModel):
     none: NoWarmup | None = Field(default=None, description="Do not warm up.")
 
 
+CachePolicy = Literal["Isolate", "Reset", "Share"]
+Order = Literal["Shuffled", "AsListed"]
+
+
 class Measurement(SpecModel):
     """How the measurement is taken."""
 
@@ -52,6 +57,17 @@ class Measurement(SpecModel):
     warmup: Warmup = Field(
         default_factory=lambda: Warmup(auto=AutoWarmup()), description="Requests before the first stage, not measured."
     )
+    order: Order = Field(
+        default="Shuffled",
+        description="Order of the load points within each repeat: shuffled by the seed, so that a drift of the hardware "
+        "does not pass for an effect of the load, or as listed. All load points come before any is repeated.",
+    )
+    cache_policy: CachePolicy = Field(
+        default="Isolate",
+        description="Isolate: no prompt shares its beginning with another, so the prefix cache stays cold. Reset: the "
+        "servers' prefix caches are emptied before each stage. Share: every stage of a workload sends the same prompts, "
+        "as scripts with a fixed seed do; what the cache serves is shown and judged.",
+    )
 
 
 class Objective(SpecModel):
@@ -66,12 +82,38 @@ class Objective(SpecModel):
     )
 
 
+CHANGEABLE = tuple(code.value for code in Code if code not in FIXED)
+
+
+def _known_code(text: str) -> str:
+    if text not in CHANGEABLE:
+        raise ValueError(f"must be one of {', '.join(CHANGEABLE)}")
+    return text
+
+
+ChangeableCode = Annotated[
+    str, AfterValidator(_known_code), WithJsonSchema({"type": "string", "enum": list(CHANGEABLE)})
+]
+
+
+class RuleSeverity(SpecModel):
+    """Another severity for one finding."""
+
+    code: ChangeableCode = Field(description="Code of the finding.")
+    severity: Literal["Off", "Note", "Suspect", "Invalid"] = Field(
+        description="Off: the rule is not applied. The result says so."
+    )
+
+
 class Validity(SpecModel):
     """When a number stops being trustworthy."""
 
     max_failed_percent: Annotated[Decimal, AT_MOST_100] = Field(
         default="1",
         description="Share of failed requests above which a stage is Invalid: failed requests are missing from every latency.",
+    )
+    severities: Annotated[list[RuleSeverity], Field(max_length=32), Unique("code")] = Field(
+        default_factory=list, description="Findings to be judged more or less severely, or not at all."
     )
 
 

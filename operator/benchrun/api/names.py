@@ -10,6 +10,7 @@ LABEL_RUN_UID = f"{GROUP}/run-uid"
 LABEL_ROLE = f"{GROUP}/role"
 LABEL_SEQUENCE = f"{GROUP}/sequence"
 ANNOTATION_DIGEST = f"{GROUP}/record-digest"
+ANNOTATION_BYTES = f"{GROUP}/stored-bytes"
 ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
 
 ROLE_SERVER = "server"

@@ -10,6 +10,8 @@ from benchrun.api.base import DnsLabel, Key, KubernetesObject, ObjectName, SpecM
 from benchrun.api.model_source import SecretKeyRef
 from benchrun.api.rules import ATOMIC, Rule, Unique, exactly_one
 
+DEVELOPMENT_MODE = "VLLM_SERVER_DEV_MODE"
+"""vLLM's variable that opens /reset_prefix_cache, and with it endpoints that run code and show variables."""
 StringMap = Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=64)]
 ObjectList = Annotated[list[KubernetesObject], Field(max_length=32, json_schema_extra=ATOMIC)]
 Quantity = (
@@ -133,4 +135,8 @@ class Endpoint(SpecModel):
     api_key_secret_ref: SecretKeyRef | None = Field(default=None, description="API key for the server.")
     ca_config_map_ref: ConfigMapKeyRef | None = Field(
         default=None, description="Certificate of the CA that signed the server's."
+    )
+    allow_cache_reset: bool = Field(
+        default=False,
+        description="Allow cachePolicy Reset to empty the prefix cache of this server, for whoever else uses it too.",
     )

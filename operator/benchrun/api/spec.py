@@ -7,10 +7,11 @@ from typing import Annotated
 from pydantic import Field
 
 from benchrun.api.base import SpecModel
+from benchrun.api.comparison import Baseline
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
 from benchrun.api.model_source import Model
 from benchrun.api.rules import ATOMIC, Rule, Unique, exactly_one
-from benchrun.api.server import Endpoint, Server
+from benchrun.api.server import DEVELOPMENT_MODE, Endpoint, Server
 from benchrun.api.workloads import MAX_CELLS, MAX_STAGES, MAX_WORKLOADS, Workload
 
 MUTABLE_FIELDS = (
@@ -32,6 +33,19 @@ _CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
 
 def _cells(spec: BenchmarkRunSpec) -> int:
     return sum(len(w.load.request_rates or w.load.concurrencies or ()) for w in spec.workloads)
+
+
+_NO_RESET = "self.measurement.cachePolicy != 'Reset'"
+
+
+def _may_reset(spec: BenchmarkRunSpec) -> bool:
+    return spec.measurement.cache_policy != "Reset" or spec.endpoint is None or spec.endpoint.allow_cache_reset
+
+
+def _can_reset(spec: BenchmarkRunSpec) -> bool:
+    if spec.measurement.cache_policy != "Reset" or spec.server is None:
+        return True
+    return all(v.value == "1" for v in spec.server.env if v.name == DEVELOPMENT_MODE)
 
 
 class BenchmarkRunSpec(SpecModel):
@@ -59,6 +73,21 @@ class BenchmarkRunSpec(SpecModel):
             ),
             path=".repeats",
         ),
+        Rule(
+            cel=f"{_NO_RESET} || !has(self.endpoint) || self.endpoint.allowCacheReset",
+            holds=_may_reset,
+            message="measurement.cachePolicy Reset empties the prefix cache of a server that others may use: "
+            "set endpoint.allowCacheReset: true to have it emptied, or cachePolicy: Isolate",
+            path=".endpoint.allowCacheReset",
+        ),
+        Rule(
+            cel=f"{_NO_RESET} || !has(self.server) || !has(self.server.env) || self.server.env.all(v, "
+            f"v.name != '{DEVELOPMENT_MODE}' || (has(v.value) && v.value == '1'))",
+            holds=_can_reset,
+            message=f"measurement.cachePolicy Reset needs {DEVELOPMENT_MODE}=1 and sets it: "
+            "take it out of server.env, or give it the value 1",
+            path=".server.env",
+        ),
     )
     model: Model = Field(description="The model under test.")
     server: Server | None = Field(default=None, description="The vLLM server this run starts, measures and removes.")
@@ -74,6 +103,7 @@ class BenchmarkRunSpec(SpecModel):
     objectives: Annotated[list[Objective], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
         default_factory=list, description="Latency limits to judge every load point by."
     )
+    baseline: Baseline | None = Field(default=None, description="Another run that this one is held against.")
     validity: Validity = Field(default_factory=Validity, description="When a number stops being trustworthy.")
     suspend: bool = Field(default=False, description="Create nothing yet. Has no effect once the server exists.")
     cancel: bool = Field(default=False, description="End the run and free its GPU. One way.")

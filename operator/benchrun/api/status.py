@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, WithJsonSchema
 
 from benchrun.api.base import StatusModel
+from benchrun.api.comparison import Comparison
 from benchrun.api.conditions import Conditions
 from benchrun.api.rules import ATOMIC, list_map
 
@@ -16,7 +17,8 @@ Phase = Literal[
 ]  # fmt: skip
 Verdict = Literal["Valid", "Suspect", "Invalid", "Unknown"]
 Severity = Literal["Note", "Suspect", "Invalid"]
-Metrics = Annotated[dict[str, float | None], Field(max_length=64)]
+Metrics = Annotated[dict[str, float | None], Field(max_length=96)]
+Interval = Annotated[list[float], Field(min_length=2, max_length=2, json_schema_extra=ATOMIC)]
 Evidence = Annotated[
     float | str | None, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True, "nullable": True})
 ]
@@ -62,6 +64,15 @@ class ServerStatus(StatusModel):
     restarts: int = Field(default=0, description="Restarts seen.")
 
 
+class ClientStatus(StatusModel):
+    """What generated the load: figures of another client are not comparable."""
+
+    image: str | None = Field(default=None, max_length=1024, description="Image as asked for.")
+    image_digest: str | None = Field(default=None, max_length=1024, description="Image that really ran.")
+    engine: str | None = Field(default=None, max_length=60, description="Name of the load engine.")
+    engine_version: str | None = Field(default=None, max_length=60, description="Its version.")
+
+
 class Progress(StatusModel):
     """How far the measurement is."""
 
@@ -88,7 +99,11 @@ class Headline(StatusModel):
 
     cell: str = Field(max_length=160, description="Which cell it is.")
     throughput: str = Field(max_length=40, description="Output tokens a second.")
-    p99_ttft: str = Field(max_length=40, description="99th (or highest asked) percentile of TTFT, in milliseconds.")
+    p99_ttft: str = Field(
+        max_length=40,
+        description="99th percentile of TTFT, in milliseconds; with a question mark where so few requests can't bound it, "
+        "and with the wait in the client's queue where a cap may have held requests back.",
+    )
 
 
 class RoleFigures(StatusModel):
@@ -109,6 +124,30 @@ class RoleFigures(StatusModel):
     coverage_percent: float | None = Field(default=None, description="Samples taken, of those expected, in percent.")
 
 
+class Waiting(StatusModel):
+    """Why requests waited in the server."""
+
+    reason: Literal["None", "SequenceLimit", "KVCacheFull", "TokenBudget", "BeyondCapacity", "Unknown"] = Field(
+        description="None: hardly any waited."
+    )
+    sentence: Text = Field(description="The reason with its numbers.")
+    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
+        default_factory=dict, description="The numbers it rests on."
+    )
+
+
+class Bottleneck(StatusModel):
+    """What more load, or another setting, would run into."""
+
+    limit: Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"] = Field(
+        description="None: the server kept up."
+    )
+    sentence: Text = Field(description="The limit with its numbers.")
+    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
+        default_factory=dict, description="The numbers it rests on."
+    )
+
+
 class ObjectiveResult(StatusModel):
     """One objective at one cell."""
 
@@ -116,10 +155,13 @@ class ObjectiveResult(StatusModel):
     percentile: str = Field(max_length=10, description="Which percentile of it.")
     max_milliseconds: int = Field(description="The limit.")
     measured_milliseconds: float | None = Field(
-        default=None, description="What was measured; absent where nothing was."
+        default=None,
+        description="What was measured; absent where nothing was. Under a rate with a cap, TTFT and E2EL count from when "
+        "a request was due: the wait in the client's queue is in them.",
     )
     outcome: Literal["Met", "Missed", "Inconclusive"] = Field(
-        description="Inconclusive: the repeats disagree, or too few requests bear on that percentile."
+        description="Met or Missed: with 95 % certainty, by the interval of the percentile. Inconclusive: neither, because "
+        "the limit lies within the interval, too few requests bear on the percentile, or the numbers can't be trusted."
     )
 
 
@@ -135,6 +177,26 @@ class Result(StatusModel):
     metrics: Metrics = Field(
         default_factory=dict, description="Figures under vLLM's own names, five significant digits."
     )
+    intervals: Annotated[dict[str, Interval], Field(max_length=64)] = Field(
+        default_factory=dict,
+        description="95 % intervals of percentiles, in milliseconds: of any distribution, by order statistics.",
+    )
+    uncertain: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=64, json_schema_extra=ATOMIC)] = (
+        Field(default_factory=list, description="Percentiles that so few requests can't bound; not to be relied on.")
+    )
+    steady: Metrics = Field(
+        default_factory=dict,
+        description="The same figures within the steady state: without the ramp at the start and the drain at the end.",
+    )
+    repeat_cv_percent: Annotated[dict[str, float], Field(max_length=16)] = Field(
+        default_factory=dict,
+        description="Coefficient of variation of the repeats, by figure: the noise within one server.",
+    )
+    traffic: str | None = Field(
+        default=None, max_length=80, description="Digest of all prompts; equal digests mean equal traffic."
+    )
+    waiting: Waiting | None = Field(default=None, description="Why requests waited in the server.")
+    bottleneck: Bottleneck | None = Field(default=None, description="What limits this load point.")
     roles: Annotated[list[RoleFigures], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
         default_factory=list, description="What the servers' metrics pages said meanwhile."
     )
@@ -152,9 +214,12 @@ class Finding(StatusModel):
 
     code: str = Field(max_length=60, description="Stable name of the rule that found it.")
     severity: Severity = Field(description="Invalid: the number is wrong. Suspect: it may be. Note: worth knowing.")
+    default_severity: Severity | None = Field(
+        default=None, description="What it would have been, where validity.severities changed it."
+    )
     count: int = Field(description="Stages it was found in.")
     worst_stage: str = Field(max_length=160, description="The stage where it is most marked.")
-    evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
+    evidence: Annotated[dict[str, Evidence], Field(max_length=24)] = Field(
         default_factory=dict, description="The figures behind it, from that stage."
     )
     meaning: Text = Field(default="", description="What it does to the numbers.")
@@ -166,6 +231,9 @@ class Judge(StatusModel):
 
     version: str = Field(max_length=40, description="Version of the rules.")
     thresholds_digest: str = Field(max_length=80, description="Digest of the thresholds they were given.")
+    overrides: Annotated[list[Annotated[str, Field(max_length=80)]], Field(max_length=32, json_schema_extra=ATOMIC)] = (
+        Field(default_factory=list, description="Severities that the spec changed, as code=severity.")
+    )
 
 
 class Truncated(StatusModel):
@@ -198,6 +266,7 @@ class BenchmarkRunStatus(StatusModel):
     servers: Annotated[list[ServerStatus], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
         default_factory=list, description="The servers, one entry a role."
     )
+    client: ClientStatus | None = Field(default=None, description="What generated the load, once it was measured.")
     progress: Progress | None = Field(default=None, description="How far the measurement is.")
     live: Live | None = Field(default=None, description="Latest figures of the servers, while the run goes on.")
     headline: Headline | None = Field(
@@ -212,12 +281,13 @@ class BenchmarkRunStatus(StatusModel):
     )
     verdict: Verdict | None = Field(default=None, description="The worst verdict of all cells.")
     judge: Judge | None = Field(default=None, description="Which rules judged.")
+    comparison: Comparison | None = Field(default=None, description="What came of spec.baseline.")
     results_ref: str | None = Field(
         default=None, max_length=253, description="Label selector of the ConfigMaps that hold records and timeline."
     )
     log_tail: str | None = Field(
         default=None, max_length=8192, description="Last lines of the server's log when it failed."
     )
-    truncated: Annotated[list[Truncated], Field(max_length=8, json_schema_extra=list_map("field"))] = Field(
+    truncated: Annotated[list[Truncated], Field(max_length=16, json_schema_extra=list_map("field"))] = Field(
         default_factory=list, description="Lists above that were cut to keep this object small."
     )

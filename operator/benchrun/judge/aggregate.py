@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from benchrun.api.status import Finding
-from benchrun.judge.finding import EXPLANATIONS, SEVERITIES, Code, StageFinding
+from benchrun.judge.catalogue import EXPLANATIONS
+from benchrun.judge.finding import SEVERITIES, Code, StageFinding
 
 
 def aggregate(findings: Iterable[StageFinding]) -> tuple[Finding, ...]:
@@ -24,6 +25,7 @@ def _entry(found: list[StageFinding]) -> Finding:
     return Finding(
         code=worst.code,
         severity=worst.severity,
+        default_severity=worst.default_severity,
         count=len({finding.stage_id for finding in found}),
         worst_stage=worst.stage_id,
         evidence=dict(worst.evidence),

@@ -1,7 +1,8 @@
 """Results cut to their share of the status, the least missed first; what was cut is said.
 
-The status stays under 100 kB whatever the spec asks for: 64 cells of 52 figures and 16 objectives would be 200 kB. All of
-it can be had from the records, which are kept whole.
+The status stays under 100 kB whatever the spec asks for: 64 cells of 96 figures, their intervals and 16 objectives would
+be 500 kB. All of it can be had from the records, which are kept whole. Never cut, while their row stays: the verdict,
+throughput and mean latencies, the digest of the traffic, and the mark on an uncertain percentile that is shown.
 """
 
 from __future__ import annotations
@@ -9,48 +10,66 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from benchrun.api.status import Result, Truncated
+from benchrun.api.status import Bottleneck, Finding, Result, Truncated, Waiting
 from benchrun.measure.cells import percentile_word
 
-MAX_RESULTS_BYTES = 72_000
-"""Leaves 28 kB for findings, conditions, servers and the tail of a log."""
+MAX_BYTES = 78_000
+"""Of results and findings together. Leaves 22 kB for conditions, servers and the tail of a log."""
+MAX_CODES = 6
+"""Of a row that is cut; they are in order, the worst first."""
 
 _Cut = Callable[[Result], Result]
 
 
 def fitted(
-    results: Sequence[Result], *, max_bytes: int = MAX_RESULTS_BYTES
+    results: Sequence[Result], findings: Sequence[Finding] = (), *, max_bytes: int = MAX_BYTES
 ) -> tuple[tuple[Result, ...], tuple[Truncated, ...]]:
-    """Cut, one kind of figure after the other until the rest fits, and last whole rows from the end."""
+    """Cut, one kind of figure after the other until the rest fits beside the findings, and last whole rows from the end."""
+    room = max_bytes - _size(findings)
     whole = tuple(results)
     kept = whole
     for cut in _CUTS:
-        if _size(kept) <= max_bytes:
+        if _size(kept) <= room:
             break
         kept = tuple(cut(row) for row in kept)
-    kept = _fitting_rows(kept, max_bytes)
+    kept = _fitting_rows(kept, room)
     return kept, _truncations(whole, kept)
 
 
-def _without(prefix: str) -> _Cut:
+def _without(pattern: str) -> _Cut:
+    """Without the figures whose key begins so; an interval or a mark goes with its figure."""
+    gone = re.compile(pattern)
+
     def cut(row: Result) -> Result:
-        return row.model_copy(update={"metrics": {k: v for k, v in row.metrics.items() if not k.startswith(prefix)}})
+        return row.model_copy(
+            update={
+                "metrics": {key: value for key, value in row.metrics.items() if not gone.match(key)},
+                "steady": {key: value for key, value in row.steady.items() if not gone.match(key)},
+                "intervals": {key: ends for key, ends in row.intervals.items() if not gone.match(key)},
+                "uncertain": [key for key in row.uncertain if not gone.match(key)],
+            }
+        )
 
     return cut
 
 
 def _without_outcome(outcome: str) -> _Cut:
-    def cut(row: Result) -> Result:
-        return row.model_copy(update={"objectives": [o for o in row.objectives if o.outcome != outcome]})
+    return lambda row: row.model_copy(update={"objectives": [o for o in row.objectives if o.outcome != outcome]})
 
-    return cut
+
+def _without_explained_evidence(row: Result) -> Result:
+    """The sentences carry their numbers themselves."""
+    told: dict[str, Waiting | Bottleneck | None] = {"waiting": row.waiting, "bottleneck": row.bottleneck}
+    bare = {name: each.model_copy(update={"evidence": {}}) for name, each in told.items() if each is not None}
+    return row.model_copy(update=bare)
 
 
 def _highest_percentile_only(row: Result) -> Result:
-    percentiles = {float(key[1 : key.index("_")]) for key in row.metrics if _PERCENTILE.match(key)}
-    highest = f"p{percentile_word(str(max(percentiles, default=0)))}_"
-    kept = {k: v for k, v in row.metrics.items() if k.startswith(highest) or not _PERCENTILE.match(k)}
-    return row.model_copy(update={"metrics": kept})
+    """Of those that can be relied on, if there are any."""
+    every = {float(key[1 : key.index("_")]) for key in row.metrics if _PERCENTILE.match(key)}
+    certain = every - {float(key[1 : key.index("_")]) for key in row.uncertain}
+    highest = max(certain or every, default=0.0)
+    return _without(rf"p(?!{re.escape(percentile_word(str(highest)))}_)[0-9.]+_")(row)
 
 
 def _worst_objective_only(row: Result) -> Result:
@@ -58,41 +77,86 @@ def _worst_objective_only(row: Result) -> Result:
     return row.model_copy(update={"objectives": worst[:1]})
 
 
+def _without_all(field: str) -> _Cut:
+    return lambda row: row.model_copy(update={field: type(getattr(row, field))()})
+
+
+def _worst_codes_only(row: Result) -> Result:
+    return row.model_copy(update={"findings": row.findings[:MAX_CODES]})
+
+
+def _without_good_news(row: Result) -> Result:
+    """That nothing waited and nothing limits goes without saying."""
+    waited = row.waiting if row.waiting is not None and row.waiting.reason != "None" else None
+    limit = row.bottleneck if row.bottleneck is not None and row.bottleneck.limit != "None" else None
+    return row.model_copy(update={"waiting": waited, "bottleneck": limit})
+
+
+def _without_field(field: str) -> _Cut:
+    return lambda row: row.model_copy(update={field: None})
+
+
 _PERCENTILE = re.compile(r"p[0-9.]+_")
 _CUTS: tuple[_Cut, ...] = (
     _without("std_"),
     _without("median_"),
     _without_outcome("Met"),
+    _without_explained_evidence,
     _without_outcome("Inconclusive"),
     _highest_percentile_only,
+    _without(r".*_(client_queue_time|e2el_including_client_queue)_ms"),
     _worst_objective_only,
+    _without_all("steady"),
+    _without_all("intervals"),
+    _worst_codes_only,
+    _without_good_news,
+    _without_field("waiting"),
+    _without(r".*_itl_ms|total_(input|output)_tokens|duration$"),
+    _without_all("roles"),
+    _without_field("bottleneck"),
+    _without_all("repeat_cv_percent"),
+    _without(r"p[0-9.]+_"),
+    _without_all("objectives"),
 )
 
 
-def _bytes(row: Result) -> int:
-    return len(row.model_dump_json(by_alias=True).encode()) + 1
+def _bytes(entry: Result | Finding) -> int:
+    return len(entry.model_dump_json(by_alias=True).encode()) + 1
 
 
-def _size(rows: Sequence[Result]) -> int:
-    return sum(_bytes(row) for row in rows)
+def _size(entries: Sequence[Result] | Sequence[Finding]) -> int:
+    return sum(_bytes(entry) for entry in entries)
 
 
-def _fitting_rows(rows: Sequence[Result], max_bytes: int) -> tuple[Result, ...]:
+def _fitting_rows(rows: Sequence[Result], room: int) -> tuple[Result, ...]:
     used, kept = 0, []
     for row in rows:
         used += _bytes(row)
-        if used > max_bytes:
+        if used > room:
             break
         kept.append(row)
     return tuple(kept)
 
 
+_LISTS: tuple[tuple[str, Callable[[Result], int]], ...] = (
+    ("results[].metrics", lambda row: len(row.metrics)),
+    ("results[].steady", lambda row: len(row.steady)),
+    ("results[].intervals", lambda row: len(row.intervals)),
+    ("results[].objectives", lambda row: len(row.objectives)),
+    ("results[].findings", lambda row: len(row.findings)),
+    ("results[].roles", lambda row: len(row.roles)),
+    ("results[].repeatCvPercent", lambda row: len(row.repeat_cv_percent)),
+    ("results[].waiting", lambda row: row.waiting is not None),
+    ("results[].waiting.evidence", lambda row: len(row.waiting.evidence) if row.waiting is not None else 0),
+    ("results[].bottleneck", lambda row: row.bottleneck is not None),
+    ("results[].bottleneck.evidence", lambda row: len(row.bottleneck.evidence) if row.bottleneck is not None else 0),
+)
+
+
 def _truncations(whole: Sequence[Result], kept: Sequence[Result]) -> tuple[Truncated, ...]:
-    counts = (
-        ("results", len(whole), len(kept)),
-        ("results[].metrics", sum(len(r.metrics) for r in whole), sum(len(r.metrics) for r in kept)),
-        ("results[].objectives", sum(len(r.objectives) for r in whole), sum(len(r.objectives) for r in kept)),
-    )
+    counts = [(field, sum(map(of, whole)), sum(map(of, kept))) for field, of in _LISTS]
     return tuple(
-        Truncated(field=field, total=total, included=included) for field, total, included in counts if included < total
+        Truncated(field=field, total=total, included=included)
+        for field, total, included in (("results", len(whole), len(kept)), *counts)
+        if included < total
     )

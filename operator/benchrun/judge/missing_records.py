@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from benchrun.api.cells import Cell
-from benchrun.judge.finding import Code, StageFinding
+from benchrun.judge.finding import Code, Explanation, StageFinding
+
+EXPLANATIONS: Mapping[Code, Explanation] = {
+    Code.RECORD_MISSING: Explanation(
+        meaning="A planned stage was not measured to its end; the cell lacks that repeat.",
+        remedy="See the run's message for why it ended early.",
+    ),
+}
 
 
 def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]:

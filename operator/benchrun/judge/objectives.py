@@ -1,32 +1,66 @@
-"""How a cell fared against the latency limits of the spec."""
+"""How a cell fared against the latency limits of the spec.
+
+An objective is met or missed with 95 % certainty or not at all: by the interval of its percentile, which must lie wholly
+on one side of the limit. Where so few requests give no interval, an objective is never met; enough requests above the
+limit can still prove it missed.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from benchrun.api.measurement import Objective
 from benchrun.api.status import ObjectiveResult, Verdict
-from benchrun.measure.cells import Latency, Pools, milliseconds, rounded
+from benchrun.measure.cells import LATENCIES, Pools, milliseconds, rounded
+from benchrun.measure.client_queue import QUEUED_E2EL, QUEUED_TTFT
+from benchrun.measure.goodput import RequestLimits
+from benchrun.measure.intervals import is_certainly_above, percentile_interval
 from benchrun.measure.percentiles import Distribution
 
-_LATENCY: Mapping[str, Latency] = {"TTFT": "ttft", "TPOT": "tpot", "ITL": "itl", "E2EL": "e2el"}
+Outcome = Literal["Met", "Missed", "Inconclusive"]
+
+_NOTHING = Distribution((), ())
+_SINCE_DUE: Mapping[str, str] = {"ttft": QUEUED_TTFT, "e2el": QUEUED_E2EL}
 
 
 def objective_results(objectives: Sequence[Objective], pools: Pools, verdict: Verdict) -> list[ObjectiveResult]:
-    """Each objective, by the percentile over all requests of the cell."""
-    return [_outcome(objective, pools[_LATENCY[objective.metric]], verdict) for objective in objectives]
+    """Each objective, over all requests of the cell. Pools with the wait in the client's queue, where there are any, go
+    before those without; of a latency without any nothing is known."""
+    return [_result(objective, _pool(objective, pools), verdict) for objective in objectives]
 
 
-def _outcome(objective: Objective, pool: Distribution, verdict: Verdict) -> ObjectiveResult:
-    """Met or Missed by the unrounded value; Inconclusive where the number can't be trusted or there is none."""
-    measured = milliseconds(pool.percentile(float(objective.percentile)))
-    result = ObjectiveResult(
+def request_limits(objectives: Sequence[Objective]) -> RequestLimits:
+    """What a single request must keep to meet every objective: of several on one latency the strictest. A limit on gaps
+    (ITL) is none on requests."""
+
+    def strictest(metric: str) -> float:
+        return min((float(o.max_milliseconds) for o in objectives if o.metric == metric), default=math.inf)
+
+    return RequestLimits(ttft_ms=strictest("TTFT"), tpot_ms=strictest("TPOT"), e2el_ms=strictest("E2EL"))
+
+
+def _pool(objective: Objective, pools: Pools) -> Distribution:
+    latency = next(each for each in LATENCIES if each.upper() == objective.metric)
+    return pools.get(_SINCE_DUE.get(latency, latency)) or pools.get(latency) or _NOTHING
+
+
+def _result(objective: Objective, pool: Distribution, verdict: Verdict) -> ObjectiveResult:
+    percentile = float(objective.percentile)
+    trusted = verdict in ("Valid", "Suspect")
+    return ObjectiveResult(
         metric=objective.metric,
         percentile=objective.percentile,
         max_milliseconds=objective.max_milliseconds,
-        measured_milliseconds=rounded(measured),
-        outcome="Inconclusive",
+        measured_milliseconds=rounded(milliseconds(pool.percentile(percentile))),
+        outcome=_outcome(pool, percentile, 1000.0 * objective.max_milliseconds) if trusted else "Inconclusive",
     )
-    if measured is None or verdict not in ("Valid", "Suspect"):
-        return result
-    return result.model_copy(update={"outcome": "Met" if measured <= objective.max_milliseconds else "Missed"})
+
+
+def _outcome(pool: Distribution, percentile: float, limit_us: float) -> Outcome:
+    interval = percentile_interval(pool, percentile)
+    if interval is None:
+        return "Missed" if is_certainly_above(pool, percentile, limit_us) else "Inconclusive"
+    low, high = interval
+    return "Met" if high <= limit_us else "Missed" if low > limit_us else "Inconclusive"

@@ -1,35 +1,81 @@
 """Prompts that should be new to the server and were not.
 
-The plan isolates every prompt: none shares its first KV block with another of the run. Each hit of the prefix cache is
-therefore somebody else's, or an earlier run's, doing.
+The plan isolates every prompt, or has the caches emptied before each stage: either way each hit beyond what the dataset
+declares is somebody else's, or an earlier stage's, doing. Prompts that are shared by policy are judged by the same lines,
+since what the cache serves is not computed, whoever wanted it so.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 from benchrun_client.contract import StageRecord
 
 from benchrun.api.status import Severity
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.rules import StageContext
+from benchrun.judge.finding import Code, Evidence, Explanation, NotChecked, StageFinding
+from benchrun.judge.rules import Found, StageContext
 from benchrun.measure.cells import rounded
-from benchrun.measure.edges import PREFIX_HITS, PREFIX_QUERIES, rise
+from benchrun.measure.edges import EXTERNAL_HITS, EXTERNAL_QUERIES, PREFIX_HITS, PREFIX_QUERIES, rise, rise_at
+
+EXPLANATIONS: Mapping[Code, Explanation] = {
+    Code.PREFIX_CACHE_CONTAMINATED: Explanation(
+        meaning="Prompts were found in the prefix cache that the workload does not repeat: somebody else sent them, or sent "
+        "them before. TTFT is too low and throughput too high, by an amount that can't be computed.",
+        remedy="The cachePolicy Share does this by itself: take Isolate, or Reset. Else measure a server that nobody else uses, "
+        "change measurement.seed if it has seen this traffic, or start it with --no-enable-prefix-caching.",
+    ),
+    Code.CACHE_RESET_FAILED: Explanation(
+        meaning="The prefix cache was to be emptied before the stage and was not: prompts of earlier stages may be found in "
+        "it, which makes TTFT too low.",
+        remedy="Read the server's answer in the evidence. Blocks that a request still holds can't be freed: keep other "
+        "clients away. Or take cachePolicy Isolate, which needs no reset.",
+    ),
+}
 
 
-def prefix_cache(record: StageRecord, context: StageContext) -> list[StageFinding]:
+def prefix_cache(record: StageRecord, context: StageContext) -> Found:
     """Hits among the tokens looked up, by the servers' own counters. No look-ups: the cache is off, or nothing arrived."""
     hits, queries = rise(record.servers, PREFIX_HITS).value, rise(record.servers, PREFIX_QUERIES).value
     if hits is None or queries is None:
-        return [StageFinding(Code.PREFIX_CACHE_UNKNOWN, "Note", record.stage_id, {"servers": len(record.servers)})]
-    percent = 100 * hits / queries if queries > 0 else 0.0
-    lines = context.thresholds
-    if percent <= lines.prefix_hits_suspect_percent:
+        return [
+            NotChecked(Code.PREFIX_CACHE_CONTAMINATED, "a server's prefix-cache counters were not read at both ends")
+        ]
+    external_hits = _of_second_tier(record, EXTERNAL_HITS)
+    # What the first tier misses is looked up in the second; without a first tier that is everything.
+    looked_up = max(queries, _of_second_tier(record, EXTERNAL_QUERIES))
+    percent = 100 * (hits + external_hits) / looked_up if looked_up > 0 else 0.0
+    lines, declared = context.thresholds, context.asked.declared_hit_percent
+    beyond = percent - declared
+    if beyond <= lines.prefix_hits_suspect_percent:
         return []
-    severity: Severity = "Invalid" if percent > lines.prefix_hits_invalid_percent else "Suspect"
-    evidence = {
+    severity: Severity = "Invalid" if beyond > lines.prefix_hits_invalid_percent else "Suspect"
+    evidence: Evidence = {
         "hitTokens": hits,
-        "lookedUpTokens": queries,
+        "externalHitTokens": external_hits,
+        "lookedUpTokens": looked_up,
         "hitPercent": rounded(percent),
+        "declaredPercent": declared,
         "suspectPercent": lines.prefix_hits_suspect_percent,
         "invalidPercent": lines.prefix_hits_invalid_percent,
+        "cachePolicy": context.asked.cache_policy,
     }
-    return [StageFinding(Code.PREFIX_CACHE_CONTAMINATED, severity, record.stage_id, evidence, weight=percent)]
+    return [StageFinding(Code.PREFIX_CACHE_CONTAMINATED, severity, record.stage_id, evidence, weight=beyond)]
+
+
+def cache_reset(record: StageRecord, context: StageContext) -> Found:
+    """Whether the reset that the policy asks for took place, by the words of every server."""
+    if context.asked.cache_policy != "Reset":
+        return []
+    reset = record.cache_reset
+    if reset is None:
+        return [NotChecked(Code.CACHE_RESET_FAILED, "the client tells nothing of the reset")]
+    if reset.succeeded:
+        return []
+    evidence: Evidence = {"attempts": reset.attempts, "answer": reset.answer}
+    return [StageFinding(Code.CACHE_RESET_FAILED, "Suspect", record.stage_id, evidence, weight=reset.attempts)]
+
+
+def _of_second_tier(record: StageRecord, counter: str) -> float:
+    """Tokens of a cache behind the server's own (host memory, disk, another node); without the series there is none."""
+    return math.fsum(rise_at(edge, counter) or 0.0 for edge in record.servers)

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import compress
 
 from benchrun_client.contract import StageRecord
 
-from benchrun.judge.finding import Code, Evidence, StageFinding
-from benchrun.judge.rules import StageContext
+from benchrun.judge.finding import Code, Evidence, Explanation, StageFinding
+from benchrun.judge.rules import Found, StageContext
 from benchrun.measure.cells import failed_requests, rounded
+
+EXPLANATIONS: Mapping[Code, Explanation] = {
+    Code.ALL_REQUESTS_FAILED: Explanation(
+        meaning="No request of the stage was answered; it has no latencies.",
+        remedy="Read the error in the evidence: a wrong model name, an endpoint without this API, or a prompt longer than "
+        "the model takes are the usual causes.",
+    ),
+    Code.REQUESTS_FAILED: Explanation(
+        meaning="More requests failed than validity.maxFailedPercent allows. Failed requests are missing from every latency, "
+        "so the figures describe only those that got through.",
+        remedy="Lower the load, or remove the cause that the evidence names. Raise validity.maxFailedPercent only if failures "
+        "are what you measure.",
+    ),
+    Code.NO_OUTPUT: Explanation(
+        meaning="Requests were answered, but without a single token: latencies and throughput say nothing.",
+        remedy="Ask the server by hand: a model that ends at once needs ignoreEOS, a proxy may drop the stream.",
+    ),
+}
+
 
 MAX_ERROR_CHARS = 300
 
 
-def requests_failed(record: StageRecord, context: StageContext) -> list[StageFinding]:
+def requests_failed(record: StageRecord, context: StageContext) -> Found:
     """All failed, or more than the threshold."""
     requests, failed = len(record.requests.ok), failed_requests(record)
     if failed == requests:
@@ -32,7 +52,7 @@ def requests_failed(record: StageRecord, context: StageContext) -> list[StageFin
     return [StageFinding(Code.REQUESTS_FAILED, "Invalid", record.stage_id, evidence, weight=percent)]
 
 
-def no_output(record: StageRecord, context: StageContext) -> list[StageFinding]:
+def no_output(record: StageRecord, context: StageContext) -> Found:
     """Answers there were, tokens there were none."""
     answered = sum(record.requests.ok)
     if answered == 0 or any(compress(record.requests.output_tokens, record.requests.ok)):

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord
 
 from benchrun.api.cells import Cell
 from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Finding, Headline, Result, RoleFigures, Truncated, Verdict
+from benchrun.api.status import Finding, Headline, Result, ServerStatus, Truncated, Verdict
 from benchrun.judge.aggregate import aggregate
-from benchrun.judge.finding import StageFinding
-from benchrun.judge.fitting import fitted
-from benchrun.judge.headline import headline
-from benchrun.judge.missing_records import missing_records
-from benchrun.judge.objectives import objective_results
-from benchrun.judge.rules import StageContext
-from benchrun.judge.stages import judge_stage
+from benchrun.judge.asked import Asked, asked_of
+from benchrun.judge.comparison.fitting import SHARE_BYTES
+from benchrun.judge.explaining import explanations
+from benchrun.judge.fitting import MAX_BYTES, fitted
+from benchrun.judge.headline import headline, p99_ttft
+from benchrun.judge.judging import judge_run
+from benchrun.judge.row import row
+from benchrun.judge.rules import CellContext, MeasuredStage, RunContext, StageContext
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.judge.verdict import verdict_of_findings, worst
-from benchrun.measure.cells import Pools, milliseconds, pooled_metrics, pools_of, rounded
+from benchrun.judge.verdict import worst
+from benchrun.measure.cells import pools_of
 from benchrun.measure.samples import Sample
-from benchrun.measure.windows import Window, figures, windows
+from benchrun.measure.server_limits import ServerLimits, server_limits
+from benchrun.measure.windows import windows
 
 
 class Judged(NamedTuple):
@@ -36,94 +37,75 @@ class Judged(NamedTuple):
     truncated: tuple[Truncated, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _JudgedCell:
-    """A row with what was behind it."""
-
-    row: Result
-    findings: tuple[StageFinding, ...]
-    pools: Pools
-
-
 def results(
     plan_cells: Sequence[Cell],
     records: Sequence[StageRecord],
     samples: Sequence[Sample],
     *,
     spec: BenchmarkRunSpec,
-    scrape_interval: float,
+    compilations: tuple[float, ...] | None = None,
+    servers: Sequence[ServerStatus] | None = None,
+    thresholds: Thresholds | None = None,
 ) -> Judged:
-    """Judge these cells by these records; a cell without all of them is Invalid. No record at all: Unknown, no rows."""
+    """Judge these cells by these records; a cell without all of them is Invalid. No record at all: Unknown, no rows.
+
+    `compilations`: Unix seconds at which the server's log tells of compiling; None where it could not be read.
+    `servers`: what the servers say of themselves; None where the spec is all that is known of them.
+    `thresholds`: None for those of the spec.
+    """
     by_stage = {record.stage_id: record for record in records}
     if not any(stage in by_stage for cell in plan_cells for stage in cell.stage_ids):
         return Judged((), (), "Unknown", None, ())
-    by_window = {r.stage_id: windows(r, samples, scrape_interval=scrape_interval) for r in by_stage.values()}
-    thresholds = thresholds_of(spec)
-    judged = {cell.id: _judged_cell(cell, by_stage, by_window, spec, thresholds) for cell in plan_cells}
-    rows, truncated = fitted([cell.row for cell in judged.values()])
+    lines = thresholds or thresholds_of(spec)
+    run = _run_context(plan_cells, by_stage, samples, lines, spec=spec, compilations=compilations)
+    found = judge_run(run, spec.validity.severities)
+    explained = explanations(run.cells, found, _limits(spec, servers or ()))
+    rows = [
+        row(cell, found[cell_id], spec=spec, explanation=explained.get(cell_id)) for cell_id, cell in run.cells.items()
+    ]
+    findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
+    kept, truncated = fitted(rows, findings, max_bytes=MAX_BYTES - (SHARE_BYTES if spec.baseline else 0))
     return Judged(
-        results=rows,
-        findings=aggregate(finding for cell in judged.values() for finding in cell.findings),
-        verdict=worst(cell.row.verdict for cell in judged.values()) or "Unknown",
-        headline=headline(
-            (cell.row for cell in judged.values()),
-            lambda cell_id: milliseconds(judged[cell_id].pools["ttft"].percentile(99)),
-        ),
+        results=kept,
+        findings=findings,
+        verdict=worst(each.verdict for each in rows) or "Unknown",
+        headline=headline(rows, lambda cell_id: p99_ttft(run.cells[cell_id])),
         truncated=truncated,
     )
 
 
-def _judged_cell(
-    cell: Cell,
+def _limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> ServerLimits:
+    """Of one server: all of a role are alike."""
+    said = next(iter(servers), None)
+    args = spec.server.args if spec.server is not None else None
+    if said is None:
+        return server_limits(args)
+    return server_limits(args, said.reported, kv_cache_tokens=said.kv_cache_tokens)
+
+
+def _run_context(
+    plan_cells: Sequence[Cell],
     by_stage: Mapping[str, StageRecord],
-    by_window: Mapping[str, tuple[Window, ...]],
-    spec: BenchmarkRunSpec,
+    samples: Sequence[Sample],
     thresholds: Thresholds,
-) -> _JudgedCell:
-    measured = [by_stage[stage] for stage in cell.stage_ids if stage in by_stage]
-    stage_windows = [window for record in measured for window in by_window[record.stage_id]]
-    found = [
-        finding
-        for record in measured
-        for finding in judge_stage(record, StageContext(thresholds, by_window[record.stage_id]))
-    ]
-    found += missing_records(cell, by_stage)
-    verdict = verdict_of_findings(found)
-    pools = pools_of(measured)
-    row = Result(
-        cell=cell.id,
-        workload=cell.workload,
-        axis=cell.axis,
-        value=cell.value,
-        repeats=len(measured),
-        repeats_planned=len(cell.stage_ids),
-        metrics=pooled_metrics(measured, pools, spec.measurement.percentiles),
-        roles=role_figures(stage_windows),
-        objectives=objective_results(spec.objectives, pools, verdict),
-        verdict=verdict,
-        findings=list(dict.fromkeys(finding.code for finding in found)),
-    )
-    return _JudgedCell(row, tuple(found), pools)
+    *,
+    spec: BenchmarkRunSpec,
+    compilations: tuple[float, ...] | None,
+) -> RunContext:
+    def measured(record: StageRecord, asked: Asked) -> MeasuredStage:
+        seen = windows(record, samples, scrape_interval=asked.scrape_interval_seconds)
+        return MeasuredStage(record, StageContext(thresholds, asked, seen, compilations))
 
+    def context(cell: Cell) -> CellContext:
+        asked = asked_of(spec, cell)
+        records = [by_stage[stage] for stage in cell.stage_ids if stage in by_stage]
+        return CellContext(
+            cell=cell,
+            thresholds=thresholds,
+            asked=asked,
+            percentiles=spec.measurement.percentiles,
+            stages=tuple(measured(record, asked) for record in records),
+            pools=pools_of(records),
+        )
 
-def role_figures(stage_windows: Sequence[Window]) -> list[RoleFigures]:
-    """Server figures by role, over all these stages."""
-    roles = dict.fromkeys(window.role for window in stage_windows)
-    return [_rounded_figures([w for w in stage_windows if w.role == role]) for role in roles]
-
-
-def _rounded_figures(stage_windows: Sequence[Window]) -> RoleFigures:
-    found = figures(stage_windows)
-    return RoleFigures(
-        role=found.role,
-        running_mean=rounded(found.running_mean),
-        running_max=rounded(found.running_max),
-        waiting_mean=rounded(found.waiting_mean),
-        waiting_max=rounded(found.waiting_max),
-        kv_cache_mean_percent=rounded(found.kv_cache_mean_percent),
-        kv_cache_max_percent=rounded(found.kv_cache_max_percent),
-        preemptions=found.preemptions,
-        prefix_hit_percent=rounded(found.prefix_hit_percent),
-        samples=found.samples,
-        coverage_percent=rounded(found.coverage_percent),
-    )
+    return RunContext(thresholds, {cell.id: context(cell) for cell in plan_cells})

@@ -1,28 +1,80 @@
-"""What a rule is. One family of rules a file; `stages.RULES` lists them all.
+"""What a rule is. One family of rules a file, with the text of its codes; `catalogue` lists them all.
 
-A rule looks at one stage and returns what it found: nothing when all is well. It never guesses: where its input is missing
-it returns a Note that says so, because "not checked" must not read as "checked and fine".
+A rule looks at a stage, at a cell or at the whole run, and returns what it found: nothing when all is well. It never
+guesses: where its input is missing it returns `NotChecked`, because "not checked" must not read as "checked and fine".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from benchrun_client.contract import StageRecord
 
-from benchrun.judge.finding import StageFinding
+from benchrun.api.cells import Cell
+from benchrun.judge.asked import Asked
+from benchrun.judge.finding import NotChecked, StageFinding
+from benchrun.judge.shape import StageShape
 from benchrun.judge.thresholds import Thresholds
+from benchrun.measure.cells import Pools
 from benchrun.measure.windows import Window
 
+Found = Iterable[StageFinding | NotChecked]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class StageContext:
     """What is known of a stage beside its record."""
 
     thresholds: Thresholds
+    asked: Asked
     windows: tuple[Window, ...] = ()
     """The operator's readings of the servers meanwhile, by role."""
+    compilations: tuple[float, ...] | None = None
+    """Unix seconds at which the server's log tells of compiling, over the whole run; None: the log could not be read."""
+    _shapes: list[StageShape] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def shape(self, record: StageRecord) -> StageShape:
+        """The record's own story, which rules share. The last one asked for is remembered."""
+        if not self._shapes or self._shapes[0].record is not record:
+            self._shapes[:] = [StageShape(record, self.asked)]
+        return self._shapes[0]
 
 
-Rule = Callable[[StageRecord, StageContext], list[StageFinding]]
+@dataclass(frozen=True)
+class MeasuredStage:
+    """A record with its context."""
+
+    record: StageRecord
+    context: StageContext
+
+    @property
+    def shape(self) -> StageShape:
+        """How the stage went, by its own requests."""
+        return self.context.shape(self.record)
+
+
+@dataclass(frozen=True)
+class CellContext:
+    """A cell: its measured stages in order of repeats, and their latencies in one pool."""
+
+    cell: Cell
+    thresholds: Thresholds
+    asked: Asked
+    percentiles: Sequence[str]
+    stages: tuple[MeasuredStage, ...]
+    pools: Pools = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """The whole run: every cell by id, in the order of the plan."""
+
+    thresholds: Thresholds
+    cells: Mapping[str, CellContext]
+
+
+StageRule = Callable[[StageRecord, StageContext], Found]
+CellRule = Callable[[CellContext], Found]
+RunRule = Callable[[RunContext], Found]
+"""A finding about a cell carries the cell's id as its `stage_id`."""

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from benchrun_client.contract import StageRecord
 
-from benchrun.judge.finding import Code, Evidence, StageFinding
-from benchrun.judge.rules import StageContext
+from benchrun.judge.finding import Code, Evidence, Explanation, StageFinding
+from benchrun.judge.rules import Found, StageContext
 from benchrun.measure.edges import fallen_counters, is_restarted
 
+EXPLANATIONS: Mapping[Code, Explanation] = {
+    Code.SERVER_RESTARTED: Explanation(
+        meaning="A server's process started anew during the stage: the stage saw two servers, one of them loading.",
+        remedy="See why it ended (kubectl describe pod, the previous container's log), then run again.",
+    ),
+    Code.COUNTERS_RESET: Explanation(
+        meaning="A counter of a server fell during the stage, which happens only when its process was replaced.",
+        remedy="See why it ended (kubectl describe pod, the previous container's log), then run again.",
+    ),
+}
 
-def server_restarted(record: StageRecord, context: StageContext) -> list[StageFinding]:
+
+def server_restarted(record: StageRecord, context: StageContext) -> Found:
     """The process has another start time at the end or in a reading, or (where it tells none) its counters fell."""
     restarted = [edge.address for edge in record.servers if is_restarted(edge)] or _pods_with_two_starts(context)
     if restarted:

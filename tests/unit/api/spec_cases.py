@@ -57,6 +57,10 @@ class Refused:
 
 _LOAD = "workloads.0.load"
 _FILE = "workloads.0.dataset"
+_NEEDS_DEVELOPMENT_MODE = (
+    "measurement.cachePolicy Reset needs VLLM_SERVER_DEV_MODE=1 and sets it: "
+    "take it out of server.env, or give it the value 1"
+)
 _POINTS_16 = [str(n) for n in range(1, 17)]
 _POINTS_13 = _POINTS_16[:13]
 
@@ -216,6 +220,54 @@ REFUSED: dict[str, Refused] = {
     "101 percent": Refused(
         "spec.validity.maxFailedPercent", {"validity": {"maxFailedPercent": "101"}}, "must be at most 100"
     ),
+    "cache policy unheard of": Refused("spec.measurement.cachePolicy", {"measurement": {"cachePolicy": "Warm"}}),
+    "order unheard of": Refused("spec.measurement.order", {"measurement": {"order": "Random"}}),
+    "reset of an endpoint that does not allow it": Refused(
+        "spec.endpoint.allowCacheReset",
+        {"server": absent(), "endpoint": {"url": "http://llm"}, "measurement": {"cachePolicy": "Reset"}},
+        "measurement.cachePolicy Reset empties the prefix cache of a server that others may use: "
+        "set endpoint.allowCacheReset: true to have it emptied, or cachePolicy: Isolate",
+    ),
+    "reset with development mode off": Refused(
+        "spec.server.env",
+        {
+            "measurement": {"cachePolicy": "Reset"},
+            "server.env": [{"name": "VLLM_SERVER_DEV_MODE", "value": "0"}],
+        },
+        _NEEDS_DEVELOPMENT_MODE,
+    ),
+    "reset with development mode from elsewhere": Refused(
+        "spec.server.env",
+        {
+            "measurement": {"cachePolicy": "Reset"},
+            "server.env": [
+                {"name": "VLLM_SERVER_DEV_MODE", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}
+            ],
+        },
+        _NEEDS_DEVELOPMENT_MODE,
+    ),
+    # baseline
+    "baseline without a name": Refused("spec.baseline.name", {"baseline": {}}),
+    "baseline in capitals": Refused("spec.baseline.name", {"baseline": {"name": "Before"}}),
+    "baseline with a name that no run can have": Refused("spec.baseline.name", {"baseline": {"name": "b" * 41}}),
+    "regression of 101 percent": Refused(
+        "spec.baseline.maxRegressionPercent",
+        {"baseline": {"name": "b", "maxRegressionPercent": "101"}},
+        "must be at most 100",
+    ),
+    "regression as a number": Refused(
+        "spec.baseline.maxRegressionPercent", {"baseline": {"name": "b", "maxRegressionPercent": 5}}
+    ),
+    "negative regression": Refused(
+        "spec.baseline.maxRegressionPercent", {"baseline": {"name": "b", "maxRegressionPercent": "-5"}}
+    ),
+    "comparison of an unknown figure": Refused(
+        "spec.baseline.metrics[0]", {"baseline": {"name": "b", "metrics": ["P99TTFT"]}}
+    ),
+    "comparison of no figure": Refused("spec.baseline.metrics", {"baseline": {"name": "b", "metrics": []}}),
+    "comparison of one figure twice": Refused(
+        "spec.baseline.metrics[1]", {"baseline": {"name": "b", "metrics": ["MeanTTFT", "MeanTTFT"]}}
+    ),
     # model, server, endpoint
     "revision without hub": Refused(
         "spec.model",
@@ -275,8 +327,28 @@ ACCEPTED: dict[str, Spec] = {
     ),
     "no warm-up": minimal({"measurement": {"warmup": {"none": {}}}}),
     "shorter warm-up": minimal({"measurement": {"warmup": {"auto": {"maxSeconds": 5}}}}),
+    "reset": minimal({"measurement": {"cachePolicy": "Reset"}, "server.env": [{"name": "A", "value": "0"}]}),
+    "reset, with its variable": minimal(
+        {"measurement": {"cachePolicy": "Reset"}, "server.env": [{"name": "VLLM_SERVER_DEV_MODE", "value": "1"}]}
+    ),
+    "reset of an endpoint that allows it": minimal(
+        {
+            "server": absent(),
+            "endpoint": {"url": "http://llm", "allowCacheReset": True},
+            "measurement": {"cachePolicy": "Reset"},
+        }
+    ),
+    "isolated on an endpoint that would allow a reset": minimal(
+        {"server": absent(), "endpoint": {"url": "http://llm", "allowCacheReset": True}}
+    ),
+    "development mode without a reset": minimal({"server.env": [{"name": "VLLM_SERVER_DEV_MODE", "value": "0"}]}),
+    "shared prompts as listed": minimal({"measurement": {"cachePolicy": "Share", "order": "AsListed"}}),
     "fractions": minimal({"measurement": {"percentiles": ["0.5", "99.9"]}, "validity": {"maxFailedPercent": "0.1"}}),
     "objectives": minimal({"objectives": [{"metric": "ITL", "maxMilliseconds": 50, "percentile": "99.9"}]}),
+    "baseline": minimal({"baseline": {"name": "before"}}),
+    "baseline with a limit and figures": minimal(
+        {"baseline": {"name": "before", "maxRegressionPercent": "2.5", "metrics": ["TotalTokenThroughput", "MeanITL"]}}
+    ),
     "64 cells": minimal({"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)]}),
     "256 stages": minimal(
         {"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)], "repeats": 4}

@@ -12,7 +12,12 @@ def spec(**changes: Any) -> BenchmarkRunSpec:
     values: dict[str, Any] = {
         "model": {"name": "tiny"},
         "endpoint": {"url": "http://server:8000"},
-        "workloads": [{"name": "chat", "dataset": {"random": {}}, "load": {"requestRates": ["4"]}, "requests": 2}],
+        "workloads": [workload()],
         "measurement": {"percentiles": ["50", "99"]},
     }
     return BenchmarkRunSpec.model_validate(values | changes)
+
+
+def workload(name: str = "chat", **changes: Any) -> dict[str, Any]:
+    """One that sends two requests at four a second."""
+    return {"name": name, "dataset": {"random": {}}, "load": {"requestRates": ["4"]}, "requests": 2} | changes

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 import pytest
 from benchrun.api.status import Finding, Severity, Verdict
 from benchrun.judge.aggregate import aggregate
-from benchrun.judge.finding import EXPLANATIONS, Code, StageFinding
+from benchrun.judge.catalogue import EXPLANATIONS
+from benchrun.judge.finding import Code, StageFinding
+from benchrun.judge.judging import judge_stage
 from benchrun.judge.missing_records import missing_records
-from benchrun.judge.rules import StageContext
-from benchrun.judge.stages import judge_stage
-from benchrun.judge.thresholds import Thresholds
+from benchrun.judge.rules import MeasuredStage
 from benchrun.judge.verdict import verdict_of_findings, worst
 from benchrun_client.contract import START_TIME
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.judge.queues import Server, open_loop
+from unit.judge.stages import context
 from unit.measure.records import cell, edge, record, requests
 
 FINDINGS = st.lists(
@@ -83,24 +85,24 @@ def test_the_worst(expected: Verdict | None, verdicts: list[Verdict]) -> None:
 
 def test_rules_do_not_stop_each_other() -> None:
     stage = record(requests=requests(ok=(0, 0)), servers=(edge(after={START_TIME: 2.0}),))
-    codes = [finding.code for finding in judge_stage(stage, StageContext(Thresholds()))]
-    assert codes == [Code.ALL_REQUESTS_FAILED, Code.SERVER_RESTARTED, Code.PREFIX_CACHE_UNKNOWN]
+    codes = [finding.code for finding in judge_stage(MeasuredStage(stage, context()))]
+    assert codes == [Code.ALL_REQUESTS_FAILED, Code.SERVER_RESTARTED, Code.NOT_CHECKED]
 
 
 def test_a_good_stage_has_no_findings() -> None:
-    assert judge_stage(record(), StageContext(Thresholds())) == ()
+    assert judge_stage(open_loop(Server(), rate=10, count=200, seed=1)) == []
 
 
 def test_one_entry_a_code_with_the_worst_stages_evidence() -> None:
     found = aggregate(
         [
-            StageFinding(Code.PREFIX_CACHE_UNKNOWN, "Note", "a/r1"),
+            StageFinding(Code.NOT_CHECKED, "Note", "a/r1"),
             StageFinding(Code.PREFIX_CACHE_CONTAMINATED, "Suspect", "a/r1", {"hitPercent": 9.0}, weight=9.0),
             StageFinding(Code.PREFIX_CACHE_CONTAMINATED, "Invalid", "a/r2", {"hitPercent": 12.0}, weight=12.0),
             StageFinding(Code.PREFIX_CACHE_CONTAMINATED, "Invalid", "a/r3", {"hitPercent": 90.0}, weight=90.0),
         ]
     )
-    contaminated, unknown = EXPLANATIONS[Code.PREFIX_CACHE_CONTAMINATED], EXPLANATIONS[Code.PREFIX_CACHE_UNKNOWN]
+    contaminated, unknown = EXPLANATIONS[Code.PREFIX_CACHE_CONTAMINATED], EXPLANATIONS[Code.NOT_CHECKED]
     assert found == (
         Finding(
             code="PrefixCacheContaminated",
@@ -112,7 +114,7 @@ def test_one_entry_a_code_with_the_worst_stages_evidence() -> None:
             remedy=contaminated.remedy,
         ),
         Finding(
-            code="PrefixCacheUnknown",
+            code="NotChecked",
             severity="Note",
             count=1,
             worst_stage="a/r1",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
-from benchrun.api.status import ObjectiveResult, Result
+from benchrun.api.status import Bottleneck, Finding, ObjectiveResult, Result, RoleFigures, Waiting
 from benchrun.judge.fitting import fitted
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,7 +61,9 @@ def contents(rows: tuple[Result, ...]) -> str:
         pytest.param("10 x mean p50 p9 p99.9; 2 objectives", 1500, id="then those that are open"),
         pytest.param("10 x mean p99.9; 2 objectives", 2600, id="then all percentiles but the highest"),
         pytest.param("10 x mean p99.9; 1 objectives", 2900, id="then all objectives but the one missed by most"),
-        pytest.param("9 x mean p99.9; 1 objectives", 4000, id="then rows from the end"),
+        pytest.param("10 x mean; 1 objectives", 3980, id="then that percentile"),
+        pytest.param("10 x mean; 0 objectives", 4800, id="then all objectives"),
+        pytest.param("9 x mean; 0 objectives", 5300, id="then rows from the end"),
         pytest.param("0 x ; 0 objectives", 10**9, id="and at last everything"),
     ],
 )
@@ -87,7 +91,7 @@ def test_what_is_kept_fits(max_bytes: int) -> None:
         pytest.param({"results[].metrics": (60, 50)}, 1, id="figures"),
         pytest.param({"results[].metrics": (60, 40), "results[].objectives": (40, 30)}, 500, id="and objectives"),
         pytest.param(
-            {"results": (10, 9), "results[].metrics": (60, 18), "results[].objectives": (40, 9)}, 4000, id="and rows"
+            {"results": (10, 9), "results[].metrics": (60, 9), "results[].objectives": (40, 0)}, 5300, id="and rows"
         ),
     ],
 )
@@ -98,3 +102,86 @@ def test_what_was_cut_is_said(said: dict[str, tuple[int, int]], spared: int) -> 
 
 def test_no_results_need_no_room() -> None:
     assert fitted([], max_bytes=0) == ((), ())
+
+
+# ---- a row with everything ------------------------------------------------------------------------------------------
+
+
+def full_row(number: int, *, word: Literal["None", "KVCacheFull"] = "KVCacheFull") -> Result:
+    """All that a row may hold beside figures and objectives."""
+    keys = [f"{p}_{latency}_ms" for p in ("p50", "p99") for latency in ("ttft", "itl", "e2el_including_client_queue")]
+    return row(number).model_copy(
+        update={
+            "metrics": {"output_throughput": 1.0, "duration": 9.0, "mean_ttft_ms": 2.0, **dict.fromkeys(keys, 1.0)},
+            "steady": {"mean_ttft_ms": 2.0, "p99_ttft_ms": 3.0},
+            "intervals": {key: [1.0, 2.0] for key in keys if key.startswith("p50")},
+            "uncertain": [key for key in keys if key.startswith("p99")],
+            "repeat_cv_percent": {"mean_ttft_ms": 1.5},
+            "traffic": "a" * 64,
+            "waiting": Waiting(reason=word, sentence="w" * 50, evidence={"a": 1.0}),
+            "bottleneck": Bottleneck(limit="None" if word == "None" else "KVMemory", sentence="b", evidence={"b": 2.0}),
+            "roles": [RoleFigures(role="server")],
+            "findings": [f"Code{n}" for n in range(9)],
+        }
+    )
+
+
+@pytest.mark.parametrize("max_bytes", range(0, 16_000, 250))
+def test_a_percentile_never_stays_without_its_mark(max_bytes: int) -> None:
+    rows, _ = fitted([full_row(number) for number in range(8)], max_bytes=max_bytes)
+    for each in rows:
+        shown = {key for key in each.metrics if key.startswith("p99_")}
+        assert shown == {key for key in each.uncertain if key.startswith("p99_")}
+        assert set(each.intervals) <= set(each.metrics)
+
+
+@pytest.mark.parametrize("max_bytes", range(3000, 16_000, 250))
+def test_throughput_means_and_traffic_stay_with_their_row(max_bytes: int) -> None:
+    rows, _ = fitted([full_row(number) for number in range(8)], max_bytes=max_bytes)
+    assert rows
+    for each in rows:
+        assert {"output_throughput", "mean_ttft_ms"} <= set(each.metrics)
+        assert each.traffic == "a" * 64
+
+
+def test_percentiles_that_can_be_relied_on_stay_before_higher_ones() -> None:
+    rows, _ = fitted([full_row(1)], max_bytes=1300)
+    assert {key[:3] for key in rows[0].metrics if key.startswith("p")} == {"p50"}
+
+
+def test_the_worst_codes_stay() -> None:
+    rows, truncated = fitted([full_row(1)], max_bytes=800)
+    assert rows[0].findings == [f"Code{n}" for n in range(6)]
+    assert [(cut.total, cut.included) for cut in truncated if cut.field == "results[].findings"] == [(9, 6)]
+
+
+def test_that_nothing_limits_goes_before_what_limits() -> None:
+    both = [full_row(1, word="None"), full_row(2)]
+    reasons = []
+    for max_bytes in range(4000, 0, -25):
+        rows, _ = fitted(both, max_bytes=max_bytes)
+        reasons.append(tuple(each.waiting.reason if each.waiting else None for each in rows))
+    assert list(dict.fromkeys(reasons)) == [
+        ("None", "KVCacheFull"),
+        (None, "KVCacheFull"),
+        (None, None),
+        (None,),
+        (),
+    ]
+
+
+def test_findings_take_their_room_first() -> None:
+    rows = [full_row(number) for number in range(8)]
+    finding = Finding(code="A", severity="Note", count=1, worst_stage="s", meaning="m" * 1000, remedy="r" * 1000)
+    alone, beside = (fitted(rows, found, max_bytes=9000)[0] for found in ([], [finding] * 2))
+    assert size(beside) <= 9000 - 2 * len(finding.model_dump_json(by_alias=True)) < size(alone)
+
+
+def test_every_list_that_was_cut_is_named() -> None:
+    _, truncated = fitted([full_row(number) for number in range(8)], max_bytes=1000)
+    assert {cut.field for cut in truncated} == {
+        "results",
+        *(f"results[].{name}" for name in ("metrics", "steady", "intervals", "objectives", "findings", "roles")),
+        *(f"results[].{name}" for name in ("waiting", "waiting.evidence", "bottleneck", "bottleneck.evidence")),
+        "results[].repeatCvPercent",
+    }

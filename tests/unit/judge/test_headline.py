@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api.status import Headline, Result, Verdict
-from benchrun.judge.headline import headline, shown
+from benchrun.judge.asked import Asked
+from benchrun.judge.headline import headline, p99_ttft, shown
+from benchrun.judge.rules import CellContext, MeasuredStage
+from benchrun.judge.thresholds import Thresholds
+from benchrun.measure.cells import pools_of
+from benchrun_client.contract import StageRecord
+from unit.judge.stages import OPEN_LOOP, asked, context, users
+from unit.measure.records import cell, record, requests
+
+
+def measured(stage: StageRecord, of: Asked) -> MeasuredStage:
+    return MeasuredStage(stage, context(of=of))
 
 
 def row(value: str, verdict: Verdict = "Valid", workload: str = "chat", throughput: float | None = 812.3) -> Result:
@@ -32,18 +43,18 @@ def row(value: str, verdict: Verdict = "Valid", workload: str = "chat", throughp
     ],
 )
 def test_which_cell(cell: str | None, rows: list[Result]) -> None:
-    found = headline(rows, lambda _: 143.2)
+    found = headline(rows, lambda _: "143 ms")
     assert (found.cell if found else None) == cell
 
 
 def test_figures() -> None:
-    assert headline([row("4")], {"chat/rate=4": 143.2}.get) == Headline(
+    assert headline([row("4")], {"chat/rate=4": "143 ms"}.__getitem__) == Headline(
         cell="chat/rate=4", throughput="812", p99_ttft="143 ms"
     )
 
 
 def test_a_figure_that_is_not_known_is_a_dash() -> None:
-    assert headline([row("4", throughput=None)], lambda _: None) == Headline(
+    assert headline([row("4", throughput=None)], lambda _: "-") == Headline(
         cell="chat/rate=4", throughput="-", p99_ttft="-"
     )
 
@@ -58,8 +69,32 @@ def test_a_figure_that_is_not_known_is_a_dash() -> None:
         pytest.param("100", 99.96, id="rounded up to hundreds"),
         pytest.param("812", 812.4, id="of hundreds"),
         pytest.param("12345", 12345.4, id="the whole part is never cut"),
+        pytest.param("-", None, id="nothing"),
     ],
 )
-def test_short_numbers(text: str, value: float) -> None:
+def test_short_numbers(text: str, value: float | None) -> None:
     assert shown(value) == text
-    assert shown(value, unit="ms") == f"{text} ms"
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "of"),
+    [
+        pytest.param("20.0 ms", 368, OPEN_LOOP, id="enough requests to bound it"),
+        pytest.param("20.0? ms", 367, OPEN_LOOP, id="one too few"),
+        pytest.param("25.0 ms with queue", 368, asked(concurrency=2), id="a cap under a rate: since it was due"),
+        pytest.param("20.0 ms", 368, users(2), id="users have no queue in the client"),
+    ],
+)
+def test_the_p99_of_a_cell(text: str, count: int, of: Asked) -> None:
+    columns = requests(
+        ttft_us=[20_000] * count, e2el_us=[90_000] * count, output_tokens=[9] * count, queue_us=[5000] * count
+    )
+    stage = record(requests=columns)
+    context = CellContext(cell(), Thresholds(), of, ["99"], (measured(stage, of),), pools_of([stage]))
+    assert p99_ttft(context) == text
+
+
+def test_nothing_answered_has_no_p99() -> None:
+    nothing = record(requests=requests(ok=(0, 0)))
+    failed = CellContext(cell(), Thresholds(), OPEN_LOOP, ["99"], (measured(nothing, OPEN_LOOP),), pools_of([nothing]))
+    assert p99_ttft(failed) == "-"

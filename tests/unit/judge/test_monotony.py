@@ -29,7 +29,7 @@ FINDINGS = st.lists(
 
 
 def judge(records: Sequence[StageRecord]) -> Judged:
-    return results(CELLS, records, [], spec=spec(), scrape_interval=1.0)
+    return results(CELLS, records, [], spec=spec())
 
 
 @st.composite

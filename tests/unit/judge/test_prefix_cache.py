@@ -1,18 +1,18 @@
-"""Prompts that should be new to the server: hits of the prefix cache are somebody else's doing."""
+"""Prompts that should be new to the server: hits of the prefix cache are somebody else's doing, or a reset failed."""
 
 from __future__ import annotations
 
 import pytest
 from benchrun.api.status import Severity
 from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.prefix_cache import prefix_cache
-from benchrun.judge.rules import StageContext
-from benchrun.judge.thresholds import Thresholds
-from benchrun_client.contract import START_TIME, ServerEdge
+from benchrun.judge.prefix_cache import cache_reset, prefix_cache
+from benchrun_client.contract import START_TIME, CacheReset, ServerEdge
+from unit.judge.stages import asked, context, findings, unchecked
 from unit.measure.records import STAGE, ZERO, edge, record
 
 HITS, QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
-CONTEXT = StageContext(Thresholds())
+EXTERNAL_HITS, EXTERNAL_QUERIES = f"external_{HITS}", f"external_{QUERIES}"
+CONTEXT = context()
 
 
 def looked_up(hits: float, queries: float, address: str = "a") -> ServerEdge:
@@ -34,7 +34,7 @@ def looked_up(hits: float, queries: float, address: str = "a") -> ServerEdge:
     ],
 )
 def test_hits(severity: Severity | None, servers: tuple[ServerEdge, ...]) -> None:
-    found = prefix_cache(record(servers=servers), CONTEXT)
+    found = findings(prefix_cache(record(servers=servers), CONTEXT))
     expected = [(Code.PREFIX_CACHE_CONTAMINATED, severity)] if severity else []
     assert [(f.code, f.severity) for f in found] == expected
 
@@ -57,12 +57,8 @@ def test_hits_before_the_stage_are_not_its_own() -> None:
     ],
 )
 def test_what_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
-    (found,) = prefix_cache(record(servers=servers), CONTEXT)
-    assert (found.code, found.severity, found.evidence) == (
-        Code.PREFIX_CACHE_UNKNOWN,
-        "Note",
-        {"servers": len(servers)},
-    )
+    (missed,) = unchecked(prefix_cache(record(servers=servers), CONTEXT))
+    assert missed.code is Code.PREFIX_CACHE_CONTAMINATED
 
 
 def test_evidence_has_the_figures_and_the_lines() -> None:
@@ -71,7 +67,90 @@ def test_evidence_has_the_figures_and_the_lines() -> None:
             Code.PREFIX_CACHE_CONTAMINATED,
             "Suspect",
             STAGE,
-            {"hitTokens": 30, "lookedUpTokens": 1000, "hitPercent": 3.0, "suspectPercent": 1.0, "invalidPercent": 10.0},
+            {
+                "hitTokens": 30.0,
+                "externalHitTokens": 0.0,
+                "lookedUpTokens": 1000.0,
+                "hitPercent": 3.0,
+                "declaredPercent": 0.0,
+                "suspectPercent": 1.0,
+                "invalidPercent": 10.0,
+                "cachePolicy": "Isolate",
+            },
             weight=3.0,
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("severity", "hits", "declared"),
+    [
+        pytest.param(None, 500, 50.0, id="what the dataset brings about"),
+        pytest.param(None, 510, 50.0, id="1 % beyond it"),
+        pytest.param("Suspect", 511, 50.0, id="more than 1 % beyond it"),
+        pytest.param("Invalid", 601, 50.0, id="more than 10 % beyond it"),
+        pytest.param(None, 100, 50.0, id="fewer hits than declared"),
+    ],
+)
+def test_declared_hits_are_allowed_for(severity: Severity | None, hits: float, declared: float) -> None:
+    of = asked(declared_hit_percent=declared)
+    found = findings(prefix_cache(record(servers=(looked_up(hits, 1000),)), context(of=of)))
+    assert [f.severity for f in found] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize("policy", ["Isolate", "Reset", "Share"])
+def test_every_policy_is_judged_by_the_same_lines(policy: str) -> None:
+    (found,) = findings(prefix_cache(record(servers=(looked_up(960, 1000),)), context(of=asked(cache_policy=policy))))
+    assert (found.severity, found.evidence["cachePolicy"]) == ("Invalid", policy)
+
+
+@pytest.mark.parametrize(
+    ("severity", "rises"),
+    [
+        pytest.param(None, {QUERIES: 1000.0, EXTERNAL_QUERIES: 1000.0}, id="no hit in either tier"),
+        pytest.param(None, {QUERIES: 1000.0, HITS: 5.0, EXTERNAL_HITS: 5.0}, id="1 % in both together"),
+        pytest.param("Suspect", {QUERIES: 1000.0, HITS: 5.0, EXTERNAL_HITS: 6.0}, id="more than 1 % in both together"),
+        pytest.param(
+            "Invalid", {QUERIES: 1000.0, EXTERNAL_QUERIES: 1000.0, EXTERNAL_HITS: 900.0}, id="the second alone"
+        ),
+        pytest.param("Invalid", {EXTERNAL_QUERIES: 1000.0, EXTERNAL_HITS: 900.0}, id="there is no first tier"),
+    ],
+)
+def test_hits_of_a_second_tier_count(severity: Severity | None, rises: dict[str, float]) -> None:
+    found = findings(prefix_cache(record(servers=(edge(rises=rises),)), CONTEXT))
+    assert [f.severity for f in found] == ([severity] if severity else [])
+
+
+def test_a_server_without_a_second_tier() -> None:
+    old = ServerEdge(address="a", before={HITS: 0.0, QUERIES: 0.0}, after={HITS: 30.0, QUERIES: 1000.0})
+    (found,) = findings(prefix_cache(record(servers=(old,)), CONTEXT))
+    assert found.evidence["externalHitTokens"] == 0.0
+
+
+# ---- the reset before a stage ---------------------------------------------------------------------------------------
+
+RESET = context(of=asked(cache_policy="Reset"))
+FAILED = CacheReset(succeeded=False, attempts=5, answer='{"success": false}')
+
+
+def test_a_reset_that_failed() -> None:
+    assert cache_reset(record(cache_reset=FAILED), RESET) == [
+        StageFinding(
+            Code.CACHE_RESET_FAILED, "Suspect", STAGE, {"attempts": 5, "answer": '{"success": false}'}, weight=5
+        )
+    ]
+
+
+def test_a_reset_that_succeeded_at_last() -> None:
+    done = CacheReset(succeeded=True, attempts=3, answer='{"success": true}')
+    assert cache_reset(record(cache_reset=done), RESET) == []
+
+
+def test_a_reset_that_is_not_told_of() -> None:
+    (missed,) = unchecked(cache_reset(record(cache_reset=None), RESET))
+    assert missed.code is Code.CACHE_RESET_FAILED
+
+
+@pytest.mark.parametrize("policy", ["Isolate", "Share"])
+def test_no_reset_was_asked_for(policy: str) -> None:
+    assert cache_reset(record(), context(of=asked(cache_policy=policy))) == []

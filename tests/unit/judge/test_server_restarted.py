@@ -6,18 +6,18 @@ import pytest
 from benchrun.judge.finding import Code, StageFinding
 from benchrun.judge.rules import StageContext
 from benchrun.judge.server_restarted import server_restarted
-from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.samples import Sample
 from benchrun.measure.windows import Window
 from benchrun_client.contract import START_TIME, ServerEdge
+from unit.judge.stages import context, findings
 from unit.measure.records import STAGE, ZERO, edge, record, sample
 
-QUIET = StageContext(Thresholds())
+QUIET = context()
 UNREAD = ServerEdge(address="a", before=ZERO, after=None)
 
 
 def seen(*samples: Sample) -> StageContext:
-    return StageContext(Thresholds(), (Window("server", samples, (), 10.0),))
+    return context(windows=(Window("server", samples, (), 10.0),))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def seen(*samples: Sample) -> StageContext:
     ],
 )
 def test_by_the_edges(code: Code | None, servers: tuple[ServerEdge, ...]) -> None:
-    found = server_restarted(record(servers=servers), QUIET)
+    found = findings(server_restarted(record(servers=servers), QUIET))
     assert [(f.code, f.severity) for f in found] == ([(code, "Invalid")] if code else [])
 
 

@@ -1,0 +1,47 @@
+"""The codes of findings: stable names that pipelines match on, specs override and the documentation explains."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """What the judge can find, in the order in which findings of one severity are shown."""
+
+    ALL_REQUESTS_FAILED = "AllRequestsFailed"
+    REQUESTS_FAILED = "RequestsFailed"
+    NO_OUTPUT = "NoOutput"
+    RECORD_MISSING = "RecordMissing"
+    SERVER_RESTARTED = "ServerRestarted"
+    COUNTERS_RESET = "CountersReset"
+    FOREIGN_TRAFFIC = "ForeignTraffic"
+    PREFIX_CACHE_CONTAMINATED = "PrefixCacheContaminated"
+    CACHE_RESET_FAILED = "CacheResetFailed"
+    OUTPUT_TOO_SHORT = "OutputTooShort"
+    STREAM_TRUNCATED = "StreamTruncated"
+    REQUESTS_REJECTED = "RequestsRejected"
+    RATE_NOT_ACHIEVED = "RateNotAchieved"
+    CONCURRENCY_NOT_REACHED = "ConcurrencyNotReached"
+    CLIENT_SATURATED = "ClientSaturated"
+    CLIENT_THROTTLED = "ClientThrottled"
+    REPLICAS_UNEQUAL = "ReplicasUnequal"
+    LOAD_UNEVEN = "LoadUneven"
+    COMPILATION_IN_WINDOW = "CompilationInWindow"
+    COLD_START = "ColdStart"
+    NOT_STEADY_STATE = "NotSteadyState"
+    DRIFT = "Drift"
+    REPEATS_DISAGREE = "RepeatsDisagree"
+    LITTLES_LAW_BROKEN = "LittlesLawBroken"
+    TOKEN_COUNTS_DISAGREE = "TokenCountsDisagree"
+    PREEMPTED = "Preempted"
+    WINDOW_TOO_SHORT = "WindowTooShort"
+    TOO_FEW_SAMPLES = "TooFewSamples"
+    CHUNKS_ARE_NOT_TOKENS = "ChunksAreNotTokens"
+    QUEUE_WAIT_HIDDEN = "QueueWaitHidden"
+    ALL_AT_ONCE = "AllAtOnce"
+    SCRAPE_COVERAGE_LOW = "ScrapeCoverageLow"
+    NOT_CHECKED = "NotChecked"
+
+
+FIXED: frozenset[Code] = frozenset({Code.ALL_REQUESTS_FAILED, Code.RECORD_MISSING, Code.NOT_CHECKED})
+"""No spec changes these: where there is no number there is nothing to look past."""

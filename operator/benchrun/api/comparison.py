@@ -1,0 +1,100 @@
+"""`spec.baseline` and `status.comparison`: what a run is held against, and what came of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from benchrun.api.base import Decimal, DnsLabel, SpecModel, StatusModel
+from benchrun.api.measurement import AT_MOST_100
+from benchrun.api.names import MAX_RUN_NAME
+from benchrun.api.rules import Unique, list_map
+
+ComparedMetric = Literal[
+    "OutputThroughput", "RequestThroughput", "TotalTokenThroughput", "MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL"
+]
+"""Figures with one value a stage, whose noise repeats and servers show. A percentile of few requests would be all noise."""
+DEFAULT_METRICS: tuple[ComparedMetric, ...] = (
+    "OutputThroughput", "RequestThroughput", "MeanTTFT", "MeanTPOT", "MeanE2EL"
+)  # fmt: skip
+DEFAULT_MAX_REGRESSION_PERCENT = "5"
+
+Scope = Literal["WithinOneServer", "BetweenServers"]
+Word = Literal["Better", "Worse", "NoDetectableDifference", "NotComparable", "Unknown"]
+Outcome = Literal["Better", "Worse", "Mixed", "NoDetectableDifference", "NotComparable", "Unknown"]
+Gate = Literal["NotRegressed", "Regressed", "Inconclusive"]
+Reason = Annotated[str, Field(max_length=300)]
+
+
+class Baseline(SpecModel):
+    """Compared with when all is measured; a figure that got too much worse makes NotRegressed False."""
+
+    name: Annotated[DnsLabel, Field(max_length=MAX_RUN_NAME)] = Field(
+        description="Another BenchmarkRun of the namespace. It must have finished when this run does."
+    )
+    max_regression_percent: Annotated[Decimal, AT_MOST_100] = Field(
+        default=DEFAULT_MAX_REGRESSION_PERCENT,
+        description="How much worse, in percent of the baseline, a figure may get before the condition NotRegressed is False.",
+    )
+    metrics: Annotated[list[ComparedMetric], Field(min_length=1, max_length=7), Unique()] = Field(
+        default=list(DEFAULT_METRICS),
+        description="Figures to compare at every load point. Each one more widens the intervals of all.",
+    )
+
+
+class ComparedRun(StatusModel):
+    """As it was when it was compared with."""
+
+    name: str = Field(max_length=253, description="Name of the run.")
+    uid: str | None = Field(default=None, max_length=64, description="Its uid; absent where there was no such run.")
+    digest: str | None = Field(default=None, max_length=80, description="Digest of its results, as they were.")
+
+
+class Change(StatusModel):
+    """One figure of one cell, before and after."""
+
+    metric: ComparedMetric = Field(description="Which figure.")
+    baseline: float | None = Field(
+        default=None, description="The baseline's figure; over several runs, the geometric mean."
+    )
+    value: float | None = Field(default=None, description="This run's figure.")
+    change_percent: float | None = Field(
+        default=None, description="From the one to the other, in percent of the baseline."
+    )
+    low_percent: float | None = Field(default=None, description="Lower end of its interval.")
+    high_percent: float | None = Field(default=None, description="Upper end of its interval.")
+    word: Word = Field(
+        description="Better or Worse: the interval leaves 0 out. Unknown: nothing tells how large the noise is."
+    )
+    reason: Reason | None = Field(default=None, description="Why it is Unknown or NotComparable.")
+
+
+class ComparedCell(StatusModel):
+    """One load point on both sides."""
+
+    cell: str = Field(max_length=160, description="Workload and load point, for example chat/rate=4.")
+    paired: bool = Field(default=False, description="Whether both sides sent equal traffic, by its digests.")
+    reason: Reason | None = Field(default=None, description="Why it is not comparable; absent where it is.")
+    changes: Annotated[list[Change], Field(max_length=7, json_schema_extra=list_map("metric"))] = Field(
+        default_factory=list, description="What changed, one entry a figure."
+    )
+
+
+class Comparison(StatusModel):
+    """This run beside its baseline. All words of it together err in at most 5 % of comparisons of equals."""
+
+    baseline: ComparedRun = Field(description="The other run.")
+    scope: Scope | None = Field(
+        default=None,
+        description="WithinOneServer: the intervals hold the noise of repeats on one server each; another start of the "
+        "same server may differ by more. BetweenServers: they hold that of fresh servers. Absent where nothing is comparable.",
+    )
+    outcome: Outcome = Field(description="All words in one; Mixed where some figures are Better and some Worse.")
+    gate: Gate | None = Field(default=None, description="How it fared against the largest regression allowed.")
+    message: Annotated[str, Field(max_length=1024)] = Field(
+        description="The outcome and what it rests on, in a sentence or two."
+    )
+    cells: Annotated[list[ComparedCell], Field(max_length=128, json_schema_extra=list_map("cell"))] = Field(
+        default_factory=list, description="The load points, in the order of the baseline."
+    )

@@ -1,0 +1,54 @@
+"""What was asked of a stage: the line that its measurement is held against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from benchrun.api.cells import Cell
+from benchrun.api.measurement import CachePolicy
+from benchrun.api.spec import BenchmarkRunSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A load point of a workload, in numbers."""
+
+    rate: float | None
+    """Arrivals a second of an open loop; None: users, or all at once."""
+    concurrency: int | None
+    """Users of a closed loop, or the cap of an open one; None: no bound."""
+    closed_loop: bool
+    """Whether each answer brings the next request. A rate of "inf" under a cap is one; without a cap all come at once."""
+    api: Literal["Completions", "Chat"]
+    ignore_eos: bool
+    cache_policy: CachePolicy
+    scrape_interval_seconds: float
+    declared_hit_percent: float = 0.0
+    """Prefix-cache hits that the dataset itself brings about."""
+
+    @property
+    def all_at_once(self) -> bool:
+        """Every request is sent at the first instant: what is measured is the draining of a queue."""
+        return self.rate is None and self.concurrency is None
+
+    @property
+    def capped(self) -> bool:
+        """An open loop whose arrivals may have to wait in the client."""
+        return self.rate is not None and self.concurrency is not None
+
+
+def asked_of(spec: BenchmarkRunSpec, cell: Cell) -> Asked:
+    """What the spec asks of a cell."""
+    workload = next(w for w in spec.workloads if w.name == cell.workload)
+    rate = float(cell.value) if cell.axis == "rate" and cell.value != "inf" else None
+    users = int(cell.value) if cell.axis == "concurrency" else workload.load.max_concurrency
+    return Asked(
+        rate=rate,
+        concurrency=users,
+        closed_loop=rate is None and users is not None,
+        api=workload.api,
+        ignore_eos=workload.ignore_eos,
+        cache_policy=spec.measurement.cache_policy,
+        scrape_interval_seconds=float(spec.measurement.scrape_interval_seconds),
+    )

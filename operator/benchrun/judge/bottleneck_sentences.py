@@ -1,0 +1,148 @@
+"""Limits as sentences with their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from benchrun.api.status import Bottleneck
+from benchrun.judge.finding import Evidence, StageFinding
+from benchrun.judge.waiting import held_at
+from benchrun.judge.wording import number, percent
+from benchrun.measure.cells import rounded
+from benchrun.measure.full_steps import FullSteps
+from benchrun.measure.pressure import Pressure
+from benchrun.measure.scaling import Comparison, OperatingPoint
+
+Limit = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
+
+
+_SIGNS: Mapping[str, str] = {
+    "ttftGapMs": "TTFT is {} ms longer than at the server",
+    "sendLagP99Ms": "requests are sent {} ms late (p99)",
+    "eventLoopLagP99Ms": "its event loop comes {} ms late (p99)",
+    "coresAProcess": "each of its processes uses {} cores",
+}
+"""What ClientSaturated may have seen, by the names of its evidence."""
+
+
+def client_limits(finding: StageFinding) -> Bottleneck:
+    """The load engine could not do what was asked of it: ClientSaturated, at its worst stage."""
+    seen = {name: value for name in _SIGNS if isinstance(value := finding.evidence.get(name), int | float)}
+    signs = ", ".join(_SIGNS[name].format(number(value)) for name, value in seen.items())
+    return _told("Client", f"The client is the limit, not the server: {signs}.", seen)
+
+
+def throughput_is_flat(pair: Comparison, where: str) -> Bottleneck:
+    """More running brought nothing. `where`: "from chat/rate=1 to chat/rate=4"."""
+    usage = (
+        f" and KV cache usage from {percent(pair.low.kv_percent)} to {percent(pair.high.kv_percent)}"
+        if pair.low.kv_percent is not None and pair.high.kv_percent is not None
+        else ""
+    )
+    sentence = (
+        f"Throughput stays flat {where} ({number(pair.low.throughput)} and {number(pair.high.throughput)} tok/s) while "
+        f"running goes from {number(pair.low.running)} to {number(pair.high.running)}{usage}: compute is the limit."
+    )
+    return _told("Compute", sentence, pair_evidence(pair))
+
+
+def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
+    """Nothing waited, and no comparison shows a limit."""
+    rate = f" at {number(point.throughput)} tok/s" if point is not None else ""
+    sentence = (
+        f"The server kept up{rate}: {number(pressure.running_mean)} requests ran on average and "
+        f"{number(pressure.waiting_mean)} waited, with at most {percent(pressure.kv_max_percent)} of the KV cache in use."
+    )
+    evidence: Evidence = {
+        "runningMean": rounded(pressure.running_mean),
+        "waitingMean": rounded(pressure.waiting_mean),
+        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
+    }
+    return _told("None", sentence, evidence)
+
+
+def steps_are_full(full: FullSteps, pressure: Pressure) -> Bottleneck:
+    """The queue never changed what came through."""
+    sentence = (
+        f"Prompt throughput holds at {number(full.prompt_rate)} tok/s (changing by {full.change_percent:+.1f} %) while the "
+        f"queue goes from {number(pressure.waiting_first)} to {number(pressure.waiting_last)}, with "
+        f"{number(pressure.queued_running)} running and {percent(pressure.kv_max_percent)} of the KV cache in use: steps "
+        f"are full, about {number(full.step_tokens)} tokens each, so compute is the limit."
+    )
+    evidence: Evidence = {
+        "promptTokensPerSecond": rounded(full.prompt_rate),
+        "changePercent": rounded(full.change_percent),
+        "stepTokens": rounded(full.step_tokens),
+        "runningWhileQueued": rounded(pressure.queued_running),
+        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
+    }
+    return _told("Compute", sentence, evidence)
+
+
+def places_are_taken(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
+    """As many run as may."""
+    sentence = f"The limit on running requests: {held_at(pressure)}, {_meanwhile(pressure)}.{_and_growth(grew)}"
+    return _told("SequenceLimit", sentence, _held_evidence(pressure))
+
+
+def memory_is_full(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
+    """No more fit the KV cache."""
+    preempted = f", {number(pressure.preemptions)} preemptions" if pressure.preemptions else ""
+    sentence = (
+        f"KV memory is the limit: {number(pressure.queued_running)} running requests fill it (up to "
+        f"{percent(pressure.kv_max_percent)} in use{preempted}), {_meanwhile(pressure)}.{_and_growth(grew)}"
+    )
+    return _told("KVMemory", sentence, _held_evidence(pressure))
+
+
+def not_told(pressure: Pressure) -> Bottleneck:
+    """Requests wait for their turn in steps that may have room left."""
+    sentence = (
+        f"This load alone does not tell: {number(pressure.queued_running)} ran, {_meanwhile(pressure)}, with at most "
+        f"{percent(pressure.kv_max_percent)} of the KV cache in use; throughput with another number running is not known."
+    )
+    return _told("Unknown", sentence, _held_evidence(pressure))
+
+
+def growth(pair: Comparison) -> str:
+    """ "Throughput grows by 80 % as running goes from 20 to 60"."""
+    return (
+        f"Throughput grows by {number(pair.change_percent)} % as running goes from {number(pair.low.running)} to "
+        f"{number(pair.high.running)}"
+    )
+
+
+def pair_evidence(pair: Comparison) -> Evidence:
+    """The numbers of a comparison."""
+    return {
+        "throughputLow": rounded(pair.low.throughput),
+        "throughputHigh": rounded(pair.high.throughput),
+        "changePercent": rounded(pair.change_percent),
+        "runningLow": rounded(pair.low.running),
+        "runningHigh": rounded(pair.high.running),
+        "kvCacheLowPercent": rounded(pair.low.kv_percent),
+        "kvCacheHighPercent": rounded(pair.high.kv_percent),
+    }
+
+
+def _told(limit: Limit, sentence: str, evidence: Evidence) -> Bottleneck:
+    kept = {name: value for name, value in evidence.items() if value is not None}
+    return Bottleneck(limit=limit, sentence=sentence, evidence=kept)
+
+
+def _meanwhile(pressure: Pressure) -> str:
+    return f"while {number(pressure.waiting_mean)} waited on average"
+
+
+def _and_growth(grew: Comparison | None) -> str:
+    return f" {growth(grew)}." if grew is not None else ""
+
+
+def _held_evidence(pressure: Pressure) -> Evidence:
+    return {
+        "runningWhileQueued": rounded(pressure.queued_running),
+        "waitingMean": rounded(pressure.waiting_mean),
+        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
+        "preemptions": pressure.preemptions,
+    }

@@ -1,0 +1,118 @@
+"""A client that has more to do than it can: its own delays are then in every latency."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from benchrun_client.contract import StageRecord
+
+from benchrun.api.status import Severity
+from benchrun.judge.finding import Code, Evidence, Explanation, NotChecked, StageFinding
+from benchrun.judge.rules import Found, StageContext
+from benchrun.measure.cells import milliseconds, rounded
+from benchrun.measure.edges import TTFT_COUNT, TTFT_SUM, rise
+from benchrun.measure.percentiles import Distribution
+
+EXPLANATIONS: Mapping[Code, Explanation] = {
+    Code.CLIENT_SATURATED: Explanation(
+        meaning="The client could not keep up: it sent late or read tokens late. TTFT and the tails of all latencies are too "
+        "high, and TPOT may be too low.",
+        remedy="Give the client more CPU (client.resources) and a node of its own, or lower the load. One process carries "
+        "about 150 streams.",
+    ),
+    Code.CLIENT_THROTTLED: Explanation(
+        meaning="The kernel stopped the client for having used up its CPU limit. For as long it neither sent nor read: "
+        "latencies near those instants are too high.",
+        remedy="Raise the CPU limit in client.resources, or set none and only a request.",
+    ),
+}
+COUNTS_AGREE_PERCENT = 1.0
+"""Servers and client must tell of the same requests, or the difference of their means says nothing of the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """One figure of overload, and the line that it should not cross."""
+
+    name: str
+    value: float
+    line: float
+    invalid_factor: float = math.inf
+    """How many times the line makes a stage Invalid."""
+
+    @property
+    def load(self) -> float:
+        """1 is the line."""
+        return self.value / self.line
+
+    @property
+    def severity(self) -> Severity:
+        return "Invalid" if self.load > self.invalid_factor else "Suspect"
+
+
+def client_saturated(record: StageRecord, context: StageContext) -> Found:
+    """TTFT beyond the server's own, late sends, a late event loop, or most of a core a process."""
+    at_server = _server_ttft_ms(record)
+    signs = _signs(record, context, at_server)
+    crossed = [sign for sign in signs if sign.load > 1]
+    if not crossed:
+        return _missing(record, at_server)
+    worst = max(crossed, key=lambda sign: (sign.severity == "Invalid", sign.load))
+    evidence: Evidence = {sign.name: rounded(sign.value) for sign in signs} | {
+        "serverTtftMs": rounded(at_server),
+        "crossed": ", ".join(sign.name for sign in crossed),
+        "worst": worst.name,
+        "line": rounded(worst.line),
+    }
+    return [StageFinding(Code.CLIENT_SATURATED, worst.severity, record.stage_id, evidence, weight=worst.load)]
+
+
+def client_throttled(record: StageRecord, context: StageContext) -> Found:
+    """Any period in which the kernel held the client back."""
+    periods = record.client.throttled_periods
+    if periods is None:
+        return [NotChecked(Code.CLIENT_THROTTLED, "the client's cgroup could not be read")]
+    if periods == 0:
+        return []
+    evidence = {"throttledPeriods": periods, "wallSeconds": rounded(record.client.wall_seconds)}
+    return [StageFinding(Code.CLIENT_THROTTLED, "Suspect", record.stage_id, evidence, weight=periods)]
+
+
+def _signs(record: StageRecord, context: StageContext, at_server: float | None) -> list[_Sign]:
+    lines, client, signs = context.thresholds, record.client, []
+    factor = lines.client_invalid_factor
+    at_client = _mean_ms(context.shape(record).ttft_us)
+    if at_server is not None and at_client is not None:
+        line = max(lines.client_gap_suspect_ms, lines.client_gap_suspect_percent / 100 * at_server)
+        signs.append(_Sign("ttftGapMs", at_client - at_server, line, factor))
+    if context.asked.rate is not None and not context.asked.capped:
+        late = milliseconds(Distribution.of(record.requests.queue_us).percentile(99)) or 0.0
+        signs.append(_Sign("sendLagP99Ms", late, lines.client_lag_suspect_ms, factor))
+    if client.lag_p99_us is not None:
+        signs.append(_Sign("eventLoopLagP99Ms", client.lag_p99_us / 1000, lines.client_lag_suspect_ms, factor))
+    if client.wall_seconds > 0:
+        cores = client.cpu_seconds / client.wall_seconds / client.processes
+        signs.append(_Sign("coresAProcess", cores, lines.client_cores_suspect))
+    return signs
+
+
+def _missing(record: StageRecord, at_server: float | None) -> Found:
+    """What was not looked at, where nothing else was found."""
+    known = {"TTFT at the servers": at_server, "event-loop lag": record.client.lag_p99_us}
+    missing = [name for name, value in known.items() if value is None]
+    return [NotChecked(Code.CLIENT_SATURATED, f"unknown: {', '.join(missing)}")] if missing else []
+
+
+def _server_ttft_ms(record: StageRecord) -> float | None:
+    """The servers' own mean, where it is of the requests that the client saw answered."""
+    total, count = rise(record.servers, TTFT_SUM).value, rise(record.servers, TTFT_COUNT).value
+    answered = sum(record.requests.ok)
+    if total is None or not count or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
+        return None
+    return 1000 * total / count
+
+
+def _mean_ms(values: Sequence[int]) -> float | None:
+    return sum(values) / len(values) / 1000 if values else None

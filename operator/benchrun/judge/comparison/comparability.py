@@ -1,0 +1,150 @@
+"""Whether runs may be compared at all: what must be the same on both sides, since it is not what is being compared.
+
+Server image, arguments and environment may differ from side to side: they are the experiment. Within a side they may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from benchrun.api.workloads import Workload
+from benchrun.judge.comparison.runs import MeasuredRun
+
+Side = Sequence[MeasuredRun]
+
+
+def obstacle(baseline: Side, candidate: Side) -> str | None:
+    """Why none of their figures may be compared; None: they may."""
+    return next((reason for check in _CHECKS if (reason := check(baseline, candidate)) is not None), None)
+
+
+def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
+    """Why this cell may not be compared; None: it may."""
+    runs = (*baseline, *candidate)
+    for run in runs:
+        row = run.row(cell)
+        if row is None:
+            return f"{run.name} has no such load point in its results"
+        if row.verdict not in ("Valid", "Suspect"):
+            return f"{row.verdict} in {run.name}"
+    return _traffic_differs(cell.partition("/")[0], runs)
+
+
+def unknowns(baseline: Side, candidate: Side) -> list[str]:
+    """What should be the same and can't be told; each in a few words."""
+    runs = (*baseline, *candidate)
+    nodes = {server.node for run in runs for server in run.status.servers}
+    blind = any(server.gpus and server.gpu is None for run in runs for server in run.status.servers)
+    return ["the kind of GPU is not known on every side"] if blind and (len(nodes) > 1 or None in nodes) else []
+
+
+def _twice(baseline: Side, candidate: Side) -> str | None:
+    uids = [run.uid for run in (*baseline, *candidate)]
+    found = next((run.name for run in (*baseline, *candidate) if uids.count(run.uid) > 1), None)
+    return None if found is None else f"{found} is named twice: a run says nothing of its own noise"
+
+
+def _unfinished(baseline: Side, candidate: Side) -> str | None:
+    for run in (*baseline, *candidate):
+        if run.status.completion_time is None:
+            return f"{run.name} has not finished"
+        if not run.ended_well:
+            return f"{run.name} did not measure to its end ({run.status.phase or 'Failed'})"
+    return None
+
+
+def _lopsided(baseline: Side, candidate: Side) -> str | None:
+    if min(len(baseline), len(candidate)) > 1 or len(baseline) == len(candidate) == 1:
+        return None
+    return "one run against several: take one run a side, or at least two"
+
+
+def _mixed_side(baseline: Side, candidate: Side) -> str | None:
+    for side in (baseline, candidate):
+        first, *others = side
+        for run in others:
+            if (run.spec.server, run.spec.endpoint) != (first.spec.server, first.spec.endpoint):
+                return f"{first.name} and {run.name} stand on one side and differ in their server"
+    return None
+
+
+def _same(what: str, of: Callable[[MeasuredRun], object]) -> Callable[[Side, Side], str | None]:
+    """A check that every run has the same, where it is known."""
+
+    def check(baseline: Side, candidate: Side) -> str | None:
+        known = [(run.name, value) for run in (*baseline, *candidate) if (value := of(run)) is not None]
+        differing = next(((name, value) for name, value in known if value != known[0][1]), None)
+        if differing is None:
+            return None
+        return f"{what}: {known[0][1]} in {known[0][0]}, {differing[1]} in {differing[0]}"[:300]
+
+    return check
+
+
+def _model(run: MeasuredRun) -> str:
+    return f"{run.spec.model.name}@{run.spec.model.revision}" if run.spec.model.revision else run.spec.model.name
+
+
+def _kind_of_server(run: MeasuredRun) -> str:
+    return "a fresh server" if run.spec.server is not None else "an endpoint"
+
+
+def _gpus(run: MeasuredRun) -> int | None:
+    """All devices; None behind an endpoint, where nobody counts."""
+    servers = run.status.servers
+    return None if run.spec.server is None or not servers else sum(server.gpus for server in servers)
+
+
+def _gpu(run: MeasuredRun) -> str | None:
+    return ", ".join(sorted({server.gpu for server in run.status.servers if server.gpu})) or None
+
+
+def _engine(run: MeasuredRun) -> str | None:
+    client = run.status.client
+    return None if client is None or client.engine is None else f"{client.engine} {client.engine_version or ''}".strip()
+
+
+def _client_image(run: MeasuredRun) -> str | None:
+    client = run.status.client
+    return None if client is None else client.image_digest or client.image
+
+
+def _warm_up(run: MeasuredRun) -> str:
+    return "none" if run.spec.measurement.warmup.none is not None else "auto"
+
+
+_CHECKS: tuple[Callable[[Side, Side], str | None], ...] = (
+    _twice,
+    _unfinished,
+    _lopsided,
+    _mixed_side,
+    _same("model", _model),
+    _same("server", _kind_of_server),
+    _same("GPUs", _gpus),
+    _same("GPU", _gpu),
+    _same("client engine", _engine),
+    _same("client image", _client_image),
+    _same("cache policy", lambda run: run.spec.measurement.cache_policy),
+    _same("warm-up", _warm_up),
+)
+
+
+def _traffic_differs(workload: str, runs: Side) -> str | None:
+    """Everything of the workload but its list of load points."""
+    asked = [(run.name, found) for run in runs if (found := run.workload(workload)) is not None]
+    (first_name, first), *others = asked
+    for name, other in others:
+        for what, of in _ASKED:
+            if of(first) != of(other):
+                return f"{what} differs between {first_name} and {name}"
+    return None
+
+
+_ASKED: tuple[tuple[str, Callable[[Workload], object]], ...] = (
+    ("dataset", lambda workload: workload.dataset),
+    ("api", lambda workload: workload.api),
+    ("ignoreEOS", lambda workload: workload.ignore_eos),
+    ("maxConcurrency", lambda workload: workload.load.max_concurrency),
+    ("burstiness", lambda workload: float(workload.load.burstiness or "1")),
+    ("the number of requests", lambda workload: (workload.requests, workload.duration_seconds)),
+)

@@ -1,0 +1,126 @@
+"""An engine that was not warm: it compiled, or its first requests were slow, within the measurement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from statistics import median
+
+from benchrun_client.contract import StageRecord
+
+from benchrun.judge.finding import Code, Explanation, NotChecked, StageFinding
+from benchrun.judge.rules import Found, StageContext
+from benchrun.judge.shape import StageShape
+from benchrun.judge.thresholds import Thresholds
+from benchrun.measure.cells import milliseconds, rounded
+
+EXPLANATIONS: Mapping[Code, Explanation] = {
+    Code.COMPILATION_IN_WINDOW: Explanation(
+        meaning="The server compiled kernels while it was measured. All requests wait meanwhile: the tail of the latencies "
+        "is the compiler's, the median hardly changes.",
+        remedy="Warm up with the same lengths and at the same concurrency (measurement.warmup.auto), with more requests if "
+        "that is done already.",
+    ),
+    Code.COLD_START: Explanation(
+        meaning="The first requests were far slower than the rest, though they met an empty server: it was still warming "
+        "up. Means and high percentiles contain that.",
+        remedy="Leave measurement.warmup.auto on. With it, warm up longer, or look at what idles before this stage.",
+    ),
+}
+MIN_REQUESTS = 20
+"""Fewer have no usual latency to be held against."""
+
+
+def compilation_in_window(record: StageRecord, context: StageContext) -> Found:
+    """The server's log tells of compiling between the first send and the last answer."""
+    if context.compilations is None:
+        return [NotChecked(Code.COMPILATION_IN_WINDOW, "the server's log could not be read")]
+    first, last = record.first_send_unix_us / 1e6, record.last_receive_unix_us / 1e6
+    inside = sorted(instant for instant in context.compilations if first <= instant <= last)
+    if not inside:
+        return []
+    evidence = {"compilations": len(inside), "firstAfterSeconds": rounded(inside[0] - first)}
+    return [StageFinding(Code.COMPILATION_IN_WINDOW, "Suspect", record.stage_id, evidence, weight=len(inside))]
+
+
+def cold_start(record: StageRecord, context: StageContext) -> Found:
+    """The stage begins with requests whose TTFT is far above the usual, and chance does not set them there.
+
+    A queue explains no slow beginning: whoever is served first finds the server empty. So the row of slow requests has to
+    begin with the very first, and in a closed loop to last for the whole first wave, whose later ones do wait for each other.
+    The wave then has to end late as well: an engine that shares its time between prompts and tokens gives a burst its first
+    tokens late, yet its last ones hardly later than usual.
+    """
+    shape, lines = context.shape(record), context.thresholds
+    if context.asked.all_at_once or len(shape.ttft_us) < MIN_REQUESTS:
+        return []
+    users = (context.asked.concurrency or 1) if context.asked.closed_loop else 1
+    beginning = _slow_beginning(shape.ttft_us, lines)
+    if beginning.requests < users or not beginning.certain(lines.chance_of_alarm):
+        return []
+    if _long_prompts_explain(shape, beginning) or (users > 1 and not _ends_late(shape, beginning)):
+        return []
+    evidence = {
+        "slowRequests": beginning.requests,
+        "requests": len(shape.ttft_us),
+        "medianTtftOfThemMs": rounded(milliseconds(beginning.median_us)),
+        "medianTtftOfOthersMs": rounded(milliseconds(beginning.usual_us)),
+        "slowFromMs": rounded(milliseconds(beginning.slow_from_us)),
+        "chance": rounded(beginning.chance),
+    }
+    weight = beginning.median_us / max(1.0, beginning.usual_us)
+    return [StageFinding(Code.COLD_START, "Suspect", record.stage_id, evidence, weight=weight)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """The slow requests that a stage begins with."""
+
+    requests: int
+    median_us: float
+    usual_us: float
+    """Median of all others."""
+    slow_from_us: float
+    chance: float
+    """How likely a random order puts so many slow ones first."""
+    outstanding: bool
+    """The first alone, and the slowest other is not a third as slow."""
+
+    def certain(self, chance_of_alarm: float) -> bool:
+        return self.requests > 0 and (self.outstanding or self.chance <= chance_of_alarm)
+
+
+def _slow_beginning(ttft_us: Sequence[int], lines: Thresholds) -> _Beginning:
+    usual = median(ttft_us)
+    slow_from = max(lines.cold_start_factor * usual, usual + 1000 * lines.cold_start_floor_ms)
+    row = sum(1 for _ in takewhile(lambda ttft: ttft > slow_from, ttft_us))
+    slow = sum(1 for ttft in ttft_us if ttft > slow_from)
+    others = ttft_us[row:]
+    return _Beginning(
+        requests=row,
+        median_us=median(ttft_us[:row]) if row else 0.0,
+        usual_us=median(others) if others else 0.0,
+        slow_from_us=slow_from,
+        chance=_chance_of_row(row, slow, len(ttft_us)),
+        outstanding=row == 1 and ttft_us[0] > lines.cold_start_factor * max(others),
+    )
+
+
+def _chance_of_row(row: int, slow: int, requests: int) -> float:
+    """That in a random order of `requests` the first `row` are all among the `slow` ones."""
+    ways_to_pick = math.lgamma(slow + 1) - math.lgamma(slow - row + 1)
+    return math.exp(ways_to_pick - math.lgamma(requests + 1) + math.lgamma(requests - row + 1))
+
+
+def _long_prompts_explain(shape: StageShape, beginning: _Beginning) -> bool:
+    """A long prompt takes its time, and the requests behind it wait."""
+    tokens = list(map(shape.record.requests.input_tokens.__getitem__, shape.answered))
+    times = max(tokens[: beginning.requests]) / max(1.0, median(tokens))
+    return beginning.median_us <= max(1.0, times) * beginning.slow_from_us
+
+
+def _ends_late(shape: StageShape, beginning: _Beginning) -> bool:
+    first, others = shape.e2el_us[: beginning.requests], shape.e2el_us[beginning.requests :]
+    return median(first) - median(others) >= (beginning.median_us - beginning.usual_us) / 2

@@ -1,0 +1,127 @@
+"""Runs to compare, made of a few words: `run("a", OutputThroughput=100)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from benchrun.api.comparison import Change, ComparedMetric
+from benchrun.api.conditions import Condition
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import BenchmarkRunStatus, ClientStatus, Result, ServerStatus
+from benchrun.judge.comparison.compare import Compared, compare
+from benchrun.judge.comparison.figures import KEYS
+from benchrun.judge.comparison.runs import MeasuredRun
+from unit.plan.specs import spec
+
+TYPICAL: Mapping[ComparedMetric, float] = {
+    "OutputThroughput": 1200.0,
+    "RequestThroughput": 9.4,
+    "TotalTokenThroughput": 10_800.0,
+    "MeanTTFT": 43.0,
+    "MeanTPOT": 11.0,
+    "MeanITL": 11.2,
+    "MeanE2EL": 1440.0,
+}
+LATENCIES: tuple[ComparedMetric, ...] = ("MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL")
+CELL = "chat/rate=4"
+CLIENT = ClientStatus(image="client:1", engine="vllm", engine_version="0.32.0")
+ENDED = "2026-01-01T00:05:00Z"
+
+
+def row(
+    cell: str = CELL, *, repeats: int = 1, cv: float | None = None, verdict: str = "Valid", traffic: str | None = "t",
+    **figures: float | None,
+) -> Result:  # fmt: skip
+    """A row of results; `cv` percent is the scatter of every figure over the repeats."""
+    workload, _, point = cell.partition("/")
+    axis, _, value = point.partition("=")
+    shown: dict[str, float | None] = {**dict[str, float](TYPICAL.items()), **figures}
+    return Result.model_validate(
+        {
+            "cell": cell,
+            "workload": workload,
+            "axis": axis,
+            "value": value,
+            "repeats": repeats,
+            "repeatsPlanned": repeats,
+            "metrics": {key: shown[metric] for metric, key in KEYS.items()},
+            "repeatCvPercent": {} if cv is None else dict.fromkeys(KEYS.values(), cv),
+            "traffic": traffic,
+            "verdict": verdict,
+        }
+    )
+
+
+def run(
+    name: str = "a",
+    rows: Sequence[Result] | None = None,
+    *,
+    of: BenchmarkRunSpec | None = None,
+    server: Mapping[str, Any] | None = None,
+    client: ClientStatus = CLIENT,
+    status: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> MeasuredRun:
+    """A run that was measured to its end; `fields` go into its only row, the others into its status."""
+    of = of or spec()
+    facts = {"role": "server", "gpus": 1, "gpu": "H100", "node": "n1", **(server or {})}
+    found = BenchmarkRunStatus(
+        completion_time=ENDED,
+        servers=[ServerStatus.model_validate(facts)],
+        client=client,
+        results=list(rows) if rows is not None else [row(**fields)],
+    )
+    return MeasuredRun(name, f"uid-{name}", of, found.model_copy(update=dict(status or {})))
+
+
+def failed(name: str) -> MeasuredRun:
+    """A run that ended before its time; what it had measured looks all right."""
+    condition = Condition(type="Failed", status="True", reason="ServerRestarted")
+    return run(name, status={"conditions": (condition,), "phase": "Failed"})
+
+
+def repeated(name: str, *, repeats: int = 5, cv: float = 1.0, **figures: Any) -> MeasuredRun:
+    """One server, measured so many times."""
+    return run(name, repeats=repeats, cv=cv, **figures)
+
+
+def servers(
+    prefix: str,
+    random: Random,
+    *,
+    count: int = 5,
+    cv: float = 0.015,
+    effect: float = 1.0,
+    cells: Sequence[str] = (CELL,),
+) -> list[MeasuredRun]:
+    """Fresh servers of one configuration; `effect` above 1 makes everything so much worse."""
+    return [_one_server(f"{prefix}{n}", random, cv, effect, cells) for n in range(count)]
+
+
+def _one_server(name: str, random: Random, cv: float, effect: float, cells: Sequence[str]) -> MeasuredRun:
+    def figures() -> dict[str, Any]:
+        return {
+            metric: value * (effect if metric in LATENCIES else 1 / effect) * (1 + random.gauss(0, cv))
+            for metric, value in TYPICAL.items()
+        }
+
+    return run(name, [row(cell, **figures()) for cell in cells])
+
+
+def compared(before: MeasuredRun | Sequence[MeasuredRun], after: MeasuredRun | Sequence[MeasuredRun], *metrics: ComparedMetric,
+    limit: float | None = None) -> Compared:  # fmt: skip
+    """The comparison, over throughput and TTFT where nothing else is asked for."""
+    first, second = ([side] if isinstance(side, MeasuredRun) else side for side in (before, after))
+    return compare(first, second, metrics=metrics or ("OutputThroughput", "MeanTTFT"), max_regression_percent=limit)
+
+
+def words(found: Compared, cell: str = CELL) -> dict[str, str]:
+    """Word by figure."""
+    return {change.metric: change.word for change in changes(found, cell).values()}
+
+
+def changes(found: Compared, cell: str = CELL) -> dict[str, Change]:
+    """Change by figure."""
+    return {change.metric: change for each in found.cells if each.cell == cell for change in each.changes}

@@ -1,0 +1,179 @@
+"""What must be the same on both sides, and what is said when it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchrun.judge.comparison.compare import not_comparable
+from benchrun.judge.comparison.runs import MeasuredRun
+from unit.judge.comparison.sides import CELL, CLIENT, compared, failed, repeated, row, run, words
+from unit.plan.specs import concurrencies, rates, spec, workload
+
+OTHER_MODEL = spec(model={"name": "Qwen/Qwen3-8B"})
+REVISION = spec(model={"name": "Qwen/Qwen3-4B", "revision": "abc"})
+ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
+
+
+@pytest.mark.parametrize(
+    ("reason", "after"),
+    [
+        pytest.param("model: Qwen/Qwen3-4B in a, Qwen/Qwen3-8B in b", run("b", of=OTHER_MODEL), id="model"),
+        pytest.param("model: Qwen/Qwen3-4B in a, Qwen/Qwen3-4B@abc in b", run("b", of=REVISION), id="revision"),
+        pytest.param("GPUs: 1 in a, 2 in b", run("b", server={"gpus": 2}), id="GPU count"),
+        pytest.param("GPUs: 1 in a, 0 in b", run("b", server={"gpus": 0, "gpu": None}), id="no GPU"),
+        pytest.param("GPU: H100 in a, A100 in b", run("b", server={"gpu": "A100"}), id="GPU kind"),
+        pytest.param("server: a fresh server in a, an endpoint in b", run("b", of=ENDPOINT), id="endpoint"),
+        pytest.param(
+            "client engine: vllm 0.32.0 in a, vllm 0.31.0 in b",
+            run("b", client=CLIENT.model_copy(update={"engine_version": "0.31.0"})),
+            id="engine",
+        ),
+        pytest.param(
+            "client image: client:1 in a, client:2 in b",
+            run("b", client=CLIENT.model_copy(update={"image": "client:2"})),
+            id="client image",
+        ),
+        pytest.param(
+            "cache policy: Isolate in a, Share in b",
+            run("b", of=spec(measurement={"cachePolicy": "Share"})),
+            id="cache",
+        ),
+        pytest.param(
+            "warm-up: auto in a, none in b", run("b", of=spec(measurement={"warmup": {"none": {}}})), id="warm-up"
+        ),
+        pytest.param("b has not finished", run("b", status={"completion_time": None}), id="not finished"),
+        pytest.param("b did not measure to its end (Failed)", failed("b"), id="failed"),
+        pytest.param("a is named twice: a run says nothing of its own noise", run("a"), id="itself"),
+    ],
+)
+def test_runs_that_differ_in_what_is_not_compared(reason: str, after: MeasuredRun) -> None:
+    found = compared(run("a"), after, limit=5)
+    assert found == not_comparable(reason, gated=True)
+    assert (found.scope, found.outcome, found.gate, found.cells) == (None, "NotComparable", "Inconclusive", ())
+
+
+def test_the_server_may_differ_from_side_to_side() -> None:
+    other = spec(server={"image": "vllm/vllm-openai:v0.33.0", "args": ["--enforce-eager"]})
+    assert compared(repeated("a"), run("b", [row(repeats=5, cv=1)], of=other)).outcome == "NoDetectableDifference"
+
+
+def test_the_server_may_not_differ_within_a_side() -> None:
+    other = spec(server={"image": "vllm/vllm-openai:v0.33.0"})
+    found = compared([run("a1"), run("a2", of=other)], [run("b1"), run("b2")])
+    assert found.message == "not comparable: a1 and a2 stand on one side and differ in their server"
+
+
+def test_one_run_against_several_is_refused() -> None:
+    """The lonely one says nothing of how servers differ, the others nothing of how its repeats do."""
+    assert "one run against several" in compared(repeated("a"), [run("b1"), run("b2")]).message
+
+
+def _workload(**changes: Any) -> MeasuredRun:
+    return run("b", [row(repeats=5, cv=1)], of=spec(workloads=[workload(**changes)]))
+
+
+@pytest.mark.parametrize(
+    ("reason", "after"),
+    [
+        pytest.param(
+            "dataset differs between a and b", _workload(dataset={"random": {"inputTokens": 256}}), id="dataset"
+        ),
+        pytest.param("api differs between a and b", _workload(api="Chat"), id="api"),
+        pytest.param("ignoreEOS differs between a and b", _workload(ignoreEOS=False), id="ignoreEOS"),
+        pytest.param("the number of requests differs between a and b", _workload(requests=50), id="requests"),
+        pytest.param(
+            "maxConcurrency differs between a and b",
+            _workload(load={"requestRates": ["4"], "maxConcurrency": 8}),
+            id="cap",
+        ),
+        pytest.param(
+            "burstiness differs between a and b",
+            _workload(load={"requestRates": ["4"], "burstiness": "0.5"}),
+            id="burstiness",
+        ),
+        pytest.param("Invalid in b", run("b", repeats=5, cv=1, verdict="Invalid"), id="invalid"),
+        pytest.param("Unknown in b", run("b", repeats=5, cv=1, verdict="Unknown"), id="not judged"),
+        pytest.param("b has no such load point in its results", run("b", [row("chat/rate=8")]), id="missing cell"),
+    ],
+)
+def test_a_load_point_that_is_not_comparable(reason: str, after: MeasuredRun) -> None:
+    found = compared(repeated("a"), after)
+    assert (found.outcome, found.scope, found.cells[0].reason, found.cells[0].changes) == (
+        "NotComparable",
+        None,
+        reason,
+        [],
+    )
+    assert found.message == f"no load point is comparable: {CELL}: {reason}"
+
+
+@pytest.mark.parametrize("load", [{"requestRates": ["4"], "burstiness": "1.0"}, rates("4", "8")])
+def test_other_load_points_and_other_spellings_of_a_default_change_nothing(load: dict[str, object]) -> None:
+    assert compared(repeated("a"), _workload(load=load)).cells[0].reason is None
+
+
+def test_what_is_comparable_is_compared_beside_what_is_not() -> None:
+    both = spec(workloads=[workload(), workload("bulk", load=concurrencies(8))])
+    rows = [row(repeats=5, cv=1), row("bulk/concurrency=8", repeats=5, cv=1)]
+    spoiled = [rows[0], row("bulk/concurrency=8", repeats=5, cv=1, verdict="Invalid")]
+    found = compared(run("a", rows, of=both), run("b", spoiled, of=both))
+    assert words(found) == {"OutputThroughput": "NoDetectableDifference", "MeanTTFT": "NoDetectableDifference"}
+    assert "1 of 2 load points not comparable (bulk/concurrency=8: Invalid in b)" in found.message
+
+
+@pytest.mark.parametrize(
+    ("paired", "before", "after"),
+    [
+        pytest.param(True, ["t1"], ["t1"], id="equal"),
+        pytest.param(False, ["t1"], ["t2"], id="different"),
+        pytest.param(False, [None], [None], id="not known"),
+        pytest.param(True, ["t1", "t2"], ["t2", "t1"], id="each has its like"),
+        pytest.param(False, ["t1", "t2"], ["t1", "t1"], id="one has none"),
+    ],
+)
+def test_paired_is_said_where_the_traffic_was_equal(
+    paired: bool, before: list[str | None], after: list[str | None]
+) -> None:
+    first, second = (
+        [run(f"{name}{n}", traffic=t) for n, t in enumerate(side)] for name, side in (("a", before), ("b", after))
+    )
+    assert compared(first, second).cells[0].paired == paired
+
+
+@pytest.mark.parametrize(
+    ("scope", "before", "after"),
+    [
+        pytest.param("WithinOneServer", [repeated("a")], [repeated("b")], id="one server a side"),
+        pytest.param("BetweenServers", [run("a1"), run("a2")], [run("b1"), run("b2")], id="fresh servers"),
+        pytest.param(
+            "WithinOneServer",
+            [run("a1", of=ENDPOINT), run("a2", of=ENDPOINT)],
+            [run("b1", of=ENDPOINT), run("b2", of=ENDPOINT)],
+            id="runs at an endpoint have met one server",
+        ),
+    ],
+)
+def test_the_scope_never_claims_more_than_was_measured(
+    scope: str, before: list[MeasuredRun], after: list[MeasuredRun]
+) -> None:
+    found = compared(before, after)
+    assert found.scope == scope
+    assert ("within one server" in found.message, "between servers" in found.message) == (
+        scope == "WithinOneServer",
+        scope == "BetweenServers",
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "node"), [pytest.param(True, "n2", id="another node"), pytest.param(False, "n1", id="the same node")]
+)
+def test_a_kind_of_gpu_that_is_not_known_is_said(said: bool, node: str) -> None:
+    unknown = {"gpu": None}
+    found = compared(run("a", server=unknown), run("b", server={**unknown, "node": node}))
+    assert ("the kind of GPU is not known on every side" in found.message) == said
+
+
+def test_suspect_figures_are_compared_and_called_so() -> None:
+    found = compared(repeated("a"), run("b", repeats=5, cv=1, verdict="Suspect"))
+    assert "1 of 1 load points Suspect" in found.message

@@ -1,0 +1,32 @@
+"""What is said of a comparison: counts, the most marked change, and no more than was measured."""
+
+from __future__ import annotations
+
+from unit.judge.comparison.sides import compared, repeated, run
+
+
+def test_what_got_worse_is_named_first() -> None:
+    after = repeated("b", OutputThroughput=1500.0, MeanTTFT=60.0, MeanTPOT=20.0)
+    found = compared(repeated("a"), after, "OutputThroughput", "MeanTTFT", "MeanTPOT")
+    assert found.message.startswith("3 figures: 1 better, 2 worse; the worst: MeanTPOT at chat/rate=4 +81.8 % (")
+
+
+def test_of_what_got_better_the_best() -> None:
+    found = compared(repeated("a"), repeated("b", OutputThroughput=1500.0, MeanTTFT=20.0))
+    assert "the best: MeanTTFT at chat/rate=4 -53.5 % (" in found.message
+
+
+def test_a_throughput_that_fell_is_worse_than_a_latency_that_rose_less() -> None:
+    found = compared(repeated("a"), repeated("b", OutputThroughput=600.0, MeanTTFT=60.0))
+    assert "the worst: OutputThroughput at chat/rate=4 -50.0 % (" in found.message
+
+
+def test_the_level_and_the_scope_are_stated() -> None:
+    message = compared(repeated("a"), repeated("b")).message
+    assert "2 figures: 2 without a detectable difference" in message
+    assert "95 % over all figures together" in message
+    assert message.endswith("another start of the same server may differ by more")
+
+
+def test_runs_without_results_have_nothing_to_compare() -> None:
+    assert compared(run("a", []), run("b", [])).message == "no load point is comparable: neither side has results"

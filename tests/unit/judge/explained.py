@@ -1,0 +1,81 @@
+"""Load points as a server's readings and a client's records show them, judged whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from benchrun.api.cells import Axis
+from benchrun.api.status import Result, ServerStatus
+from benchrun.judge.results import results
+from benchrun.measure.samples import Sample
+from benchrun_client.contract import RequestColumns, StageRecord
+from unit.judge.specs import spec, workload
+from unit.measure.records import cell, edge, record, requests
+from unit.measure.timelines import Reading, readings
+
+
+class LoadPoint:
+    """One stage of a workload: its record and the readings within it."""
+
+    def __init__(
+        self,
+        gauges: Sequence[Reading],
+        *,
+        columns: RequestColumns,
+        axis: Axis = "concurrency",
+        value: str = "8",
+        prompt_rate: float | Sequence[float] = 1000.0,
+        generation_rate: float | Sequence[float] = 100.0,
+        every_seconds: float = 1.0,
+        begins_at: float = 0.0,
+        preemptions: float = 0.0,
+        **changes: Any,
+    ) -> None:
+        self.cell = cell("chat", axis, value)
+        seconds = len(gauges) * every_seconds
+        # A server without a generated token at its edges leaves the choice of readings to the clocks.
+        servers = (edge(rises={"num_preemptions_total": preemptions, "prefix_cache_queries_total": 1000.0}),)
+        values: dict[str, Any] = {
+            "requests": columns,
+            "servers": servers,
+            "first_send_unix_us": round((1000 + begins_at) * 1e6),
+            "last_receive_unix_us": round((1000 + begins_at + seconds) * 1e6),
+            "scalars": {"duration": seconds},
+        }
+        self.record: StageRecord = record(self.cell.stage_ids[0], **(values | changes))
+        made = readings(gauges, prompt_rates=prompt_rate, generation_rates=generation_rate, every_seconds=every_seconds)
+        self.samples = [_later(s, begins_at) for s in made]
+
+
+def _later(sample: Sample, seconds: float) -> Sample:
+    return replace(sample, at=sample.at + seconds)
+
+
+def answered(count: int, *, prompt: int = 100, output: int = 50, **changes: Any) -> RequestColumns:
+    """As many requests of these lengths, of one second each."""
+    values: dict[str, Any] = {
+        "ttft_us": [100_000] * count,
+        "e2el_us": [1_000_000] * count,
+        "output_tokens": [output] * count,
+        "input_tokens": [prompt] * count,
+    }
+    return requests(**(values | changes))
+
+
+def judged(
+    *points: LoadPoint, args: Sequence[str] | None = None, servers: Sequence[ServerStatus] | None = None
+) -> tuple[Result, ...]:
+    """The rows. `args`: of the run's own server; None measures an endpoint."""
+    axis = points[0].cell.axis
+    values = [point.cell.value for point in points]
+    load: dict[str, Any] = {"requestRates": values} if axis == "rate" else {"concurrencies": [int(v) for v in values]}
+    whose = {} if args is None else {"endpoint": None, "server": {"image": "vllm", "args": list(args)}}
+    return results(
+        [point.cell for point in points],
+        [point.record for point in points],
+        [sample for point in points for sample in point.samples],
+        spec=spec(workloads=[workload(load=load)], **whose),
+        servers=servers,
+    ).results

@@ -1,0 +1,59 @@
+"""What rules are given: contexts that ask for four requests a second, changed by name; and what they gave back, sorted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from benchrun.judge.asked import Asked
+from benchrun.judge.finding import NotChecked, StageFinding
+from benchrun.judge.rules import Found, StageContext
+from benchrun.judge.thresholds import Thresholds
+from benchrun.measure.windows import Window
+
+OPEN_LOOP = Asked(
+    rate=4.0,
+    concurrency=None,
+    closed_loop=False,
+    api="Completions",
+    ignore_eos=True,
+    cache_policy="Isolate",
+    scrape_interval_seconds=1.0,
+)
+
+
+def asked(**changes: Any) -> Asked:
+    """An open loop at four requests a second."""
+    return replace(OPEN_LOOP, **changes)
+
+
+def users(concurrency: int, **changes: Any) -> Asked:
+    """A closed loop."""
+    return asked(rate=None, concurrency=concurrency, closed_loop=True, **changes)
+
+
+def context(
+    thresholds: Thresholds | None = None,
+    *,
+    of: Asked = OPEN_LOOP,
+    windows: tuple[Window, ...] = (),
+    compilations: tuple[float, ...] | None = (),
+) -> StageContext:
+    """A stage whose server log could be read and tells of no compiling."""
+    return StageContext(thresholds or Thresholds(), of, windows, compilations)
+
+
+def findings(found: Found) -> list[StageFinding]:
+    """What was found."""
+    return [each for each in found if isinstance(each, StageFinding)]
+
+
+def unchecked(found: Found) -> list[NotChecked]:
+    """What could not be looked for."""
+    return [each for each in found if isinstance(each, NotChecked)]
+
+
+def only(found: Found) -> StageFinding:
+    """The one thing found."""
+    (finding,) = findings(found)
+    return finding

@@ -1,0 +1,163 @@
+"""An engine that compiles while it is measured, and first requests that are slow for no other reason than being first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from benchrun.judge.asked import Asked
+from benchrun.judge.compilation import cold_start, compilation_in_window
+from benchrun.judge.finding import Code, StageFinding
+from benchrun_client.contract import StageRecord
+from unit.judge.queues import Server, closed_loop, open_loop
+from unit.judge.stages import asked, context, findings, unchecked, users
+from unit.measure.records import STAGE, record, requests
+
+# ---- compilation ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("inside", "compilations"),
+    [
+        pytest.param(0, (), id="none"),
+        pytest.param(0, (999.9, 1010.1), id="before and after"),
+        pytest.param(2, (1000.0, 1010.0), id="at the first send and at the last answer"),
+        pytest.param(1, (5.0, 1004.0, 2000.0), id="one within"),
+    ],
+)
+def test_compilations_in_the_window(inside: int, compilations: tuple[float, ...]) -> None:
+    """The stage lasts from second 1000 to 1010."""
+    found = findings(compilation_in_window(record(), context(compilations=compilations)))
+    assert [f.evidence["compilations"] for f in found] == [inside] * bool(inside)
+
+
+def test_a_log_that_cannot_be_read_tells_nothing() -> None:
+    (missed,) = unchecked(compilation_in_window(record(), context(compilations=None)))
+    assert missed.code is Code.COMPILATION_IN_WINDOW
+
+
+def test_evidence_of_compiling() -> None:
+    assert compilation_in_window(record(), context(compilations=(1007.0, 1002.5))) == [
+        StageFinding(
+            Code.COMPILATION_IN_WINDOW, "Suspect", STAGE, {"compilations": 2, "firstAfterSeconds": 2.5}, weight=2
+        )
+    ]
+
+
+# ---- cold start -----------------------------------------------------------------------------------------------------
+
+OPEN = asked(rate=10.0)
+
+
+def stage(ttft_ms: Sequence[float], **changes: Any) -> StageRecord:
+    """Answers end a second after their first token."""
+    ttft_us = [round(1000 * each) for each in ttft_ms]
+    columns = {
+        "ttft_us": ttft_us,
+        "e2el_us": [each + 1_000_000 for each in ttft_us],
+        "output_tokens": [9] * len(ttft_us),
+    }
+    return record(requests=requests(**(columns | changes)))
+
+
+def is_cold(measured: StageRecord, of: Asked = OPEN) -> bool:
+    return [f.code for f in findings(cold_start(measured, context(of=of)))] == [Code.COLD_START]
+
+
+@pytest.mark.parametrize(
+    ("cold", "ttft_ms"),
+    [
+        pytest.param(False, [20] * 100, id="all alike"),
+        pytest.param(True, [900] * 3 + [20] * 97, id="three slow ones first"),
+        pytest.param(False, [120] * 3 + [20] * 97, id="100 ms above the usual is a connection"),
+        pytest.param(True, [121] * 3 + [20] * 97, id="more than that"),
+        pytest.param(False, [1500] * 3 + [500] * 97, id="three times the usual"),
+        pytest.param(True, [1501] * 3 + [500] * 97, id="more than that"),
+        pytest.param(False, [20] + [900] * 3 + [20] * 96, id="not from the first on: a queue"),
+        pytest.param(False, [900] + [20] * 98 + [301], id="a single one, and another a third as slow"),
+        pytest.param(True, [900] + [20] * 98 + [299], id="a single one, thrice as slow as any other"),
+        pytest.param(False, [900] * 2 + [20, 900] * 20 + [20] * 58, id="slow ones everywhere: chance sets two first"),
+        pytest.param(True, [900] * 7 + [20, 900] * 20 + [20] * 53, id="chance does not set seven first"),
+        pytest.param(False, [900] * 2 + [20] * 43, id="two of 45: once in a thousand orders"),
+        pytest.param(True, [900] * 2 + [20] * 44, id="two of 46: less often"),
+        pytest.param(False, [900] * 3 + [20] * 16, id="too few to know what is usual"),
+        pytest.param(False, [900], id="a single request"),
+    ],
+)
+def test_first_requests_under_a_rate(cold: bool, ttft_ms: list[float]) -> None:
+    assert is_cold(stage(ttft_ms)) == cold
+
+
+def test_failed_requests_are_not_the_first() -> None:
+    ttft_ms = [0, 0, *[900] * 3, *[20] * 97]
+    assert is_cold(stage(ttft_ms, ok=[0, 0] + [1] * 100))
+
+
+@pytest.mark.parametrize(("cold", "tokens"), [(True, 100), (True, 400), (False, 1000)])
+def test_a_long_first_prompt_may_take_its_time(cold: bool, tokens: int) -> None:
+    """What counts as slow, 120 ms, is stretched as the longest prompt among them is: to 120, 480 and 1200 ms."""
+    assert is_cold(stage([900] * 3 + [20] * 97, input_tokens=[tokens] + [100] * 99)) == cold
+
+
+def test_a_load_sent_all_at_once_has_no_first_requests() -> None:
+    assert not is_cold(stage([900] * 3 + [20] * 97), asked(rate=None))
+
+
+@pytest.mark.parametrize(
+    ("cold", "ttft_ms", "later_ms"),
+    [
+        pytest.param(True, [900] * 8 + [20] * 92, 880, id="all of the first wave, and they end as much later"),
+        pytest.param(True, [900] * 8 + [20] * 92, 440, id="half as much"),
+        pytest.param(False, [900] * 8 + [20] * 92, 439, id="less: prompts and tokens share the engine"),
+        pytest.param(False, [20] + [900] * 7 + [20] * 92, 880, id="one was served at once: they waited for each other"),
+        pytest.param(False, [900] * 7 + [20] * 93, 880, id="the last of the wave was not slow"),
+    ],
+)
+def test_the_first_wave_of_a_closed_loop(cold: bool, ttft_ms: list[float], later_ms: int) -> None:
+    ends = [1_020_000 + 1000 * later_ms * (ttft > 20) for ttft in ttft_ms]
+    assert is_cold(stage(ttft_ms, e2el_us=ends), users(8)) == cold
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seconds", [0.5, 3.0])
+def test_a_cold_server_is_found_under_any_load(seconds: float, seed: int) -> None:
+    """It holds up each of its first eight requests."""
+    cold = Server(held_up=lambda number: seconds if number < 8 else 0.0)
+    for measured in (
+        open_loop(cold, rate=10, count=200, seed=seed),
+        closed_loop(cold, concurrency=1, count=100, seed=seed),
+        closed_loop(cold, concurrency=8, count=100, seed=seed),
+    ):
+        assert is_cold(measured.record, measured.context.asked)
+
+
+@pytest.mark.parametrize("lengths_vary", [False, True])
+@pytest.mark.parametrize("concurrency", [2, 4, 16, 64])
+@pytest.mark.parametrize("prefill_seconds", [0.01, 0.2])
+def test_a_first_wave_that_waits_for_its_own_prefills_is_not_cold(
+    prefill_seconds: float, concurrency: int, lengths_vary: bool
+) -> None:
+    server = Server(prefill_seconds=prefill_seconds, decode_seconds=4.0, lengths_vary=lengths_vary)
+    for seed in range(10):
+        measured = closed_loop(server, concurrency=concurrency, count=10 * concurrency, seed=seed)
+        assert not is_cold(measured.record, measured.context.asked)
+
+
+def test_evidence_of_a_cold_start() -> None:
+    assert cold_start(stage([800, 900, 1000] + [20] * 97), context(of=OPEN)) == [
+        StageFinding(
+            Code.COLD_START,
+            "Suspect",
+            STAGE,
+            {
+                "slowRequests": 3,
+                "requests": 100,
+                "medianTtftOfThemMs": 900.0,
+                "medianTtftOfOthersMs": 20.0,
+                "slowFromMs": 120.0,
+                "chance": 6.1843e-06,
+            },
+            weight=45.0,
+        )
+    ]

@@ -1,0 +1,49 @@
+"""Percentiles that so few requests don't bound, told once a cell."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.judge.few_samples import too_few_samples
+from benchrun.judge.finding import Code, StageFinding
+from benchrun.judge.rules import CellContext
+from benchrun.judge.thresholds import Thresholds
+from benchrun.measure.cells import pools_of
+from unit.judge.stages import OPEN_LOOP, findings
+from unit.measure.records import CELL, cell, record, requests
+
+
+def of(count: int, *percentiles: str, stages: int = 1) -> CellContext:
+    columns = requests(ttft_us=[1000] * count, e2el_us=[2000] * count, output_tokens=[2] * count)
+    records = [record(stage, requests=columns) for stage in cell(repeats=stages).stage_ids]
+    return CellContext(cell(repeats=stages), Thresholds(), OPEN_LOOP, percentiles, (), pools_of(records))
+
+
+@pytest.mark.parametrize(
+    ("open_ended", "context"),
+    [
+        pytest.param("99", of(367, "99"), id="p99 of 367"),
+        pytest.param(None, of(368, "99"), id="p99 of 368"),
+        pytest.param(None, of(184, "99", stages=2), id="p99 of two repeats together"),
+        pytest.param("50", of(5, "50"), id="a median of five"),
+        pytest.param(None, of(6, "50"), id="a median of six"),
+        pytest.param("99.9", of(3687, "50", "99.9"), id="p99.9 of 3687"),
+        pytest.param("1", of(367, "1"), id="low ones as well"),
+        pytest.param("95, 99", of(50, "99", "50", "95"), id="several at once"),
+        pytest.param(None, of(400, "99", stages=0), id="nothing was measured"),
+    ],
+)
+def test_percentiles_without_a_bound(open_ended: str | None, context: CellContext) -> None:
+    found = findings(too_few_samples(context))
+    assert [(f.severity, f.evidence["percentiles"]) for f in found] == ([("Note", open_ended)] if open_ended else [])
+
+
+def test_evidence_names_what_the_highest_needs() -> None:
+    assert too_few_samples(of(50, "50", "95", "99")) == [
+        StageFinding(
+            Code.TOO_FEW_SAMPLES,
+            "Note",
+            CELL,
+            {"requests": 50, "percentiles": "95, 99", "percentile": 99.0, "needed": 368},
+            weight=99.0,
+        )
+    ]

@@ -1,0 +1,112 @@
+"""Objectives: met or missed with certainty, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from benchrun.api.measurement import Objective
+from benchrun.api.status import ObjectiveResult, Verdict
+from benchrun.judge.objectives import objective_results, request_limits
+from benchrun.measure.cells import pools_of
+from benchrun.measure.client_queue import QUEUED_TTFT
+from benchrun.measure.goodput import RequestLimits
+from benchrun.measure.percentiles import Distribution
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.measure.records import record, requests
+
+
+def objective(metric: str = "TTFT", *, percentile: str = "99", at_most_ms: int = 25) -> Objective:
+    return Objective.model_validate({"metric": metric, "percentile": percentile, "maxMilliseconds": at_most_ms})
+
+
+def outcome(values_us: Iterable[float], *, percentile: str = "99", verdict: Verdict = "Valid") -> ObjectiveResult:
+    """Of a limit of 25 ms."""
+    (found,) = objective_results([objective(percentile=percentile)], {"ttft": Distribution.of(values_us)}, verdict)
+    return found
+
+
+def of_100_ms(slow: int, count: int) -> list[float]:
+    """So many of 100 ms among others of 10 ms."""
+    return [100_000.0] * slow + [10_000.0] * (count - slow)
+
+
+@pytest.mark.parametrize(
+    ("word", "values", "percentile"),
+    [
+        pytest.param("Met", of_100_ms(0, 368), "99", id="enough requests, none above"),
+        pytest.param("Inconclusive", of_100_ms(0, 367), "99", id="one too few for an interval: never met"),
+        pytest.param("Inconclusive", of_100_ms(3, 368), "99", id="the limit lies within the interval"),
+        pytest.param("Met", of_100_ms(3, 1000), "99", id="the upper end is the fourth from above"),
+        pytest.param("Inconclusive", of_100_ms(4, 1000), "99", id="and one more is above the limit"),
+        pytest.param("Inconclusive", of_100_ms(17, 1000), "99", id="1.7 percent above"),
+        pytest.param("Missed", of_100_ms(18, 1000), "99", id="the lower end is above"),
+        pytest.param("Missed", of_100_ms(4, 100), "99", id="no interval, but four above cannot be chance"),
+        pytest.param("Inconclusive", of_100_ms(3, 100), "99", id="three can"),
+        pytest.param("Inconclusive", of_100_ms(0, 2), "50", id="two requests bound no median"),
+        pytest.param("Met", [25_000.0] * 100, "50", id="the limit itself is met"),
+        pytest.param("Missed", [25_000.4] * 100, "50", id="rounding for display does not decide"),
+        pytest.param("Inconclusive", [], "99", id="nothing measured"),
+    ],
+)
+def test_an_objective(word: str, values: list[float], percentile: str) -> None:
+    assert outcome(values, percentile=percentile).outcome == word
+
+
+@pytest.mark.parametrize("verdict", ["Invalid", "Unknown"])
+@pytest.mark.parametrize("slow", [0, 1000])
+def test_numbers_that_mean_nothing_prove_nothing(verdict: Verdict, slow: int) -> None:
+    assert outcome(of_100_ms(slow, 1000), verdict=verdict).outcome == "Inconclusive"
+
+
+def test_suspect_numbers_are_judged() -> None:
+    assert outcome(of_100_ms(0, 1000), verdict="Suspect").outcome == "Met"
+
+
+def test_a_result_names_what_was_asked_and_what_was_measured() -> None:
+    assert outcome(of_100_ms(4, 100)) == ObjectiveResult(
+        metric="TTFT", percentile="99", max_milliseconds=25, measured_milliseconds=100.0, outcome="Missed"
+    )
+
+
+@given(st.lists(st.integers(1, 50_000), max_size=500), st.sampled_from(["50", "90", "99"]))
+def test_met_and_missed_agree_with_what_was_measured(values: list[int], percentile: str) -> None:
+    found = outcome(values, percentile=percentile)
+    if found.outcome == "Met":
+        assert (found.measured_milliseconds or 0) <= 25
+    if found.outcome == "Missed":
+        assert (found.measured_milliseconds or 0) > 25 * 0.999
+
+
+@pytest.mark.parametrize(("metric", "measured"), [("TTFT", 25.0), ("TPOT", 10.0), ("ITL", 10.0), ("E2EL", 125.0)])
+def test_each_latency_has_its_own(metric: str, measured: float) -> None:
+    (found,) = objective_results([objective(metric, percentile="50")], pools_of([record()]), "Valid")
+    assert (found.metric, found.measured_milliseconds) == (metric, measured)
+
+
+def test_a_latency_that_is_not_shown_is_not_judged() -> None:
+    (found,) = objective_results([objective("ITL")], {"ttft": Distribution.of([1.0])}, "Valid")
+    assert (found.measured_milliseconds, found.outcome) == (None, "Inconclusive")
+
+
+def test_the_wait_in_the_clients_queue_counts() -> None:
+    pools = {"ttft": Distribution.of(of_100_ms(0, 368)), QUEUED_TTFT: Distribution.of(of_100_ms(368, 368))}
+    (found,) = objective_results([objective()], pools, "Valid")
+    assert (found.measured_milliseconds, found.outcome) == (100.0, "Missed")
+
+
+def test_limits_of_a_single_request() -> None:
+    objectives = [
+        objective(at_most_ms=500),
+        objective(percentile="50", at_most_ms=100),
+        objective("E2EL", at_most_ms=9),
+    ]
+    assert request_limits(objectives) == RequestLimits(ttft_ms=100, e2el_ms=9)
+    assert request_limits([objective("ITL", at_most_ms=1)]) == RequestLimits()
+
+
+def test_one_token_answers_have_no_tpot_to_judge() -> None:
+    one_token = record(requests=requests(output_tokens=(1, 1)))
+    (found,) = objective_results([objective("TPOT")], pools_of([one_token]), "Valid")
+    assert (found.measured_milliseconds, found.outcome) == (None, "Inconclusive")

@@ -1,0 +1,145 @@
+"""Answers shorter than asked for, and streams without an end."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.api.status import Severity
+from benchrun.judge.finding import Code, NotChecked, StageFinding
+from benchrun.judge.output_short import output_too_short, stream_truncated
+from benchrun_client.contract import StageRecord
+from unit.judge.stages import asked, context, findings, only, unchecked
+from unit.measure.records import STAGE, record, requests
+
+
+def answers(
+    output: list[int], *, of: int = 100, unended: int = 0, ok: list[int] | None = None, ended: list[int] | None = None
+) -> StageRecord:
+    """Answers of `output` tokens each, all of which were to have `of`; the last `unended` without the server's count."""
+    n = len(output)
+    return record(
+        requests=requests(
+            ttft_us=[1] * n,
+            e2el_us=[2] * n,
+            output_tokens=output,
+            asked_tokens=[of] * n,
+            ended=ended or [1] * (n - unended) + [0] * unended,
+            ok=ok,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("severity", "output"),
+    [
+        pytest.param(None, [100, 100], id="all of it"),
+        pytest.param(None, [101, 100], id="a token more, as some servers count"),
+        pytest.param(None, [95, 95], id="95 % is enough"),
+        pytest.param(None, [100, 90], id="the mean counts"),
+        pytest.param("Suspect", [95, 94], id="just below 95 %"),
+        pytest.param("Suspect", [80, 80], id="80 % is still suspect"),
+        pytest.param("Invalid", [80, 79], id="just below 80 %"),
+        pytest.param("Invalid", [0, 0], id="nothing"),
+    ],
+)
+@pytest.mark.parametrize("ignore_eos", [True, False])
+def test_mean_output(severity: Severity | None, output: list[int], ignore_eos: bool) -> None:
+    found = output_too_short(answers(output), context(of=asked(ignore_eos=ignore_eos)))
+    assert [(f.code, f.severity) for f in findings(found)] == ([(Code.OUTPUT_TOO_SHORT, severity)] if severity else [])
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param(answers([100, 1], ok=[1, 0]), id="failed requests have no output to be short of"),
+        pytest.param(answers([1, 1], ok=[0, 0]), id="nothing was answered: another rule's matter"),
+        pytest.param(answers([0, 0], of=0), id="nothing was asked for"),
+    ],
+)
+def test_what_is_no_short_answer(stage: StageRecord) -> None:
+    assert output_too_short(stage, context()) == []
+
+
+@pytest.mark.parametrize(("word", "ignore_eos"), [("true", True), ("false", False)])
+def test_evidence_of_short_answers(word: str, ignore_eos: bool) -> None:
+    """Ten answers cut at 94 tokens where 128 were to be had."""
+    found = output_too_short(answers([94] * 10, of=128), context(of=asked(ignore_eos=ignore_eos)))
+    assert found == [
+        StageFinding(
+            Code.OUTPUT_TOO_SHORT,
+            "Invalid",
+            STAGE,
+            {
+                "askedTokens": 128.0,
+                "meanOutputTokens": 94.0,
+                "percent": 73.438,
+                "ignoreEOS": word,
+                "suspectPercent": 95.0,
+                "invalidPercent": 80.0,
+            },
+            weight=100 - 100 * 94 / 128,
+        )
+    ]
+
+
+def test_tokens_that_are_guessed_from_the_text_only_count_when_they_are_far_too_few() -> None:
+    assert unchecked(output_too_short(answers([90, 90], unended=2), context())) == [
+        NotChecked(Code.OUTPUT_TOO_SHORT, "the server tells no token counts, which is what ends a stream")
+    ]
+    assert only(output_too_short(answers([79, 79], unended=2), context())).severity == "Invalid"
+    assert only(output_too_short(answers([90, 90], unended=1), context())).severity == "Suspect"
+
+
+@pytest.mark.parametrize(
+    ("truncated", "unended", "of"),
+    [
+        pytest.param(False, 0, 200, id="none"),
+        pytest.param(False, 1, 200, id="half a percent"),
+        pytest.param(True, 2, 200, id="1 %"),
+        pytest.param(True, 1, 199, id="just above half a percent"),
+        pytest.param(True, 1, 2, id="half of them"),
+    ],
+)
+def test_streams_without_an_end(truncated: bool, unended: int, of: int) -> None:
+    found = findings(stream_truncated(answers([100] * of, unended=unended), context()))
+    assert [(f.code, f.severity) for f in found] == ([(Code.STREAM_TRUNCATED, "Invalid")] if truncated else [])
+
+
+@pytest.mark.parametrize(
+    ("expected", "ignore_eos", "tokens"),
+    [
+        pytest.param("unchecked", True, 100, id="whole answers: the server sends no counts"),
+        pytest.param("unchecked", True, 80, id="guessed tokens may be fewer"),
+        pytest.param("found", True, 79, id="far too short, though no end was allowed"),
+        pytest.param("unchecked", False, 10, id="the model may have ended them"),
+    ],
+)
+def test_not_one_stream_has_an_end(expected: str, ignore_eos: bool, tokens: int) -> None:
+    found = stream_truncated(answers([tokens] * 4, unended=4), context(of=asked(ignore_eos=ignore_eos)))
+    assert len(findings(found)) == (expected == "found")
+    assert [missed.code for missed in unchecked(found)] == [Code.STREAM_TRUNCATED] * (expected == "unchecked")
+
+
+def test_a_failed_request_is_no_truncated_one() -> None:
+    assert stream_truncated(answers([100, 3], ended=[1, 0], ok=[1, 0]), context()) == []
+    assert stream_truncated(answers([3], unended=1, ok=[0]), context()) == []
+
+
+def test_evidence_of_truncated_streams() -> None:
+    assert stream_truncated(answers([100, 100, 100, 20], unended=1), context()) == [
+        StageFinding(
+            Code.STREAM_TRUNCATED,
+            "Invalid",
+            STAGE,
+            {
+                "answered": 4,
+                "truncated": 1,
+                "truncatedPercent": 25.0,
+                "invalidPercent": 0.5,
+                "askedTokens": 100.0,
+                "meanOutputTokens": 80.0,
+                "percent": 80.0,
+                "ignoreEOS": "true",
+            },
+            weight=25.0,
+        )
+    ]

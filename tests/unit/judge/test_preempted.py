@@ -1,0 +1,59 @@
+"""Preemptions: one is worth knowing, more than a few are in the tail."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.api.status import Severity
+from benchrun.judge.finding import Code, StageFinding
+from benchrun.judge.preempted import preempted
+from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
+from unit.judge.stages import context, findings, unchecked
+from unit.measure.records import STAGE, ZERO, edge, record, requests
+
+PREEMPTIONS = "num_preemptions_total"
+
+
+def two_hundred(*preemptions: float) -> StageRecord:
+    servers = tuple(edge(f"s{n}", rises={PREEMPTIONS: each}) for n, each in enumerate(preemptions))
+    return record(requests=requests(ttft_us=[1] * 200, e2el_us=[2] * 200, output_tokens=[3] * 200), servers=servers)
+
+
+@pytest.mark.parametrize(
+    ("severity", "preemptions"),
+    [
+        pytest.param(None, (0.0,), id="none"),
+        pytest.param("Note", (1.0,), id="one"),
+        pytest.param("Note", (2.0,), id="1 % of the requests"),
+        pytest.param("Suspect", (3.0,), id="above 1 %"),
+        pytest.param("Suspect", (1.0, 2.0), id="servers are summed"),
+        pytest.param("Suspect", (900.0,), id="more than requests: each again and again"),
+    ],
+)
+def test_preemptions(severity: Severity | None, preemptions: tuple[float, ...]) -> None:
+    found = findings(preempted(two_hundred(*preemptions), context()))
+    assert [(f.code, f.severity) for f in found] == ([(Code.PREEMPTED, severity)] if severity else [])
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        pytest.param((), id="no server's page could be read"),
+        pytest.param((ServerEdge(address="a", before=None, after=ZERO),), id="the opening edge is missing"),
+        pytest.param((edge(after={START_TIME: 5.0}),), id="the server restarted"),
+    ],
+)
+def test_what_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
+    (missed,) = unchecked(preempted(record(servers=servers), context()))
+    assert missed.code is Code.PREEMPTED
+
+
+def test_evidence() -> None:
+    assert preempted(two_hundred(5.0), context()) == [
+        StageFinding(
+            Code.PREEMPTED,
+            "Suspect",
+            STAGE,
+            {"preemptions": 5.0, "requests": 200, "percent": 2.5, "suspectPercent": 1.0},
+            weight=2.5,
+        )
+    ]

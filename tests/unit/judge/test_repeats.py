@@ -1,0 +1,224 @@
+"""Repeats of one load point: agreeing, disagreeing, and too noisy to tell; and runs that drift."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from benchrun.judge.drift import drift
+from benchrun.judge.finding import Code, StageFinding
+from benchrun.judge.repeats import repeats_disagree
+from benchrun.judge.rules import CellContext, MeasuredStage, RunContext
+from benchrun.judge.thresholds import Thresholds
+from unit.judge.queues import Server, closed_loop, open_loop
+from unit.judge.stages import asked, context, findings, unchecked, users
+from unit.measure.records import CELL, cell, record, requests
+
+LINES = Thresholds()
+
+
+def of(stages: Sequence[MeasuredStage], *, value: str = "4", planned: int | None = None) -> CellContext:
+    """A cell whose repeats were measured in this order, ten stages apart."""
+    planned_cell = cell(value=value, repeats=planned or len(stages))
+    placed = tuple(
+        MeasuredStage(stage.record.model_copy(update={"sequence": 10 * i, "stage_id": stage_id}), stage.context)
+        for i, (stage, stage_id) in enumerate(zip(stages, planned_cell.stage_ids, strict=False))
+    )
+    return CellContext(planned_cell, LINES, users(4), ("99",), placed)
+
+
+def repeated(factors: Sequence[float], *, count: int = 200, value: str = "4", variation: float = 0.1) -> CellContext:
+    """Four users, at a server slower by a factor in each repeat."""
+
+    def server(factor: float) -> Server:
+        return Server(slower=lambda second, number: factor, variation=variation, hiccup_chance=0.0)
+
+    seed = 100 * int(value)
+    return of(
+        [closed_loop(server(f), concurrency=4, count=count, seed=seed + i) for i, f in enumerate(factors)], value=value
+    )
+
+
+def exact(factor: float) -> MeasuredStage:
+    """Every latency is its usual value times a factor, and 1 % more or less by turns."""
+    around = [factor * (0.99 if i % 2 else 1.01) for i in range(100)]
+    columns = requests(
+        ttft_us=[round(10_000 * f) for f in around],
+        e2el_us=[round(100_000 * f) for f in around],
+        output_tokens=[10] * 100,
+    )
+    return MeasuredStage(record(requests=columns), context(of=users(4)))
+
+
+# ---- repeats --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slow", [0, 1, 2])
+def test_one_repeat_that_differs_is_found(slow: int) -> None:
+    (found,) = findings(repeats_disagree(repeated([1.3 if i == slow else 1.0 for i in range(3)])))
+    assert (found.code, found.severity, found.stage_id) == (Code.REPEATS_DISAGREE, "Suspect", CELL)
+
+
+@pytest.mark.parametrize(
+    ("found", "factor"),
+    [
+        pytest.param(False, 1.0, id="equal"),
+        pytest.param(False, 1.15, id="a CV of 9.9 %"),
+        pytest.param(True, 1.155, id="a CV of 10.2 %"),
+    ],
+)
+def test_coefficient_of_variation(found: bool, factor: float) -> None:
+    """Of two values, the deviation by the sample formula is their difference over the root of two."""
+    assert len(findings(repeats_disagree(of([exact(1.0), exact(factor)])))) == found
+
+
+def test_what_noise_explains_is_no_disagreement() -> None:
+    """Means apart by a third, of twenty latencies each that differ a hundredfold."""
+    one = [10_000 * (1 + i * 37 % 100) for i in range(20)]
+    two = [10_000 * (1 + i * 53 % 100) * 4 // 3 for i in range(20)]
+    pair = [
+        MeasuredStage(
+            record(requests=requests(ttft_us=e2el, e2el_us=e2el, output_tokens=[1] * 20)),
+            closed_loop(Server(), concurrency=1, count=1, seed=1).context,
+        )
+        for e2el in (one, two)
+    ]
+    assert repeats_disagree(of(pair)) == []
+
+
+def test_evidence_of_disagreement() -> None:
+    (found,) = findings(repeats_disagree(of([exact(1.0), exact(2.0), exact(1.0)])))
+    evidence = dict(found.evidence)
+    assert evidence.pop("chance") < 1e-9  # type: ignore[operator]
+    # 1, 2 and 1 have a mean of 4/3 and a deviation of 0.57735.
+    assert evidence == {
+        "figure": "meanE2elMs",
+        "cvPercent": 43.301,
+        "suspectPercent": 10.0,
+        "repeats": 3,
+        "least": 100.0,
+        "most": 200.0,
+        "figures": "meanTtftMs, meanTpotMs, meanE2elMs",
+    }
+    assert found.weight == pytest.approx(43.301, abs=1e-3)
+
+
+def test_throughput_is_compared_as_well() -> None:
+    """Sent all at once, latencies are places in the queue; only throughput has no such course within a repeat."""
+
+    def drained(seconds: float) -> MeasuredStage:
+        ends = [round(1e6 * seconds * (i + 1) / 400) for i in range(400)]
+        columns = requests(
+            ttft_us=ends, e2el_us=ends, output_tokens=[10 + i % 2 for i in range(400)], start_us=[0] * 400
+        )
+        return MeasuredStage(record(requests=columns, scalars={"duration": seconds}), context(of=asked(rate=None)))
+
+    (found,) = findings(repeats_disagree(of([drained(10.0), drained(13.0)])))
+    assert found.evidence["figures"] == "outputTokensPerSecond"
+    assert found.evidence["least"] == pytest.approx(323, abs=3)
+    assert found.evidence["most"] == pytest.approx(420, abs=3)
+
+
+def test_a_single_repeat_has_nothing_to_disagree_with() -> None:
+    assert repeats_disagree(repeated([1.0])) == []
+
+
+def test_a_repeat_that_was_not_measured_leaves_nothing_to_compare() -> None:
+    (missed,) = unchecked(repeats_disagree(of([closed_loop(Server(), concurrency=4, count=40, seed=1)], planned=2)))
+    assert missed.code is Code.REPEATS_DISAGREE
+
+
+def test_no_record_no_word() -> None:
+    assert repeats_disagree(of([], planned=2)) == []
+
+
+def test_queues_near_capacity_differ_by_themselves() -> None:
+    server = Server(slots=4, prefill_seconds=0.01)
+    for seed in range(0, 200, 10):
+        repeats = [open_loop(server, rate=0.85 * server.capacity, count=200, seed=seed + i) for i in range(3)]
+        assert repeats_disagree(of(repeats)) == []
+
+
+# ---- drift ----------------------------------------------------------------------------------------------------------
+
+
+def run(*cells: CellContext) -> RunContext:
+    return RunContext(LINES, {each.cell.id: each for each in cells})
+
+
+def drifting(found: Sequence[StageFinding]) -> list[str]:
+    assert {f.code for f in found} <= {Code.DRIFT}
+    return [f.stage_id for f in found]
+
+
+@pytest.mark.parametrize(
+    ("found", "factors"),
+    [
+        pytest.param(True, [1.0, 1.1, 1.2, 1.3], id="slower each time"),
+        pytest.param(True, [1.3, 1.2, 1.1, 1.0], id="faster each time"),
+        pytest.param(False, [1.0, 1.0, 1.0, 1.0], id="level"),
+        pytest.param(False, [1.0, 1.3, 1.1, 1.2], id="up and down"),
+        pytest.param(False, [1.0, 1.02, 1.04, 1.06], id="6 %"),
+        pytest.param(False, [1.0, 1.15, 1.3], id="three in order: once in three runs by chance"),
+    ],
+)
+def test_a_single_cell(found: bool, factors: list[float]) -> None:
+    of_one = repeated(factors, variation=0.02)
+    assert drifting(findings(drift(run(of_one)))) == [CELL] * found
+
+
+def test_several_cells_need_fewer_repeats() -> None:
+    slower = [1.0, 1.15, 1.3]
+    cells = [repeated(slower, value=value) for value in ("1", "2", "4")]
+    assert drifting(findings(drift(run(*cells)))) == [each.cell.id for each in cells]
+
+
+def test_cells_that_move_against_each_other_do_not_drift() -> None:
+    one = repeated([1.0, 1.15, 1.3], value="1")
+    other = repeated([1.3, 1.15, 1.0], value="2")
+    assert findings(drift(run(one, other))) == []
+
+
+def test_a_cell_that_stays_is_not_named() -> None:
+    slower = [1.0, 1.1, 1.2, 1.3, 1.4]
+    moving = [repeated(slower, value=value) for value in ("1", "2")]
+    staying = repeated([1.0] * 5)
+    assert drifting(findings(drift(run(*moving, staying)))) == [each.cell.id for each in moving]
+
+
+def test_the_order_of_measurement_counts_not_that_of_the_repeats() -> None:
+    up_and_down = repeated([1.0, 1.3, 1.1, 1.2], variation=0.02)
+    as_measured = tuple(
+        MeasuredStage(stage.record.model_copy(update={"sequence": place}), stage.context)
+        for stage, place in zip(up_and_down.stages, (0, 3, 1, 2), strict=True)
+    )
+    reordered = CellContext(up_and_down.cell, LINES, users(4), ("99",), as_measured)
+    assert drifting(findings(drift(run(reordered)))) == [CELL]
+
+
+def test_a_change_within_the_noise_is_no_drift() -> None:
+    noisy = repeated([1.0, 1.05, 1.1, 1.15], count=24, variation=0.4)
+    assert findings(drift(run(noisy))) == []
+
+
+def test_evidence_of_a_drift() -> None:
+    (found,) = findings(drift(run(of([exact(factor) for factor in (1.0, 1.2, 1.4, 1.6)]))))
+    evidence = dict(found.evidence)
+    assert evidence.pop("chanceOfSpread") < 1e-9  # type: ignore[operator]
+    # Two of the 24 orders of four are ordered throughout.
+    assert evidence == {
+        "figure": "meanTtftMs",
+        "first": 10.0,
+        "last": 16.0,
+        "changePercent": 60.0,
+        "suspectPercent": 10.0,
+        "repeats": 4,
+        "cellsCompared": 1,
+        "chanceOfOrder": 0.083333,
+    }
+    assert (found.severity, found.stage_id) == ("Suspect", CELL)
+
+
+def test_a_run_without_repeats_cannot_drift() -> None:
+    assert findings(drift(run(repeated([1.0])))) == []
+    assert findings(drift(run())) == []

@@ -1,0 +1,152 @@
+"""Several servers: alike or not, evenly loaded or not."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from benchrun.judge.finding import Code, StageFinding
+from benchrun.judge.replicas import load_uneven, replicas_unequal
+from benchrun_client.contract import ServerEdge
+from unit.judge.stages import context, findings, unchecked
+from unit.measure.records import STAGE, ZERO, edge, record
+
+FINISHED = "request_success_total"
+
+
+def server(address: str, finished: float = 10.0, **changes: Any) -> ServerEdge:
+    """A server that tells version and settings."""
+    told = {"version": "0.32.0", "settings": "f" * 64}
+    return edge(address, rises={FINISHED: finished}).model_copy(update=told | changes)
+
+
+def unequal(*servers: ServerEdge) -> list[StageFinding]:
+    return findings(replicas_unequal(record(servers=servers), context()))
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        pytest.param((server("a"),), id="one server"),
+        pytest.param((server("a", version=None),), id="one server that tells nothing"),
+        pytest.param((server("a"), server("b")), id="two alike"),
+    ],
+)
+def test_equal_replicas(servers: tuple[ServerEdge, ...]) -> None:
+    assert replicas_unequal(record(servers=servers), context()) == []
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        pytest.param((server("a"), server("b", version="0.31.0")), id="another version"),
+        pytest.param((server("a"), server("b", settings="e" * 64)), id="other settings"),
+        pytest.param((server("a"), server("b", after=None)), id="gone at the end"),
+        pytest.param((server("a"), server("b", before=None)), id="new at the end"),
+        pytest.param((server("a", version="0.31.0"), server("b", version=None), server("c")), id="one tells nothing"),
+    ],
+)
+def test_unequal_replicas(servers: tuple[ServerEdge, ...]) -> None:
+    assert [(f.code, f.severity) for f in unequal(*servers)] == [(Code.REPLICAS_UNEQUAL, "Invalid")]
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        pytest.param((), id="no server's page could be read"),
+        pytest.param((server("a"), server("b", version=None)), id="a version is not told"),
+        pytest.param((server("a"), server("b", settings=None)), id="settings are not told"),
+        pytest.param((server("a", after=None), server("b", after=None)), id="no page was read at the end"),
+    ],
+)
+def test_equality_that_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
+    found = replicas_unequal(record(servers=servers), context())
+    assert findings(found) == []
+    assert [missed.code for missed in unchecked(found)] == [Code.REPLICAS_UNEQUAL]
+
+
+def test_evidence_of_unequal_replicas() -> None:
+    assert unequal(server("a"), server("b", version="0.31.0"), server("c", after=None)) == [
+        StageFinding(
+            Code.REPLICAS_UNEQUAL,
+            "Invalid",
+            STAGE,
+            {
+                "servers": 3,
+                "versions": 2,
+                "settings": 1,
+                "readAtOneEndOnly": 1,
+                "server": "c",
+                "versionNames": "0.31.0, 0.32.0",
+            },
+            weight=4,
+        )
+    ]
+
+
+def uneven(*finished: float) -> list[StageFinding]:
+    servers = tuple(server(f"s{n}", each) for n, each in enumerate(finished))
+    return findings(load_uneven(record(servers=servers), context()))
+
+
+@pytest.mark.parametrize(
+    ("found", "finished"),
+    [
+        pytest.param(False, (1000,), id="one server"),
+        pytest.param(False, (0, 0), id="nothing finished"),
+        pytest.param(False, (5000, 5000), id="even"),
+        pytest.param(False, (5500, 4500), id="10 % off an equal share"),
+        pytest.param(True, (5501, 4499), id="more than 10 % off"),
+        pytest.param(True, (400, 0), id="one server idles"),
+        pytest.param(True, (16, 0), id="16 in a row are no chance"),
+        pytest.param(False, (10, 6), id="few requests: chance"),
+        pytest.param(False, (2, 1), id="an odd number, in turns"),
+        pytest.param(True, (2000, 1000, 1000, 1000), id="one of four has twice as many"),
+        pytest.param(True, (1000, 1000, 1000, 500), id="one of four has half as many"),
+    ],
+)
+def test_shares(found: bool, finished: tuple[float, ...]) -> None:
+    assert [(f.code, f.severity) for f in uneven(*finished)] == ([(Code.LOAD_UNEVEN, "Suspect")] if found else [])
+
+
+@pytest.mark.parametrize("servers", [2, 3, 8])
+@pytest.mark.parametrize("requests", [16, 100, 1000])
+def test_requests_spread_at_random_are_not_uneven(servers: int, requests: int) -> None:
+    draw = random.Random(f"{servers}/{requests}")
+    for _ in range(300):
+        counts = Counter(draw.randrange(servers) for _ in range(requests))
+        assert uneven(*(float(counts[n]) for n in range(servers))) == []
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        pytest.param((), id="no server's page could be read"),
+        pytest.param((server("a"), ServerEdge(address="b", before=ZERO, after=None)), id="one of two servers unread"),
+    ],
+)
+def test_shares_that_cannot_be_checked_are_said(servers: tuple[ServerEdge, ...]) -> None:
+    (missed,) = unchecked(load_uneven(record(servers=servers), context()))
+    assert missed.code is Code.LOAD_UNEVEN
+
+
+def test_evidence_of_uneven_load() -> None:
+    assert uneven(300, 500, 400) == [
+        StageFinding(
+            Code.LOAD_UNEVEN,
+            "Suspect",
+            STAGE,
+            {
+                "servers": 3,
+                "requests": 1200.0,
+                "smallestSharePercent": 25.0,
+                "largestSharePercent": 41.667,
+                "offPercent": 25.0,
+                "suspectPercent": 10.0,
+                "server": "s0",
+            },
+            weight=25.0,
+        )
+    ]

@@ -1,0 +1,182 @@
+"""Readings of the servers: enough of them, and agreeing with what the client waited for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from benchrun.judge.asked import Asked
+from benchrun.judge.finding import Code, StageFinding
+from benchrun.judge.rules import Found, StageContext
+from benchrun.judge.scraping import littles_law, scrape_coverage
+from benchrun.measure.samples import Sample
+from benchrun.measure.windows import Window
+from benchrun_client.contract import StageRecord
+from unit.judge.queues import Server, closed_loop, open_loop
+from unit.judge.stages import context, findings, unchecked, users
+from unit.measure.records import STAGE, record, requests, sample
+
+BEGIN = 1000.0
+
+
+def read(*samples: Sample, expected: float, of: Asked | None = None) -> StageContext:
+    return context(of=of or users(8), windows=(Window("server", samples, (), expected),))
+
+
+def every(seconds: float, count: int, pod: str = "a") -> list[Sample]:
+    return [sample(BEGIN + seconds * i, pod=pod) for i in range(count)]
+
+
+# ---- coverage -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("percent", "of"),
+    [
+        pytest.param(None, read(*every(1, 100), expected=100), id="all"),
+        pytest.param(None, read(*every(1, 80), expected=100), id="80 %"),
+        pytest.param(79.0, read(*every(1, 79), expected=100), id="79 %"),
+        pytest.param(None, read(*every(1, 2), expected=3), id="one at the edge"),
+        pytest.param(50.0, read(*every(1, 2), expected=4), id="two are no edge"),
+        pytest.param(None, read(*every(1, 2), *every(1, 2, "b"), expected=6), id="an edge for each server"),
+        pytest.param(75.0, read(*every(1, 99), *every(1, 51, "b"), expected=200), id="servers are summed"),
+        pytest.param(None, read(*every(16, 10), expected=160), id="means of sixteen, of a long run"),
+    ],
+)
+def test_coverage(percent: float | None, of: StageContext) -> None:
+    found = findings(scrape_coverage(record(), of))
+    assert [(f.severity, f.evidence["coveragePercent"]) for f in found] == ([("Note", percent)] if percent else [])
+
+
+@pytest.mark.parametrize("of", [context(), read(expected=10)], ids=["no window", "no reading"])
+def test_no_reading_at_all_is_not_checked(of: StageContext) -> None:
+    (missed,) = unchecked(scrape_coverage(record(), of))
+    assert missed.code is Code.SCRAPE_COVERAGE_LOW
+
+
+def test_evidence_of_low_coverage() -> None:
+    assert scrape_coverage(record(), read(*every(1, 30), expected=60)) == [
+        StageFinding(
+            Code.SCRAPE_COVERAGE_LOW,
+            "Note",
+            STAGE,
+            {
+                "samples": 30,
+                "expected": 60,
+                "coveragePercent": 50.0,
+                "notePercent": 80.0,
+                "scrapeIntervalSeconds": 1.0,
+            },
+            weight=50.0,
+        )
+    ]
+
+
+# ---- Little's law ---------------------------------------------------------------------------------------------------
+
+
+def standing(in_flight: int, *, e2el_seconds: float = 1.0, seconds: int = 40) -> StageRecord:
+    """So many requests at any time."""
+    rounds = int(seconds / e2el_seconds)
+    starts = [round(1e6 * e2el_seconds * turn) for turn in range(rounds) for _ in range(in_flight)]
+    e2el = [round(1e6 * e2el_seconds)] * len(starts)
+    columns = requests(ttft_us=[100] * len(starts), e2el_us=e2el, output_tokens=[2] * len(starts), start_us=starts)
+    return record(requests=columns, scalars={"duration": float(seconds)})
+
+
+def holding(*counts: tuple[float, float], pods: int = 1) -> StageContext:
+    """Readings of running and waiting requests, half a second after each full one."""
+    samples = [
+        sample(BEGIN + i + 0.5 + 0.01 * pod, pod=f"p{pod}", running=running, waiting=waiting)
+        for i, (running, waiting) in enumerate(counts)
+        for pod in range(pods)
+    ]
+    return read(*samples, expected=len(counts))
+
+
+def broken(found: Found) -> bool:
+    return [(f.code, f.severity) for f in findings(found)] == [(Code.LITTLES_LAW_BROKEN, "Suspect")]
+
+
+@pytest.mark.parametrize(
+    ("found", "of"),
+    [
+        pytest.param(False, holding(*[(100, 0)] * 20), id="equal"),
+        pytest.param(False, holding(*[(60, 40)] * 20), id="waiting counts"),
+        pytest.param(False, holding(*[(85, 0)] * 20), id="15 % fewer at the server"),
+        pytest.param(True, holding(*[(84, 0)] * 20), id="16 % fewer"),
+        pytest.param(False, holding(*[(117, 0)] * 20), id="15 % of 117 more"),
+        pytest.param(True, holding(*[(118, 0)] * 20), id="more than that"),
+        pytest.param(False, holding(*[(50, 0)] * 20, pods=2), id="two servers hold half each"),
+        pytest.param(True, holding(*[(100, 0)] * 20, pods=2), id="twice as many"),
+        pytest.param(True, holding(*[(0, 0)] * 20), id="the servers know of none"),
+        pytest.param(False, holding(*[(0, 0), (160, 0)] * 10), id="off by a fifth, yet readings differ more"),
+    ],
+)
+def test_what_servers_hold(found: bool, of: StageContext) -> None:
+    assert broken(littles_law(standing(100), of)) == found
+
+
+@pytest.mark.parametrize(("found", "e2el_seconds"), [(False, 0.1), (True, 0.11)])
+def test_a_short_way_to_the_server_counts_for_little(found: bool, e2el_seconds: float) -> None:
+    """A fifth of the time is spent outside of the server: 20 ms, and 22 ms."""
+    assert broken(littles_law(standing(100, e2el_seconds=e2el_seconds), holding(*[(80, 0)] * 20))) == found
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        pytest.param(context(), id="no window"),
+        pytest.param(holding(*[(50, 0)] * 9), id="nine readings"),
+        pytest.param(
+            read(*(replace(s, running=None) for s in every(1, 20)), expected=20), id="readings that don't tell"
+        ),
+    ],
+)
+def test_too_few_readings_are_not_checked(of: StageContext) -> None:
+    (missed,) = unchecked(littles_law(standing(100), of))
+    assert missed.code is Code.LITTLES_LAW_BROKEN
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_requests_that_wait_unseen_are_found(seed: int) -> None:
+    """A gateway holds every request back for half as long as it takes: the servers know of two in three."""
+    stage = closed_loop(Server(), concurrency=16, count=320, seed=seed)
+    (window,) = stage.context.windows
+    fewer = tuple(replace(s, running=(s.running or 0) * 2 / 3) for s in window.samples)
+    assert broken(littles_law(stage.record, replace(stage.context, windows=(replace(window, samples=fewer),))))
+
+
+@pytest.mark.parametrize("clock_seconds", [-2.0, 0.0, 2.0])
+def test_clocks_that_differ_break_no_law(clock_seconds: float) -> None:
+    for seed in range(10):
+        for stage in (
+            closed_loop(Server(), concurrency=16, count=320, seed=seed),
+            open_loop(Server(), rate=10, count=300, seed=seed),
+        ):
+            (window,) = stage.context.windows
+            moved = tuple(replace(s, at=s.at + clock_seconds) for s in window.samples)
+            assert (
+                findings(littles_law(stage.record, replace(stage.context, windows=(replace(window, samples=moved),))))
+                == []
+            )
+
+
+def test_evidence_of_a_broken_law() -> None:
+    assert littles_law(standing(100), holding(*[(50, 10)] * 20)) == [
+        StageFinding(
+            Code.LITTLES_LAW_BROKEN,
+            "Suspect",
+            STAGE,
+            {
+                "clientInFlight": 100.0,
+                "serversInFlight": 60.0,
+                "differencePercent": 40.0,
+                "suspectPercent": 15.0,
+                "millisecondsARequest": 400.0,
+                "standardError": 0.0,
+                "samples": 20,
+            },
+            weight=40.0,
+        )
+    ]

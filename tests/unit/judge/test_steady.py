@@ -1,0 +1,149 @@
+"""Loads that should stand: queues that grow, latencies that creep, and those that only waver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from benchrun.judge.finding import Code
+from benchrun.judge.rules import MeasuredStage
+from benchrun.judge.steady import BEYOND_CAPACITY, not_steady_state
+from benchrun_client.contract import StageRecord
+from unit.judge.queues import Server, closed_loop, open_loop
+from unit.judge.stages import asked, context, findings, only, unchecked, users
+from unit.measure.records import STAGE, record, requests
+
+SECOND = 1_000_000
+SEEDS = range(4)
+
+
+def causes(stage: MeasuredStage) -> list[object]:
+    return [f.evidence["cause"] for f in findings(not_steady_state(stage.record, stage.context))]
+
+
+# ---- beyond capacity ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("slots", "times", "count"),
+    [(8, 1.3, 1500), (8, 1.5, 200), (8, 2.0, 200), (8, 4.0, 200), (64, 1.3, 1500), (64, 1.5, 600), (64, 4.0, 400)],
+)
+def test_arrivals_beyond_capacity_are_named(slots: int, times: float, count: int, seed: int) -> None:
+    server = Server(slots=slots, prefill_seconds=0.005)
+    assert causes(open_loop(server, rate=times * server.capacity, count=count, seed=seed)) == [BEYOND_CAPACITY]
+
+
+def test_both_rates_are_told() -> None:
+    server = Server(slots=10, prefill_seconds=0.005, decode_seconds=0.995)
+    stage = open_loop(server, rate=13.0, count=900, seed=1)
+    evidence = only(not_steady_state(stage.record, stage.context)).evidence
+    assert (evidence["figure"], evidence["cause"]) == ("requestsInSystem", BEYOND_CAPACITY)
+    assert evidence["arrivalsPerSecond"] == pytest.approx(13.0, rel=0.1)
+    assert evidence["completionsPerSecond"] == pytest.approx(10.0, rel=0.1)
+
+
+def test_both_rates_are_told_where_answers_outlast_the_sending() -> None:
+    server = Server(slots=10, prefill_seconds=0.005, decode_seconds=0.995)
+    stage = open_loop(server, rate=40.0, count=400, seed=1)
+    evidence = only(not_steady_state(stage.record, stage.context)).evidence
+    assert (evidence["figure"], evidence["cause"]) == ("queueWaitAndTtft", BEYOND_CAPACITY)
+    assert evidence["arrivalsPerSecond"] == pytest.approx(40.0, rel=0.1)
+    assert evidence["completionsPerSecond"] == pytest.approx(10.0, rel=0.1)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("times", [1.2, 1.5, 4.0])
+def test_a_queue_in_the_client_grows_as_well(times: float, seed: int) -> None:
+    """Beyond capacity under a cap: the server's load stands, the requests held back pile up."""
+    served = closed_loop(Server(slots=8, prefill_seconds=0.005), concurrency=8, count=600, seed=seed).record
+    due = [round(start / times) for start in served.requests.start_us]
+    waits = tuple(start - when for start, when in zip(served.requests.start_us, due, strict=True))
+    held_back = served.model_copy(update={"requests": served.requests.model_copy(update={"queue_us": waits})})
+    rate = len(due) / (max(due) / SECOND)
+    assert causes(MeasuredStage(held_back, context(of=asked(rate=rate, concurrency=8)))) == [BEYOND_CAPACITY]
+
+
+# ---- latencies that creep -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("cause", "slower"),
+    [
+        pytest.param("latencies rise", lambda second, number: 1 + number / 400, id="twice as slow at the end"),
+        pytest.param("latencies fall", lambda second, number: 2 - number / 400, id="twice as slow at the start"),
+    ],
+)
+def test_latencies_of_a_closed_loop(cause: str, slower: Callable[[float, int], float], seed: int) -> None:
+    assert causes(closed_loop(Server(slower=slower), concurrency=8, count=400, seed=seed)) == [cause]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_server_that_slows_down_below_its_capacity(seed: int) -> None:
+    slowing = Server(slots=512, prefill_seconds=0.001, slower=lambda second, number: 1 + second / 50)
+    assert causes(open_loop(slowing, rate=40, count=4000, seed=seed)) == ["latencies rise"]
+
+
+def creeping(percent: float, *, noise: int = 0) -> StageRecord:
+    """Two users whose answers take longer by so much from the begin to the end, in a straight line."""
+    starts, e2el = [], []
+    for i in range(400):
+        starts.append(i * SECOND)
+        e2el.append(round(2 * SECOND * (1 + percent / 100 * (i / 400 - 0.5))) + noise * (i * 7919 % 1000))
+    return record(
+        requests=requests(ttft_us=[1000] * 400, e2el_us=e2el, output_tokens=[2] * 400, start_us=starts),
+        scalars={"duration": 402.0},
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "percent"),
+    [
+        pytest.param(False, 0.0, id="level"),
+        pytest.param(False, 24.9, id="below a quarter"),
+        pytest.param(True, 25.5, id="above a quarter"),
+        pytest.param(True, -25.5, id="downward"),
+    ],
+)
+def test_change_over_the_plateau(found: bool, percent: float) -> None:
+    assert len(findings(not_steady_state(creeping(percent), context(of=users(2))))) == found
+
+
+def test_a_change_that_noise_makes_is_none() -> None:
+    """A third upward, among latencies that differ by more than their mean."""
+    assert findings(not_steady_state(creeping(33.0, noise=6000), context(of=users(2)))) == []
+    assert len(findings(not_steady_state(creeping(33.0, noise=60), context(of=users(2))))) == 1
+
+
+def test_evidence_of_a_trend() -> None:
+    finding = only(not_steady_state(creeping(50.0), context(of=users(2))))
+    assert (finding.code, finding.severity, finding.stage_id) == (Code.NOT_STEADY_STATE, "Suspect", STAGE)
+    assert {key: finding.evidence[key] for key in ("cause", "figure")} == {"cause": "latencies rise", "figure": "e2el"}
+    assert finding.evidence["changePercent"] == pytest.approx(50.0, abs=0.2)
+    assert isinstance(finding.evidence["chance"], float)
+    assert finding.evidence["chance"] < 1e-4
+
+
+# ---- nothing to say -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("concurrency", [None, 8])
+def test_too_few_requests_tell_no_trend(concurrency: int | None) -> None:
+    of = users(concurrency) if concurrency else asked()
+    (missed,) = unchecked(not_steady_state(record(), context(of=of)))
+    assert missed.code is Code.NOT_STEADY_STATE
+
+
+def test_sending_as_long_as_an_answer_tells_no_trend() -> None:
+    stage = open_loop(Server(slots=512, prefill_seconds=0.001), rate=200, count=200, seed=1)
+    (missed,) = unchecked(not_steady_state(stage.record, stage.context))
+    assert missed.why == "answers took about as long as the sending"
+
+
+def test_a_load_sent_all_at_once_never_stands() -> None:
+    assert not_steady_state(creeping(50.0), context(of=asked(rate=None))) == []
+
+
+def test_nothing_answered_has_no_trend() -> None:
+    assert not_steady_state(record(requests=requests(ok=(0, 0))), context()) == []

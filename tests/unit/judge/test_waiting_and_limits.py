@@ -1,0 +1,213 @@
+"""Why requests waited and what limits, from records and readings to the sentences of a row."""
+
+from __future__ import annotations
+
+import re
+
+from benchrun.api.status import Bottleneck, Result, ServerStatus, Waiting
+from unit.judge.explained import LoadPoint, answered, judged
+from unit.measure.records import client
+
+TWO_PLACES = ["--max-num-seqs", "2"]
+
+
+def words(row: Result) -> tuple[str, str]:
+    """The reason and the limit, each with a sentence in order."""
+    assert row.waiting is not None
+    assert row.bottleneck is not None
+    for told in (row.waiting, row.bottleneck):
+        assert len(told.sentence) < 400
+        assert re.search(r"\d", told.sentence)
+        assert told.sentence.endswith(".")
+        assert "?" not in told.sentence
+        assert told.evidence
+    return row.waiting.reason, row.bottleneck.limit
+
+
+def told(row: Result) -> tuple[Waiting, Bottleneck]:
+    words(row)
+    assert row.waiting is not None
+    assert row.bottleneck is not None
+    return row.waiting, row.bottleneck
+
+
+def eight_users_in_two_places() -> LoadPoint:
+    return LoadPoint([(2, 6, 0.031)] * 40, columns=answered(80))
+
+
+def test_two_places_for_eight_users() -> None:
+    (row,) = judged(eight_users_in_two_places(), args=TWO_PLACES)
+    assert words(row) == ("SequenceLimit", "SequenceLimit")
+    waiting, limit = told(row)
+    assert waiting.sentence == (
+        "Requests waited in 40 of 40 readings (6 on average, 6 at most) while running stayed at 2, the server's "
+        "max-num-seqs; the KV cache had room, with at most 3.1 % in use."
+    )
+    assert limit.sentence == (
+        "The limit on running requests: running stayed at 2, the server's max-num-seqs, while 6 waited on average."
+    )
+    assert waiting.evidence["sequenceLimit"] == 2
+
+
+def test_what_an_endpoint_reports_of_itself_counts() -> None:
+    server = ServerStatus(role="server", reported={"max_num_seqs": "2"})
+    (row,) = judged(eight_users_in_two_places(), servers=[server])
+    assert words(row) == ("SequenceLimit", "SequenceLimit")
+    assert "the server's max-num-seqs" in told(row)[0].sentence
+
+
+def test_a_limit_that_nobody_tells_of_shows_in_the_readings() -> None:
+    (row,) = judged(eight_users_in_two_places())
+    assert words(row) == ("SequenceLimit", "SequenceLimit")
+    assert "running stayed at 2, as high as it ever went" in told(row)[0].sentence
+
+
+def test_a_server_that_keeps_up() -> None:
+    (row,) = judged(LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80)))
+    assert words(row) == ("None", "None")
+    assert told(row)[1].sentence == (
+        "The server kept up at 300 tok/s: 7.5 requests ran on average and 0 waited, with at most 20 % of the KV cache in use."
+    )
+
+
+def test_a_queue_of_a_moment_is_none() -> None:
+    (row,) = judged(LoadPoint([(2, 6, 0.1)] + [(8, 0, 0.2)] * 39, columns=answered(80)))
+    assert words(row) == ("None", "None")
+    assert "a queue in 1 of 40 readings" in told(row)[0].sentence
+
+
+def test_no_reading_no_reason() -> None:
+    (row,) = judged(LoadPoint([], columns=answered(80), scalars={"duration": 10.0}))
+    assert words(row) == ("Unknown", "Unknown")
+
+
+def test_a_queue_without_word_of_the_cache() -> None:
+    (row,) = judged(LoadPoint([(20 + i % 3, 9, None) for i in range(40)], columns=answered(80)))
+    assert words(row) == ("Unknown", "Unknown")
+
+
+# ---- KV cache -------------------------------------------------------------------------------------------------------
+
+FILLING = [(4.0, 4.0, 0.2)] * 16 + [(8.0, 3.0, 0.5)] * 15 + [(16.0, 40.0, 0.99)] * 40
+"""More and more run, until the cache is full."""
+
+
+def test_throughput_that_grows_until_the_cache_is_full() -> None:
+    point = LoadPoint(
+        FILLING,
+        columns=answered(400, prompt=1000, output=100),
+        prompt_rate=[250 * r for r, _, _ in FILLING],
+        generation_rate=[25 * r for r, _, _ in FILLING],
+    )
+    (row,) = judged(point, args=[])
+    assert words(row) == ("KVCacheFull", "KVMemory")
+    assert "99 %" in told(row)[0].sentence
+    assert re.search(r"Throughput grows by \d+ % as running goes from \S+ to 16", told(row)[1].sentence)
+
+
+def test_throughput_that_stays_flat_while_the_cache_fills() -> None:
+    point = LoadPoint(FILLING, columns=answered(400, prompt=1000, output=100))
+    (row,) = judged(point, args=[])
+    assert words(row) == ("KVCacheFull", "Compute")
+    assert "Throughput stays flat within this load point" in told(row)[1].sentence
+
+
+def test_a_full_cache_of_which_nothing_else_is_known() -> None:
+    (row,) = judged(LoadPoint([(40 + i % 2, 60, 0.98) for i in range(40)], columns=answered(80)), args=[])
+    assert words(row) == ("KVCacheFull", "KVMemory")
+
+
+def test_work_done_twice_proves_nothing_about_compute() -> None:
+    point = LoadPoint(FILLING, columns=answered(400, prompt=1000, output=100), preemptions=40.0)
+    (row,) = judged(point, args=[])
+    assert words(row) == ("KVCacheFull", "KVMemory")
+    assert "40 were preempted" in told(row)[0].sentence
+    assert "40 preemptions" in told(row)[1].sentence
+
+
+# ---- among load points ----------------------------------------------------------------------------------------------
+
+
+def at(users: int, *, running: float, requests: int, begins_at: float, **changes: float) -> LoadPoint:
+    """Forty seconds in which so many requests were answered."""
+    gauges = [(running, float(users) - running, running / 200)] * 40
+    return LoadPoint(gauges, columns=answered(requests), value=str(users), begins_at=begins_at)
+
+
+def test_load_points_that_bring_no_more_throughput() -> None:
+    rows = judged(
+        at(4, running=4, requests=100, begins_at=0),
+        at(16, running=16, requests=400, begins_at=100),
+        at(64, running=64, requests=408, begins_at=200),
+        args=[],
+    )
+    assert [words(row)[1] for row in rows] == ["None", "Compute", "Compute"]
+    assert told(rows[2])[1].sentence == (
+        "Throughput stays flat from chat/concurrency=16 to chat/concurrency=64 (1500 and 1530 tok/s) while running goes from "
+        "16 to 64 and KV cache usage from 8 % to 32 %: compute is the limit."
+    )
+
+
+def test_load_points_that_bring_more() -> None:
+    rows = judged(at(4, running=4, requests=100, begins_at=0), at(16, running=16, requests=400, begins_at=100), args=[])
+    assert [words(row) for row in rows] == [("None", "None"), ("None", "None")]
+
+
+def test_more_users_in_as_many_places_compare_nothing() -> None:
+    rows = judged(
+        at(2, running=2, requests=100, begins_at=0), at(8, running=2, requests=100, begins_at=100), args=TWO_PLACES
+    )
+    assert [words(row) for row in rows] == [("None", "None"), ("SequenceLimit", "SequenceLimit")]
+
+
+def test_invalid_load_points_are_no_evidence() -> None:
+    broken = at(64, running=64, requests=408, begins_at=100)
+    broken.record = broken.record.model_copy(update={"requests": answered(408, ok=[1] * 300 + [0] * 108)})
+    rows = judged(at(16, running=16, requests=400, begins_at=0), broken, args=[])
+    assert rows[1].verdict == "Invalid"
+    assert words(rows[0])[1] == "None"
+
+
+# ---- the client -----------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_comes_too_late() -> None:
+    late = client(lag_p99_us=80_000)
+    slow = LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80), client=late)
+    (row,) = judged(slow, args=[])
+    assert words(row)[1] == "Client"
+    assert told(row)[1].sentence == (
+        "The client is the limit, not the server: its event loop comes 80 ms late (p99), each of its processes uses 0.1 cores."
+    )
+    assert told(row)[1].evidence == {"eventLoopLagP99Ms": 80.0, "coresAProcess": 0.1}
+
+
+def test_a_slow_client_says_nothing_of_the_server_at_another_load() -> None:
+    slow = at(64, running=64, requests=408, begins_at=100)
+    slow.record = slow.record.model_copy(update={"client": client(lag_p99_us=80_000)})
+    rows = judged(at(16, running=16, requests=400, begins_at=0), slow, args=[])
+    assert [words(row)[1] for row in rows] == ["None", "Client"]
+
+
+# ---- an open loop ---------------------------------------------------------------------------------------------------
+
+
+def test_arrivals_beyond_capacity() -> None:
+    """Twenty a second come for thirty seconds, eight are answered."""
+    count = 600
+    e2el = [500_000 + round(i / 8 * 1e6 - i / 20 * 1e6) for i in range(count)]
+    columns = answered(
+        count,
+        start_us=[50_000 * i for i in range(count)],
+        e2el_us=e2el,
+        ttft_us=[each - 400_000 for each in e2el],
+    )
+    gauges = [(float(min(8, 2 + i)), max(0.0, 12.0 * (i - 1)), 0.2) for i in range(30)]
+    point = LoadPoint(gauges, columns=columns, axis="rate", value="20", scalars={"duration": 75.0})
+    (row,) = judged(point, args=["--max-num-seqs=8"])
+    assert words(row) == ("BeyondCapacity", "SequenceLimit")
+    assert re.match(
+        r"Arrivals exceed capacity: 20(\.\d)? requests a second came and \S+ were completed, so that those under way went from "
+        r"\d+ to \d+ in 15 s; running stayed at 8, the server's max-num-seqs\.",
+        told(row)[0].sentence,
+    )
