@@ -32,6 +32,8 @@ EVERYTHING: Object = {
     "log": {"level": "debug", "format": "plain"},
     "workers": 4,
     "resyncSeconds": 60,
+    "podRoad": "Proxy",
+    "unschedulableGraceSeconds": 0,
     "extraEnv": [
         {"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"},
         {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},

@@ -6,6 +6,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+from benchrun.plan.server_manifests import OPERATOR_LABELS
 from chart.rendering import CHART, EVERYTHING, MODES, NAMESPACE, Object, helm, notes, only, render
 
 KUBERNETES_VERSIONS = ("1.29", kubernetes_validate.latest_version())
@@ -51,6 +52,12 @@ def test_every_object_carries_the_recommended_labels(mode: str) -> None:
     keys = {f"app.kubernetes.io/{key}" for key in ("name", "instance", "version", "component", "part-of", "managed-by")}
     for entry in render(MODES[mode]):
         assert keys | {"helm.sh/chart"} <= entry["metadata"]["labels"].keys(), entry["kind"]
+
+
+def test_the_operators_pod_is_the_one_that_fences_around_servers_let_in() -> None:
+    for values in ({"nameOverride": "other"}, {"podLabels": dict.fromkeys(OPERATOR_LABELS, "other")}):
+        pod = only(render(values), "Deployment")["spec"]["template"]["metadata"]
+        assert pod["labels"].items() >= OPERATOR_LABELS.items()
 
 
 def test_common_labels_are_on_every_object_and_replace_none_of_the_charts_own() -> None:

@@ -18,6 +18,7 @@ OPERATOR = {
     "batch/jobs": OWN,
     "/services": OWN,
     "/configmaps": OWN,
+    "networking.k8s.io/networkpolicies": OWN,
     "/pods": READ,
     "/pods/log": {"get"},
     "discovery.k8s.io/endpointslices": {"list"},
@@ -53,6 +54,11 @@ def test_in_cluster_scope_one_cluster_role_says_what_the_operator_may_do() -> No
     }
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "bench-benchrun", "namespace": NAMESPACE}]
     assert not {"Role", "RoleBinding"} & {entry["kind"] for entry in objects}
+
+
+def test_the_road_through_the_api_server_takes_one_more_right() -> None:
+    rules = named(render({"podRoad": "Proxy"}), "ClusterRole", "bench-benchrun")["rules"]
+    assert granted(rules) == OPERATOR | {"/pods/proxy": {"get", "create"}}
 
 
 def test_in_namespace_scope_there_is_one_role_in_each_watched_namespace_and_none_for_the_cluster() -> None:

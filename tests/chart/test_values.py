@@ -111,6 +111,8 @@ def test_every_value_is_explained() -> None:
         ({"log": {"level": "loud"}}, "level"),
         ({"workers": 0}, "workers"),
         ({"resyncSeconds": "soon"}, "resyncSeconds"),
+        ({"unschedulableGraceSeconds": -1}, "unschedulableGraceSeconds"),
+        ({"podRoad": "Tunnel"}, "podRoad"),
         ({"commonLabels": {"a": "not a label"}}, "commonLabels"),
         ({"watchNamespaces": ["Upper"]}, "watchNamespaces"),
         ({"resources": {"limits": {"cpu": True}}}, "cpu"),
@@ -149,6 +151,8 @@ def test_the_operator_reads_from_its_environment_what_the_values_say() -> None:
         log_format="plain",
         workers=4,
         resync_seconds=60,
+        pod_road="Proxy",
+        unschedulable_grace_seconds=0,
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -15,11 +17,12 @@ from typing import Any
 import pytest
 import yaml
 from benchrun.api import names
-from benchrun.decide.decision import Event, LogWanted, Ref
+from benchrun.decide.decision import Event, LogRange, LogWanted, Ref
 from benchrun.effects import connection as connecting
 from benchrun.effects.connection import Connection, configuration
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, NotFound, Occupied, Unavailable
 from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, KubernetesApi
+from benchrun.observe.compilations import compilations
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
 from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
@@ -273,6 +276,35 @@ async def test_list_goes_through_all_pages_and_takes_only_what_is_labelled(
 async def test_reading_what_is_not_there_is_not_found(api: KubernetesApi, run: Run) -> None:
     with pytest.raises(NotFound):
         await api.get("ConfigMap", namespace=run.namespace, name="never-there")
+
+
+async def test_log_of_a_measurement_has_the_instant_of_each_line(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
+    said = "Triton kernel JIT compilation during inference: f."
+    program = f"import time; print('before'); print('{said}', flush=True); time.sleep(300)"
+    container = {
+        "name": "vllm",
+        "image": SIMULATOR_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-c", program],
+    }
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "compiles"}, "spec": {"containers": [container]}}
+    namespace.apply(pod)
+    namespace.kubectl("wait", "pod/compiles", "--for=condition=Ready", "--timeout=90s")
+    found: tuple[float, ...] | None = ()
+    ends_at = time.monotonic() + 30
+    while not found and time.monotonic() < ends_at:
+        text, complete = await api.log_since(
+            run.namespace, LogRange(pod="compiles", container="vllm", since_seconds=90)
+        )
+        found = compilations(text, complete=complete)
+        await asyncio.sleep(0.2)
+    assert found is not None
+    (at,) = found
+    assert abs(time.time() - at) < 120
+    with pytest.raises(NotFound):
+        await api.log_since(run.namespace, LogRange(pod="never-there", container="vllm", since_seconds=90))
 
 
 async def test_log_tail_is_bounded_in_lines_and_bytes(api: KubernetesApi, namespace: Namespace, run: Run) -> None:

@@ -104,6 +104,8 @@ def test_a_minimal_run_is_filled_in(namespace: Namespace) -> None:
             "seed": 1,
             "scrapeIntervalSeconds": 1,
             "warmup": {"auto": {"maxSeconds": 60}},
+            "order": "Shuffled",
+            "cachePolicy": "Isolate",
         },
         "validity": {"maxFailedPercent": "1"},
         "suspend": False,

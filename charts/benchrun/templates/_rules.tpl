@@ -21,12 +21,20 @@ The right to write is to the kinds that a run is made of; of pods, which control
 - apiGroups: [""]
   resources: [services, configmaps]
   verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies] # around servers in vLLM's development mode, which cachePolicy Reset needs
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch]
 - apiGroups: [""]
   resources: [pods/log] # the tail of a server that failed, and headline records
   verbs: [get]
+{{- if eq .Values.podRoad "Proxy" }}
+- apiGroups: [""]
+  resources: [pods/proxy] # metrics pages and records, where pods can't be reached directly
+  verbs: [get, create]
+{{- end }}
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices] # pods behind spec.endpoint.serviceRef
   verbs: [list]

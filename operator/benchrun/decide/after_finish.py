@@ -9,6 +9,7 @@ from benchrun.api.status import BenchmarkRunStatus
 from benchrun.decide.children import release_client, release_server
 from benchrun.decide.decision import Decision, Ref
 from benchrun.decide.instants import instant
+from benchrun.decide.pruning import to_prune
 from benchrun.decide.situation import Situation
 
 CLIENT_LEAVES_SECONDS = 30
@@ -21,14 +22,14 @@ def is_finished(status: BenchmarkRunStatus) -> bool:
 
 
 def after_finish(situation: Situation) -> Decision:
-    """Clean up, then wait for the TTL if there is one. The status never changes again."""
+    """Clean up, throw away what is too much to keep, then wait for the TTL if there is one. The status never changes again."""
     ended = instant(situation.status.completion_time) or situation.now
     age = situation.now - ended
     client = release_client(situation)
     leaves_by_itself = is_true(situation.status.conditions, "Complete") and age < timedelta(
         seconds=CLIENT_LEAVES_SECONDS
     )
-    delete: tuple[Ref, ...] = release_server(situation)
+    delete: tuple[Ref, ...] = (*release_server(situation), *to_prune(situation))
     waits: list[float] = []
     if client and leaves_by_itself:
         waits.append(CLIENT_LEAVES_SECONDS - age.total_seconds())

@@ -8,8 +8,8 @@ from benchrun.decide.situation import Situation
 from benchrun.observe.views import Child
 from benchrun.plan.client_manifests import client_job, plan_config_map
 from benchrun.plan.client_plan import client_plan
-from benchrun.plan.roles import roles
-from benchrun.plan.server_manifests import deployment, service
+from benchrun.plan.roles import in_development_mode, roles
+from benchrun.plan.server_manifests import deployment, network_policy, service
 
 
 def missing_children(situation: Situation) -> tuple[Manifest, ...]:
@@ -66,7 +66,10 @@ def _server(situation: Situation) -> list[Manifest]:
     """The Service comes with the client, which looks up its name; the Deployment only when the client is ready for it,
     and has been heard: a client that only this operator does not know yet may have measured already."""
     started = roles(situation.spec)
-    services = [service(situation.owner, role) for role in started]
+    early = [service(situation.owner, role) for role in started]
+    if in_development_mode(situation.spec):
+        # Before the pods, and left to the garbage collector: a fence that goes with the Deployment would fall before them.
+        early += [network_policy(situation.owner, role) for role in started]
     if not (situation.client_ready and situation.client_heard):
-        return services
-    return [*services, *(deployment(situation.owner, role) for role in started)]
+        return early
+    return [*early, *(deployment(situation.owner, role) for role in started)]

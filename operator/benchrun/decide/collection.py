@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from benchrun.api.conditions import Reason
+from benchrun.decide.deadlines import deadlines
 from benchrun.decide.decision import Manifest
+from benchrun.decide.refused import results_refused
 from benchrun.decide.situation import Situation
 from benchrun.measure.timeline import bucket_size, bucketed, encode
 from benchrun.plan.stored import stage_config_map, timeline_config_map
@@ -32,6 +35,19 @@ def to_store(situation: Situation) -> tuple[Manifest, ...]:
         chunk = situation.collected.timeline_chunks
         return (timeline_config_map(situation.owner, chunk=chunk, timeline=_packed(situation)),)
     return ()
+
+
+def worth_waiting_to_store(situation: Situation) -> bool:
+    """What was measured is refused, by a quota say, and may still be taken: until the run's deadline."""
+    refused = situation.collected.refused_object
+    if refused is None or not results_refused(situation) or not refused.curable:
+        return False
+    return not any(d.reason == Reason.RUN_DEADLINE and d.passed(situation.now) for d in deadlines(situation))
+
+
+def last_to_store(situation: Situation) -> tuple[Manifest, ...]:
+    """At the end of a run: what can't be stored keeps nobody from the results."""
+    return () if results_refused(situation) else to_store(situation)
 
 
 def _packed(situation: Situation) -> bytes:

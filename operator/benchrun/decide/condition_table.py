@@ -12,6 +12,10 @@ from benchrun.decide.step import Step
 Outcome = Literal["Measured", "Failed", "Cancelled"]
 _Row = tuple[ConditionType, ConditionStatus, str, str]
 _ACCEPTED: _Row = ("Accepted", "True", "Accepted", "the spec can be acted on")
+_LEFT: tuple[_Row, ...] = (
+    ("ClientReady", "False", Reason.FINISHED, "the run has ended"),
+    ("ServerReady", "False", Reason.FINISHED, "the run has ended"),
+)
 _OBJECTIVES_REASON: dict[ConditionStatus, str] = {
     "True": Reason.OBJECTIVES_MET,
     "False": Reason.OBJECTIVES_MISSED,
@@ -29,7 +33,7 @@ def _with_all(
 
 
 def going_on(
-    old: tuple[Condition, ...], step: Step, *, has_objectives: bool, generation: int, now: datetime
+    old: tuple[Condition, ...], step: Step, *, has_objectives: bool, has_baseline: bool, generation: int, now: datetime
 ) -> tuple[Condition, ...]:
     """Conditions of a run that has not ended."""
     client: ConditionStatus = "True" if step.client_ready else "False"
@@ -50,6 +54,8 @@ def going_on(
     ]
     if has_objectives:
         rows.append(("ObjectivesMet", "Unknown", reason, "nothing was judged yet"))
+    if has_baseline:
+        rows.append(("NotRegressed", "Unknown", reason, "nothing was compared yet"))
     return _with_all(old, rows, generation=generation, now=now)
 
 
@@ -59,15 +65,20 @@ def measured(
     valid_reason: str,
     message: str,
     objectives_met: ConditionStatus | None,
+    not_regressed: tuple[ConditionStatus, str, str] | None = None,
     generation: int,
     now: datetime,
 ) -> tuple[Condition, ...]:
-    """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such numbers."""
+    """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such numbers.
+
+    A missed objective or a regression is a result like any other, told by a condition of its own.
+    """
     invalid = valid_reason == Reason.INVALID_CELLS
     good: ConditionStatus = "False" if invalid else "True"
     bad: ConditionStatus = "True" if invalid else "False"
     rows: list[_Row] = [
         _ACCEPTED,
+        *_LEFT,
         ("Measured", "True", Reason.MEASURED, message),
         ("Valid", good, valid_reason, message),
         ("Complete", "True", Reason.MEASURED, message),
@@ -79,6 +90,8 @@ def measured(
     ]
     if objectives_met is not None:
         rows.append(("ObjectivesMet", objectives_met, _OBJECTIVES_REASON[objectives_met], ""))
+    if not_regressed is not None:
+        rows.append(("NotRegressed", *not_regressed))
     return _with_all(old, rows, generation=generation, now=now)
 
 
@@ -95,6 +108,7 @@ def ended_early(
     valid: ConditionStatus = "Unknown" if reason == Reason.CANCELLED else "False"
     rows: list[_Row] = [
         ("Accepted", "False", reason, message) if refused else _ACCEPTED,
+        *_LEFT,
         ("Measured", "False", reason, message),
         ("Valid", valid, reason, "the run did not finish"),
         ("Complete", "False", reason, message),

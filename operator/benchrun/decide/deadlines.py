@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from benchrun.api import names
-from benchrun.api.conditions import Reason
+from benchrun.api.conditions import Reason, find_condition
 from benchrun.decide.instants import instant
+from benchrun.decide.refused import no_pod, refusal
 from benchrun.decide.situation import Situation
 
 
@@ -44,10 +45,23 @@ def _deadline(reason: str, since: datetime | None, seconds: int, message: str) -
 
 def _client_start(situation: Situation) -> Deadline | None:
     pod, seconds = situation.client_pod, situation.spec.startup_deadline_seconds
-    if pod is None or (situation.client_ready and (situation.server_exists or situation.client_heard)):
+    if situation.client_ready and (situation.server_exists or situation.client_heard):
         return None
+    if pod is None:
+        return _client_creation(situation)
     message = f"the client was not ready within startupDeadlineSeconds ({seconds} s): {_why(pod.waiting_message, pod.unschedulable)}"
     return _deadline(Reason.STARTUP_DEADLINE, pod.created_at, seconds, message)
+
+
+def _client_creation(situation: Situation) -> Deadline | None:
+    """From acceptance until there is a pod. A Service's pods are looked for first; that has its own deadline."""
+    refused, planned = refusal(situation), situation.child("ConfigMap", names.ROLE_PLAN) is not None
+    if situation.spec.endpoint is not None and refused is None and not planned:
+        return None
+    seconds = situation.spec.startup_deadline_seconds
+    why = refused.message if refused is not None else no_pod(situation)
+    message = f"the client's pod was not created within startupDeadlineSeconds ({seconds} s): {why}"
+    return _deadline(Reason.STARTUP_DEADLINE, instant(situation.status.accepted_time), seconds, message)
 
 
 def _endpoint(situation: Situation) -> Deadline | None:
@@ -61,12 +75,27 @@ def _endpoint(situation: Situation) -> Deadline | None:
 
 
 def _pending(situation: Situation) -> Deadline | None:
-    pods = situation.server_pods
-    if situation.status.server_ready_time is not None or not pods or pods[-1].scheduled_at is not None:
+    pods, seconds = situation.server_pods, situation.spec.pending_deadline_seconds
+    if situation.status.server_ready_time is not None or situation.spec.server is None:
         return None
-    seconds = situation.spec.pending_deadline_seconds
+    if not pods:
+        return _server_creation(situation)
+    if pods[-1].scheduled_at is not None:
+        return None
     message = f"no node took the server within pendingDeadlineSeconds ({seconds} s): {_why(pods[-1].unschedulable)}"
     return _deadline(Reason.PENDING_DEADLINE, pods[-1].created_at, seconds, message)
+
+
+def _server_creation(situation: Situation) -> Deadline | None:
+    """From the client being ready until there is a pod: the Deployment is refused, or its pods are."""
+    ready = find_condition(situation.status.conditions, "ClientReady")
+    if not situation.client_ready or ready is None or ready.status != "True":
+        return None
+    deployment = situation.child("Deployment", names.ROLE_SERVER)
+    refused, seconds = refusal(situation), situation.spec.pending_deadline_seconds
+    why = _why(refused.message if refused is not None else deployment.failure if deployment is not None else None)
+    message = f"the server's pod was not created within pendingDeadlineSeconds ({seconds} s): {why}"
+    return _deadline(Reason.PENDING_DEADLINE, instant(ready.last_transition_time), seconds, message)
 
 
 def _startup(situation: Situation) -> Deadline | None:

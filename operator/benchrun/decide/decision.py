@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from benchrun_client.contract import Progress, StageRecord, open_record
 
@@ -14,6 +14,8 @@ from benchrun.measure.samples import Sample, ServerFacts
 from benchrun.observe.views import Children, Run
 
 Manifest = dict[str, Any]
+PodRoad = Literal["Direct", "Proxy"]
+"""How pods are reached: at their addresses, or (by an operator outside the cluster) through the API server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,36 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedObject:
+    """One of our objects that the API server did not take."""
+
+    kind: str
+    name: str
+    role: str
+    message: str
+    """The API server's own words."""
+    curable: bool
+    """It may be taken later as it is: a quota, a policy, our rights. Otherwise it is invalid and stays so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a run ends without all its measurements."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Collected:
-    """What was measured so far, kept in memory while the run goes on; rebuilt from ConfigMaps after a restart."""
+    """What was measured so far. What is stored is not kept in memory; it is read back once, for judging."""
 
     records: Sequence[StageRecord] = ()
-    """Every record known, stored or just arrived, by sequence; each may be opened only when it is looked at."""
+    """Records at hand, by sequence: those on their way into ConfigMaps, and once read back all others."""
     sequences: frozenset[int] = frozenset()
-    """Of `records`, told without opening them."""
+    """Of every record that came, told without opening them."""
+    read_back: bool = False
+    """Whether all that is stored and can be read is among `records`."""
     arrivals: tuple[Arrival, ...] = ()
     samples: Sequence[Sample] = ()
     """The whole timeline, oldest first: stored chunks and what is in memory; older ones may be opened only when looked at."""
@@ -59,6 +84,18 @@ class Collected:
     log_tail_tried: bool = False
     conflict: str | None = None
     """An object that stands where one of ours should, and is not: kind and name."""
+    refused_object: RefusedObject | None = None
+    """What the API server refused when it was last asked."""
+    ending: Ending | None = None
+    """Why the run ends: decided and carried out in part, and not in the status yet."""
+    compilations: tuple[float, ...] | None = None
+    """When the server compiled kernels while it served, in Unix seconds, as its log tells; None: the log was not read."""
+    log_searched: bool = False
+    """Whether that log was asked for."""
+    baseline: Run | None = None
+    """The run that spec.baseline names, once all is measured; None: there is none."""
+    baseline_sought: bool = False
+    """Whether it was looked for."""
     endpoint_addresses: tuple[str, ...] | None = None
     """Pod addresses behind endpoint.serviceRef, as host:port; None until looked up."""
 
@@ -71,7 +108,10 @@ class Context:
     client_image_pull_policy: str = "IfNotPresent"
     live_interval_seconds: float = 5.0
     """Least time between two writes of status.live."""
+    unschedulable_grace_seconds: int = 900
+    """How long a pod that no node could ever take is waited for: an autoscaler may add such a node."""
     operator_version: str = "0"
+    pod_road: PodRoad = "Direct"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +177,17 @@ class LogWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class LogRange:
+    """The latest part of a running container's log, to look for compilations in."""
+
+    pod: str
+    container: str
+    since_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do now, in this order: delete, apply, acknowledge, write the status, post events."""
+    """What to do now, in this order: search the log, delete, apply, acknowledge, read back, write the status, post events."""
 
     status: BenchmarkRunStatus
     delete: tuple[Ref, ...] = ()
@@ -150,6 +199,13 @@ class Decision:
     acknowledge: int | None = None
     """Records below this are stored; tell the client."""
     log_wanted: LogWanted | None = None
+    log_search: LogRange | None = None
+    read_back: bool = False
+    """Read what is stored and decide again, in the same pass: with it the run can be judged."""
+    baseline_wanted: str | None = None
+    """With `read_back`: the run of this name is read too."""
+    ending: Ending | None = None
+    """With `read_back`: what that decision will say, should it be long in coming."""
     lookup_endpoint: bool = False
     """Find the pods behind endpoint.serviceRef and decide again."""
     forget: bool = False

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from datetime import timedelta
 
 from benchrun.api import names
 from benchrun.api.conditions import Reason
 from benchrun.decide.deadlines import deadlines
-from benchrun.decide.decision import LogWanted
+from benchrun.decide.decision import Ending, LogWanted
+from benchrun.decide.grace import with_grace
+from benchrun.decide.instants import instant
+from benchrun.decide.refused import refusal
 from benchrun.decide.situation import Situation
 from benchrun.observe.client_failures import diagnose_client
 from benchrun.observe.hidden_causes import find_pod_with_hidden_cause
@@ -16,23 +19,21 @@ from benchrun.observe.server_failures import diagnose_server
 from benchrun.observe.views import Diagnosis, Pod
 from benchrun.plan.roles import SERVER_CONTAINER
 
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """Why a run ends without all its measurements."""
-
-    reason: str
-    message: str
+CLOCK_SKEW_SECONDS = 2
+"""Between the node of the client and that of the server. A whole second of it is what rounding costs."""
 
 
 def ending(situation: Situation, *, server: Diagnosis | None, client: Diagnosis | None) -> Ending | None:
     """The first cause found, or None: the run goes on. Once every record is here nothing can spoil them any more."""
+    if situation.collected.ending is not None:
+        return situation.collected.ending
     if situation.spec.cancel:
         return Ending(Reason.CANCELLED, "cancelled by spec.cancel")
     conflict = _conflict(situation)
     if conflict is not None or situation.all_known or situation.client_unheard:
         return conflict
     checks: tuple[Callable[[Situation], Ending | None], ...] = (
+        lambda s: _terminal(refusal(s)),
         _restarted,
         lambda _: _terminal(server),  # what the client says of a dead server is only a consequence
         _client_said,
@@ -54,7 +55,8 @@ def server_diagnosis(situation: Situation) -> Diagnosis | None:
     if situation.spec.server is None or situation.all_known:
         return None
     deployment = situation.child("Deployment", names.ROLE_SERVER)
-    return diagnose_server(situation.server_pods, deployment, log_tail=situation.collected.log_tail)
+    found = diagnose_server(situation.server_pods, deployment, log_tail=situation.collected.log_tail)
+    return with_grace(situation, found, situation.server_pods)
 
 
 def hidden_cause(situation: Situation) -> LogWanted | None:
@@ -75,7 +77,8 @@ def client_diagnosis(situation: Situation) -> Diagnosis | None:
     pod = situation.client_pod
     if situation.all_known:
         return None
-    return diagnose_client((pod,) if pod is not None else (), situation.child("Job", names.ROLE_CLIENT))
+    pods = (pod,) if pod is not None else ()
+    return with_grace(situation, diagnose_client(pods, situation.child("Job", names.ROLE_CLIENT)), pods)
 
 
 def _conflict(situation: Situation) -> Ending | None:
@@ -93,13 +96,22 @@ def _restarted(situation: Situation) -> Ending | None:
         return None
     pods = situation.server_pods
     before = next((s for s in situation.status.servers if s.role == names.ROLE_SERVER), None)
-    if pods and before is not None and (pods[-1].restarts > before.restarts or pods[-1].name != before.pod):
+    replaced = pods and before is not None and (pods[-1].restarts > before.restarts or pods[-1].name != before.pod)
+    if pods and (replaced or _started_within(situation, pods[-1])):
         pod = pods[-1]
         last = pod.last_terminated or pod.terminated
         code = f", exit code {last.exit_code}" if last is not None else ""
         message = f"the server restarted while it was measured (pod {pod.name}{code}); later stages would be on another server"
         return Ending(Reason.SERVER_RESTARTED, message)
     return None
+
+
+def _started_within(situation: Situation, pod: Pod) -> bool:
+    """Told by instants as well: the operator may have been away when the restart could be counted."""
+    began = instant(situation.status.start_time)
+    if began is None or pod.started_at is None:
+        return False
+    return pod.started_at - began > timedelta(seconds=CLOCK_SKEW_SECONDS)
 
 
 def _client_said(situation: Situation) -> Ending | None:

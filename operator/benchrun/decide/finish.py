@@ -6,8 +6,12 @@ from benchrun.api import names
 from benchrun.api.conditions import ConditionStatus, Reason, timestamp
 from benchrun.api.status import BenchmarkRunStatus, Phase, Verdict
 from benchrun.decide import bounds, condition_table
-from benchrun.decide.failures import Ending
+from benchrun.decide.client_status import client_status
+from benchrun.decide.collection import last_to_store
+from benchrun.decide.comparison import held_against
+from benchrun.decide.decision import Ending
 from benchrun.decide.live import progress
+from benchrun.decide.pruning import pruned
 from benchrun.decide.servers import server_statuses
 from benchrun.decide.situation import Situation
 from benchrun.judge.results import Judged, results
@@ -26,16 +30,21 @@ def completed(situation: Situation) -> BenchmarkRunStatus:
         told = next((r.diagnostic for r in situation.collected.records if r.diagnostic), None)
         answer = f"; the server's answer to one more: {told}" if told else ""
         return failed(situation, Ending(Reason.ALL_REQUESTS_FAILED, f"every request failed{answer}"))
-    generation = situation.world.run.generation
+    ended = _ended(situation, "Completed", message, found)
+    against = held_against(situation, ended)
     conditions = condition_table.measured(
         situation.status.conditions,
         valid_reason=reason,
         message=message,
         objectives_met=_objectives_met(found) if situation.spec.objectives else None,
-        generation=generation,
+        not_regressed=(*against.not_regressed, against.comparison.message) if against is not None else None,
+        generation=situation.world.run.generation,
         now=situation.now,
     )
-    return _ended(situation, "Completed", message, found).model_copy(update={"conditions": conditions})
+    update: dict[str, object] = {"conditions": conditions}
+    if against is not None:
+        update |= {"comparison": against.comparison, "truncated": [*ended.truncated, *against.truncated]}
+    return ended.model_copy(update=update)
 
 
 def failed(situation: Situation, end: Ending) -> BenchmarkRunStatus:
@@ -55,8 +64,14 @@ def failed(situation: Situation, end: Ending) -> BenchmarkRunStatus:
 
 def _judge(situation: Situation) -> Judged:
     spec, collected = situation.spec, situation.collected
-    interval = spec.measurement.scrape_interval_seconds
-    return results(cells(spec), tuple(collected.records), tuple(collected.samples), spec=spec, scrape_interval=interval)
+    return results(
+        cells(spec),
+        tuple(collected.records),
+        tuple(collected.samples),
+        spec=spec,
+        compilations=collected.compilations,
+        servers=server_statuses(situation),
+    )
 
 
 def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> BenchmarkRunStatus:
@@ -72,6 +87,7 @@ def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> B
             "completion_time": timestamp(situation.now),
             "server_released_time": released,
             "servers": servers,
+            "client": client_status(situation),
             "progress": progress(situation).model_copy(update={"stage": None}),
             "live": None,
             "results": list(found.results),
@@ -79,7 +95,11 @@ def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> B
             "verdict": found.verdict,
             "headline": found.headline,
             "judge": judge_of(situation.spec),
-            "truncated": [*found.truncated, *bounds.truncations(situation.spec, servers)],
+            "truncated": [
+                *found.truncated,
+                *bounds.truncations(situation.spec, servers),
+                *pruned(situation, last_to_store(situation)),
+            ],
             "results_ref": selector if measured_anything else None,
         }
     )

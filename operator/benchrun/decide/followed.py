@@ -7,6 +7,7 @@ from benchrun_client.contract import RECORD_PORT
 from benchrun.api import names
 from benchrun.decide.decision import PullTarget, ScrapeTarget
 from benchrun.decide.situation import Situation
+from benchrun.observe.views import Pod
 from benchrun.plan.client_plan import nonce
 from benchrun.plan.roles import SERVER_PORT
 
@@ -20,7 +21,7 @@ def scrape_targets(situation: Situation) -> tuple[ScrapeTarget, ...]:
         addresses = situation.collected.endpoint_addresses or ()
         return tuple(ScrapeTarget(names.ROLE_SERVER, a, f"http://{a}/metrics", interval) for a in addresses)
     return tuple(
-        ScrapeTarget(pod.role, pod.name, f"http://{pod.ip}:{SERVER_PORT}/metrics", interval)
+        ScrapeTarget(pod.role, pod.name, f"{_base_url(situation, pod, SERVER_PORT)}/metrics", interval)
         for pod in situation.server_pods
         if pod.ip is not None and pod.phase == "Running" and not pod.deleting
     )
@@ -33,7 +34,14 @@ def pull_target(situation: Situation) -> PullTarget | None:
         return None
     return PullTarget(
         pod=pod.name,
-        url=f"http://{pod.ip}:{RECORD_PORT}",
+        url=_base_url(situation, pod, RECORD_PORT),
         nonce=nonce(situation.owner.uid),
         from_sequence=situation.stored_prefix,
     )
+
+
+def _base_url(situation: Situation, pod: Pod, port: int) -> str:
+    """Where the pod's port is reached: at its address, or by a path of the API server."""
+    if situation.world.context.pod_road == "Proxy":
+        return f"/api/v1/namespaces/{situation.owner.namespace}/pods/{pod.name}:{port}/proxy"
+    return f"http://{pod.ip}:{port}"

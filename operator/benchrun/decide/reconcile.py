@@ -11,14 +11,18 @@ from benchrun.decide import bounds, condition_table
 from benchrun.decide.acceptance import Unacceptable, accept
 from benchrun.decide.after_finish import after_finish, is_finished
 from benchrun.decide.children import missing_children, release_all, release_client, release_server
-from benchrun.decide.collection import to_acknowledge, to_store
+from benchrun.decide.collection import last_to_store, to_acknowledge, to_store, worth_waiting_to_store
+from benchrun.decide.comparison import baseline_wanted
 from benchrun.decide.deadlines import deadlines
-from benchrun.decide.decision import Decision, Event, LogWanted, World
-from benchrun.decide.failures import Ending, client_diagnosis, ending, hidden_cause, log_of, server_diagnosis
+from benchrun.decide.decision import Decision, Ending, Event, LogWanted, World
+from benchrun.decide.failures import client_diagnosis, ending, hidden_cause, log_of, server_diagnosis
 from benchrun.decide.finish import completed, failed
 from benchrun.decide.followed import pull_target, scrape_targets
+from benchrun.decide.grace import grace_ends
 from benchrun.decide.instants import from_unix_us
 from benchrun.decide.live import live_figures, progress
+from benchrun.decide.refused import no_pod_at, results_refused, with_refusal
+from benchrun.decide.releasing import compilation_log, must_read_back
 from benchrun.decide.servers import server_statuses
 from benchrun.decide.situation import Situation
 from benchrun.decide.step import Step, current_step
@@ -80,7 +84,7 @@ def _noticed(situation: Situation) -> Situation:
 
 
 def _go_on(situation: Situation, *, server: Diagnosis | None, client: Diagnosis | None) -> Decision:
-    step = current_step(situation, server=server, client=client)
+    step = with_refusal(situation, current_step(situation, server=server, client=client))
     stored_now = to_store(situation)
     servers = server_statuses(situation)
     status = _with_step(situation, step).model_copy(
@@ -99,20 +103,28 @@ def _go_on(situation: Situation, *, server: Diagnosis | None, client: Diagnosis 
         lookup_endpoint=_behind_service(situation) and situation.collected.endpoint_addresses is None,
         acknowledge=to_acknowledge(situation, stored_now),
         events=_step_events(situation, step),
-        requeue_after_seconds=_look_again(situation),
+        requeue_after_seconds=_look_again(replace(situation, status=status)),
     )
 
 
 def _complete(situation: Situation) -> Decision:
     """Every record is here: the server goes first, then the records are stored and judged, all in this pass."""
-    if not _records_loaded(situation):
-        return _release_while_loading(situation)
+    released = replace(_release(situation), log_search=compilation_log(situation))
+    if worth_waiting_to_store(situation):
+        return released
+    wanted = baseline_wanted(situation)
+    if released.log_search is not None or must_read_back(situation) or wanted is not None:
+        # What can't be stored is in memory only: the client keeps it until it is judged.
+        acknowledge = None if results_refused(situation) else released.acknowledge
+        return replace(
+            released, apply=last_to_store(situation), acknowledge=acknowledge, read_back=True, baseline_wanted=wanted
+        )
     status = completed(situation)
     ended_well = status.phase == "Completed"
     return Decision(
         status=status,
         delete=release_server(situation),
-        apply=to_store(situation),
+        apply=last_to_store(situation),
         pull=pull_target(situation),
         acknowledge=len(situation.planned) if situation.client_runs else None,
         forget=True,
@@ -121,8 +133,8 @@ def _complete(situation: Situation) -> Decision:
     )
 
 
-def _release_while_loading(situation: Situation) -> Decision:
-    """After a restart every record is stored but not read back yet: the server need not wait for that."""
+def _release(situation: Situation) -> Decision:
+    """Records are still to be read back, or can't be stored now: the server need not wait for that."""
     going_on = _go_on(situation, server=None, client=None)
     released = situation.status.server_released_time or (timestamp(situation.now) if situation.server_exists else None)
     status = going_on.status.model_copy(update={"server_released_time": released})
@@ -134,15 +146,27 @@ def _fail(situation: Situation, end: Ending, *, diagnosis: Diagnosis | None) -> 
     wanted = _log_wanted(situation, end, diagnosis)
     if wanted is not None:
         return Decision(status=situation.status, log_wanted=wanted, pull=pull_target(situation))
-    status = failed(situation, end)
-    return Decision(
-        status=status,
+    let_go = Decision(
+        status=situation.status,
         delete=(*release_server(situation), *release_client(situation)),
-        apply=to_store(situation),
-        forget=True,
-        events=(Event(end.reason, end.message, warning=end.reason != Reason.CANCELLED),),
+        apply=last_to_store(situation),
         requeue_after_seconds=1.0,
     )
+    if must_read_back(situation):
+        return replace(let_go, status=_ending_status(situation, end), read_back=True, ending=end)
+    return replace(
+        let_go,
+        status=failed(situation, end),
+        forget=True,
+        events=(Event(end.reason, end.message, warning=end.reason != Reason.CANCELLED),),
+    )
+
+
+def _ending_status(situation: Situation, end: Ending) -> BenchmarkRunStatus:
+    """Of a run that ends and is not judged yet; written only when its records can't be read at once."""
+    released = situation.status.server_released_time or (timestamp(situation.now) if situation.server_exists else None)
+    step = Step("Collecting", end.reason, f"{end.message}; reading back what was measured")
+    return _with_step(situation, step).model_copy(update={"server_released_time": released})
 
 
 def _log_wanted(situation: Situation, end: Ending, diagnosis: Diagnosis | None) -> LogWanted | None:
@@ -211,16 +235,13 @@ def _look_up_endpoint(situation: Situation) -> Decision:
     return Decision(status=_with_step(situation, step), lookup_endpoint=True, requeue_after_seconds=wait)
 
 
-def _records_loaded(situation: Situation) -> bool:
-    return len(situation.collected.records) >= len(situation.planned)
-
-
 def _with_step(situation: Situation, step: Step) -> BenchmarkRunStatus:
     step = replace(step, message=bounds.sentence(step.message))
     conditions: tuple[Condition, ...] = condition_table.going_on(
         situation.status.conditions,
         step,
         has_objectives=bool(situation.spec.objectives),
+        has_baseline=situation.spec.baseline is not None,
         generation=situation.world.run.generation,
         now=situation.now,
     )
@@ -237,7 +258,11 @@ def _step_events(situation: Situation, step: Step) -> tuple[Event, ...]:
 
 def _look_again(situation: Situation) -> float | None:
     """When something could change without an event: a deadline, or the next live figures."""
-    waits = [(d.ends_at - situation.now).total_seconds() for d in deadlines(situation)]
+    instants = [*(d.ends_at for d in deadlines(situation)), *grace_ends(situation)]
+    said_at = no_pod_at(situation)
+    if said_at is not None and said_at > situation.now:
+        instants.append(said_at)
+    waits = [(at - situation.now).total_seconds() for at in instants]
     if situation.collected.samples and scrape_targets(situation):
         waits.append(situation.world.context.live_interval_seconds)
     return max(SHORTEST_WAIT_SECONDS, min(waits)) if waits else None

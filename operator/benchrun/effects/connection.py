@@ -59,6 +59,7 @@ class Connection:
     """A bounded pool of authenticated connections."""
 
     def __init__(self, found: Configuration) -> None:
+        found.trace_configs = [_without_redirects()]
         self._client = ApiClient(configuration=found)
         self._client.user_agent = "benchrun-operator"
 
@@ -92,6 +93,21 @@ class Connection:
         )
         return data.decode(errors="replace")
 
+    async def through(
+        self, method: str, path: str, *, body: Json | None, query: Query, limit_bytes: int, timeout_seconds: float
+    ) -> bytes:
+        """The first bytes of what a pod answers behind the API server's proxy. Raises ClusterError."""
+        return await self._request(
+            method,
+            path,
+            body=body,
+            query=query,
+            content_type="application/json",
+            accept="*/*",
+            limit_bytes=limit_bytes,
+            timeout_seconds=timeout_seconds,
+        )
+
     async def _request(
         self,
         method: str,
@@ -102,9 +118,10 @@ class Connection:
         content_type: str,
         accept: str,
         limit_bytes: int | None,
+        timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
     ) -> bytes:
         try:
-            async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
+            async with asyncio.timeout(timeout_seconds):
                 # call_api alone sends no credentials: they are put in here, and refreshed when they rotate.
                 verb, url, headers, data, _ = await self._client.param_serialize(
                     method,
@@ -120,6 +137,17 @@ class Connection:
             raise Unavailable(f"{method} {path}: {type(error).__name__}: {error}") from error
         except ConfigException as error:
             raise Forbidden(f"credentials: {error}") from error
+
+
+def _without_redirects() -> aiohttp.TraceConfig:
+    """The API server redirects nobody; a pod behind its proxy might, and would be followed with our credentials."""
+
+    async def refuse(*_: object) -> None:
+        raise aiohttp.ClientError("redirected")
+
+    found = aiohttp.TraceConfig()
+    found.on_request_redirect.append(refuse)
+    return found
 
 
 async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> bytes:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from benchrun.api import names
 from benchrun.api.base import API_VERSION, KIND
 from benchrun.api.conditions import timestamp
-from benchrun.decide.decision import Event, LogWanted, Ref
+from benchrun.decide.decision import Event, LogRange, LogWanted, Ref
 from benchrun.effects.connection import METADATA_LIST_ONLY, METADATA_ONLY, Connection, Json, Query
 from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound, Occupied
 from benchrun.effects.resources import RESOURCES, RUN, Resource
@@ -26,6 +26,8 @@ LIST_PAGE = 50
 LOG_LINES = 300
 LOG_READ_BYTES = 512 * 1024
 """What is read of these lines. The API server cuts at the end, where the news is, so the limit is far above them."""
+LOG_RANGE_BYTES = 4 * 1024 * 1024
+"""What is read of a whole measurement's log."""
 LOG_BYTES = 32 * 1024
 """What is kept: the end. The cause of a failed engine start stands some 8 kB above it."""
 MAX_ENDPOINTS = 64
@@ -33,6 +35,14 @@ COMPONENT = "benchrun-operator"
 
 Written = Json
 """An object as stored, with its metadata at least."""
+
+
+class LogPart(NamedTuple):
+    """What was read of a log."""
+
+    text: str
+    complete: bool
+    """False: there is more than was read, and it is the newer part."""
 
 
 class WriteCounter(Protocol):
@@ -73,6 +83,10 @@ class Cluster(Protocol):
 
     async def log_tail(self, namespace: str, wanted: LogWanted) -> str:
         """The last lines of a container's log, bounded."""
+        ...
+
+    async def log_since(self, namespace: str, wanted: LogRange) -> LogPart:
+        """A running container's log, each line behind its instant, bounded."""
         ...
 
     async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
@@ -187,6 +201,18 @@ class KubernetesApi:
         )
         path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
         return (await self._connection.text(path, query=query, limit_bytes=LOG_READ_BYTES))[-LOG_BYTES:]
+
+    async def log_since(self, namespace: str, wanted: LogRange) -> LogPart:
+        """A running container's log, each line behind its instant, bounded."""
+        query: Query = (
+            ("container", wanted.container),
+            ("sinceSeconds", str(wanted.since_seconds)),
+            ("timestamps", "true"),
+            ("limitBytes", str(LOG_RANGE_BYTES)),
+        )
+        path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
+        text = await self._connection.text(path, query=query, limit_bytes=LOG_RANGE_BYTES)
+        return LogPart(text, complete=len(text.encode()) < LOG_RANGE_BYTES)
 
     async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
         """Addresses of the ready pods behind a Service, as host:port."""

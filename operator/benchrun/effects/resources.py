@@ -38,7 +38,8 @@ RESOURCES = {
     "ConfigMap": Resource("", "v1", "configmaps"),
     "Pod": Resource("", "v1", "pods"),
     "Event": Resource("", "v1", "events"),
+    "NetworkPolicy": Resource("networking.k8s.io", "v1", "networkpolicies"),
     "EndpointSlice": Resource("discovery.k8s.io", "v1", "endpointslices"),
 }
-CHILD_KINDS = ("Deployment", "Job", "Service", "ConfigMap", "Pod")
+CHILD_KINDS = ("Deployment", "Job", "Service", "ConfigMap", "NetworkPolicy", "Pod")
 """Kinds that carry our run label, and are watched."""

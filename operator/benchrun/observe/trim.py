@@ -54,7 +54,9 @@ def child_of(kind: str, body: Object) -> Child:
         applied_hash=raw.text(annotations.get(names.ANNOTATION_APPLIED)) or None,
         sequence=sequence if sequence >= 0 else None,
         record_digest=raw.text(annotations.get(names.ANNOTATION_DIGEST)) or None,
+        stored_bytes=raw.number(annotations.get(names.ANNOTATION_BYTES)),
         generation=raw.number(metadata.get("generation")),
+        created_at=raw.instant(metadata.get("creationTimestamp")),
         failure=_failure(kind, raw.mapping(body.get("status"))),
     )
 

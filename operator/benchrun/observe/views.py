@@ -24,7 +24,10 @@ class Child:
     """ConfigMaps of stages: position of the stage in the plan."""
     record_digest: str | None = None
     """ConfigMaps of stages: digest of the record within."""
+    stored_bytes: int = 0
+    """ConfigMaps of stages and timeline: how much they hold."""
     generation: int = 0
+    created_at: datetime | None = None
     failure: str | None = None
     """What the object itself says is wrong (a Deployment's ReplicaFailure, a Job's Failed message); None if nothing."""
 

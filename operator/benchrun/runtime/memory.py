@@ -1,6 +1,7 @@
 """What memory holds of runs that go on: records on their way into the cluster, samples, the client's and servers' words.
 
-All of it can be lost: a restarted operator reads it back from the run's ConfigMaps and from the client.
+All of it can be lost: a restarted operator reads it back from the run's ConfigMaps and from the client. A record that is
+stored is let go: it is read back when the run is judged.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from dataclasses import dataclass, field
 from benchrun_client.contract import Progress
 
 from benchrun.api import names
-from benchrun.decide.decision import Arrival, Collected
+from benchrun.decide.decision import Arrival, Collected, Ending, RefusedObject
 from benchrun.measure.samples import Sample, ServerFacts
 from benchrun.measure.timeline import bucketed
-from benchrun.observe.views import Child, Children
+from benchrun.observe.views import Child, Children, Run
 from benchrun.runtime.indexes import RunKey
 from benchrun.runtime.packed import PackedRecords, Readings
 
@@ -27,10 +28,13 @@ class RunMemory:
 
     uid: str
     restored: bool = False
-    """Whether what the cluster holds of it has been read back."""
-    records: dict[int, bytes] = field(default_factory=dict)
-    """Packed, by sequence."""
+    """Whether the timeline that the cluster holds of it has been read back."""
+    sequences: set[int] = field(default_factory=set)
+    """Of every record that came."""
     arrivals: dict[int, Arrival] = field(default_factory=dict)
+    """Records that are not known to be stored, by sequence."""
+    stored_records: dict[int, bytes] | None = None
+    """Packed, by sequence; None until they are read back."""
     stored_samples: Readings = field(default_factory=Readings)
     unstored_samples: list[Sample] = field(default_factory=list)
     bucket: int = 1
@@ -43,6 +47,12 @@ class RunMemory:
     log_tail: str | None = None
     log_tail_tried: bool = False
     conflict: str | None = None
+    refused_object: RefusedObject | None = None
+    ending: Ending | None = None
+    compilations: tuple[float, ...] | None = None
+    log_searched: bool = False
+    baseline: Run | None = None
+    baseline_sought: bool = False
     endpoint_addresses: tuple[str, ...] | None = None
     acknowledged: tuple[int, int] | None = None
     """What the client was last told is stored, and the version of its progress then."""
@@ -51,9 +61,11 @@ class RunMemory:
         """What a decision reads."""
         for sequence in [s for s, arrival in self.arrivals.items() if self._is_stored(arrival, children)]:
             del self.arrivals[sequence]
+        records = (self.stored_records or {}) | {s: arrival.data for s, arrival in self.arrivals.items()}
         return Collected(
-            records=PackedRecords(tuple(self.records[s] for s in sorted(self.records))),
-            sequences=frozenset(self.records),
+            records=PackedRecords(tuple(records[s] for s in sorted(records))),
+            sequences=frozenset(self.sequences),
+            read_back=self.stored_records is not None,
             arrivals=tuple(self.arrivals[s] for s in sorted(self.arrivals)),
             samples=self.stored_samples.followed_by(self.unstored_samples),
             unstored_samples=tuple(self.unstored_samples),
@@ -66,20 +78,26 @@ class RunMemory:
             log_tail=self.log_tail,
             log_tail_tried=self.log_tail_tried,
             conflict=self.conflict,
+            refused_object=self.refused_object,
+            ending=self.ending,
+            compilations=self.compilations,
+            log_searched=self.log_searched,
+            baseline=self.baseline,
+            baseline_sought=self.baseline_sought,
             endpoint_addresses=self.endpoint_addresses,
         )
 
     def next_sequence(self, first: int) -> int:
         """The first record from `first` on that we do not have."""
-        while first in self.records:
+        while first in self.sequences:
             first += 1
         return first
 
     def take(self, arrival: Arrival) -> bool:
         """Keep a record; False when it is known already. The first one of a stage stands."""
-        if arrival.sequence in self.records:
+        if arrival.sequence in self.sequences:
             return False
-        self.records[arrival.sequence] = arrival.data
+        self.sequences.add(arrival.sequence)
         self.arrivals[arrival.sequence] = arrival
         return True
 

@@ -9,10 +9,12 @@ from collections.abc import Coroutine
 from importlib.metadata import PackageNotFoundError, version
 
 from benchrun.decide.decision import Context
+from benchrun.effects.client_link import Exchanger
 from benchrun.effects.clock import SystemClock
 from benchrun.effects.connection import Connection, configuration
 from benchrun.effects.errors import ClusterError
 from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.effects.pod_proxy import PROXY_CONNECTIONS, ProxyFetcher
 from benchrun.effects.scraper import HttpFetcher
 from benchrun.runtime.health import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS, Health, Pulse
 from benchrun.runtime.indexes import Indexes, RunKey
@@ -61,8 +63,7 @@ class Operator:
         self._begin(self._pulse.beat(), "pulse")
         connection = Connection(await configuration())
         self._cleanup.push_async_callback(connection.close)
-        fetcher = HttpFetcher()
-        self._cleanup.push_async_callback(fetcher.close)
+        fetcher = await self._road_to_pods()
         cluster = KubernetesApi(connection, count=self.telemetry.count_write)
         self._queue = self._assemble(cluster, fetcher)
         await self._until_listed(cluster)
@@ -83,7 +84,17 @@ class Operator:
             await self._queue.stop()
         await self._cleanup.aclose()
 
-    def _assemble(self, cluster: KubernetesApi, fetcher: HttpFetcher) -> WorkQueue[RunKey]:
+    async def _road_to_pods(self) -> Exchanger:
+        direct = HttpFetcher()
+        self._cleanup.push_async_callback(direct.close)
+        if self._settings.pod_road == "Direct":
+            return direct
+        # Long polls would take all connections that passes need.
+        connection = Connection(await configuration(connections=PROXY_CONNECTIONS))
+        self._cleanup.push_async_callback(connection.close)
+        return ProxyFetcher(connection, direct=direct)
+
+    def _assemble(self, cluster: KubernetesApi, fetcher: Exchanger) -> WorkQueue[RunKey]:
         clock = SystemClock()
         sessions = Sessions(
             cluster=cluster, exchanger=fetcher, clock=clock, telemetry=self.telemetry, enqueue=self.enqueue
@@ -152,5 +163,7 @@ def _context(settings: Settings) -> Context:
     return Context(
         client_image=settings.client_image,
         client_image_pull_policy=settings.client_image_pull_policy,
+        pod_road=settings.pod_road,
+        unschedulable_grace_seconds=settings.unschedulable_grace_seconds,
         operator_version=installed,
     )

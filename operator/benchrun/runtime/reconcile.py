@@ -5,6 +5,7 @@ Everything here can be repeated: a pass that breaks off anywhere is made again f
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,16 +13,29 @@ from typing import Any, Protocol
 
 from benchrun.api import names
 from benchrun.api.base import KIND
-from benchrun.decide.decision import Context, Decision, Event, LogWanted, PullTarget, Ref, ScrapeTarget, World
+from benchrun.decide.decision import (
+    Context,
+    Decision,
+    Event,
+    LogWanted,
+    PullTarget,
+    Ref,
+    RefusedObject,
+    ScrapeTarget,
+    World,
+)
+from benchrun.decide.refused import RESULTS, diagnose_refusal
 from benchrun.effects.clock import Clock
 from benchrun.effects.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, Occupied, Throttled
 from benchrun.effects.kubernetes_api import Cluster
-from benchrun.observe.views import Run
+from benchrun.observe.compilations import compilations
+from benchrun.observe.trim import run_of
+from benchrun.observe.views import Children, Run
 from benchrun.plan.stored import TIMELINE_KEY
 from benchrun.runtime.indexes import Indexes, RunKey, is_finished
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.queue import Later
-from benchrun.runtime.restore import restore
+from benchrun.runtime.restore import read_back, restore_timeline
 from benchrun.runtime.status_patch import status_changes
 from benchrun.runtime.telemetry import Telemetry
 
@@ -30,6 +44,10 @@ logger = logging.getLogger(__name__)
 Decide = Callable[[World], Decision]
 RUNS_A_LIVE_SECOND = 20
 """Live figures are written at most this often a second, over all runs."""
+REFUSED_AGAIN_SECONDS = 15.0
+"""How often an object that the API server refused is offered again; a change of the run or its children comes before."""
+LOG_SEARCH_SECONDS = 0.5
+"""A server's release waits at most so long for its log."""
 LOOK_AGAIN_SECONDS = 0.5
 """After a conflict: by then the watch has usually told."""
 
@@ -106,7 +124,7 @@ class Reconciler:
         children = self._indexes.children(key)
         memory = self._memories.of(key, run.uid)
         if not memory.restored and not is_finished(run.status):
-            await restore(self._cluster, run, children, memory)
+            await restore_timeline(self._cluster, run, children, memory)
         unstored = len(memory.unstored_samples)
         world = World(
             run=run,
@@ -117,10 +135,18 @@ class Reconciler:
         )
         decision = self._decide(world)
         self._sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
+        await self._search_log(run, decision, memory)
         await self._delete(decision.delete)
-        if await self._apply(key, run, decision, memory, unstored):
+        before = memory.refused_object
+        if await self._apply(key, run, decision, memory, unstored) or _turned(before, memory.refused_object):
             return 0.0  # nothing is acknowledged or called finished that was not stored
+        if decision.apply and memory.refused_object is not None:
+            if not decision.forget:
+                await self._write_status(key, run, decision)
+            return min(REFUSED_AGAIN_SECONDS, decision.requeue_after_seconds or REFUSED_AGAIN_SECONDS)
         await self._acknowledge(key, memory, decision.acknowledge)
+        if decision.read_back:
+            decision = await self._judged(key, world, decision, memory)
         await self._write_status(key, run, decision)
         await self._say(run, decision.events)
         self._telemetry.live(key, decision.status, ended=decision.forget)
@@ -132,6 +158,20 @@ class Reconciler:
         found_out = await self._find_out(run, decision, memory)
         return 0.0 if found_out else decision.requeue_after_seconds
 
+    async def _judged(self, key: RunKey, world: World, decision: Decision, memory: RunMemory) -> Decision:
+        """The same world, decided again with all that is stored. What the first decision deleted is deleted no more."""
+        children = self._indexes.children(key)
+        try:
+            await read_back(self._cluster, world.run, children, memory)
+            await self._look_up_baseline(world.run, decision.baseline_wanted, memory)
+        except ClusterError:
+            memory.ending = decision.ending
+            await self._write_status(key, world.run, decision)
+            raise
+        return self._decide(
+            replace(world, children=_with_new(world.children, children), collected=memory.collected(children))
+        )
+
     def _live_context(self) -> Context:
         least = self._context.live_interval_seconds
         return replace(self._context, live_interval_seconds=max(least, len(self._sessions) / RUNS_A_LIVE_SECOND))
@@ -142,7 +182,8 @@ class Reconciler:
             self._indexes.mark_deleting(ref.kind, ref.namespace, ref.name)
 
     async def _apply(self, key: RunKey, run: Run, decision: Decision, memory: RunMemory, unstored: int) -> bool:
-        """Whether a name turned out to be taken, so that it must be decided anew."""
+        """Whether a name turned out to be taken, so that it must be decided anew. What is refused is noted."""
+        refused: list[RefusedObject] = []
         for manifest in decision.apply:
             try:
                 written = await self._apply_one(key, run, manifest)
@@ -150,12 +191,22 @@ class Reconciler:
                 memory.conflict = str(error)
                 return True
             except (Forbidden, Invalid) as error:
-                await self._say(run, (_refusal(manifest, error),))
-                raise
+                refused.append(_refused(manifest, error))
+                if refused[-1].role in RESULTS:
+                    continue  # each record is by itself
+                break  # the client before the server
             if written and TIMELINE_KEY in manifest.get("binaryData", {}):
                 # A timeline holds every sample that was not stored when it was decided.
                 memory.stored(unstored)
+        if decision.apply:
+            await self._note_refused(run, memory, refused[0] if refused else None)
         return False
+
+    async def _note_refused(self, run: Run, memory: RunMemory, refused: RefusedObject | None) -> None:
+        if refused is not None and _turned(memory.refused_object, refused):
+            told = diagnose_refusal(refused)
+            await self._say(run, (Event(told.reason, told.message, warning=True),))
+        memory.refused_object = refused
 
     async def _apply_one(self, key: RunKey, run: Run, manifest: dict[str, Any]) -> bool:
         """Whether the object was written now, as it was asked for."""
@@ -203,6 +254,29 @@ class Reconciler:
             return memory.endpoint_addresses != before
         return False
 
+    async def _search_log(self, run: Run, decision: Decision, memory: RunMemory) -> None:
+        """What the log says of compilations, if it can be had at once: the server waits for it to be released."""
+        if decision.log_search is None:
+            return
+        memory.log_searched = True
+        try:
+            async with asyncio.timeout(LOG_SEARCH_SECONDS):
+                text, complete = await self._cluster.log_since(run.namespace, decision.log_search)
+        except (ClusterError, TimeoutError) as error:
+            logger.info("%s/%s: log not searched for compilations: %s", run.namespace, run.name, error or "too slow")
+            return
+        memory.compilations = compilations(text, complete=complete)
+
+    async def _look_up_baseline(self, run: Run, name: str | None, memory: RunMemory) -> None:
+        """Straight from the API server: the index keeps no results of runs that have ended."""
+        if name is None:
+            return
+        try:
+            memory.baseline = run_of(await self._cluster.get(KIND, namespace=run.namespace, name=name))
+        except NotFound:
+            memory.baseline = None
+        memory.baseline_sought = True
+
     async def _log_tail(self, run: Run, wanted: LogWanted) -> str | None:
         try:
             return await self._cluster.log_tail(run.namespace, wanted)
@@ -233,6 +307,19 @@ class Reconciler:
         self._telemetry.forget(key)
 
 
-def _refusal(manifest: dict[str, Any], error: ClusterError) -> Event:
-    what = f"{manifest['kind']} {manifest['metadata']['name']}"
-    return Event("ApplyRefused", f"{what} was refused by the API server and is tried again: {error}", warning=True)
+def _with_new(before: Children, now: Children) -> Children:
+    """What was there and what was stored since: what was let go meanwhile was there when it was decided on."""
+    known = {(child.kind, child.name) for child in before.objects}
+    return Children((*before.objects, *(c for c in now.objects if (c.kind, c.name) not in known)), before.pods)
+
+
+def _refused(manifest: dict[str, Any], error: ClusterError) -> RefusedObject:
+    meta = manifest["metadata"]
+    role = str((meta.get("labels") or {}).get(names.LABEL_ROLE))
+    return RefusedObject(manifest["kind"], meta["name"], role, str(error), curable=isinstance(error, Forbidden))
+
+
+def _turned(before: RefusedObject | None, after: RefusedObject | None) -> bool:
+    """Whether something else is refused now. Words alone may change with every answer."""
+    known = [(refused.kind, refused.name, refused.curable) for refused in (before, after) if refused is not None]
+    return len(known) == 1 or (len(known) == 2 and known[0] != known[1])

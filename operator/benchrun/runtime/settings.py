@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar, cast, get_args
 
+from benchrun.decide.decision import PodRoad
+
 LogFormat = Literal["json", "plain"]
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
@@ -37,6 +39,11 @@ class Settings:
     """Passes at the same time."""
     resync_seconds: int = 300
     """How often everything is listed and looked at again."""
+    unschedulable_grace_seconds: int = 900
+    """How long a pod that no node could ever take waits for one to be added. An autoscaler gives up on a node after 15
+    minutes (cluster-autoscaler's --max-node-provision-time, Karpenter's registration TTL), so waiting longer is in vain."""
+    pod_road: PodRoad = "Direct"
+    """Through the API server where pods' addresses are not reachable: an operator outside the cluster."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -53,6 +60,8 @@ class Settings:
             log_format=read.one_of("BENCHRUN_LOG_FORMAT", "json", LogFormat),
             workers=read.value("BENCHRUN_WORKERS", "8", _whole(1, MAX_WORKERS)),
             resync_seconds=read.value("BENCHRUN_RESYNC_SECONDS", "300", _whole(10, 86_400)),
+            pod_road=read.one_of("BENCHRUN_POD_ROAD", "Direct", PodRoad),
+            unschedulable_grace_seconds=read.value("BENCHRUN_UNSCHEDULABLE_GRACE_SECONDS", "900", _whole(0, 86_400)),
         )
 
 

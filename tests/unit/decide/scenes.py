@@ -63,7 +63,7 @@ class Scene:
     status: Json = field(default_factory=dict)
     objects: tuple[Child, ...] = ()
     pods: tuple[Pod, ...] = ()
-    collected: Collected = field(default_factory=Collected)
+    collected: Collected = field(default_factory=lambda: Collected(log_searched=True))
     seconds: float = 0
     context: Context = CONTEXT
 

@@ -6,7 +6,7 @@ It carries decisions out in the order that `Decision` promises, and can be cut o
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -46,12 +46,9 @@ class SimulatedOperator:
     # ---- what it learns --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Anew: memory is lost, the watches list everything, stored records are read back."""
+        """Anew: memory is lost, the watches list everything."""
         self.collected, self.decision = Collected(), None
         self.sync()
-        maps = [m for (kind, _), m in self.cluster.manifests.items() if kind == "ConfigMap"]
-        stored = [open_record(base64.b64decode(m["binaryData"][RECORD_KEY])) for m in maps if _holds_record(m)]
-        self.collected = replace(self.collected, records=tuple(sorted(stored, key=lambda r: r.sequence)))
 
     def sync(self) -> None:
         """A list of everything."""
@@ -73,15 +70,15 @@ class SimulatedOperator:
         client = self.cluster.client
         if client is None or self.decision is None or self.decision.pull is None:
             return
-        known = {r.sequence for r in self.collected.records}
+        known = self.collected.sequences
         new = [a for a in client.records[self.decision.pull.from_sequence :] if a.sequence not in known][:2]
-        records = {r.sequence: r for r in (*self.collected.records, *(a.record for a in new))}
         self.collected = replace(
             self.collected,
             progress=client.progress,
             arrivals=(*self.collected.arrivals, *new),
-            records=tuple(records[s] for s in sorted(records)),
+            sequences=known | {a.sequence for a in new},
         )
+        self._let_go_what_is_stored()
 
     def scrape(self) -> None:
         """A page is read, if one is to be read and the server is there."""
@@ -98,23 +95,43 @@ class SimulatedOperator:
 
     def work(self, *, cut_after: int | None = None) -> None:
         """One pass; `cut_after` so many actions it breaks off."""
-        self.decision = decision = decide(self._world())
+        self.decision = decide(self._world())
         try:
-            for done, action in enumerate(self._actions(decision)):
+            for done, action in enumerate(self._actions(self.decision)):
                 if done == cut_after:
                     raise CutOff
                 action()
         except CutOff:
             return
+        decision = self.decision
         if decision.log_wanted is not None:
             self.collected = replace(self.collected, log_tail=self.cluster.server_log, log_tail_tried=True)
         if decision.forget:
             self.collected, self.decision = Collected(), None
 
-    def _actions(self, decision: Decision) -> list[Callable[[], None]]:
-        deletions = [lambda ref=ref: self._delete(ref.kind, ref.name, ref.uid) for ref in decision.delete]
-        writes = [lambda m=m: self._apply(m) for m in decision.apply]
-        return [*deletions, *writes, lambda: self._acknowledge(decision), lambda: self._write(decision)]
+    def _actions(self, decision: Decision) -> Iterator[Callable[[], None]]:
+        world = self._world()
+        for ref in decision.delete:
+            yield lambda ref=ref: self._delete(ref.kind, ref.name, ref.uid)  # type: ignore[misc]
+        for manifest in decision.apply:
+            yield lambda m=manifest: self._apply(m)  # type: ignore[misc]
+        yield lambda: self._acknowledge(decision)
+        if decision.read_back:
+            yield self._read_back
+            collected = replace(self.collected, log_searched=True)
+            self.decision = decision = decide(replace(world, collected=collected))
+        yield lambda: self._write(decision)
+
+    def _read_back(self) -> None:
+        """All that is stored is at hand, once more."""
+        maps = [m for (kind, _), m in self.cluster.manifests.items() if kind == "ConfigMap"]
+        stored = [open_record(base64.b64decode(m["binaryData"][RECORD_KEY])) for m in maps if _holds_record(m)]
+        records = {r.sequence: r for r in (*stored, *(a.record for a in self.collected.arrivals))}
+        self.collected = replace(self.collected, records=tuple(records[s] for s in sorted(records)), read_back=True)
+
+    def _let_go_what_is_stored(self) -> None:
+        left = tuple(a for a in self.collected.arrivals if not self._is_stored(a))
+        self.collected = replace(self.collected, arrivals=left, records=tuple(a.record for a in left))
 
     def _delete(self, kind: str, name: str, uid: str | None) -> None:
         self.cluster.delete(kind, name, uid)
@@ -123,8 +140,7 @@ class SimulatedOperator:
     def _apply(self, manifest: dict[str, Any]) -> None:
         self.cluster.create(manifest)
         self._learn(manifest["kind"], manifest["metadata"]["name"])
-        left = tuple(a for a in self.collected.arrivals if not self._is_stored(a))
-        self.collected = replace(self.collected, arrivals=left)
+        self._let_go_what_is_stored()
         if "timeline.json.gz" in manifest.get("binaryData", {}):
             chunks = sum(c.role == "timeline" for c in self.objects.values())
             self.collected = replace(self.collected, unstored_samples=(), timeline_chunks=chunks)

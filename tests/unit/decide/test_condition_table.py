@@ -10,13 +10,15 @@ from unit.decide.saying import standing
 from unit.decide.scenes import Scene
 from unit.measure.records import requests
 
-ALL = tuple(t for t in get_args(ConditionType) if t != "ObjectivesMet")
+ALL = tuple(t for t in get_args(ConditionType) if t not in ("ObjectivesMet", "NotRegressed"))
 ROW = ("Complete", "Failed", "Succeeded", "Valid", "Ready", "Stalled", "Reconciling")
 MET = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 1000}]
 MISSED = [*MET, {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 1}]
 NOBODY_ANSWERED = requests(ok=(0, 0), output_tokens=(0, 0))
 
 MEASURED = Scene().measuring().arrived(0, 1)
+HUNDRED = requests(ttft_us=[20_000] * 100, e2el_us=[120_000] * 100, output_tokens=[11] * 100)
+MEASURED_OFTEN = Scene().measuring().arrived(0, 1, requests=HUNDRED)
 ONE_CELL_INVALID = Scene().measuring().arrived(0).arrived(1, requests=requests(ok=(1, 0)))
 ALL_FAILED = Scene().measuring().arrived(0, 1, requests=NOBODY_ANSWERED, diagnostic="404: no such model")
 LATE = Scene().measuring().with_spec(runDeadlineSeconds=10).at(1000)
@@ -56,7 +58,8 @@ def test_row(phase: str, row: str, scene: Scene) -> None:
     [
         pytest.param("absent", [], MEASURED, id="none asked for"),
         pytest.param("Unknown (Measuring)", MET, Scene().measuring(), id="not judged yet"),
-        pytest.param("True (ObjectivesMet)", MET, MEASURED, id="met"),
+        pytest.param("True (ObjectivesMet)", MET, MEASURED_OFTEN, id="met"),
+        pytest.param("Unknown (ObjectivesInconclusive)", MET, MEASURED, id="too few requests to tell"),
         pytest.param("False (ObjectivesMissed)", MISSED, MEASURED, id="one is missed"),
         pytest.param("Unknown (ObjectivesInconclusive)", MET, ONE_CELL_INVALID, id="a cell could not be judged"),
     ],
@@ -96,6 +99,21 @@ def test_waiting_conditions_follow_the_way() -> None:
     assert waits(Scene().server_healthy()) == {"ClientReady": "True", "ServerReady": "True"}
 
 
+@pytest.mark.parametrize(
+    "scene",
+    [
+        pytest.param(MEASURED, id="measured"),
+        pytest.param(ALL_FAILED, id="all requests failed"),
+        pytest.param(LATE.knowing(log_tail_tried=True), id="deadline"),
+        pytest.param(Scene().measuring().with_spec(cancel=True), id="cancelled"),
+        pytest.param(Scene().with_spec(repeats=0), id="refused"),
+    ],
+)
+def test_nobody_is_ready_any_more_when_the_run_has_ended(scene: Scene) -> None:
+    expected = {"ClientReady": "False (Finished)", "ServerReady": "False (Finished)"}
+    assert standing(scene.decide().status, "ClientReady", "ServerReady") == expected
+
+
 def test_a_transition_time_moves_only_with_the_status() -> None:
     first = Scene().settled()
     later = Scene().client_ready().with_status(first.decide().status).at(500).decide().status
@@ -106,7 +124,7 @@ def test_a_transition_time_moves_only_with_the_status() -> None:
 
 def test_every_condition_is_about_the_generation_that_was_seen() -> None:
     conditions: tuple[Condition, ...] = MEASURED.decide().status.conditions
-    assert {c.observed_generation for c in conditions if c.type not in ("ClientReady", "ServerReady")} == {1}
+    assert {c.observed_generation for c in conditions} == {1}
 
 
 def test_the_servers_answer_tells_why_every_request_failed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.decide.decision import LogWanted
 from unit.decide.saying import deleted, standing
-from unit.decide.scenes import SERVER_DIED, Scene, unix_us
+from unit.decide.scenes import FIRST_REQUEST, HEALTHY, SERVER_DIED, Scene, instant, unix_us
 
 LOG = f"INFO starting\n{SERVER_DIED.message}"
 DIED_LOADING = Scene().server_loading().pod("server", terminated=SERVER_DIED)
@@ -110,3 +110,16 @@ def test_a_restart_before_the_first_request_is_another_start_not_another_server(
 def test_what_the_client_says_is_kept_whole() -> None:
     status = Scene().client_created().fails("DatasetTooSmall", "20 rows, 400 requests; add rows").decide().status
     assert status.message == "20 rows, 400 requests; add rows"
+
+
+def test_a_restart_that_nobody_counted_is_told_by_its_instant() -> None:
+    """The operator was away; its first pass after that already counts the restart as known."""
+    again = Scene().measuring().pod("server", restarts=1, started_at=instant(FIRST_REQUEST + 40))
+    noticed_late = again.at(FIRST_REQUEST + 50).operator_restarted().settled().says(phase="Measuring")
+    assert noticed_late.status["servers"][0]["restarts"] == 1
+    assert reason_of(noticed_late) == "True (ServerRestarted)"
+
+
+@pytest.mark.parametrize("started", [HEALTHY, FIRST_REQUEST - 1, FIRST_REQUEST + 2])
+def test_a_start_before_the_first_request_is_none_whatever_two_clocks_say(started: int) -> None:
+    assert reason_of(Scene().measuring().pod("server", started_at=instant(started))) == "False (Measuring)"

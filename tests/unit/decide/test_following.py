@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from benchrun.decide.decision import PullTarget, ScrapeTarget
 from benchrun.plan.client_plan import nonce
-from unit.decide.scenes import Scene
+from unit.decide.scenes import CONTEXT, SERVICE_ENDPOINT, Scene
 from unit.plan.specs import UID
 
 CLIENT = PullTarget(pod="client-1", url="http://10.0.0.5:8090", nonce=nonce(UID), from_sequence=0)
@@ -60,3 +62,16 @@ def test_the_spec_says_how_often() -> None:
 )
 def test_without_deadlines_a_pass_is_wanted_for_live_figures_only(expected: float | None, scene: Scene) -> None:
     assert scene.with_spec(**NO_DEADLINES).decide().requeue_after_seconds == expected
+
+
+def test_pods_are_reached_through_the_api_server_where_the_operator_is_told_to() -> None:
+    outside = replace(Scene().measuring(), context=replace(CONTEXT, pod_road="Proxy"))
+    decision = outside.decide()
+    assert [target.url for target in decision.scrape] == ["/api/v1/namespaces/lab/pods/server-1:8000/proxy/metrics"]
+    assert decision.pull is not None
+    assert decision.pull.url == "/api/v1/namespaces/lab/pods/client-1:8090/proxy"
+
+
+def test_an_endpoint_is_reached_directly_all_the_same() -> None:
+    outside = replace(Scene(spec=SERVICE_ENDPOINT).measuring(), context=replace(CONTEXT, pod_road="Proxy"))
+    assert [target.url for target in outside.decide().scrape] == ["http://10.0.0.7:8000/metrics"]

@@ -65,6 +65,7 @@ def test_the_server_goes_as_soon_as_all_records_are_known_to_be_stored() -> None
     all_stored = Scene().measuring().stored(0, 1).operator_restarted().at(400)
     decision = all_stored.decide()
     assert (decision.status.phase, deleted(decision)) == ("Collecting", ["Deployment", "Service"])
+    assert (decision.read_back, decision.forget) == (True, False)
     assert decision.scrape == ()
     read_back = all_stored.settled().without("Deployment", "server").without("Service", "server").stored(0, 1)
     finished = read_back.at(410).decide().status
@@ -73,7 +74,7 @@ def test_the_server_goes_as_soon_as_all_records_are_known_to_be_stored() -> None
 
 def test_the_results_are_those_it_would_have_had() -> None:
     without_a_restart = Scene().measuring().stored(0).arrived(1).at(300)
-    with_a_restart = without_a_restart.operator_restarted().stored(0).arrived(1)
+    with_a_restart = without_a_restart.operator_restarted().stored(0).arrived(1).knowing(log_searched=True)
     assert with_a_restart.decide().status.results == without_a_restart.decide().status.results
 
 

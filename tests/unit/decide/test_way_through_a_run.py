@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from unit.decide.saying import applied, deleted
-from unit.decide.scenes import JOB, PLAN, SERVICE, URL_ENDPOINT, Scene
+from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, TWO_STAGES, URL_ENDPOINT, Scene
+
+RESETTING = {**TWO_STAGES, "measurement": {"cachePolicy": "Reset"}}
 
 
 @pytest.mark.parametrize(
@@ -12,6 +14,16 @@ from unit.decide.scenes import JOB, PLAN, SERVICE, URL_ENDPOINT, Scene
     [
         pytest.param(["ConfigMap plan", "Job client", "Service server"], Scene(), id="fresh: all but the server"),
         pytest.param(["ConfigMap plan", "Job client"], Scene(spec=URL_ENDPOINT), id="fresh, against an endpoint"),
+        pytest.param(
+            ["ConfigMap plan", "Job client", "Service server", "NetworkPolicy server"],
+            Scene(spec=RESETTING),
+            id="fresh, in development mode: the fence comes long before the server",
+        ),
+        pytest.param(
+            ["NetworkPolicy server", "Deployment server"],
+            Scene(spec=RESETTING).client_ready(),
+            id="the fence is gone: made again, and before the server",
+        ),
         pytest.param(["Job client", "Service server"], Scene().having(PLAN), id="cut short after the plan: the rest"),
         pytest.param([], Scene().client_created(), id="client not ready: no server"),
         pytest.param(["Deployment server"], Scene().client_ready(), id="client ready: the server"),
@@ -26,6 +38,14 @@ from unit.decide.scenes import JOB, PLAN, SERVICE, URL_ENDPOINT, Scene
 def test_applied(expected: list[str], scene: Scene) -> None:
     assert applied(scene.decide()) == expected
     assert deleted(scene.decide()) == []
+
+
+def test_the_fence_is_left_standing_when_the_server_is_released() -> None:
+    """The pods it keeps strangers from take their time to end."""
+    scene = Scene(spec=RESETTING).client_created().having(("NetworkPolicy", "server")).client_ready().having(DEPLOYMENT)
+    gone = deleted(scene.with_spec(cancel=True).decide())
+    assert "Deployment" in gone
+    assert "NetworkPolicy" not in gone
 
 
 def test_a_client_that_was_never_heard_gets_no_server() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from benchrun.decide.decision import RefusedObject
 from hypothesis import strategies as st
 from unit.decide.scenes import (
     DEPLOYMENT,
@@ -52,6 +53,7 @@ MILESTONES: Mapping[str, Scene] = {
     "measuring with objectives": Scene()
     .with_spec(objectives=[{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 25}])
     .measuring(),
+    "measuring with a baseline": Scene().with_spec(baseline={"name": "before"}).measuring(),
     "one stored": Scene().measuring().arrived(0).settled().stored(0),
     "url: fresh": Scene(spec=URL_ENDPOINT),
     "url: client ready": Scene(spec=URL_ENDPOINT).client_ready(),
@@ -78,10 +80,20 @@ CHANGES: Mapping[str, Change] = {
     "status was never written": lambda s: replace(s, status={}),
     "client is silent": lambda s: s.knowing(client_silent=True),
     "name is taken": lambda s: s.knowing(conflict="Job br-qwen-client-a1"),
+    "a quota is full": lambda s: s.knowing(
+        refused_object=RefusedObject("Deployment", "br-qwen-server-a1", "server", "exceeded quota: x", curable=True)
+    ),
+    "spec makes no valid pod": lambda s: s.knowing(
+        refused_object=RefusedObject("Job", "br-qwen-client-a1", "client", "is invalid", curable=False)
+    ),
+    "records are refused": lambda s: s.knowing(
+        refused_object=RefusedObject("ConfigMap", "br-qwen-stage-000-a1", "stage", "exceeded quota: x", curable=True)
+    ),
     "log was asked for": lambda s: s.knowing(log_tail_tried=True, log_tail=SERVER_DIED.message),
     "endpoint has no pods": lambda s: s.knowing(endpoint_addresses=()),
     "endpoint has a pod": lambda s: s.knowing(endpoint_addresses=("10.0.0.7:8000",)),
     "all is foreign": _foreign,
+    "there is no baseline": lambda s: s.knowing(baseline_sought=True),
     "plan is gone": lambda s: s.without(*PLAN),
     "job is gone": lambda s: s.without(*JOB),
     "job is leaving": _leaving(*JOB),

@@ -16,6 +16,7 @@ from benchrun.effects.resources import CHILD_KINDS, RESOURCES, RUN
         ("/apis/batch/v1/namespaces/lab/jobs/j", "Job", ("lab", "j")),
         ("/apis/benchrun.dev/v1alpha1/namespaces/lab/benchmarkruns/r/status", "BenchmarkRun", ("lab", "r", "status")),
         ("/apis/discovery.k8s.io/v1/namespaces/lab/endpointslices", "EndpointSlice", ("lab",)),
+        ("/apis/networking.k8s.io/v1/namespaces/lab/networkpolicies/n", "NetworkPolicy", ("lab", "n")),
         ("/api/v1/namespaces/lab/pods/..%2F..%2Fsecrets", "Pod", ("lab", "../../secrets")),
     ],
 )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
 from benchrun.api.base import KIND
-from benchrun.decide.decision import Event, LogWanted, Ref
+from benchrun.decide.decision import Event, LogRange, LogWanted, Ref
 from benchrun.effects.errors import ClusterError, Conflict, NotFound, Occupied
-from benchrun.effects.kubernetes_api import controller_uid
+from benchrun.effects.kubernetes_api import LogPart, controller_uid
 from benchrun.observe.views import Run
 from unit.runtime.bodies import NAMESPACE
 
@@ -24,8 +25,11 @@ class MemoryCluster:
         self.objects: dict[tuple[str, str, str], Json] = {}
         self.log: list[tuple[str, ...]] = []
         self.broken: dict[str, ClusterError] = {}
+        self.broken_objects: dict[str, ClusterError] = {}
+        """By name: can't be read."""
         self.events: list[Event] = []
         self.log_text = "the last words"
+        self.log_seconds = 0.0
         self.addresses: tuple[str, ...] = ()
         self._version = 1000
 
@@ -76,6 +80,8 @@ class MemoryCluster:
 
     async def get(self, kind: str, *, namespace: str, name: str) -> Json:
         self._ask("get", kind, name)
+        if name in self.broken_objects:
+            raise self.broken_objects[name]
         try:
             return self.objects[kind, namespace, name]
         except KeyError:
@@ -93,6 +99,11 @@ class MemoryCluster:
     async def log_tail(self, namespace: str, wanted: LogWanted) -> str:
         self._ask("log", wanted.pod, wanted.container)
         return self.log_text
+
+    async def log_since(self, namespace: str, wanted: LogRange) -> LogPart:
+        self._ask("log since", wanted.pod, str(wanted.since_seconds))
+        await asyncio.sleep(self.log_seconds)
+        return LogPart(self.log_text, complete=True)
 
     async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
         self._ask("endpoints", service, str(port))

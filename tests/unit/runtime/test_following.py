@@ -120,7 +120,7 @@ def after(seconds: float, *answers: str | Exception) -> Scene:
 
 def test_records_are_kept_as_arrivals_and_told() -> None:
     scene = after(0.5, answer(envelope(0), envelope(1)))
-    assert sorted(scene.memory.arrivals) == sorted(scene.memory.records) == [0, 1]
+    assert sorted(scene.memory.arrivals) == sorted(scene.memory.sequences) == [0, 1]
     assert scene.news == 1
     assert scene.value("benchrun_records_total") == 2
 
@@ -132,7 +132,7 @@ def test_each_question_asks_for_what_is_not_known_yet() -> None:
 
 def test_what_is_stored_already_is_not_asked_for() -> None:
     scene = Scene(answer())
-    scene.memory.records = {2: b""}
+    scene.memory.sequences = {2}
     scene.follower.target = PullTarget(pod="client", url=TARGET.url, nonce=NONCE, from_sequence=2)
     run_fast(scene.go_on(0.1))
     assert scene.queries()[0].startswith("from=3&")
@@ -190,12 +190,12 @@ def test_client_is_not_called_silent_because_the_api_server_is() -> None:
 
 def test_client_that_answers_again_is_followed_as_before() -> None:
     scene = after(3, FetchError("refused"), FetchError("refused"), answer(envelope(0)))
-    assert list(scene.memory.records) == [0]
+    assert scene.memory.sequences == {0}
 
 
 def test_refused_record_is_counted_told_and_not_asked_for_in_a_hurry() -> None:
     scene = after(60, answer(envelope(0, run_uid="another-run")))
-    assert scene.memory.records == {}
+    assert scene.memory.sequences == set()
     assert scene.memory.refused is not None
     assert "another-run" in scene.memory.refused
     assert scene.value("benchrun_records_refused_total") == scene.memory.refused_count
@@ -213,7 +213,7 @@ def test_plan_of_another_run_is_not_trusted() -> None:
     scene = Scene(answer(envelope(0)))
     scene.cluster.add("ConfigMap", child_body(PLAN_NAME, owner_uid="x", data={PLAN_FILE: PLAN.to_json()}))
     run_fast(scene.go_on(10))
-    assert (scene.web.asked, scene.memory.records) == ([], {})
+    assert (scene.web.asked, scene.memory.sequences) == ([], set())
 
 
 def test_plan_is_read_once() -> None:

@@ -73,7 +73,30 @@ def test_arrival_is_kept_until_exactly_it_is_stored(memory: RunMemory, left: lis
     memory.take(arrival(1))
     collected = memory.collected(Children(objects=(stored,)))
     assert [a.sequence for a in collected.arrivals] == left
-    assert [r.sequence for r in collected.records] == [0, 1]
+    assert [r.sequence for r in collected.records] == left
+    assert (sorted(collected.sequences), collected.read_back) == ([0, 1], False)
+
+
+def test_what_is_stored_takes_no_memory(memory: RunMemory) -> None:
+    """A hundred records one after the other take what one takes."""
+    held = []
+    for sequence in range(100):
+        memory.take(arrival(sequence))
+        memory.collected(Children(objects=tuple(stage(s, "d") for s in range(sequence))))
+        held.append(sum(len(a.data) for a in memory.arrivals.values()))
+    assert max(held) < 2 * held[0]
+    assert memory.take(arrival(50)) is False
+
+
+def test_what_was_read_back_and_what_is_on_its_way_are_all_records(memory: RunMemory) -> None:
+    for sequence in (0, 1, 2):
+        memory.take(arrival(sequence))
+    children = Children(objects=(stage(0, "d"), stage(2, "d")))
+    assert [r.sequence for r in memory.collected(children).records] == [1]
+    memory.stored_records = {s: arrival(s).data for s in (2, 0)}
+    collected = memory.collected(children)
+    assert [r.sequence for r in collected.records] == [0, 1, 2]
+    assert collected.read_back is True
 
 
 def test_next_record_is_the_first_that_is_missing(memory: RunMemory) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,14 +16,16 @@ from benchrun.decide.decision import (
     Arrival,
     Context,
     Decision,
+    Ending,
     Event,
+    LogRange,
     LogWanted,
     PullTarget,
     Ref,
     ScrapeTarget,
     World,
 )
-from benchrun.effects.errors import Forbidden, Invalid, NotFound, Throttled, Unavailable
+from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, Throttled, Unavailable
 from benchrun.measure.samples import Sample
 from benchrun.measure.timeline import Timeline, encode
 from benchrun.plan.metadata import Owner, metadata, stamped
@@ -38,6 +42,7 @@ from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body, stage
 from unit.runtime.memory_cluster import MemoryCluster, status_of
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+STAGE_0 = names.stage_name("chat", 0)
 OWNER = Owner(namespace=NAMESPACE, name="chat", uid=UID)
 PULL = PullTarget(pod="client", url="http://10.0.0.9:8090", nonce="n" * 16, from_sequence=0)
 SCRAPE = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=1)
@@ -147,6 +152,12 @@ def arrival(sequence: int = 0) -> Arrival:
 def stage(one: Arrival, samples: tuple[Sample, ...] = ()) -> dict[str, Any]:
     timeline = encode(Timeline(samples=samples)) if samples else None
     return stage_config_map(OWNER, sequence=one.sequence, digest=one.digest, record=one.data, timeline=timeline)
+
+
+def arrival_of(run_uid: str) -> Arrival:
+    """The first record, of that run."""
+    sealed = Envelope.seal(record(run_uid=run_uid, sequence=0))
+    return Arrival(sequence=0, digest=sealed.digest, data=sealed.data())
 
 
 def sample(at: float) -> Sample:
@@ -295,13 +306,56 @@ async def test_throttling_is_obeyed(scene: Scene) -> None:
     assert later.value.seconds == 17
 
 
-@pytest.mark.parametrize("error", [Forbidden("quota exceeded", code=403), Invalid("bad", code=422)])
-async def test_refusal_by_the_cluster_is_told_to_the_user(scene: Scene, error: Forbidden | Invalid) -> None:
+QUOTA = Forbidden('deployments.apps "x" is forbidden: exceeded quota: gpus', code=403)
+INVALID = Invalid('Deployment.apps "x" is invalid: spec.template.spec.tolerations[0]: nonsense', code=422)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "curable"), [(QUOTA, "QuotaExceeded", True), (INVALID, "ChildInvalid", False)]
+)
+async def test_refusal_by_the_cluster_is_decided_upon_at_once_and_told(
+    scene: Scene, error: Forbidden | Invalid, reason: str, curable: bool
+) -> None:
     scene.cluster.broken["apply"] = error
-    with pytest.raises(Later):
-        await scene.once(apply=(manifest(),))
-    assert [(e.reason, e.warning) for e in scene.cluster.events] == [("ApplyRefused", True)]
-    assert str(error) in scene.cluster.events[0].message
+    assert await scene.once(apply=(manifest(), manifest("b"))) == 0.0
+    assert ("apply", "Service", "b") not in scene.cluster.log
+    await scene.once()
+    refused = scene.worlds[1].collected.refused_object
+    assert refused is not None
+    assert (refused.kind, refused.name, refused.role) == ("Service", "br-chat-server-a1", "server")
+    assert (refused.message, refused.curable) == (str(error), curable)
+    assert [(e.reason, e.warning) for e in scene.cluster.events] == [(reason, True)]
+
+
+async def test_what_is_refused_stands_in_the_status_and_is_offered_again_now_and_then(scene: Scene) -> None:
+    scene.cluster.broken["apply"] = QUOTA
+    waits = [await scene.once(apply=(manifest(),), requeue_after_seconds=100.0) for _ in range(4)]
+    assert waits == [0.0, 15.0, 15.0, 15.0]
+    assert status_of(scene.cluster)["phase"] == "Running"
+    assert len(scene.cluster.events) == 1
+    del scene.cluster.broken["apply"]
+    assert await scene.once(apply=(manifest(),)) == 0.0
+    assert await scene.once(apply=(manifest(),), requeue_after_seconds=100.0) == 100.0
+    assert scene.worlds[-1].collected.refused_object is None
+
+
+async def test_words_that_change_with_every_answer_do_not_make_it_spin(scene: Scene) -> None:
+    waits = []
+    for request in range(3):
+        scene.cluster.broken["apply"] = Forbidden(f"denied (request {request})", code=403)
+        waits.append(await scene.once(apply=(manifest(),)))
+    assert waits == [0.0, 15.0, 15.0]
+
+
+async def test_nothing_is_acknowledged_or_finished_while_a_record_is_refused(scene: Scene) -> None:
+    scene.cluster.broken["apply"] = QUOTA
+    one, two = arrival(0), arrival(1)
+    for _ in range(3):
+        await scene.once(apply=(stage(one), stage(two)), acknowledge=2, forget=True)
+    assert [e for e in scene.cluster.log if e[0] in ("acknowledge", "status")] == []
+    assert ("apply", "ConfigMap", names.stage_name("chat", 1)) in scene.cluster.log
+    await scene.once(acknowledge=2, forget=True)
+    assert [e[0] for e in scene.cluster.log if e[0] in ("acknowledge", "status")] == ["acknowledge", "status"]
 
 
 async def test_event_that_can_not_be_posted_fails_nothing(scene: Scene) -> None:
@@ -363,6 +417,37 @@ async def test_log_is_asked_for_again_when_the_api_server_was_away(scene: Scene)
     assert scene.worlds[1].collected.log_tail_tried is False
 
 
+SEARCH = LogRange(pod="p", container="vllm", since_seconds=60)
+COMPILED = "2026-11-21T11:59:30.500000000Z WARNING Triton kernel JIT compilation during inference: f. This ..."
+
+
+async def test_log_is_searched_before_the_server_goes(scene: Scene) -> None:
+    scene.cluster.log_text = COMPILED
+    await scene.once(log_search=SEARCH, delete=(Ref("Deployment", NAMESPACE, "d", "u"),))
+    assert scene.cluster.log[:2] == [("log since", "p", "60"), ("delete", "Deployment", "d")]
+    await scene.once()
+    collected = scene.worlds[1].collected
+    assert (collected.log_searched, collected.compilations) == (True, (NOW.timestamp() - 29.5,))
+
+
+@pytest.mark.parametrize("error", [Unavailable("down"), NotFound("gone", code=404), Forbidden("no", code=403)])
+async def test_log_that_can_not_be_had_is_not_waited_for(scene: Scene, error: ClusterError) -> None:
+    scene.cluster.broken["log since"] = error
+    await scene.once(log_search=SEARCH, delete=(Ref("Deployment", NAMESPACE, "d", "u"),))
+    assert ("delete", "Deployment", "d") in scene.cluster.log
+    await scene.once()
+    collected = scene.worlds[1].collected
+    assert (collected.log_searched, collected.compilations) == (True, None)
+
+
+async def test_slow_log_holds_the_server_for_half_a_second(scene: Scene) -> None:
+    scene.cluster.log_seconds = 60.0
+    began = time.monotonic()
+    await scene.once(log_search=SEARCH, delete=(Ref("Deployment", NAMESPACE, "d", "u"),))
+    assert 0.4 < time.monotonic() - began < 2.0
+    assert ("delete", "Deployment", "d") in scene.cluster.log
+
+
 @pytest.fixture
 async def endpoint() -> Scene:
     """A run against an existing Service."""
@@ -398,7 +483,8 @@ async def test_record_stays_an_arrival_until_its_configmap_exists(scene: Scene) 
     await scene.once(apply=(stage(one),))
     await scene.once()
     assert [len(w.collected.arrivals) for w in scene.worlds] == [0, 1, 0]
-    assert [len(w.collected.records) for w in scene.worlds] == [0, 1, 1]
+    assert [len(w.collected.records) for w in scene.worlds] == [0, 1, 0]
+    assert [w.collected.sequences for w in scene.worlds] == [frozenset(), {0}, {0}]
 
 
 async def test_samples_that_were_stored_are_no_longer_unstored(scene: Scene) -> None:
@@ -453,33 +539,128 @@ async def after_restart() -> Scene:
     return made
 
 
-async def test_what_was_stored_is_read_back_once(after_restart: Scene) -> None:
+async def test_timeline_is_read_back_once(after_restart: Scene) -> None:
     for _ in range(3):
         await after_restart.once()
     collected = after_restart.worlds[0].collected
-    assert tuple(collected.records) == (record(run_uid=UID, sequence=0),)
     assert [s.at for s in collected.samples] == [1, 2]
+    assert (len(collected.records), collected.read_back) == (0, False)
     assert (collected.unstored_samples, collected.arrivals) == ((), ())
-    name = names.stage_name("chat", 0)
-    assert after_restart.cluster.log.count(("get", "ConfigMap", name)) == 1
+    assert after_restart.cluster.log.count(("get", "ConfigMap", STAGE_0)) == 1
 
 
-async def test_nothing_is_decided_before_it_was_read_back(after_restart: Scene) -> None:
+async def test_nothing_is_decided_before_the_timeline_was_read_back(after_restart: Scene) -> None:
     after_restart.cluster.broken["get"] = Unavailable("down")
     with pytest.raises(Later):
         await after_restart.once()
     assert after_restart.worlds == []
 
 
-async def test_stored_record_that_can_not_be_read_is_told_and_does_not_stop_the_run(after_restart: Scene) -> None:
-    name = names.stage_name("chat", 0)
-    body = after_restart.cluster.objects["ConfigMap", NAMESPACE, name]
-    body["binaryData"] = {"record.json.gz": base64.b64encode(b"not gzip").decode()}
+def judging(scene: Scene, *, ending: Ending | None = None) -> None:
+    """Decide to read back what is stored, then to end: as the real thing does."""
+    server = Ref("Deployment", NAMESPACE, "br-chat-server-a1", "child-1")
+    collecting, over = (RUNNING.model_copy(update={"phase": phase}) for phase in ("Collecting", "Completed"))
+
+    def decide(world: World) -> Decision:
+        if world.collected.read_back:
+            return Decision(status=over, delete=(server,), forget=True)
+        return Decision(status=collecting, delete=(server,), acknowledge=2, read_back=True, ending=ending)
+
+    scene.decide = decide
+
+
+@pytest.fixture
+async def to_judge(after_restart: Scene) -> Scene:
+    """One record is stored, another has just come; the server is there."""
+    after_restart.cluster.add("Deployment", child_body())
+    await after_restart.listed()
     await after_restart.once()
-    collected = after_restart.worlds[0].collected
-    assert len(collected.records) == 0
+    after_restart.memories.of(KEY, UID).take(arrival(1))
+    after_restart.cluster.log.clear()
+    judging(after_restart)
+    return after_restart
+
+
+async def test_records_are_read_back_after_the_server_was_released_and_judged_in_the_same_pass(to_judge: Scene) -> None:
+    await to_judge.once()
+    assert to_judge.cluster.log == [
+        ("delete", "Deployment", "br-chat-server-a1"),
+        ("acknowledge", "2"),
+        ("get", "ConfigMap", STAGE_0),
+        ("status", "BenchmarkRun", "chat"),
+        ("get", "BenchmarkRun", "chat"),
+    ]
+    collected = to_judge.worlds[-1].collected
+    assert tuple(collected.records) == (record(run_uid=UID, sequence=0), record(run_uid=UID, sequence=1))
+    assert status_of(to_judge.cluster)["phase"] == "Completed"
+    assert len(to_judge.memories) == 0
+
+
+async def test_it_is_judged_as_it_was_with_what_was_stored_since(to_judge: Scene) -> None:
+    first = to_judge.decide
+    to_judge.decide = lambda world: replace(
+        first(world), apply=() if world.collected.read_back else (stage(arrival(1)),)
+    )
+    await to_judge.once()
+    objects = to_judge.worlds[-1].children.objects
+    assert sorted(c.sequence for c in objects if c.sequence is not None) == [0, 1]
+    assert [c.deleting for c in objects if c.kind == "Deployment"] == [False]
+    assert [r.sequence for r in to_judge.worlds[-1].collected.records] == [0, 1]
+
+
+async def test_records_that_can_not_be_read_now_are_judged_later_and_the_server_is_gone_all_the_same(
+    to_judge: Scene,
+) -> None:
+    judging(to_judge, ending=Ending("Cancelled", "by hand"))
+    for unavailable in (True, True, False):
+        if unavailable:
+            with pytest.raises(Later):
+                await broken_get(to_judge)
+            assert status_of(to_judge.cluster)["phase"] == "Collecting"
+        else:
+            await to_judge.once()
+    assert to_judge.worlds[-1].collected.ending == Ending("Cancelled", "by hand")
+    assert len(to_judge.worlds[-1].collected.records) == 2
+    assert status_of(to_judge.cluster)["phase"] == "Completed"
+
+
+async def broken_get(scene: Scene) -> None:
+    """A pass while ConfigMaps can't be read."""
+    name = ("ConfigMap", NAMESPACE, STAGE_0)
+    kept = scene.cluster.objects[name]
+    scene.cluster.broken_objects = {STAGE_0: Unavailable("down")}
+    try:
+        await scene.once()
+    finally:
+        scene.cluster.broken_objects = {}
+    assert scene.cluster.objects[name] is kept
+
+
+@pytest.mark.parametrize(
+    ("what", "data"),
+    [
+        pytest.param("not a gzip stream", b"not gzip", id="garbage"),
+        pytest.param("holds record 0 of run another", arrival_of("another").data, id="another run's"),
+    ],
+)
+async def test_stored_record_that_is_none_is_told_and_does_not_stop_the_run(
+    to_judge: Scene, what: str, data: bytes
+) -> None:
+    body = to_judge.cluster.objects["ConfigMap", NAMESPACE, STAGE_0]
+    body["binaryData"] = {"record.json.gz": base64.b64encode(data).decode()}
+    await to_judge.once()
+    collected = to_judge.worlds[-1].collected
+    assert [r.sequence for r in collected.records] == [1]
     assert collected.refused is not None
-    assert name in collected.refused
+    assert STAGE_0 in collected.refused
+    assert what in collected.refused
+
+
+async def test_stored_record_that_somebody_deleted_is_missed_and_not_waited_for(to_judge: Scene) -> None:
+    del to_judge.cluster.objects["ConfigMap", NAMESPACE, STAGE_0]
+    await to_judge.once()
+    assert [r.sequence for r in to_judge.worlds[-1].collected.records] == [1]
+    assert status_of(to_judge.cluster)["phase"] == "Completed"
 
 
 async def test_stage_of_another_run_of_the_same_name_is_not_read(scene: Scene) -> None:
@@ -535,3 +716,41 @@ async def test_memory_of_a_run_is_not_handed_to_another_of_the_same_name(scene: 
     scene.cluster.add("BenchmarkRun", run_body(uid="again", version=2000))
     await scene.once()
     assert scene.worlds[1].collected.refused is None
+
+
+# ---- the baseline ----------------------------------------------------------------------------------------------------
+
+
+def wanting_the_baseline(world: World) -> Decision:
+    wanted = None if world.collected.baseline_sought else "before"
+    return Decision(status=RUNNING, read_back=wanted is not None, baseline_wanted=wanted)
+
+
+async def test_the_baseline_is_read_whole_and_decided_on_in_the_same_pass(scene: Scene) -> None:
+    """The index keeps no results of runs that have ended."""
+    scene.cluster.add("BenchmarkRun", run_body("before", uid="uid-before", status=ENDED | {"results": [{"cell": "c"}]}))
+    await scene.listed()
+    scene.decide = wanting_the_baseline
+    await scene.once()
+    baseline = scene.worlds[-1].collected.baseline
+    assert baseline is not None
+    assert (len(scene.worlds), baseline.uid, baseline.status["results"]) == (2, "uid-before", [{"cell": "c"}])
+
+
+async def test_a_baseline_that_does_not_exist_is_sought_once(scene: Scene) -> None:
+    scene.decide = wanting_the_baseline
+    await scene.once()
+    await scene.once()
+    collected = scene.worlds[-1].collected
+    assert (collected.baseline, collected.baseline_sought) == (None, True)
+    assert scene.cluster.log.count(("get", "BenchmarkRun", "before")) == 1
+
+
+async def test_a_baseline_that_can_not_be_read_now_is_sought_again(scene: Scene) -> None:
+    scene.cluster.broken_objects["before"] = Unavailable("no answer")
+    scene.decide = wanting_the_baseline
+    with pytest.raises(Later):
+        await scene.once()
+    del scene.cluster.broken_objects["before"]
+    await scene.once()
+    assert scene.worlds[-1].collected.baseline_sought

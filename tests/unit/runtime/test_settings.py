@@ -21,6 +21,8 @@ def test_everything_can_be_set() -> None:
         "BENCHRUN_LOG_FORMAT": "plain",
         "BENCHRUN_WORKERS": "4",
         "BENCHRUN_RESYNC_SECONDS": "60",
+        "BENCHRUN_POD_ROAD": "Proxy",
+        "BENCHRUN_UNSCHEDULABLE_GRACE_SECONDS": "0",
     }
     assert Settings.from_environment(environment) == Settings(
         client_image="registry.example/client:1",
@@ -32,6 +34,8 @@ def test_everything_can_be_set() -> None:
         log_format="plain",
         workers=4,
         resync_seconds=60,
+        pod_road="Proxy",
+        unschedulable_grace_seconds=0,
     )
 
 
@@ -55,6 +59,8 @@ def test_ipv6_address_to_listen_on() -> None:
         ("BENCHRUN_LISTEN", "8080"),
         ("BENCHRUN_LISTEN", "host:port"),
         ("BENCHRUN_LISTEN", "0.0.0.0:70000"),
+        ("BENCHRUN_POD_ROAD", "Tunnel"),
+        ("BENCHRUN_UNSCHEDULABLE_GRACE_SECONDS", "-1"),
         ("BENCHRUN_LOG_LEVEL", "info"),
         ("BENCHRUN_LOG_FORMAT", "xml"),
         ("BENCHRUN_WORKERS", "0"),

@@ -1,0 +1,73 @@
+"""Objects that the API server does not take: it is said and waited while it may change its mind, else the run ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from benchrun.api import names
+from benchrun.api.conditions import Reason
+from benchrun.decide.decision import RefusedObject
+from benchrun.decide.situation import Situation
+from benchrun.decide.step import Step
+from benchrun.observe.last_words import bounded
+from benchrun.observe.views import Diagnosis
+
+RESULTS = (names.ROLE_STAGE, names.ROLE_TIMELINE)
+NO_POD_SECONDS = 10
+"""How long a Job may take to make its pod before that is worth saying."""
+_QUOTA = "exceeded quota"
+_REMEDIES = {
+    Reason.QUOTA_EXCEEDED: "It goes on when the namespace's quota has room.",
+    Reason.CHILD_REFUSED: "It goes on when an admission policy, or the operator's rights, let it pass.",
+}
+
+
+def diagnose_refusal(refused: RefusedObject) -> Diagnosis:
+    """Why it was refused, in the API server's words, and what to do."""
+    what = f"{refused.kind} {refused.name} is refused by the API server: {bounded(refused.message).rstrip('. ')}"
+    if not refused.curable:
+        where = {names.ROLE_CLIENT: "spec.client", names.ROLE_SERVER: "spec.server"}.get(refused.role, "the spec")
+        return Diagnosis(Reason.CHILD_INVALID, f"{what}. Correct {where}; a new run is needed.", True)
+    reason = Reason.QUOTA_EXCEEDED if _QUOTA in refused.message else Reason.CHILD_REFUSED
+    return Diagnosis(reason, f"{what}. {_REMEDIES[reason]}", False)
+
+
+def refusal(situation: Situation) -> Diagnosis | None:
+    """What is refused now, if anything. What was measured is never thrown away because it can't be stored."""
+    refused = situation.collected.refused_object
+    if refused is None:
+        return None
+    found = diagnose_refusal(refused)
+    return replace(found, terminal=False) if refused.role in RESULTS else found
+
+
+def results_refused(situation: Situation) -> bool:
+    """Whether what was measured can't be stored now."""
+    refused = situation.collected.refused_object
+    return refused is not None and refused.role in RESULTS
+
+
+def no_pod_at(situation: Situation) -> datetime | None:
+    """When it is to be said that the client's Job has no pod. The Job itself tells nothing of a quota on pods."""
+    job = situation.child("Job", names.ROLE_CLIENT)
+    if job is None or job.created_at is None or situation.client_pod is not None or situation.begun:
+        return None
+    return job.created_at + timedelta(seconds=NO_POD_SECONDS)
+
+
+def with_refusal(situation: Situation, step: Step) -> Step:
+    """The step, with what keeps it waiting if that is an object which does not come to be."""
+    found = refusal(situation)
+    if found is not None:
+        return replace(step, reason=found.reason, message=found.message)
+    since = no_pod_at(situation)
+    if since is not None and situation.now >= since:
+        return replace(step, reason=Reason.NO_POD, message=no_pod(situation))
+    return step
+
+
+def no_pod(situation: Situation) -> str:
+    """Where to look, for a Job whose pod is not made."""
+    job = names.child_name(situation.owner.name, names.ROLE_CLIENT)
+    return f"Job {job} has no pod: a quota or an admission policy may refuse it; `kubectl describe job {job}` says why"

@@ -1,0 +1,133 @@
+"""A run with a baseline: it is looked up when all is measured, compared with, and a regression is a condition of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchrun.api.conditions import ConditionType
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.judge.comparison.runs import results_digest
+from benchrun.observe.views import Run
+from benchrun.report.exit_codes import exit_code
+from unit.decide.saying import deleted, standing
+from unit.decide.scenes import TWO_STAGES, Scene
+from unit.measure.records import requests
+
+BASELINE = {"name": "before", "maxRegressionPercent": "5", "metrics": ["MeanTTFT"]}
+ROW: tuple[ConditionType, ...] = ("Complete", "Succeeded", "Valid", "Ready", "Stalled")
+LAST_RECORD = Scene().with_spec(baseline=BASELINE, repeats=2).measuring().stored(0, 1, 2).arrived(3).at(300)
+
+
+def a_run(name: str = "before", *, ttft_ms: float | None = None, **changes: Any) -> Run:
+    """The same measured before, with another mean TTFT if so told."""
+    scene = Scene().with_spec(repeats=2).measuring().arrived(0, 1, 2, 3)
+    status = scene.knowing(log_searched=True, read_back=True).decide().status.model_dump(mode="json", by_alias=True)
+    for row in status["results"]:
+        if ttft_ms is not None:
+            row["metrics"]["mean_ttft_ms"] = ttft_ms
+    spec = {**TWO_STAGES, "repeats": 2}
+    return Run("lab", name, f"uid-{name}", 1, **{"spec": spec, "status": status, **changes})
+
+
+def ended(baseline: Run | None, **measured: Any) -> BenchmarkRunStatus:
+    """The last status, once the baseline was looked up."""
+    scene = Scene().with_spec(baseline=BASELINE, repeats=2).measuring().arrived(0, 1, 2, 3, **measured)
+    return scene.knowing(baseline=baseline, baseline_sought=True, log_searched=True, read_back=True).decide().status
+
+
+def message(status: BenchmarkRunStatus) -> str:
+    assert status.comparison is not None
+    return status.comparison.message
+
+
+def test_the_baseline_is_looked_up_when_all_is_measured_and_the_server_does_not_wait() -> None:
+    decision = LAST_RECORD.decide()
+    assert (decision.baseline_wanted, decision.read_back, decision.forget) == ("before", True, False)
+    assert deleted(decision) == ["Deployment", "Service"]
+
+
+def test_it_is_not_looked_up_before() -> None:
+    assert Scene().with_spec(baseline=BASELINE).measuring().arrived(0).decide().baseline_wanted is None
+
+
+def test_a_run_without_a_baseline_looks_up_nothing_and_compares_nothing() -> None:
+    decision = Scene().measuring().arrived(0, 1).knowing(log_searched=True, read_back=True).decide()
+    assert (decision.baseline_wanted, decision.status.comparison) == (None, None)
+    assert standing(decision.status, "NotRegressed") == {"NotRegressed": "absent"}
+
+
+def test_what_it_was_compared_with_stays_to_be_seen() -> None:
+    before = a_run()
+    comparison = ended(before).comparison
+    assert comparison is not None
+    assert (comparison.baseline.name, comparison.baseline.uid) == ("before", "uid-before")
+    assert comparison.baseline.digest == results_digest(before)
+    assert (comparison.scope, comparison.outcome, comparison.gate) == (
+        "WithinOneServer",
+        "NoDetectableDifference",
+        "NotRegressed",
+    )
+    assert [(cell.cell, cell.paired) for cell in comparison.cells] == [("chat/rate=1", True), ("chat/rate=4", True)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "code", "before"),
+    [
+        pytest.param("True (NotRegressed)", 0, a_run(), id="the same"),
+        pytest.param("True (NotRegressed)", 0, a_run(ttft_ms=40.0), id="better"),
+        pytest.param("False (Regressed)", 3, a_run(ttft_ms=15.0), id="worse"),
+        pytest.param("Unknown (Inconclusive)", 0, None, id="there is no baseline"),
+    ],
+)
+def test_condition_and_exit_code(condition: str, code: int, before: Run | None) -> None:
+    """A regression is a result: the run is measured, valid and ready all the same."""
+    status = ended(before)
+    assert standing(status, "NotRegressed") == {"NotRegressed": condition}
+    assert [text.split()[0] for text in standing(status, *ROW).values()] == ["True", "True", "True", "True", "False"]
+    assert (status.phase, exit_code(status)) == ("Completed", code)
+
+
+@pytest.mark.parametrize(
+    ("said", "before"),
+    [
+        pytest.param("there is no run before in the namespace", None, id="no such run"),
+        pytest.param("before has not finished", a_run(status={}), id="still measuring"),
+        pytest.param("before was written by another version of the API", a_run(spec={"what": 1}), id="unreadable"),
+        pytest.param(
+            "model: Qwen/Qwen3-8B in before, Qwen/Qwen3-4B in qwen",
+            a_run(spec={**TWO_STAGES, "model": {"name": "Qwen/Qwen3-8B"}}),
+            id="model",
+        ),
+    ],
+)
+def test_a_baseline_that_says_nothing_is_not_a_regression(said: str, before: Run | None) -> None:
+    status = ended(before)
+    assert status.comparison is not None
+    assert status.comparison.outcome == "NotComparable"
+    assert said in message(status)
+    assert standing(status, "NotRegressed") == {"NotRegressed": "Unknown (Inconclusive)"}
+
+
+def test_a_run_is_not_its_own_baseline() -> None:
+    itself = Run("lab", "qwen", Scene().world().run.uid, 1, spec=dict(TWO_STAGES), status={})
+    assert "named twice" in message(ended(itself))
+
+
+def test_a_load_point_with_failed_requests_can_pass_no_gate() -> None:
+    status = ended(a_run(), requests=requests(ok=(1, 0)))
+    assert "Invalid in qwen" in message(status)
+    assert standing(status, "NotRegressed") == {"NotRegressed": "Unknown (Inconclusive)"}
+    assert exit_code(status) == 4
+
+
+@pytest.mark.parametrize("scene", [Scene(), Scene().measuring()])
+def test_the_condition_is_there_from_the_first_pass_on(scene: Scene) -> None:
+    status = scene.with_spec(baseline=BASELINE).decide().status
+    assert standing(status, "NotRegressed")["NotRegressed"].startswith("Unknown")
+
+
+def test_what_generated_the_load_is_told() -> None:
+    client = ended(a_run()).client
+    assert client is not None
+    assert (client.engine, client.engine_version) == ("vllm", "0.32.0")
