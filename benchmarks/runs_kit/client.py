@@ -122,6 +122,8 @@ def _latencies(requests: int, output_tokens: int) -> tuple[RequestColumns, GapCo
         e2el_us=tuple(ttft + sum(row) for ttft, row in zip(ttfts, gaps, strict=True)),
         input_tokens=(1024,) * requests,
         output_tokens=(output_tokens,) * requests,
+        asked_tokens=(output_tokens,) * requests,
+        ended=(1,) * requests,
         ok=(1,) * requests,
     )
     us = tuple(sorted(counts))

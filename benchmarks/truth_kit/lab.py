@@ -1,0 +1,181 @@
+"""One experiment: servers, client, scraping once a second, and the judge at the end, as in a real run but without a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from benchrun.api.codes import Code
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import Severity
+from benchrun.judge.results import Judged, results
+from benchrun.measure.exposition import UnreadablePage, sample_from_page
+from benchrun.measure.samples import Sample
+from benchrun.plan.client_plan import client_plan, nonce
+from benchrun.plan.metadata import Owner
+from benchrun.plan.stages import cells
+from benchrun_client.contract import Acknowledgement, Delivery, Plan, Progress, StageRecord, open_record
+
+from truth_kit.processes import TINY_MODEL, Server, client, cpu_quota, server
+
+PATIENCE_SECONDS = 400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """What to measure, and what the judge is to say of it."""
+
+    name: str
+    workloads: Sequence[Mapping[str, Any]]
+    servers: Sequence[Sequence[str]] = ((),)
+    """Flags of each simulated server."""
+    repeats: int = 1
+    measurement: Mapping[str, Any] = field(default_factory=dict)
+    expected: Mapping[Code, Severity] = field(default_factory=dict)
+    client_cpu_share: float | None = None
+    """So much of a core for the client once it measures."""
+    read_servers: bool = True
+    """Whether the operator can read the servers' metrics pages."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    allow_reset: bool = False
+
+    def spec(self, url: str) -> BenchmarkRunSpec:
+        """As a person would write it, for an endpoint."""
+        endpoint: dict[str, Any] = {"url": url} | ({"allowCacheReset": True} if self.allow_reset else {})
+        return BenchmarkRunSpec.model_validate(
+            {
+                "model": {"name": "tiny", "source": {"path": {"path": str(TINY_MODEL)}}},
+                "endpoint": endpoint,
+                "workloads": [dict(workload) for workload in self.workloads],
+                "repeats": self.repeats,
+                "measurement": {"warmup": {"none": {}}, **self.measurement},
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an experiment."""
+
+    spec: BenchmarkRunSpec
+    records: tuple[StageRecord, ...]
+    judged: Judged
+    truth: tuple[Mapping[str, Any], ...]
+    """The servers' own log, one object a finished request."""
+    wall_seconds: float
+
+
+class Failed(RuntimeError):
+    """The client gave up; the text is its own."""
+
+
+async def measure(experiment: Experiment) -> Outcome:
+    """Run an experiment. Raises Failed when the client could not measure it."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="truth-") as name:
+        folder = Path(name)
+        async with AsyncExitStack() as stack:
+            servers = [
+                await stack.enter_async_context(server(folder, flags, environment=dict(experiment.environment)))
+                for flags in experiment.servers
+            ]
+            spec = experiment.spec(servers[0].url)
+            records, samples = await _measure(stack, experiment, _plan(spec, servers), servers, folder)
+        # Read once the servers have ended: they write their log when they have time.
+        truth = tuple(line for each in servers for line in _log(each))
+    compilations = tuple(at for each in servers for at in each.compilations)
+    judged = results(cells(spec), records, samples, spec=spec, compilations=compilations)
+    return Outcome(spec, tuple(records), judged, truth, time.monotonic() - began)
+
+
+async def _measure(
+    stack: AsyncExitStack, experiment: Experiment, plan: Plan, servers: Sequence[Server], folder: Path
+) -> tuple[list[StageRecord], list[Sample]]:
+    plan_file = folder / "plan.json"
+    plan_file.write_text(plan.to_json())
+    group = None
+    if experiment.client_cpu_share is not None:
+        group = stack.enter_context(cpu_quota(uuid.uuid4().hex[:8], experiment.client_cpu_share))
+    process, url = await stack.enter_async_context(client(plan_file, group=group))
+    http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=30))
+    samples: list[Sample] = []
+    read = servers if experiment.read_servers else ()
+    scraping = [asyncio.create_task(_scrape(http, each, f"server-{n}", samples)) for n, each in enumerate(read)]
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await _pull(http, url, plan, process, group), samples
+    finally:
+        for task in scraping:
+            task.cancel()
+        await asyncio.gather(*scraping, return_exceptions=True)
+
+
+def _plan(spec: BenchmarkRunSpec, servers: Sequence[Server]) -> Plan:
+    """Several servers are all read; the first is the one that is sent to."""
+    plan = client_plan(Owner(namespace="lab", name="lab", uid=str(uuid.uuid4())), spec)
+    if len(servers) == 1:
+        return plan
+    pages = tuple(f"{each.url}/metrics" for each in servers)
+    target = plan.target.model_copy(update={"metrics_urls": pages})
+    return plan.model_copy(update={"target": target})
+
+
+async def _pull(
+    http: httpx.AsyncClient, url: str, plan: Plan, process: asyncio.subprocess.Process, group: Path | None
+) -> list[StageRecord]:
+    """Every record, acknowledged as it comes; as the operator does."""
+    records: list[StageRecord] = []
+    seen, held = -1, False
+    while True:
+        try:
+            answer = await http.get(f"{url}/records", params={"from": len(records), "seen": seen, "wait": 5})
+        except httpx.TransportError:
+            if process.returncode is not None:
+                raise Failed(f"the client ended with {process.returncode} after {len(records)} records") from None
+            await asyncio.sleep(0.2)
+            continue
+        delivery = Delivery.model_validate_json(answer.text)
+        seen = delivery.progress.version
+        _raise_if_failed(delivery.progress)
+        if group is not None and not held and delivery.progress.phase in ("WarmingUp", "Measuring"):
+            (group / "cgroup.procs").write_text(str(process.pid))
+            held = True
+        records += [open_record(envelope.data()) for envelope in delivery.records]
+        if delivery.records:
+            said = Acknowledgement(nonce=nonce(plan.run_uid), through=len(records)).model_dump_json()
+            await http.post(f"{url}/ack", content=said)
+        if len(records) == len(plan.stages):
+            return records
+
+
+def _raise_if_failed(progress: Progress) -> None:
+    if progress.failure is not None:
+        raise Failed(f"{progress.failure.reason}: {progress.failure.message}")
+
+
+async def _scrape(http: httpx.AsyncClient, of: Server, pod: str, samples: list[Sample]) -> None:
+    due = asyncio.get_running_loop().time()
+    while True:
+        due += 1.0
+        await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
+        try:
+            page = await http.get(f"{of.url}/metrics")
+            page.raise_for_status()
+            samples.append(sample_from_page(page.text, at=time.time(), role="server", pod=pod))
+        except (httpx.HTTPError, UnreadablePage):
+            continue
+
+
+def _log(of: Server) -> list[dict[str, Any]]:
+    if not of.truth.exists():
+        return []
+    return [json.loads(line) for line in of.truth.read_text().splitlines() if line.startswith("{")]

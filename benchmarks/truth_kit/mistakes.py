@@ -1,0 +1,167 @@
+"""Every mistake of the judge's table, injected one at a time; what the judge must say of each.
+
+Where a mistake brings others with it (a throttled client is saturated too), only the named ones are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchrun.api.codes import Code
+from benchrun.api.status import Severity
+
+from truth_kit.lab import Experiment
+
+STEADY = ("--sim-ttft-ms=20", "--sim-tpot-ms=5")
+
+
+def open_loop(rate: str = "20", seconds: float = 11, *, tokens: int = 24, **changes: Any) -> Mapping[str, Any]:
+    """Arrivals at a rate; long enough to be no mistake itself."""
+    return {
+        "name": "chat",
+        "dataset": {"random": {"inputTokens": 64, "outputTokens": tokens}},
+        "load": {"requestRates": [rate]},
+        "requests": int(float(rate) * seconds),
+        **changes,
+    }
+
+
+def users(count: int = 8, requests: int = 640, *, tokens: int = 24, **changes: Any) -> Mapping[str, Any]:
+    """Users who send again and again."""
+    return {
+        "name": "chat",
+        "dataset": {"random": {"inputTokens": 64, "outputTokens": tokens}},
+        "load": {"concurrencies": [count]},
+        "requests": requests,
+        **changes,
+    }
+
+
+def _mistake(name: str, expected: Mapping[Code, Severity], *flags: str, **changes: Any) -> Experiment:
+    """A clean open loop, but for the flags or what is changed."""
+    values: dict[str, Any] = {"workloads": [open_loop()], "servers": ((*STEADY, *flags),), "expected": expected}
+    return Experiment(name=name, **(values | changes))
+
+
+def _sharing(**changes: Any) -> Mapping[str, Any]:
+    """Long prompts, as whose repetition shows in the cache."""
+    return {**open_loop(), "dataset": {"random": {"inputTokens": 512, "outputTokens": 24}}, **changes}
+
+
+MISTAKES: tuple[Experiment, ...] = (
+    _mistake("every request fails", {Code.ALL_REQUESTS_FAILED: "Invalid"}, "--sim-error-percent=99.9"),
+    _mistake("a twentieth fails", {Code.REQUESTS_FAILED: "Invalid"}, "--sim-error-percent=5"),
+    _mistake("429 for some", {Code.REQUESTS_REJECTED: "Suspect"}, "--sim-reject-percent=0.9"),
+    _mistake("admission limit", {Code.REQUESTS_REJECTED: "Suspect"}, "--max-num-queued-reqs=3"),
+    _mistake("restart", {Code.SERVER_RESTARTED: "Invalid"}, "--sim-restart-look-at-request=100"),
+    _mistake("counters fall", {Code.COUNTERS_RESET: "Invalid"}, "--sim-counters-fall-at-request=100"),
+    _mistake(
+        "the same prompts twice",
+        {Code.PREFIX_CACHE_CONTAMINATED: "Invalid"},
+        workloads=[_sharing()],
+        repeats=2,
+        measurement={"cachePolicy": "Share"},
+    ),
+    _mistake(
+        "a few foreign cache hits",
+        {Code.PREFIX_CACHE_CONTAMINATED: "Suspect"},
+        "--sim-foreign-hits-percent=5",
+        workloads=[_sharing()],
+    ),
+    _mistake(
+        "a reset that is refused",
+        {Code.CACHE_RESET_FAILED: "Suspect"},
+        "--sim-reset-fails=100000",
+        measurement={"cachePolicy": "Reset"},
+        environment={"VLLM_SERVER_DEV_MODE": "1"},
+        allow_reset=True,
+    ),
+    _mistake("answers a tenth short", {Code.OUTPUT_TOO_SHORT: "Suspect"}, "--sim-output-percent=90"),
+    _mistake(
+        "end of sequence",
+        {Code.OUTPUT_TOO_SHORT: "Invalid"},
+        "--sim-early-stop-after-tokens=8",
+        workloads=[open_loop(ignoreEOS=False)],
+    ),
+    _mistake("streams that break off", {Code.STREAM_TRUNCATED: "Invalid"}, "--sim-drop-end-percent=3"),
+    _mistake("usage is wrong", {Code.TOKEN_COUNTS_DISAGREE: "Suspect"}, "--sim-usage-percent=96"),
+    _mistake("four tokens a chunk", {Code.CHUNKS_ARE_NOT_TOKENS: "Note"}, "--stream-interval=4"),
+    _mistake(
+        "a client with a tenth of a core",
+        {Code.CLIENT_THROTTLED: "Suspect", Code.CLIENT_SATURATED: "Invalid"},
+        workloads=[open_loop("60", 12)],
+        client_cpu_share=0.10,
+    ),
+    _mistake(
+        "a rate that the client can't send",
+        {Code.RATE_NOT_ACHIEVED: "Invalid"},
+        workloads=[open_loop("400", 12, tokens=2)],
+        client_cpu_share=0.25,
+    ),
+    _mistake(
+        "more streams than a process carries",
+        {Code.CLIENT_SATURATED: "Invalid"},
+        workloads=[users(600, 9000, tokens=64)],
+    ),
+    _mistake("fewer requests than users", {Code.CONCURRENCY_NOT_REACHED: "Suspect"}, workloads=[users(64, 48)]),
+    _mistake("compiling", {Code.COMPILATION_IN_WINDOW: "Suspect"}, "--sim-jit-at-request=100", "--sim-jit-ms=300"),
+    _mistake("a cold start", {Code.COLD_START: "Suspect"}, "--sim-cold-requests=5", "--sim-cold-ms=400"),
+    _mistake(
+        "a few preemptions",
+        {Code.PREEMPTED: "Suspect"},
+        "--sim-kv-tokens=1024",
+        "--max-model-len=1024",
+        workloads=[users(16, 640, tokens=48)],
+    ),
+    _mistake("somebody else's requests", {Code.FOREIGN_TRAFFIC: "Invalid"}, "--sim-foreign-rate=2"),
+    _mistake(
+        "unequal replicas",
+        {Code.REPLICAS_UNEQUAL: "Invalid"},
+        servers=(STEADY, (*STEADY, "--sim-version=0.31.0")),
+    ),
+    _mistake("one replica gets everything", {Code.LOAD_UNEVEN: "Suspect"}, servers=(STEADY, STEADY)),
+    _mistake("half of the scrapes fail", {Code.SCRAPE_COVERAGE_LOW: "Note"}, "--sim-metrics-fail-percent=50"),
+    _mistake(
+        "gauges that lie",
+        {Code.LITTLES_LAW_BROKEN: "Suspect"},
+        "--sim-gauges-percent=50",
+        workloads=[users(12, 900)],
+    ),
+    _mistake("three seconds", {Code.WINDOW_TOO_SHORT: "Suspect"}, workloads=[open_loop(seconds=3)]),
+    _mistake("too few requests for the users", {Code.WINDOW_TOO_SHORT: "Suspect"}, workloads=[users(64, 500)]),
+    _mistake("p99 of 220", {Code.TOO_FEW_SAMPLES: "Note"}),
+    _mistake(
+        "arrivals beyond capacity",
+        {Code.NOT_STEADY_STATE: "Suspect"},
+        "--max-num-seqs=2",
+        workloads=[open_loop("20", 14)],
+    ),
+    _mistake(
+        "a server that slows down",
+        {Code.NOT_STEADY_STATE: "Suspect"},
+        "--sim-slowdown-percent-per-second=8",
+        workloads=[users(8, 560)],
+    ),
+    _mistake(
+        "repeats that disagree",
+        {Code.REPEATS_DISAGREE: "Suspect"},
+        "--sim-alternate-requests=220",
+        "--sim-alternate-percent=40",
+        repeats=4,
+    ),
+    _mistake("drift over the run", {Code.DRIFT: "Suspect"}, "--sim-drift-percent=12", repeats=6),
+    _mistake(
+        "a cap under an open loop",
+        {Code.QUEUE_WAIT_HIDDEN: "Note"},
+        workloads=[open_loop(load={"requestRates": ["20"], "maxConcurrency": 3})],
+    ),
+    _mistake(
+        "all at once",
+        {Code.ALL_AT_ONCE: "Note"},
+        "--max-num-seqs=8",
+        workloads=[open_loop(load={"requestRates": ["inf"]}, requests=700)],
+    ),
+    _mistake("no counters at all", {Code.NOT_CHECKED: "Note"}, "--sim-metrics=none"),
+)
+"""One experiment each. Two lines of the table need no server: a missing record and an answer without tokens."""

