@@ -52,7 +52,8 @@ install: ## Install the operator with Helm into the cluster
 	helm upgrade --install --take-ownership --force-conflicts benchrun charts/benchrun \
 	  --namespace benchrun-system --create-namespace --wait --timeout 3m \
 	  --set image.repository=$(firstword $(subst :, ,$(OPERATOR_IMAGE))) --set image.tag=$(lastword $(subst :, ,$(OPERATOR_IMAGE))) \
-	  --set clientImage.repository=$(firstword $(subst :, ,$(CLIENT_IMAGE))) --set clientImage.tag=$(lastword $(subst :, ,$(CLIENT_IMAGE)))
+	  --set clientImage.repository=$(firstword $(subst :, ,$(CLIENT_IMAGE))) --set clientImage.tag=$(lastword $(subst :, ,$(CLIENT_IMAGE))) \
+	  $(HELM_FLAGS)
 	@# A development tag stays the same when its image does not: a new image needs a new pod.
 	kubectl --namespace benchrun-system rollout restart deployment --selector app.kubernetes.io/name=benchrun
 	kubectl --namespace benchrun-system rollout status deployment --selector app.kubernetes.io/name=benchrun --timeout 180s

@@ -14,8 +14,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def operator() -> Namespace:
-    """The namespace of the installed operator."""
-    command("make", f"--directory={ROOT}", "install", timeout_seconds=420)
+    """The namespace of the installed operator. It does not wait long for a node that nobody will add."""
+    flags = "HELM_FLAGS=--set unschedulableGraceSeconds=5"
+    command("make", f"--directory={ROOT}", "install", flags, timeout_seconds=420)
     return Namespace("benchrun-system")
 
 

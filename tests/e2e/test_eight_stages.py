@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from kit.kubectl import RUN, Namespace, Object
-from kit.runs import children_selector, condition, is_finished
+from kit.runs import OF_A_BUSY_MACHINE, children_selector, condition, is_finished
 
 EXAMPLE = Path(__file__).parents[2] / "examples/quickstart.yaml"
 
@@ -22,9 +22,8 @@ def history() -> list[Object]:
 @pytest.mark.timeout(900)
 def test_one_object_measures_eight_stages_and_frees_the_gpu(namespace: Namespace, history: list[Object]) -> None:
     manifest: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
-    # Answers long enough that a stage outlasts two turns of status.live, whose figures are single readings.
-    users = manifest["spec"]["workloads"][1]
-    users |= {"dataset": {"random": {"inputTokens": 64, "outputTokens": 384}}, "requests": 48}
+    # Server and client share two cores here, at times with more: how late the client is, is not what this test is about.
+    manifest["spec"]["validity"] = {"severities": OF_A_BUSY_MACHINE}
     namespace.apply(manifest)
     name = manifest["metadata"]["name"]
 

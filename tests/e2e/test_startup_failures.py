@@ -51,7 +51,7 @@ def test_no_gpu_to_be_had_waits_with_the_reason_until_its_deadline(namespace: Na
 
 
 @pytest.mark.timeout(200)
-def test_a_node_selector_nothing_matches_ends_the_run_at_once(namespace: Namespace) -> None:
+def test_a_node_selector_nothing_matches_ends_the_run_after_its_grace(namespace: Namespace) -> None:
     namespace.apply(simulated_run("nowhere", server={"pod": {"nodeSelector": {"gpu": "no-such-card"}}}))
     run = finished(namespace, "nowhere", timeout_seconds=150)
     assert condition(run, "Failed")["reason"] == "Unschedulable"

@@ -1,4 +1,5 @@
-"""`python -m benchrun.cli.generate [--check] [ROOT]`: writes what is made from the API models, or says that it is out of date.
+"""`python -m benchrun.cli.generate [--check] [ROOT]`: writes what is made from the API models and the pages of findings, or says that
+it is out of date.
 
 A tool for people who change benchrun; the installed program never runs it.
 """
@@ -14,12 +15,14 @@ from pathlib import Path
 import yaml
 
 from benchrun.api.crd import CRD_NAME, custom_resource_definition
+from benchrun.cli.pages import index_text
 from benchrun.cli.reference import reference_text
 
 COMMAND = "python -m benchrun.cli.generate"
 CRD_FILE = f"crds/{CRD_NAME}.yaml"
 CHART_CRD_FILE = f"charts/benchrun/files/{CRD_NAME}.yaml"
 REFERENCE_FILE = "docs/reference/benchmarkrun.md"
+FINDINGS_FILE = "docs/findings/README.md"
 
 
 def crd_text() -> str:
@@ -33,17 +36,23 @@ def reference_page() -> str:
     return f"<!-- Generated from operator/benchrun/api by: {COMMAND} -->\n{reference_text()}"
 
 
+def findings_page() -> str:
+    """The list of findings, from their pages."""
+    return f"<!-- Generated from the pages of this folder by: {COMMAND} -->\n{index_text()}"
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     CRD_FILE: crd_text,
     CHART_CRD_FILE: crd_text,
     REFERENCE_FILE: reference_page,
+    FINDINGS_FILE: findings_page,
 }
 """Every generated file, by its path in the repository."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the generated files under ROOT; with --check, write nothing and return 1 if one of them differs."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description="Write the files made from the API models.")
+    parser = argparse.ArgumentParser(prog=COMMAND, description="Write the generated files.")
     parser.add_argument("--check", action="store_true", help="only tell whether they are up to date")
     parser.add_argument("root", nargs="?", type=Path, default=Path(), help="root of the repository (default: here)")
     options = parser.parse_args(arguments)

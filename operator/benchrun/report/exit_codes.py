@@ -13,7 +13,10 @@ CANCELLED = 5
 
 
 def exit_code(status: BenchmarkRunStatus) -> int | None:
-    """0 measured and trustworthy, 2 failed, 3 an objective was missed, 4 some numbers are invalid, 5 cancelled; None: not ended."""
+    """0 measured and trustworthy, 2 failed, 3 an objective missed or a figure regressed, 4 some numbers invalid, 5 cancelled.
+
+    None: it has not ended.
+    """
     failed = find_condition(status.conditions, "Failed")
     if failed is not None and failed.status == "True":
         return CANCELLED if failed.reason == "Cancelled" else FAILED
@@ -22,5 +25,5 @@ def exit_code(status: BenchmarkRunStatus) -> int | None:
     valid = find_condition(status.conditions, "Valid")
     if valid is not None and valid.status == "False":
         return INVALID
-    met = find_condition(status.conditions, "ObjectivesMet")
-    return MISSED if met is not None and met.status == "False" else PASSED
+    gates = (find_condition(status.conditions, "ObjectivesMet"), find_condition(status.conditions, "NotRegressed"))
+    return MISSED if any(gate is not None and gate.status == "False" for gate in gates) else PASSED

@@ -8,6 +8,9 @@ from benchrun.api.status import BenchmarkRunStatus, Finding, Result, RoleFigures
 
 ABSENT = "-"
 """Shown where nothing was measured: never 0."""
+UNCERTAIN = "?"
+"""Follows a percentile that so few requests can't bound."""
+UNCERTAIN_NOTE = "? too few requests for this percentile: its 95 % interval has no upper or lower end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,41 @@ def result_rows(status: BenchmarkRunStatus) -> Rows:
     return Rows(headers, tuple(_result_row(r) for r in status.results))
 
 
+def has_uncertain(rows: Rows) -> bool:
+    """Whether a figure of the table carries the mark."""
+    return any(cell.endswith(UNCERTAIN) for row in rows.rows for cell in row)
+
+
+def explanation_rows(status: BenchmarkRunStatus) -> Rows:
+    """Why requests waited and what limits, two rows a load point; none where nothing is said."""
+    told = [
+        (result.cell, subject, word, sentence)
+        for result in status.results
+        for subject, word, sentence in (
+            *([("waiting", result.waiting.reason, result.waiting.sentence)] if result.waiting else ()),
+            *([("limit", result.bottleneck.limit, result.bottleneck.sentence)] if result.bottleneck else ()),
+        )
+    ]
+    return Rows(("load point", "", "", "because"), tuple(told))
+
+
+def interval_rows(status: BenchmarkRunStatus) -> Rows:
+    """One row a percentile: what was measured, its 95 % interval, and the figure of the steady state."""
+    rows = tuple(
+        (
+            result.cell,
+            key.removesuffix("_ms"),
+            figure(value, digits=4, unit=UNCERTAIN if key in result.uncertain else ""),
+            *(figure(end, digits=4) for end in result.intervals.get(key, (None, None))),
+            figure(result.steady.get(key), digits=4),
+        )
+        for result in status.results
+        for key, value in result.metrics.items()
+        if key in result.intervals or key in result.uncertain
+    )
+    return Rows(("load point", "percentile (ms)", "measured", "at least", "at most", "steady state"), rows)
+
+
 def finding_rows(status: BenchmarkRunStatus) -> Rows:
     """One row a finding: what it is, where it was worst, what to do."""
     rows = tuple((f.severity, f.code, f.worst_stage, _evidence(f), f.remedy) for f in status.findings)
@@ -65,11 +103,12 @@ def _result_row(result: Result) -> tuple[str, ...]:
 
 
 def _latency(result: Result, name: str, percentile: str) -> str:
-    """In milliseconds. The median stands in where the 50th percentile was not asked for."""
-    value = result.metrics.get(f"p{percentile}_{name}_ms")
+    """In milliseconds, marked where it is uncertain. The median stands in where the 50th percentile was not asked for."""
+    key = f"p{percentile}_{name}_ms"
+    value = result.metrics.get(key)
     if value is None and percentile == "50":
         value = result.metrics.get(f"median_{name}_ms")
-    return figure(value)
+    return figure(value, unit=UNCERTAIN if key in result.uncertain else "")
 
 
 def _failed(result: Result) -> str:

@@ -1,0 +1,132 @@
+"""`benchrun compare BASELINE CANDIDATE`: two configurations side by side, from the cluster or from files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from rich.console import Console
+
+from benchrun.api.comparison import DEFAULT_METRICS, ComparedMetric
+from benchrun.cli.errors import CommandError
+from benchrun.cli.kubectl import Kubectl
+from benchrun.cli.run_files import runs_in
+from benchrun.cli.show_comparison import show_comparison
+from benchrun.judge.comparison.compare import Compared, compare
+from benchrun.judge.comparison.runs import MeasuredRun, measured_run, results_digest
+from benchrun.observe.trim import run_of
+from benchrun.observe.views import Run
+from benchrun.report.exit_codes import MISSED, PASSED
+
+DESCRIPTION = """\
+Compare two configurations: what changed, by how much, and whether that is more than noise.
+
+Each side is a run, or a comma-separated list of runs of one configuration, each with a server of its own. With one run a
+side the intervals hold the noise of its repeats: within one server, never more. With two runs or more a side they hold that
+of fresh servers. The words of a comparison are corrected together: equals are called different in at most 5 % of cases."""
+EPILOG = """\
+exit codes: 0 compared, whatever came out, or within --max-regression; 1 a run can't be read;
+3 a figure got worse by more than --max-regression. Inconclusive is 0, and said."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "compare",
+        help="compare two configurations, each one run or several",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("baseline", help="name of a run, or names with commas")
+    parser.add_argument("candidate", help="name of a run, or names with commas")
+    parser.add_argument(
+        "-f",
+        "--file",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="look the names up in this file (kubectl get -o yaml or json) and not in the cluster; may be repeated",
+    )
+    parser.add_argument(
+        "-m",
+        "--metric",
+        action="append",
+        choices=get_args(ComparedMetric),
+        metavar="FIGURE",
+        help=f"figure to compare, may be repeated: {', '.join(get_args(ComparedMetric))} "
+        f"(default: {', '.join(DEFAULT_METRICS)})",
+    )
+    parser.add_argument(
+        "--max-regression", type=_percent, metavar="PERCENT", help="exit with 3 if a figure got worse by more than this"
+    )
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    return parser
+
+
+def run_compare(options: argparse.Namespace, kubectl: Kubectl, console: Console) -> int:
+    """Read both sides, compare them and show what came out. Raises CommandError."""
+    find = _in_files(options.file) if options.file else lambda name: run_of(kubectl.get(name))
+    before, after = ([find(name) for name in _names(side)] for side in (options.baseline, options.candidate))
+    found = compare(
+        [_measured(run) for run in before],
+        [_measured(run) for run in after],
+        metrics=list(dict.fromkeys(options.metric or DEFAULT_METRICS)),
+        max_regression_percent=options.max_regression,
+    )
+    if options.output == "json":
+        print(json.dumps(_as_json(before, after, found), indent=2))
+    else:
+        show_comparison(console, found, before=options.baseline, after=options.candidate)
+    return MISSED if found.gate == "Regressed" else PASSED
+
+
+def _names(side: str) -> list[str]:
+    names = [name.strip() for name in side.split(",") if name.strip()]
+    if not names:
+        raise CommandError(f"{side!r} names no run")
+    return names
+
+
+def _in_files(paths: Sequence[Path]) -> Callable[[str], Run]:
+    known: dict[str, Run] = {}
+    for run in (run for path in paths for run in runs_in(path)):
+        if known.setdefault(run.name, run) != run:
+            raise CommandError(f"the files hold two different runs of the name {run.name}")
+
+    def find(name: str) -> Run:
+        if name not in known:
+            raise CommandError(f"no file holds a run {name}; there are: {', '.join(known) or 'none'}")
+        return known[name]
+
+    return find
+
+
+def _measured(run: Run) -> MeasuredRun:
+    try:
+        return measured_run(run)
+    except ValueError as error:
+        raise CommandError(f"{run.name} was written by another version of the API: {error}") from error
+
+
+def _as_json(before: Sequence[Run], after: Sequence[Run], found: Compared) -> dict[str, object]:
+    sides = {"baseline": before, "candidate": after}
+    told = {
+        side: [{"name": run.name, "uid": run.uid, "digest": results_digest(run)} for run in runs]
+        for side, runs in sides.items()
+    }
+    cells = [cell.model_dump(mode="json", by_alias=True, exclude_none=True) for cell in found.cells]
+    words = {"scope": found.scope, "outcome": found.outcome, "gate": found.gate, "message": found.message}
+    return {**told, **words, "cells": cells}
+
+
+def _percent(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a percentage")
+    return value

@@ -1,0 +1,127 @@
+"""A finished run of two load points, measured twice each, and the ConfigMaps that keep its measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from benchrun.api.conditions import Condition
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.judge.results import results
+from benchrun.judge.thresholds import judge_of
+from benchrun.measure.samples import Sample
+from benchrun.measure.timeline import bucketed, encode
+from benchrun.plan.metadata import Owner
+from benchrun.plan.stages import cells
+from benchrun.plan.stored import stage_config_map, timeline_config_map
+from benchrun_client.contract import Envelope, StageRecord
+from unit.measure.loads import open_loop
+from unit.measure.records import edge, record, sample, served
+from unit.plan.specs import Json, rates, spec_body, workload
+
+UID = "uid-judged"
+OWNER = Owner(namespace="lab", name="judged", uid=UID)
+CELLS = ("chat/rate=4", "chat/rate=8")
+STAGES = ("chat/rate=4/r1", "chat/rate=8/r1", "chat/rate=4/r2", "chat/rate=8/r2")
+LOG_READ: tuple[float, ...] = ()
+"""The server's log told of no compiling."""
+
+
+def measured(sequence: int, *, failed: int = 0, output_percent: int = 100) -> StageRecord:
+    """120 requests at the stage's rate, of which the last so many failed."""
+    stage_id, rate = STAGES[sequence], 4 if "rate=4" in STAGES[sequence] else 8
+    columns = open_loop(120, gap_us=1_000_000 // rate, duration_us=lambda i: 200_000 + 1_000 * ((7 * i + sequence) % 5))
+    ok = tuple(int(i < 120 - failed) for i in range(120))
+    asked = tuple(100 * tokens // output_percent for tokens in columns.output_tokens)
+    columns = columns.model_copy(update={"ok": ok, "asked_tokens": asked})
+    begin = 1_000_000_000 + 100_000_000 * sequence
+    length = max(start + took for start, took in zip(columns.start_us, columns.e2el_us, strict=True))
+    return record(
+        stage_id,
+        run_uid=UID,
+        sequence=sequence,
+        requests=columns,
+        scalars={"duration": length / 1e6},
+        first_send_unix_us=begin,
+        last_receive_unix_us=begin + length,
+        servers=(edge(rises=served(columns) | {"request_success_total": 120.0}),),
+    )
+
+
+def readings(of: StageRecord) -> list[Sample]:
+    """One a second, of a server that holds as many requests as the client waits for."""
+    seconds = range(1, (of.last_receive_unix_us - of.first_send_unix_us) // 1_000_000)
+    held = sum(of.requests.e2el_us) / (of.last_receive_unix_us - of.first_send_unix_us)
+    return [sample(of.first_send_unix_us / 1e6 + s, running=held, generation_tokens=float(s)) for s in seconds]
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """What `kubectl get` gives of it."""
+
+    body: Json
+    config_maps: tuple[Json, ...]
+
+
+def finished_run(
+    records: Sequence[StageRecord] | None = None,
+    *,
+    kept: Sequence[int] = (0, 1, 2, 3),
+    compilations: tuple[float, ...] | None = LOG_READ,
+    **spec: Any,
+) -> FinishedRun:
+    """The run, judged as the operator does it, with the records in `kept` left."""
+    records = [measured(sequence) for sequence in range(4)] if records is None else records
+    body = spec_body(workloads=[workload(load=rates("4", "8"), requests=120)], repeats=2, **spec)
+    typed = BenchmarkRunSpec.model_validate(body)
+    samples = [each for record in records for each in readings(record)]
+    found = results(cells(typed), records, samples, spec=typed, compilations=compilations)
+    status = BenchmarkRunStatus(
+        phase="Completed",
+        message="measured all 2 load points",
+        conditions=_conditions(valid=found.verdict != "Invalid"),
+        results=list(found.results),
+        findings=list(found.findings),
+        verdict=found.verdict,
+        headline=found.headline,
+        judge=judge_of(typed),
+    )
+    return FinishedRun(_body(body, status), tuple(_stage(r) for r in records if r.sequence in kept))
+
+
+def with_timeline_chunk(run: FinishedRun, samples: Sequence[Sample]) -> FinishedRun:
+    """A chunk of the timeline more."""
+    chunk = timeline_config_map(OWNER, chunk=0, timeline=encode(bucketed(samples, 1)))
+    return replace(run, config_maps=(*run.config_maps, chunk))
+
+
+def listed(config_maps: Sequence[Json]) -> Json:
+    """As `kubectl get configmaps` gives several."""
+    return {"apiVersion": "v1", "kind": "List", "items": list(config_maps)}
+
+
+def _stage(record: StageRecord) -> Json:
+    sealed = Envelope.seal(record)
+    timeline = encode(bucketed(readings(record), 1))
+    return stage_config_map(
+        OWNER, sequence=record.sequence, digest=sealed.digest, record=sealed.data(), timeline=timeline
+    )
+
+
+def _body(spec: Json, status: BenchmarkRunStatus) -> Json:
+    return {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "metadata": {"name": OWNER.name, "namespace": OWNER.namespace, "uid": UID, "generation": 1},
+        "spec": spec,
+        "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
+    }
+
+
+def _conditions(*, valid: bool) -> tuple[Condition, ...]:
+    rows = [("Complete", "True"), ("Valid", "True" if valid else "False")]
+    return tuple(
+        Condition.model_validate({"type": type_, "status": status, "reason": "Measured"}) for type_, status in rows
+    )

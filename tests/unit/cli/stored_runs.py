@@ -1,0 +1,35 @@
+"""Runs as `kubectl get` writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from unit.judge.comparison.sides import repeated, row, run
+from unit.plan.specs import Json, spec_body
+
+
+def body(name: str, *, cells: tuple[str, ...] = ("chat/rate=4",), cv: float = 1.0, **figures: Any) -> Json:
+    """A run of five repeats a load point."""
+    status = run(name, [row(cell, repeats=5, cv=cv, **figures) for cell in cells]).status
+    return {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "metadata": {"name": name, "namespace": "lab", "uid": f"uid-{name}", "generation": 1},
+        "spec": spec_body(),
+        "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
+    }
+
+
+def unmeasured_noise(name: str) -> Json:
+    """A run of one repeat."""
+    status = repeated(name, repeats=1).status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {**body(name), "status": status}
+
+
+def written(path: Path, *bodies: Json) -> str:
+    """A file of these, as a list if there are several; its path."""
+    whole = bodies[0] if len(bodies) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
+    path.write_text(yaml.safe_dump(whole), encoding="utf-8")
+    return str(path)

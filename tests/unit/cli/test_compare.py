@@ -1,0 +1,151 @@
+"""`benchrun compare` on files and on what kubectl gives."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from benchrun.cli.__main__ import main
+from unit.cli.stored_runs import body, unmeasured_noise, written
+
+CELLS = ("chat/rate=1", "chat/rate=4")
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """Runs before and after a change that made TTFT worse, and three fresh servers of each."""
+    servers = [body(f"old-{n}", MeanTTFT=43.0 + n / 10) for n in range(3)]
+    servers += [body(f"new-{n}", MeanTTFT=60.0 + n / 10) for n in range(3)]
+    runs = [body("old", cells=CELLS), body("new", cells=CELLS, MeanTTFT=60.0), body("other", cells=CELLS), *servers]
+    return written(tmp_path / "runs.yaml", *runs, unmeasured_noise("once"))
+
+
+def test_a_table_of_100_columns_and_what_it_rests_on(file: str, capsys: Capture) -> None:
+    assert main(["compare", "-f", file, "old", "new", "-m", "OutputThroughput", "-m", "MeanTTFT"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "old -> new: Worse"
+    assert [line.split() for line in said[1:6]] == [
+        ["load", "point", "figure", "baseline", "value", "change", "interval", "word"],
+        ["chat/rate=1", "OutputThroughput", "1200", "1200", "+0.0", "%", "-1.7", "to", "+1.8", "no", "difference"],
+        ["chat/rate=1", "MeanTTFT", "43", "60", "+39.5", "%", "+36.7", "to", "+42.4", "Worse"],
+        ["chat/rate=4", "OutputThroughput", "1200", "1200", "+0.0", "%", "-1.7", "to", "+1.8", "no", "difference"],
+        ["chat/rate=4", "MeanTTFT", "43", "60", "+39.5", "%", "+36.9", "to", "+42.2", "Worse"],
+    ]
+    assert max(map(len, said)) <= 100
+    assert "within one server" in " ".join(said)
+
+
+def test_fresh_servers_are_listed_with_commas(file: str, capsys: Capture) -> None:
+    assert main(["compare", "-f", file, "old-0,old-1,old-2", "new-0,new-1,new-2", "-m", "MeanTTFT"]) == 0
+    assert "between servers" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict", "after", "limit"),
+    [
+        pytest.param(3, "regressed: a figure", "new", "10", id="regressed"),
+        pytest.param(0, "not regressed:", "other", "10", id="not regressed"),
+        pytest.param(0, "not regressed:", "new", "60", id="within a wider limit"),
+        pytest.param(0, "inconclusive:", "other", "0.5", id="the noise is larger than the limit"),
+        pytest.param(0, "inconclusive:", "once", "10", id="no idea of the noise"),
+    ],
+)
+def test_the_gate_decides_the_exit_code(
+    file: str, capsys: Capture, code: int, verdict: str, after: str, limit: str
+) -> None:
+    assert main(["compare", "-f", file, "old", after, "-m", "MeanTTFT", "--max-regression", limit]) == code
+    assert verdict in capsys.readouterr().out
+
+
+def test_json_for_programs(file: str, capsys: Capture) -> None:
+    assert main(["compare", "-f", file, "old", "new", "-o", "json", "-m", "MeanTTFT"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["outcome"], said["scope"], said["gate"]) == ("Worse", "WithinOneServer", None)
+    assert [run["name"] for side in ("baseline", "candidate") for run in said[side]] == ["old", "new"]
+    assert said["baseline"][0]["digest"].startswith("sha256:")
+    assert said["cells"][0]["changes"][0]["changePercent"] == pytest.approx(39.53, abs=0.01)
+
+
+def test_what_is_not_comparable_says_why(file: str, capsys: Capture) -> None:
+    assert main(["compare", "-f", file, "old", "once"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "not compared: chat/rate=1: once has no such load point in its results" in said
+    assert "not compared: one repeat: no idea of the noise" in said
+
+
+def test_traffic_that_differs_is_said(tmp_path: Path, capsys: Capture) -> None:
+    other = body("b")
+    other["status"]["results"][0]["traffic"] = "another"
+    main(["compare", "-f", written(tmp_path / "two.yaml", body("a"), other), "a", "b"])
+    assert "not known to have had equal traffic: chat/rate=4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("said", "arguments"),
+    [
+        pytest.param("no file holds a run gone", ["old", "gone"], id="unknown name"),
+        pytest.param("',' names no run", ["old", ","], id="no name"),
+    ],
+)
+def test_a_run_that_is_not_there_is_an_error(file: str, capsys: Capture, said: str, arguments: list[str]) -> None:
+    assert main(["compare", "-f", file, *arguments]) == 1
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        pytest.param("holds no BenchmarkRun", "kind: Pod\nmetadata: {name: a}\n", id="other objects"),
+        pytest.param("holds no BenchmarkRun", "- 1\n- 2\n", id="no object"),
+        pytest.param("holds no BenchmarkRun", "", id="empty"),
+        pytest.param("runs.yaml", "a: [\n", id="not YAML"),
+        pytest.param("runs.yaml", "!!python/object/apply:os.getcwd []\n", id="code"),
+    ],
+)
+def test_a_file_without_runs_is_an_error(tmp_path: Path, capsys: Capture, said: str, text: str) -> None:
+    path = tmp_path / "runs.yaml"
+    path.write_text(text, encoding="utf-8")
+    assert main(["compare", "-f", str(path), "a", "b"]) == 1
+    assert said in capsys.readouterr().out.replace("\n", "")
+
+
+def test_a_name_may_not_mean_two_runs(tmp_path: Path, capsys: Capture) -> None:
+    files = [written(tmp_path / f"{n}.yaml", body("a", MeanTTFT=float(n))) for n in (40, 50)]
+    assert main(["compare", "-f", files[0], "-f", files[1], "a", "a"]) == 1
+    assert "two different runs of the name a" in capsys.readouterr().out
+
+
+def test_a_run_of_another_version_is_an_error(tmp_path: Path, capsys: Capture) -> None:
+    newer = body("b")
+    newer["spec"]["fieldOfANewerOperator"] = 1
+    assert main(["compare", "-f", written(tmp_path / "two.yaml", body("a"), newer), "a", "b"]) == 1
+    assert "b was written by another version of the API" in capsys.readouterr().out.replace("\n", " ")
+
+
+@pytest.mark.parametrize("limit", ["-1", "nan", "inf", "five"])
+def test_a_limit_must_be_a_percentage(file: str, limit: str) -> None:
+    with pytest.raises(SystemExit):
+        main(["compare", "-f", file, "old", "new", f"--max-regression={limit}"])
+
+
+def test_without_files_kubectl_is_asked(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, ttft in (("old", 43.0), ("new", 60.0)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(body(name, MeanTTFT=ttft)), encoding="utf-8")
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncat {tmp_path}/$3.json\n', encoding="utf-8")
+    kubectl.chmod(kubectl.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert main(["compare", "old", "new", "-n", "lab", "-m", "MeanTTFT"]) == 0
+    assert "old -> new: Worse" in capsys.readouterr().out
+    assert (tmp_path / "asked").read_text(encoding="utf-8").count("--namespace=lab") == 2
+
+
+@pytest.mark.parametrize("command", ["watch", "report", "compare"])
+def test_every_command_explains_itself(command: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert "usage: benchrun" in capsys.readouterr().out

@@ -1,0 +1,273 @@
+"""`benchrun judge` on files and on what kubectl gives: the same rules, other lines, and what is left of the records."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from benchrun.cli.__main__ import main
+from unit.cli.finished_runs import UID, FinishedRun, finished_run, listed, measured, readings, with_timeline_chunk
+
+Capture = pytest.CaptureFixture[str]
+Judge = Callable[..., tuple[int, str]]
+ONE_FAILED = [measured(0, failed=1), *(measured(sequence) for sequence in range(1, 4))]
+"""Of 120 requests: 0.83 %, which the spec allows."""
+SHORT_OUTPUT = [measured(sequence, output_percent=90) for sequence in range(4)]
+
+
+def saved(folder: Path, run: FinishedRun) -> list[str]:
+    """Arguments that name the files of the run."""
+    (folder / "run.yaml").write_text(yaml.safe_dump(run.body), encoding="utf-8")
+    (folder / "records").mkdir(exist_ok=True)
+    (folder / "records" / "all.yaml").write_text(yaml.safe_dump(listed(run.config_maps)), encoding="utf-8")
+    return ["judge", "-f", str(folder / "run.yaml"), "--records", str(folder / "records")]
+
+
+def told(capture: Capture) -> str:
+    """What was printed, without line breaks."""
+    return " ".join(capture.readouterr().out.split())
+
+
+def as_json(arguments: list[str], capture: Capture) -> Any:
+    assert main([*arguments, "-o", "json"]) in (0, 4)
+    return json.loads(capture.readouterr().out)
+
+
+@pytest.fixture
+def judge(tmp_path: Path, capsys: Capture) -> Judge:
+    """The command on a run in files, with options: exit code and what it says."""
+
+    def judged(run: FinishedRun, *options: str) -> tuple[int, str]:
+        code = main([*saved(tmp_path, run), *options])
+        return code, told(capsys)
+
+    return judged
+
+
+def test_by_the_same_lines_the_same_comes_out(judge: Judge) -> None:
+    code, said = judge(finished_run())
+    assert code == 0
+    assert "judged: Valid - judged anew by version 1 of the rules, with the same thresholds" in said
+    assert "the stored verdict stands: no cell is judged otherwise" in said
+
+
+def test_the_table_is_that_of_the_report(tmp_path: Path, capsys: Capture) -> None:
+    arguments = saved(tmp_path, finished_run())
+    stored = yaml.safe_load((tmp_path / "run.yaml").read_text(encoding="utf-8"))["status"]["results"]
+    now = as_json(arguments, capsys)["results"]
+    assert [{**row, "findings": set(row["findings"]) - {"NotChecked"}} for row in now] == [
+        {**row, "findings": set(row["findings"])} for row in stored
+    ]
+    assert len(now) == 2
+
+
+@pytest.mark.parametrize("name", ["max-failed-percent", "max_failed_percent"])
+def test_a_stricter_line_makes_a_cell_invalid(judge: Judge, name: str) -> None:
+    code, said = judge(finished_run(ONE_FAILED), "--threshold", f"{name}=0.5")
+    assert code == 4
+    assert "judged: Invalid" in said
+    assert "with other thresholds" in said
+    assert "chat/rate=4: was Valid, now Invalid: RequestsFailed" in said
+    assert "chat/rate=8: was" not in said
+
+
+def test_a_looser_line_makes_a_cell_valid(judge: Judge) -> None:
+    code, said = judge(finished_run(SHORT_OUTPUT), "--threshold", "output-suspect-percent=85")
+    assert code == 0
+    assert "chat/rate=4: was Suspect, now Valid: no OutputTooShort" in said
+
+
+def test_the_last_of_two_lines_stands(judge: Judge) -> None:
+    lines = ["--threshold=max-failed-percent=0.5", "--threshold=max-failed-percent=1"]
+    assert judge(finished_run(ONE_FAILED), *lines)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("severity", "code", "sentence"),
+    [
+        pytest.param("Off", 0, "was Suspect, now Valid: no OutputTooShort", id="off"),
+        pytest.param("Note", 0, "was Suspect, now Valid: OutputTooShort is less severe", id="less"),
+        pytest.param("Invalid", 4, "was Suspect, now Invalid: OutputTooShort is more severe", id="more"),
+    ],
+)
+def test_another_severity(judge: Judge, severity: str, code: int, sentence: str) -> None:
+    ended, said = judge(finished_run(SHORT_OUTPUT), "--severity", f"OutputTooShort={severity}")
+    assert (ended, f"chat/rate=8: {sentence}" in said) == (code, True)
+    assert f"severities: OutputTooShort={severity}" in said
+
+
+def test_severities_of_the_spec_stay_but_for_those_that_are_changed(tmp_path: Path, capsys: Capture) -> None:
+    asked = [{"code": "OutputTooShort", "severity": "Off"}, {"code": "TooFewSamples", "severity": "Off"}]
+    run = finished_run(SHORT_OUTPUT, validity={"severities": asked})
+    said = as_json([*saved(tmp_path, run), "--severity=OutputTooShort=Note"], capsys)
+    assert said["judge"]["overrides"] == ["OutputTooShort=Note", "TooFewSamples=Off"]
+    assert [finding["code"] for finding in said["findings"]] == ["OutputTooShort", "NotChecked"]
+    assert said["differences"] == [
+        {
+            "cell": cell,
+            "was": "Valid",
+            "now": "Valid",
+            "appeared": ["OutputTooShort"],
+            "gone": [],
+            "sentence": f"{cell}: still Valid: OutputTooShort",
+        }
+        for cell in ("chat/rate=4", "chat/rate=8")
+    ]
+
+
+def test_compilations_are_not_forgotten_silently(judge: Judge) -> None:
+    in_the_second = (measured(1).first_send_unix_us / 1e6 + 1,)
+    code, said = judge(finished_run(compilations=in_the_second))
+    assert code == 0
+    assert "chat/rate=8: was Suspect, now Valid: CompilationInWindow was not looked for again" in said
+    assert "NotChecked" in said
+
+
+# ---- records that are gone -------------------------------------------------------------------------------------------
+
+
+def test_a_lost_record_is_said_and_not_held_against_its_cell(judge: Judge) -> None:
+    code, said = judge(finished_run(kept=(0, 1, 2)))
+    assert (code, "judged: Valid" in said) == (0, True)
+    assert "chat/rate=8: judged by 1 of its 2 repeats, since the other records are not kept" in said
+
+
+def test_a_cell_without_any_record_is_not_judged(tmp_path: Path, capsys: Capture) -> None:
+    said = as_json(saved(tmp_path, finished_run(kept=(0, 2))), capsys)
+    assert [row["cell"] for row in said["results"]] == ["chat/rate=4"]
+    assert said["notes"] == ["chat/rate=8: not judged, since none of its records is kept"]
+
+
+def test_a_stage_that_was_never_measured_stays_missing(tmp_path: Path, capsys: Capture) -> None:
+    run = finished_run([measured(0), measured(1), measured(2)], kept=(0, 1))
+    said = as_json(saved(tmp_path, run), capsys)
+    assert [(row["verdict"], "RecordMissing" in row["findings"]) for row in said["results"]] == [
+        ("Valid", False),
+        ("Invalid", True),
+    ]
+    assert said["notes"] == ["chat/rate=4: judged by 1 of its 2 repeats, since the other records are not kept"]
+
+
+def test_a_timeline_that_was_cut_is_said(judge: Judge) -> None:
+    run = finished_run()
+    run.body["status"]["truncated"] = [{"field": "timeline", "total": 5, "included": 3}]
+    assert "3 of 5 chunks of the timeline were kept" in judge(run)[1]
+
+
+def test_no_record_is_nothing_to_judge(judge: Judge) -> None:
+    code, said = judge(finished_run(kept=()))
+    assert code == 1
+    assert "judged has no records to judge" in said
+
+
+def test_a_record_that_can_not_be_read_is_named(judge: Judge) -> None:
+    run = finished_run()
+    run.config_maps[3]["binaryData"]["record.json.gz"] = "bm90IGd6aXA="
+    code, said = judge(run)
+    assert code == 0
+    assert "ConfigMap br-judged-stage-003-a1: not a gzip stream" in said
+    assert "chat/rate=8: judged by 1 of its 2 repeats" in said
+
+
+def test_config_maps_of_others_are_passed_over(judge: Judge) -> None:
+    run = finished_run()
+    run.config_maps[1]["metadata"]["ownerReferences"][0]["uid"] = "uid-other"
+    run.config_maps[3]["metadata"]["labels"]["benchrun.dev/role"] = "plan"
+    assert "chat/rate=8: not judged" in judge(run)[1]
+
+
+def test_a_record_of_another_run_is_not_believed(judge: Judge) -> None:
+    run = finished_run([measured(0), *(measured(s).model_copy(update={"run_uid": "uid-2"}) for s in (1, 2, 3))])
+    assert "holds record 1 of run uid-2" in judge(run)[1]
+
+
+def test_chunks_of_the_timeline_count_once(tmp_path: Path, capsys: Capture) -> None:
+    run = finished_run()
+    twice = with_timeline_chunk(run, readings(measured(0)))
+    (samples, again) = (as_json(saved(tmp_path, each), capsys)["results"][0]["roles"] for each in (run, twice))
+    assert samples == again
+    assert samples[0]["samples"] > 20
+
+
+# ---- what is asked ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        pytest.param("--threshold=max-failed=1", "did you mean max-failed-percent", id="near"),
+        pytest.param("--threshold=nonsense=1", "There are: max-failed-percent, prefix-hits-suspect-percent", id="all"),
+        pytest.param("--threshold=max-failed-percent=x", "'x' is not a number from 0 up", id="no number"),
+        pytest.param("--threshold=max-failed-percent=-1", "'-1' is not a number from 0 up", id="negative"),
+        pytest.param("--threshold=max-failed-percent=nan", "'nan' is not a number from 0 up", id="nan"),
+        pytest.param("--threshold=max-failed-percent", "is not NAME=VALUE", id="no value"),
+        pytest.param("--severity=ColdStart", "is not CODE=SEVERITY", id="no severity"),
+        pytest.param("--severity=Coldstart=Off", "there is no finding 'Coldstart'; did you mean ColdStart", id="case"),
+        pytest.param("--severity=ColdStart=Fatal", "a severity is one of Off, Note, Suspect, Invalid", id="word"),
+        pytest.param("--severity=RecordMissing=Off", "RecordMissing can't be changed", id="fixed"),
+    ],
+)
+def test_what_does_not_exist_is_an_error(judge: Judge, option: str, said: str) -> None:
+    code, text = judge(finished_run(), option)
+    assert (code, said in text) == (1, True), text
+
+
+def test_a_run_that_goes_on_is_not_judged(judge: Judge) -> None:
+    run = finished_run()
+    run.body["status"]["conditions"] = []
+    code, said = judge(run)
+    assert (code, "judged has not ended" in said) == (1, True)
+
+
+def test_a_run_of_another_version_is_an_error(judge: Judge) -> None:
+    run = finished_run()
+    run.body["spec"]["fieldOfANewerOperator"] = 1
+    code, said = judge(run)
+    assert (code, "written by another version of the API" in said) == (1, True)
+
+
+def test_files_go_together(tmp_path: Path, capsys: Capture) -> None:
+    arguments = saved(tmp_path, finished_run())
+    assert main(arguments[:3]) == 1
+    assert "go together" in told(capsys)
+    assert main(["judge"]) == 1
+    assert "which run?" in told(capsys)
+
+
+def test_a_name_that_the_file_lacks_is_an_error(judge: Judge) -> None:
+    code, said = judge(finished_run(), "other")
+    assert (code, "holds judged; which one" in said) == (1, True)
+
+
+def test_records_may_be_one_file_or_json(tmp_path: Path, capsys: Capture) -> None:
+    run, file = finished_run(), tmp_path / "cm.json"
+    arguments = saved(tmp_path, run)[:3]
+    file.write_text(json.dumps(listed(run.config_maps), indent=4), encoding="utf-8")
+    assert main([*arguments, "--records", str(file)]) == 0
+    assert "stored verdict stands" in told(capsys)
+
+
+def test_without_files_kubectl_is_asked(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = finished_run(ONE_FAILED)
+    (tmp_path / "run.json").write_text(json.dumps(run.body), encoding="utf-8")
+    (tmp_path / "cms.json").write_text(json.dumps(listed(run.config_maps)), encoding="utf-8")
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n'
+        f"[ $2 = configmaps ] && exec cat {tmp_path}/cms.json\nexec cat {tmp_path}/run.json\n",
+        encoding="utf-8",
+    )
+    kubectl.chmod(kubectl.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert main(["judge", "judged", "-n", "lab", "--threshold=max-failed-percent=0.5"]) == 4
+    assert "was Valid, now Invalid: RequestsFailed" in told(capsys)
+    assert (tmp_path / "asked").read_text(encoding="utf-8").splitlines() == [
+        "get benchmarkruns.benchrun.dev judged --output=json --namespace=lab",
+        f"get configmaps --selector=benchrun.dev/run-uid={UID},benchrun.dev/role in (stage,timeline) "
+        "--output=json --namespace=lab",
+    ]

@@ -1,0 +1,66 @@
+"""A result on a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.cli.__main__ import TABLE_WIDTH
+from benchrun.cli.show import show_result
+from benchrun.report.rows import UNCERTAIN_NOTE
+from rich.console import Console
+from unit.report.statuses import result, status
+
+
+def shown(of: BenchmarkRunStatus, *, wide: bool = False, terminal: bool = False) -> str:
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=TABLE_WIDTH,
+        highlight=False,
+        force_terminal=terminal,
+        color_system="standard" if terminal else None,
+    )
+    show_result(console, "run", of, wide=wide)
+    return out.getvalue()
+
+
+def test_uncertain_figures_carry_a_mark_and_its_meaning() -> None:
+    text = shown(status(result()))
+    assert "118?" in text
+    assert UNCERTAIN_NOTE in text
+
+
+def test_without_uncertain_figures_there_is_no_note() -> None:
+    assert UNCERTAIN_NOTE not in shown(status(result(uncertain=[])))
+
+
+def test_a_terminal_greys_them() -> None:
+    assert "\x1b[2m118?" in shown(status(result()), terminal=True)
+
+
+def test_a_pipe_gets_no_colours() -> None:
+    assert "\x1b" not in shown(status(result()))
+
+
+def test_the_reasons_stand_under_the_table() -> None:
+    lines = shown(status(result())).splitlines()
+    table = next(i for i, line in enumerate(lines) if line.startswith("load point") and "verdict" in line)
+    reason = next(i for i, line in enumerate(lines) if "Requests waited in 40 of 40 readings" in line)
+    assert table < reason
+    assert "waiting  SequenceLimit" in lines[reason]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_lines_stay_within_the_width(wide: bool) -> None:
+    rows = [result(f"long-documents/concurrency={n}") for n in (8, 16, 1024)]
+    text = shown(status(*rows), wide=wide)
+    assert TABLE_WIDTH == 120
+    assert max(map(len, text.splitlines())) <= TABLE_WIDTH
+
+
+def test_intervals_are_shown_when_asked_for() -> None:
+    assert "at most" in shown(status(result()), wide=True).partition("SequenceLimit")[2]
+    assert "83.25" not in shown(status(result()))
+    assert "83.25" in shown(status(result()), wide=True)

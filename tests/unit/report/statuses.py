@@ -1,0 +1,52 @@
+"""A finished run's status, small and readable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Result, RoleFigures, Waiting
+
+WAITING = Waiting(
+    reason="SequenceLimit",
+    sentence="Requests waited in 40 of 40 readings (6 on average, 6 at most) while running stayed at 2, the server's "
+    "max-num-seqs; the KV cache had room, with at most 3.1 % in use.",
+)
+LIMIT = Bottleneck(
+    limit="SequenceLimit",
+    sentence="The limit on running requests: running stayed at 2, the server's max-num-seqs, while 6 waited on average.",
+)
+
+
+def result(cell: str = "chat/concurrency=8", **changes: Any) -> Result:
+    """Of 100 requests: a median that is sure, a p99 that is not."""
+    values: dict[str, Any] = {
+        "cell": cell,
+        "workload": cell.partition("/")[0],
+        "axis": "concurrency",
+        "value": cell.partition("=")[2],
+        "repeats": 1,
+        "repeats_planned": 1,
+        "metrics": {
+            "request_throughput": 3.456,
+            "output_throughput": 812.34,
+            "p50_ttft_ms": 81.234,
+            "p99_ttft_ms": 118.4,
+            "p50_tpot_ms": 9.87,
+            "p99_e2el_ms": 12_345.6,
+            "completed": 99.0,
+            "failed": 1.0,
+        },
+        "intervals": {"p50_ttft_ms": [79.5, 83.25], "p50_tpot_ms": [9.8, 9.9]},
+        "uncertain": ["p99_ttft_ms", "p99_e2el_ms"],
+        "steady": {"p50_ttft_ms": 80.0},
+        "roles": [RoleFigures(role="server", running_mean=2.0, waiting_mean=6.0, kv_cache_max_percent=3.1)],
+        "waiting": WAITING,
+        "bottleneck": LIMIT,
+        "verdict": "Valid",
+    }
+    return Result(**(values | changes))
+
+
+def status(*results: Result) -> BenchmarkRunStatus:
+    """Measured."""
+    return BenchmarkRunStatus(results=list(results), verdict="Valid", message="measured the load point")

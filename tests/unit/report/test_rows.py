@@ -1,0 +1,46 @@
+"""The tables of a result, as text."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.report.rows import Rows, explanation_rows, figure, has_uncertain, interval_rows, result_rows
+from unit.report.statuses import LIMIT, WAITING, result, status
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("-", None), ("0", 0.0), ("8.12", 8.123), ("812", 812.3), ("12300", 12345.0), ("0.0123", 0.01234)],
+)
+def test_figures(text: str, value: float | None) -> None:
+    assert figure(value) == text
+
+
+def test_an_uncertain_percentile_is_marked_and_a_sure_one_is_not() -> None:
+    rows = result_rows(status(result()))
+    found = dict(zip(rows.headers, rows.rows[0], strict=True))
+    assert (found["TTFT p50"], found["p99"], found["E2EL p99"]) == ("81.2", "118?", "12300?")
+    assert has_uncertain(rows)
+    assert not has_uncertain(result_rows(status(result(uncertain=[]))))
+
+
+def test_why_and_what_limits() -> None:
+    assert explanation_rows(status(result())).rows == (
+        ("chat/concurrency=8", "waiting", "SequenceLimit", WAITING.sentence),
+        ("chat/concurrency=8", "limit", "SequenceLimit", LIMIT.sentence),
+    )
+
+
+def test_a_row_that_says_neither() -> None:
+    assert explanation_rows(status(result(waiting=None, bottleneck=None))).rows == ()
+
+
+def test_intervals() -> None:
+    assert interval_rows(status(result())) == Rows(
+        ("load point", "percentile (ms)", "measured", "at least", "at most", "steady state"),
+        (
+            ("chat/concurrency=8", "p50_ttft", "81.23", "79.5", "83.25", "80"),
+            ("chat/concurrency=8", "p99_ttft", "118.4?", "-", "-", "-"),
+            ("chat/concurrency=8", "p50_tpot", "9.87", "9.8", "9.9", "-"),
+            ("chat/concurrency=8", "p99_e2el", "12350?", "-", "-", "-"),
+        ),
+    )
