@@ -96,7 +96,8 @@ class BenchmarkRunSpec(SpecModel):
         description="Traffic to send; each workload is measured at each of its load points."
     )
     repeats: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=1, description="How often each load point is measured, each time with other prompts."
+        default=1,
+        description="How often each load point is measured; with other prompts each time, unless cachePolicy is Share.",
     )
     client: Client = Field(default_factory=Client, description="The pod that generates the load.")
     measurement: Measurement = Field(default_factory=Measurement, description="How the measurement is taken.")

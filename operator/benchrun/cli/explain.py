@@ -34,7 +34,7 @@ def run_explain(options: argparse.Namespace, console: Console) -> int:
     if console.is_terminal:
         console.print(Markdown(text))
     else:
-        print(text)
+        print(text, end="")
     return PASSED
 
 

@@ -9,8 +9,8 @@ from benchrun.judge.finding import Code, Explanation, NotChecked, StageFinding
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.NOT_CHECKED: Explanation(
         meaning="What these rules look for was not looked for: their input is missing. It may be there or not.",
-        remedy="Let client and operator reach the servers' /metrics, and leave out --disable-log-stats. At an endpoint "
-        "given by its URL only the client can look.",
+        remedy="The evidence names each rule and what it lacked. Counters: let client and operator reach /metrics, and leave "
+        "out --disable-log-stats. Readings or requests: measure longer. At an endpoint.url only the client can look.",
     ),
 }
 MAX_CODES = 24

@@ -61,6 +61,8 @@ def _result(objective: Objective, pool: Distribution, verdict: Verdict) -> Objec
 def _outcome(pool: Distribution, percentile: float, limit_us: float) -> Outcome:
     interval = percentile_interval(pool, percentile)
     if interval is None:
-        return "Missed" if is_certainly_above(pool, percentile, limit_us) else "Inconclusive"
+        # Interpolated between few values, the percentile itself may still lie below: no word against the figure beside it.
+        above = (pool.percentile(percentile) or 0.0) > limit_us and is_certainly_above(pool, percentile, limit_us)
+        return "Missed" if above else "Inconclusive"
     low, high = interval
     return "Met" if high <= limit_us else "Missed" if low > limit_us else "Inconclusive"

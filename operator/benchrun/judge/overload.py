@@ -17,9 +17,9 @@ class Overload:
     arrival_rate: float
     completion_rate: float
     under_way_before: int
-    """When half of the sending was over, those in the client's queue among them."""
+    """When half of the arrivals' time was over, those in the client's queue among them."""
     under_way_after: int
-    """At the last sending."""
+    """When the last request was due."""
     seconds: float
     """In between."""
 
@@ -34,7 +34,9 @@ def overload_of(stages: Sequence[MeasuredStage], found: Sequence[StageFinding]) 
     arrived, completed = (worst.evidence.get(rate) for rate in ("arrivalsPerSecond", "completionsPerSecond"))
     if stage is None or not isinstance(arrived, float) or not isinstance(completed, float):
         return None
-    starts, demand = stage.record.requests.start_us, stage.shape.demand
-    first, last = min(starts), max(starts)
+    columns, demand = stage.record.requests, stage.shape.demand
+    # Under a cap the last sending is late: demand has fallen by then.
+    due = [start - queue for start, queue in zip(columns.start_us, columns.queue_us, strict=True)]
+    first, last = min(due), max(due)
     middle = (first + last) // 2
     return Overload(arrived, completed, demand.at(middle), demand.at(last), (last - middle) / 1e6)

@@ -57,7 +57,7 @@ def results(
     if not any(stage in by_stage for cell in plan_cells for stage in cell.stage_ids):
         return Judged((), (), "Unknown", None, ())
     lines = thresholds or thresholds_of(spec)
-    run = _run_context(plan_cells, by_stage, samples, lines, spec=spec, compilations=compilations)
+    run = run_context(plan_cells, by_stage, samples, lines, spec=spec, compilations=compilations)
     found = judge_run(run, spec.validity.severities)
     explained = explanations(run.cells, found, _limits(spec, servers or ()))
     rows = [
@@ -83,7 +83,7 @@ def _limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> ServerLi
     return server_limits(args, said.reported, kv_cache_tokens=said.kv_cache_tokens)
 
 
-def _run_context(
+def run_context(
     plan_cells: Sequence[Cell],
     by_stage: Mapping[str, StageRecord],
     samples: Sequence[Sample],

@@ -47,7 +47,7 @@ def has_uncertain(rows: Rows) -> bool:
 
 
 def explanation_rows(status: BenchmarkRunStatus) -> Rows:
-    """Why requests waited and what limits, two rows a load point; none where nothing is said."""
+    """Why requests waited and what limits, where they did and something does."""
     told = [
         (result.cell, subject, word, sentence)
         for result in status.results
@@ -55,6 +55,7 @@ def explanation_rows(status: BenchmarkRunStatus) -> Rows:
             *([("waiting", result.waiting.reason, result.waiting.sentence)] if result.waiting else ()),
             *([("limit", result.bottleneck.limit, result.bottleneck.sentence)] if result.bottleneck else ()),
         )
+        if word != "None"
     ]
     return Rows(("load point", "", "", "because"), tuple(told))
 
@@ -119,7 +120,11 @@ def _failed(result: Result) -> str:
 
 
 def _evidence(finding: Finding) -> str:
-    pairs = (
-        f"{key} {figure(value) if isinstance(value, int | float) else value}" for key, value in finding.evidence.items()
-    )
-    return ", ".join(pairs)
+    return ", ".join(f"{key} {_told(value)}" for key, value in finding.evidence.items())
+
+
+def _told(value: float | str | None) -> str:
+    """Counts whole, measures to three digits."""
+    if not isinstance(value, int | float):
+        return str(value)
+    return f"{value:.0f}" if value == int(value) else figure(value)

@@ -44,6 +44,7 @@ def of_100_ms(slow: int, count: int) -> list[float]:
         pytest.param("Missed", of_100_ms(18, 1000), "99", id="the lower end is above"),
         pytest.param("Missed", of_100_ms(4, 100), "99", id="no interval, but four above cannot be chance"),
         pytest.param("Inconclusive", of_100_ms(3, 100), "99", id="three can"),
+        pytest.param("Inconclusive", [1.0, 25_001.0], "99", id="certain, but the interpolated figure is below"),
         pytest.param("Inconclusive", of_100_ms(0, 2), "50", id="two requests bound no median"),
         pytest.param("Met", [25_000.0] * 100, "50", id="the limit itself is met"),
         pytest.param("Missed", [25_000.4] * 100, "50", id="rounding for display does not decide"),
@@ -76,7 +77,7 @@ def test_met_and_missed_agree_with_what_was_measured(values: list[int], percenti
     if found.outcome == "Met":
         assert (found.measured_milliseconds or 0) <= 25
     if found.outcome == "Missed":
-        assert (found.measured_milliseconds or 0) > 25 * 0.999
+        assert (found.measured_milliseconds or 0) > 25 * 0.9999
 
 
 @pytest.mark.parametrize(("metric", "measured"), [("TTFT", 25.0), ("TPOT", 10.0), ("ITL", 10.0), ("E2EL", 125.0)])

@@ -1,0 +1,148 @@
+"""What pages say of the lines that rules draw is what the rules compare with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import pytest
+import yaml
+from benchrun.cli.generate import findings_page
+from benchrun.cli.pages import index_text
+from benchrun.judge.finding import SEVERITIES, Code
+from benchrun.judge.thresholds import Thresholds
+from benchrun.measure.intervals import percentile_ranks
+
+PAGES = Path(__file__).parents[3] / "docs/findings"
+VALUES: Mapping[str, float] = asdict(Thresholds())
+LINES: Mapping[Code, tuple[str, ...]] = {
+    Code.REQUESTS_FAILED: ("max_failed_percent",),
+    Code.FOREIGN_TRAFFIC: ("foreign_invalid_percent",),
+    Code.PREFIX_CACHE_CONTAMINATED: ("prefix_hits_suspect_percent", "prefix_hits_invalid_percent"),
+    Code.OUTPUT_TOO_SHORT: ("output_suspect_percent", "output_invalid_percent"),
+    Code.STREAM_TRUNCATED: ("truncated_invalid_percent", "output_invalid_percent"),
+    Code.RATE_NOT_ACHIEVED: ("sent_rate_suspect_percent", "sent_rate_invalid_percent"),
+    Code.CONCURRENCY_NOT_REACHED: ("concurrency_suspect_percent",),
+    Code.CLIENT_SATURATED: (
+        "client_gap_suspect_ms",
+        "client_gap_suspect_percent",
+        "client_lag_suspect_ms",
+        "client_cores_suspect",
+        "client_invalid_factor",
+    ),
+    Code.LOAD_UNEVEN: ("uneven_suspect_percent", "uneven_chance"),
+    Code.COLD_START: ("cold_start_factor", "cold_start_floor_ms", "chance_of_alarm"),
+    Code.NOT_STEADY_STATE: (
+        "steady_change_percent",
+        "steady_completed_percent",
+        "queue_growth_percent",
+        "chance_of_alarm",
+    ),
+    Code.DRIFT: ("drift_percent", "drift_order_chance", "chance_of_alarm"),
+    Code.REPEATS_DISAGREE: ("repeats_cv_percent", "chance_of_alarm"),
+    Code.LITTLES_LAW_BROKEN: (
+        "littles_law_suspect_percent",
+        "littles_law_floor_ms",
+        "littles_law_errors",
+        "littles_law_samples",
+    ),
+    Code.TOKEN_COUNTS_DISAGREE: ("token_difference_suspect_percent",),
+    Code.PREEMPTED: ("preempted_suspect_percent",),
+    Code.WINDOW_TOO_SHORT: ("requests_a_user", "window_seconds"),
+    Code.CHUNKS_ARE_NOT_TOKENS: ("chunks_a_token_note",),
+    Code.QUEUE_WAIT_HIDDEN: ("queue_wait_note_ms", "queue_wait_note_percent"),
+    Code.SCRAPE_COVERAGE_LOW: ("scrape_coverage_note_percent",),
+}
+"""Thresholds that a rule compares with, by its code; rules that are not here compare with none."""
+ALSO_SAID: Mapping[Code, set[float]] = {
+    Code.CLIENT_SATURATED: {1, VALUES["client_invalid_factor"] * VALUES["client_lag_suspect_ms"]},
+    Code.TOO_FEW_SAMPLES: {95},
+    Code.PREEMPTED: {100},
+    Code.CACHE_RESET_FAILED: {2},
+}
+"""Percentages and times on a page that are no thresholds."""
+IN_WORDS: Mapping[str, float] = {
+    "two": 2, "three": 3, "four": 4, "ten": 10, "twelve": 12, "sixteen": 16, "by more than its mean": 100,
+}  # fmt: skip
+_NUMBER = r"\d[\d,]*(?:\.\d+)?"
+_LINE_IN_EVIDENCE = re.compile(r"(suspect|invalid|note)[A-Z]\w*|maxFailedPercent|neededSeconds")
+SAID = [(code, name) for code, names in LINES.items() for name in names]
+
+
+def detection(code: Code) -> str:
+    """The section of the page that tells how the rule decides."""
+    text = (PAGES / f"{code}.md").read_text(encoding="utf-8")
+    return " ".join(text.split("## How it is detected")[1].split("\n## ")[0].split())
+
+
+def numbers(text: str) -> set[float]:
+    """Every number of a text, written in digits or in words."""
+    digits = {float(each.replace(",", "")) for each in re.findall(_NUMBER, text)}
+    return digits | {value for word, value in IN_WORDS.items() if re.search(rf"\b{word}\b", text)}
+
+
+def spoken(name: str) -> float:
+    """The number that says a threshold: a chance of 0.001 is "once in 1,000"."""
+    return round(1 / VALUES[name]) if "chance" in name else VALUES[name]
+
+
+def test_every_threshold_belongs_to_a_page() -> None:
+    assert {name for _, name in SAID} == {field.name for field in fields(Thresholds)}
+
+
+@pytest.mark.parametrize(("code", "name"), SAID, ids=lambda value: str(value))
+def test_the_page_says_the_threshold(code: Code, name: str) -> None:
+    text = detection(code)
+    assert spoken(name) in numbers(text), f"{code}.md does not say {name}, {VALUES[name]:g}: {text}"
+
+
+@pytest.mark.parametrize("code", list(Code))
+def test_the_page_says_no_other_threshold(code: Code) -> None:
+    known = {spoken(name) for name in LINES.get(code, ())} | ALSO_SAID.get(code, set())
+    text = detection(code)
+    words = "|".join(IN_WORDS)
+    with_unit = set(re.findall(rf"({_NUMBER}|{words}) (?:%|ms\b|seconds\b)", text))
+    chances = set(re.findall(rf"(?:(?:once|one) in|one of(?= \d)) ({_NUMBER}|{words})\b", text))
+    said = {number for each in with_unit | chances for number in numbers(each)}
+    assert said <= known
+
+
+@pytest.mark.parametrize("code", list(Code))
+def test_the_example_shows_the_lines_as_they_are(code: Code) -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", (PAGES / f"{code}.md").read_text(encoding="utf-8"), re.DOTALL)
+    shown = {
+        key: value for key, value in yaml.safe_load(block)[0]["evidence"].items() if _LINE_IN_EVIDENCE.fullmatch(key)
+    }
+    assert set(shown.values()) <= {VALUES[name] for name in LINES.get(code, ())}
+
+
+@pytest.mark.parametrize("percentile", ["50", "90", "95", "99", "99.9"])
+def test_the_table_of_samples_says_the_least_that_bounds_a_percentile(percentile: str) -> None:
+    names, needed = re.findall(r"^\| (?:percentile|requests needed) \|(.*)\|$", _few_samples(), re.MULTILINE)
+    by_name = dict(zip(names.replace(" ", "").split("|"), needed.replace(" ", "").split("|"), strict=True))
+    least = int(by_name[f"p{percentile}"])
+    assert percentile_ranks(least, float(percentile)) is not None
+    assert percentile_ranks(least - 1, float(percentile)) is None
+
+
+def _few_samples() -> str:
+    return (PAGES / f"{Code.TOO_FEW_SAMPLES}.md").read_text(encoding="utf-8")
+
+
+# ---- the list --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", list(Code))
+def test_the_list_has_a_row_for_the_page(code: Code) -> None:
+    (row,) = (line for line in index_text().splitlines() if line.startswith(f"| [{code}]({code}.md) |"))
+    _, _, severity, summary, _ = (cell.strip() for cell in row.split("|"))
+    assert set(severity.split(" or ")) <= set(SEVERITIES), f"{code}.md: its second sentence must name the severity"
+    assert 20 < len(summary) < 120
+    assert summary.endswith(".")
+
+
+def test_the_list_is_up_to_date() -> None:
+    written = (PAGES / "README.md").read_text(encoding="utf-8")
+    assert written == findings_page(), "run: python -m benchrun.cli.generate"
