@@ -28,7 +28,7 @@ help: ## List the commands
 # ---- use it ---------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: .venv ## Bring up a cluster, install the operator, run a benchmark on real vLLM, show the result
+demo: .venv ## Bring up a cluster, install the operator, run a benchmark on real vLLM (SIMULATOR=1: a simulated one), show the result
 	dev/demo.sh
 
 .PHONY: devcluster-up
@@ -72,6 +72,7 @@ test-long: .venv devcluster-up images ## The longer proofs: a second cluster, th
 	@# The scale benchmark runs an operator of its own.
 	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --wait
 	$(MAKE) --no-print-directory bench-runs
+	$(MAKE) --no-print-directory bench-judge bench-truth
 
 .PHONY: lint
 lint: .venv ## Style, types, import contracts, generated files

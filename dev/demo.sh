@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # The whole product in one command: a cluster, the operator, a benchmark of a real vLLM server, its result.
+# SIMULATOR=1 takes a simulated server instead: no model, no GPU, and a result with something to explain.
 # CLUSTER=current uses the cluster kubectl points to; then OPERATOR_IMAGE and CLIENT_IMAGE must be pullable from it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-example=${EXAMPLE:-examples/quickstart.yaml}
+default=examples/quickstart.yaml
+[ "${SIMULATOR:-}" != 1 ] || default=examples/simulator.yaml
+example=${EXAMPLE:-$default}
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
 if [ "${CLUSTER:-}" != current ]; then
@@ -33,6 +36,8 @@ Look further:
   kubectl describe bmr $name               # conditions and events
   kubectl explain bmr.spec                 # what else can be asked
   .venv/bin/benchrun report $name          # the tables again
+  .venv/bin/benchrun explain               # every finding there is; with a code, its page
+  .venv/bin/benchrun judge $name --help    # judge the stored records anew, by other thresholds
 TXT
 if [ "${CLUSTER:-}" != current ]; then
   cat <<TXT

@@ -275,6 +275,9 @@ class StageRecord(Message):
     engine: Engine
     first_send_unix_us: Micros
     last_receive_unix_us: Micros
+    shared_prefix_tokens: Count = 0
+    """Tokens that every prompt begins with (special tokens, what a chat template puts first): to be found in the prefix
+    cache without anybody's fault."""
     idle_before_us: Micros
     """From the previous answer (or the canary's, or the warm-up's) to this stage's first request."""
     scalars: Annotated[dict[Annotated[str, Field(max_length=80)], float | int | None], Field(max_length=200)]

@@ -187,6 +187,7 @@ class Measuring:
             itls=result["itls"],
             input_lens=result["input_lens"],
             output_lens=result["output_lens"],
+            shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(stage.api, 0),
             asked_lens=[sample.output_tokens for sample in self._traffic.stages[sequence]],
             errors=result["errors"],
             diagnostic=diagnostic,

@@ -54,6 +54,7 @@ class RawStage:
     input_lens: list[int]
     output_lens: list[int]
     asked_lens: list[int]
+    shared_prefix_tokens: int
     errors: list[str]
     diagnostic: str | None
     addresses: tuple[str, ...]
@@ -83,6 +84,7 @@ def record_of(raw: RawStage) -> StageRecord:
         last_receive_unix_us=micros(last + raw.unix_minus_perf),
         idle_before_us=micros(first - raw.previous_answer),
         scalars=raw.scalars,
+        shared_prefix_tokens=raw.shared_prefix_tokens,
         requests=_columns(raw),
         gaps=gap_counts(gap for gaps, ok in zip(raw.itls, raw.ok, strict=True) if ok for gap in gaps),
         servers=_edges(raw),

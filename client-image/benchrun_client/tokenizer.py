@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,6 +38,15 @@ class TokenCounter:
             # The server renders the template to text and adds no special tokens of its own.
             return self._lengths([self._rendered(text) for text in texts], special=False)
         return self._lengths(texts, special=True)
+
+    def shared_prefix(self, *, api: Api) -> int:
+        """Tokens that every prompt begins with, whatever its text: special tokens, and for a chat what the template puts
+        before the user's words. Measured on two texts with nothing in common."""
+        texts = ["alpha", "omega"]
+        chat = api == "Chat" and self._has_template
+        prompts = [self._rendered(text) for text in texts] if chat else texts
+        first, second = self.tokenizer(prompts, add_special_tokens=not chat)["input_ids"]
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
     def count_text(self, text: str) -> int:
         """Tokens as vLLM's ShareGPT reader counts them: the text with the tokenizer's special tokens."""

@@ -17,7 +17,7 @@ from benchrun_client.datasets.random_words import RandomPrompts
 from benchrun_client.datasets.samples import Sample, Slot
 from benchrun_client.datasets.sharegpt import MAX_FILE_BYTES, RowAssignment, read_sharegpt, rows_needed
 from benchrun_client.failures import RunFailure
-from benchrun_client.tokenizer import TokenCounter
+from benchrun_client.tokenizer import Api, TokenCounter
 
 FileKey = tuple[str | None, str | None]
 Drawn = dict[int, tuple[Sample, ...]]
@@ -30,6 +30,8 @@ class Traffic:
 
     stages: tuple[tuple[Sample, ...], ...]
     warmups: tuple[tuple[Sample, ...], ...]
+    shared_prefix_tokens: Mapping[Api, int] = field(default_factory=dict)
+    """Tokens that every prompt of an endpoint begins with."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,11 @@ def write_traffic(plan: Plan, material: Material, counter: TokenCounter) -> Traf
         if sources[i] == i
     }
     samples = tuple(made[source][: slot.requests] for slot, source in zip(slots, sources, strict=True))
-    return Traffic(stages=samples[: len(plan.stages)], warmups=samples[len(plan.stages) :])
+    return Traffic(
+        stages=samples[: len(plan.stages)],
+        warmups=samples[len(plan.stages) :],
+        shared_prefix_tokens={api: counter.shared_prefix(api=api) for api in {stage.api for stage in plan.stages}},
+    )
 
 
 def check_lengths(plan: Plan, material: Material, *, context_tokens: int, whose: str) -> None:

@@ -24,8 +24,6 @@ class Asked:
     ignore_eos: bool
     cache_policy: CachePolicy
     scrape_interval_seconds: float
-    declared_hit_percent: float = 0.0
-    """Prefix-cache hits that the dataset itself brings about."""
 
     @property
     def all_at_once(self) -> bool:

@@ -44,8 +44,11 @@ def prefix_cache(record: StageRecord, context: StageContext) -> Found:
     external_hits = _of_second_tier(record, EXTERNAL_HITS)
     # What the first tier misses is looked up in the second; without a first tier that is everything.
     looked_up = max(queries, _of_second_tier(record, EXTERNAL_QUERIES))
-    percent = 100 * (hits + external_hits) / looked_up if looked_up > 0 else 0.0
-    lines, declared = context.thresholds, context.asked.declared_hit_percent
+    if looked_up <= 0:
+        return []
+    percent = 100 * (hits + external_hits) / looked_up
+    lines = context.thresholds
+    declared = min(percent, 100 * record.shared_prefix_tokens * len(record.requests.ok) / looked_up)
     beyond = percent - declared
     if beyond <= lines.prefix_hits_suspect_percent:
         return []
@@ -55,7 +58,7 @@ def prefix_cache(record: StageRecord, context: StageContext) -> Found:
         "externalHitTokens": external_hits,
         "lookedUpTokens": looked_up,
         "hitPercent": rounded(percent),
-        "declaredPercent": declared,
+        "declaredPercent": rounded(declared),
         "suspectPercent": lines.prefix_hits_suspect_percent,
         "invalidPercent": lines.prefix_hits_invalid_percent,
         "cachePolicy": context.asked.cache_policy,

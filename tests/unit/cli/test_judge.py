@@ -194,6 +194,21 @@ def test_chunks_of_the_timeline_count_once(tmp_path: Path, capsys: Capture) -> N
     assert samples[0]["samples"] > 20
 
 
+def test_a_row_whose_codes_were_cut_is_compared_by_its_verdict(judge: Judge) -> None:
+    run = finished_run(SHORT_OUTPUT)
+    run.body["status"]["truncated"] = [{"field": "results[].findings", "total": 4, "included": 2}]
+    assert "the stored verdict stands" in judge(run, "--threshold", "window-seconds=60")[1]
+    assert "chat/rate=4: was Suspect, now Invalid" in judge(run, "--severity", "OutputTooShort=Invalid")[1]
+
+
+def test_of_rows_that_were_cut_from_the_status_not_much_is_known(tmp_path: Path, capsys: Capture) -> None:
+    run = finished_run(kept=(0, 1, 2))
+    del run.body["status"]["results"][1]
+    said = as_json(saved(tmp_path, run), capsys)
+    assert [row["cell"] for row in said["results"]] == ["chat/rate=4", "chat/rate=8"]
+    assert (said["differences"], said["notes"]) == ([], ["chat/rate=8: some of its records are not kept"])
+
+
 # ---- what is asked ---------------------------------------------------------------------------------------------------
 
 

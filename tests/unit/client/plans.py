@@ -101,6 +101,7 @@ def raw_stage(**changes: Any) -> RawStage:
             "input_lens": [32, 32],
             "output_lens": [4, 0],
             "asked_lens": [4, 4],
+            "shared_prefix_tokens": 1,
             "errors": ["", "Bad Request"],
             "diagnostic": None,
             "addresses": ("10.0.0.1:8000",),

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from benchrun_client.failures import RunFailure
-from benchrun_client.tokenizer import MIN_WORDS, TokenCounter, load_tokenizer, longest_context
+from benchrun_client.tokenizer import MIN_WORDS, Api, TokenCounter, load_tokenizer, longest_context
 from unit.client.plans import plan
 from unit.client.words import WORDS, HubTokenizer
 
@@ -19,12 +19,27 @@ def test_a_completion_counts_special_tokens() -> None:
 
 
 def test_a_chat_counts_the_template_and_no_special_tokens() -> None:
-    assert TokenCounter(HubTokenizer(chat_template="{{ messages }}")).count([WORDS[0]], api="Chat") == [3]
+    assert TokenCounter(HubTokenizer(["system", "user", "end", *WORDS], chat_template="{{ messages }}")).count(
+        [WORDS[0]], api="Chat"
+    ) == [4]
 
 
 def test_a_chat_without_a_template_here_counts_as_a_completion() -> None:
     # The server may have been given one; its own count is in the record.
     assert TokenCounter(HubTokenizer()).count([WORDS[0]], api="Chat") == [2]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "api", "template"),
+    [
+        pytest.param(1, "Completions", None, id="a special token"),
+        pytest.param(2, "Chat", "{{ messages }}", id="the template's words, without special tokens"),
+        pytest.param(1, "Chat", None, id="no template here: as a completion"),
+    ],
+)
+def test_what_every_prompt_begins_with(tokens: int, api: Api, template: str | None) -> None:
+    tokenizer = HubTokenizer(["system", "user", *WORDS], chat_template=template)
+    assert TokenCounter(tokenizer).shared_prefix(api=api) == tokens
 
 
 def test_words_are_those_of_one_token_without_special_and_broken_ones() -> None:

@@ -42,10 +42,10 @@ class HubTokenizer:
     def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool) -> str:
         assert not tokenize
         assert add_generation_prompt
-        return f"u {messages[0]['content'].strip()} a"
+        return f"system user {messages[0]['content'].strip()} end"
 
     def _encode(self, text: str, *, special: bool) -> list[int]:
         tokens = [0] if special else []
         for word in text.split():
-            tokens += [1] if word in self._known else [2] * len(word)
+            tokens += [self._vocabulary.index(word)] if word in self._known else [10_000 + ord(c) for c in word]
         return tokens

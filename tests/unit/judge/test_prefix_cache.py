@@ -83,18 +83,19 @@ def test_evidence_has_the_figures_and_the_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("severity", "hits", "declared"),
+    ("severity", "hits"),
     [
-        pytest.param(None, 500, 50.0, id="what the dataset brings about"),
-        pytest.param(None, 510, 50.0, id="1 % beyond it"),
-        pytest.param("Suspect", 511, 50.0, id="more than 1 % beyond it"),
-        pytest.param("Invalid", 601, 50.0, id="more than 10 % beyond it"),
-        pytest.param(None, 100, 50.0, id="fewer hits than declared"),
+        pytest.param(None, 500, id="what every prompt begins with"),
+        pytest.param(None, 510, id="1 % beyond it"),
+        pytest.param("Suspect", 511, id="more than 1 % beyond it"),
+        pytest.param("Invalid", 601, id="more than 10 % beyond it"),
+        pytest.param(None, 100, id="fewer hits than that"),
     ],
 )
-def test_declared_hits_are_allowed_for(severity: Severity | None, hits: float, declared: float) -> None:
-    of = asked(declared_hit_percent=declared)
-    found = findings(prefix_cache(record(servers=(looked_up(hits, 1000),)), context(of=of)))
+def test_a_common_beginning_is_allowed_for(severity: Severity | None, hits: float) -> None:
+    """250 tokens that both requests begin with."""
+    stage = record(servers=(looked_up(hits, 1000),), shared_prefix_tokens=250)
+    found = findings(prefix_cache(stage, context()))
     assert [f.severity for f in found] == ([severity] if severity else [])
 
 
