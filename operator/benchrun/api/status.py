@@ -212,7 +212,10 @@ class Result(StatusModel):
 class Finding(StatusModel):
     """One thing found wrong (or worth knowing), over the whole run."""
 
-    code: str = Field(max_length=60, description="Stable name of the rule that found it; `benchrun explain CODE` prints its page, docs/findings/CODE.md.")
+    code: str = Field(
+        max_length=60,
+        description="Stable name of the rule that found it; `benchrun explain CODE` prints its page, docs/findings/CODE.md.",
+    )
     severity: Severity = Field(description="Invalid: the number is wrong. Suspect: it may be. Note: worth knowing.")
     default_severity: Severity | None = Field(
         default=None, description="What it would have been, where validity.severities changed it."

@@ -22,7 +22,7 @@ def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) ->
 
 def _of_cell(cell: str, lost: int, *, judged: int | None) -> str:
     if judged is None:
-        return f"{cell}: some of its records are not kept"
+        return f"{cell}: not all of its records are kept"
     if lost >= judged:
         return f"{cell}: not judged, since none of its records is kept"
     return f"{cell}: judged by {judged - lost} of its {judged} repeats, since the other records are not kept"

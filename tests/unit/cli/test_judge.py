@@ -206,7 +206,7 @@ def test_of_rows_that_were_cut_from_the_status_not_much_is_known(tmp_path: Path,
     del run.body["status"]["results"][1]
     said = as_json(saved(tmp_path, run), capsys)
     assert [row["cell"] for row in said["results"]] == ["chat/rate=4", "chat/rate=8"]
-    assert (said["differences"], said["notes"]) == ([], ["chat/rate=8: some of its records are not kept"])
+    assert (said["differences"], said["notes"]) == ([], ["chat/rate=8: not all of its records are kept"])
 
 
 # ---- what is asked ---------------------------------------------------------------------------------------------------
