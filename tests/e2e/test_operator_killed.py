@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,13 @@ def _mid_stage(run: Object) -> bool:
 def _last_stage(run: Object) -> bool:
     progress = run["status"].get("progress", {})
     return bool(progress.get("stagesDone") == progress.get("stagesTotal", 0) - 1)
+
+
+def digests_the_client_told(namespace: Namespace, run: Object) -> set[str]:
+    """Of every record, as the client wrote it into its log when the stage was measured."""
+    log = namespace.kubectl("logs", "--tail=-1", "-l", f"{children_selector(run)},benchrun.dev/role=client")
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith('{"schema":"benchrun.headline')]
+    return {line["digest"] for line in lines}
 
 
 SIMULATOR = {"args": ["--max-model-len=4096", "--sim-load-seconds=8", "--sim-tpot-ms=20"]}
@@ -59,5 +67,7 @@ def test_a_killed_operator_changes_nothing(
     assert [r["repeats"] for r in run["status"]["results"]] == [2, 2]
     stages = namespace.list("configmaps", selector=f"{children_selector(run)},benchrun.dev/role=stage")
     assert sorted(int(c["metadata"]["labels"]["benchrun.dev/sequence"]) for c in stages) == [0, 1, 2, 3]
+    stored = {c["metadata"]["annotations"]["benchrun.dev/record-digest"] for c in stages}
+    assert stored == digests_the_client_told(namespace, run), "a record is not the one that was measured"
     after = {c["metadata"]["uid"] for c in namespace.list("jobs", selector=children_selector(run))}
     assert after <= before, "a client was started twice"
