@@ -97,7 +97,7 @@ MISTAKES: tuple[Experiment, ...] = (
         "a rate that the client can't send",
         {Code.RATE_NOT_ACHIEVED: "Invalid"},
         workloads=[open_loop("400", 12, tokens=2)],
-        client_cpu_share=0.25,
+        client_cpu_share=0.08,
     ),
     _mistake(
         "more streams than a process carries",

@@ -16,7 +16,8 @@ def test_a_metrics_page_of_nonsense_leaves_figures_empty_and_the_run_whole(names
     row = run["status"]["results"][0]
     assert row["metrics"]["completed"] == 8
     assert all(r.get("runningMean") is None and r.get("prefixHitPercent") is None for r in row["roles"])
-    assert any(f["code"] == "PrefixCacheUnknown" for f in run["status"]["findings"])
+    unchecked = next(f for f in run["status"]["findings"] if f["code"] == "NotChecked")
+    assert "PrefixCacheContaminated" in unchecked["evidence"]
 
 
 @pytest.mark.timeout(200)

@@ -66,7 +66,8 @@ class Observed:
 
 def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottleneck:
     """Of one load point; `others` are the comparable ones of its workload."""
-    if observed.client is not None:
+    # A client that is late and yet keeps a queue standing at the server is not what holds it back.
+    if observed.client is not None and not observed.queues:
         return client_limits(observed.client)
     pressure = observed.pressure
     if pressure is None:

@@ -21,6 +21,9 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     ),
 }
 
+_READ = ("generation_tokens", "prompt_tokens", "requests_finished", "prefix_queries")
+"""Counters that the operator's readings hold."""
+
 
 def server_restarted(record: StageRecord, context: StageContext) -> Found:
     """The process has another start time at the end or in a reading, or (where it tells none) its counters fell."""
@@ -33,6 +36,21 @@ def server_restarted(record: StageRecord, context: StageContext) -> Found:
         edge, counters = fallen[0]
         evidence = {"servers": len(fallen), "server": edge.address, "counter": counters[0]}
         return [StageFinding(Code.COUNTERS_RESET, "Invalid", record.stage_id, evidence, weight=len(fallen))]
+    return _fallen_between_readings(record, context)
+
+
+def _fallen_between_readings(record: StageRecord, context: StageContext) -> list[StageFinding]:
+    """A counter that began anew and rose past where it was looks whole at the edges, not to whoever read it meanwhile."""
+    last: dict[tuple[str, str], float] = {}
+    for sample in sorted((s for window in context.windows for s in window.samples), key=lambda s: s.at):
+        for counter in _READ:
+            now = getattr(sample, counter)
+            if now is None:
+                continue
+            if now < last.get((sample.pod, counter), now):
+                evidence: Evidence = {"servers": 1, "server": sample.pod, "counter": counter}
+                return [StageFinding(Code.COUNTERS_RESET, "Invalid", record.stage_id, evidence, weight=1)]
+            last[sample.pod, counter] = now
     return []
 
 

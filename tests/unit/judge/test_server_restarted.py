@@ -58,6 +58,21 @@ def test_by_the_operators_readings_when_the_closing_edge_is_missing(found: bool,
     assert bool(server_restarted(record(servers=(UNREAD,)), seen(*samples))) == found
 
 
+@pytest.mark.parametrize(
+    ("found", "tokens", "pods"),
+    [
+        pytest.param(False, (1.0, 2.0, 3.0), "aaa", id="counters rise"),
+        pytest.param(True, (1.0, 3.0, 2.0), "aaa", id="one falls and rises past where it was by the closing edge"),
+        pytest.param(False, (1.0, 3.0, 2.0), "aab", id="two servers"),
+        pytest.param(True, (1.0, None, 0.5), "aaa", id="a reading without it in between"),
+    ],
+)
+def test_counters_that_fell_between_readings(found: bool, tokens: tuple[float | None, ...], pods: str) -> None:
+    samples = [sample(n, pod=pod, generation_tokens=t) for n, (t, pod) in enumerate(zip(tokens, pods, strict=True))]
+    codes = [f.code for f in findings(server_restarted(record(), seen(*samples)))]
+    assert codes == ([Code.COUNTERS_RESET] if found else [])
+
+
 def test_evidence_names_server_and_counter() -> None:
     fallen = edge("10.0.0.9:8000", before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 8.0})
     assert server_restarted(record(servers=(edge(), fallen)), QUIET) == [

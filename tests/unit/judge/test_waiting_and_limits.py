@@ -182,6 +182,14 @@ def test_a_client_that_comes_too_late() -> None:
     assert told(row)[1].evidence == {"eventLoopLagP99Ms": 80.0, "coresAProcess": 0.1}
 
 
+def test_a_late_client_that_keeps_a_queue_standing_is_not_the_limit() -> None:
+    point = eight_users_in_two_places()
+    point.record = point.record.model_copy(update={"client": client(lag_p99_us=80_000)})
+    (row,) = judged(point, args=["--max-num-seqs=2"])
+    assert "ClientSaturated" in row.findings
+    assert words(row) == ("SequenceLimit", "SequenceLimit")
+
+
 def test_a_slow_client_says_nothing_of_the_server_at_another_load() -> None:
     slow = at(64, running=64, requests=408, begins_at=100)
     slow.record = slow.record.model_copy(update={"client": client(lag_p99_us=80_000)})
