@@ -43,7 +43,10 @@ class Figures:
     ab_found_percent: float
     saturated_unnoticed: int
     """Stages whose TTFT was off by 10 % or more without being called saturated."""
+    stages_timed: int
+    """Clean stages whose requests were all found in the servers' log."""
     real_aa: str
+    real_bb: str
     real_ab: str
 
     def beyond_limits(self) -> Iterator[str]:
@@ -51,13 +54,16 @@ class Figures:
         limits = {
             f"{self.mistakes_found} of {self.mistakes_injected} mistakes found": self.mistakes_found
             == self.mistakes_injected,
-            f"{self.false_suspect} clean stages suspected": self.false_suspect <= 2 * self.clean_stages / CLEAN_STAGES,
+            f"{self.false_suspect} clean stages suspected": self.false_suspect <= 2,
+            f"{self.clean_stages} clean stages measured": self.clean_stages >= CLEAN_STAGES,
+            f"{self.stages_timed} clean stages timed": self.stages_timed == self.clean_stages,
             f"{self.false_invalid} clean stages called invalid": self.false_invalid == 0,
             f"timings off by {self.max_timing_error_percent} %": self.max_timing_error_percent <= 2,
             f"{self.aa_different_percent} % of A/A differ": self.aa_different_percent <= 5,
             f"{self.ab_found_percent} % of A/B found": self.ab_found_percent >= 90,
             f"{self.saturated_unnoticed} saturated stages unnoticed": self.saturated_unnoticed == 0,
             f"real A/A: {self.real_aa}": self.real_aa == "NoDetectableDifference",
+            f"real B/B: {self.real_bb}": self.real_bb == "NoDetectableDifference",
             f"real A/B: {self.real_ab}": self.real_ab == "Worse",
         }
         yield from (text for text, kept in limits.items() if not kept)
@@ -67,7 +73,6 @@ def main() -> int:
     """Measure, print, and compare with the limits."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--only", help="only the mistakes whose name holds this, and nothing else")
-    parser.add_argument("--clean-stages", type=int, default=CLEAN_STAGES, help="default: %(default)s")
     parser.add_argument("--lanes", type=int, default=LANES, help="experiments at a time (default: %(default)s)")
     arguments = parser.parse_args()
     if arguments.only is not None:
@@ -75,7 +80,7 @@ def main() -> int:
         found = asyncio.run(_mistakes(chosen, lanes=arguments.lanes))
         print(json.dumps({"mistakes_injected": len(chosen), "mistakes_found": found}))
         return 0 if found == len(chosen) else 1
-    figures = asyncio.run(_measure(clean_stages=arguments.clean_stages, lanes=arguments.lanes))
+    figures = asyncio.run(_measure(lanes=arguments.lanes))
     print(json.dumps(asdict(figures)), flush=True)
     beyond = tuple(figures.beyond_limits())
     for line in beyond:
@@ -83,15 +88,20 @@ def main() -> int:
     return 1 if beyond else 0
 
 
-async def _measure(*, clean_stages: int, lanes: int) -> Figures:
+async def _measure(*, lanes: int) -> Figures:
     # Alone, for it is about what one process can carry.
-    unnoticed = sum([_is_unnoticed(outcome) async for _, outcome in _all([capacity.RAMP], lanes=1)])
+    ramps = [outcome async for _, outcome in _all([capacity.RAMP], lanes=1)]
+    if not ramps or not capacity.overloads(ramps[0]):
+        raise Failed("the ramp did not take the client beyond its capacity")
+    unnoticed = sum(capacity.unnoticed(ramps[0], say=_say))
     found = await _mistakes(MISTAKES, lanes=lanes)
-    clean = [outcome async for _, outcome in _all(list(clean_runs(clean_stages)), lanes=lanes)]
+    clean = [outcome async for _, outcome in _all(list(clean_runs(CLEAN_STAGES)), lanes=lanes)]
     arms: dict[str, list[Outcome]] = {"A": [], "B": []}
     real = list(pairs.real_arms(REAL_SERVERS))
     async for experiment, outcome in _all([experiment for _, experiment in real], lanes=lanes):
         arms[experiment.name[0]].append(outcome)
+    if any(len(arm) != REAL_SERVERS for arm in arms.values()):
+        raise Failed("a server of the pairs could not be measured")
     _say("comparing pairs")
     shares = pairs.resampled([*arms["A"]], pairs=PAIRS)
     words = pairs.real_words(arms["A"], arms["B"])
@@ -108,7 +118,9 @@ async def _measure(*, clean_stages: int, lanes: int) -> Figures:
         aa_different_percent=round(shares.aa_different, 2),
         ab_found_percent=round(shares.ab_found, 2),
         saturated_unnoticed=unnoticed,
+        stages_timed=len({(id(outcome), error.stage) for outcome in clean for error in timing.errors(outcome)}),
         real_aa=words["aa"],
+        real_bb=words["bb"],
         real_ab=words["ab"],
     )
 
@@ -117,7 +129,11 @@ async def _mistakes(experiments: Sequence[Experiment], *, lanes: int) -> int:
     found = 0
     async for experiment, outcome in _all(experiments, lanes=lanes):
         told = {finding.code: finding.severity for finding in outcome.judged.findings}
-        missed = {code: severity for code, severity in experiment.expected.items() if told.get(code) != severity}
+        missed: dict[str, str] = {c: s for c, s in experiment.expected.items() if told.get(c) != s}
+        evidence = {
+            k: v for f in outcome.judged.findings if f.code in experiment.expected for k, v in f.evidence.items()
+        }
+        missed |= {name: word for name, word in experiment.evidence.items() if evidence.get(name) != word}
         found += not missed
         _say(f"  {'MISSED ' + str(missed) if missed else 'found'}: {experiment.name}; it says {told}")
     return found
@@ -141,10 +157,6 @@ async def _all(experiments: Sequence[Experiment], *, lanes: int) -> AsyncIterato
             continue
         _say(f"{experiment.name}: {len(outcome.records)} stages in {outcome.wall_seconds:.0f} s")
         yield experiment, outcome
-
-
-def _is_unnoticed(outcome: Outcome) -> int:
-    return sum(1 for stage in capacity.unnoticed(outcome, say=_say) if stage)
 
 
 def _blamed(clean: Iterable[Outcome], severity: str) -> Iterator[int]:

@@ -25,6 +25,11 @@ kubectl delete benchmarkrun "$name" --ignore-not-found
 kubectl apply -f "$example"
 status=0
 .venv/bin/benchrun watch "$name" || status=$?
+# 4: measured, but the judge calls some of it Invalid, as on a machine too busy to measure on. That is a result, not a failure.
+if [ "$status" = 4 ]; then
+  echo "Some figures are invalid; the findings above say why. On a busy machine it is mostly the client that had no core to itself."
+  status=0
+fi
 
 say "4/4 the same, as kubectl shows it"
 kubectl get bmr "$name"

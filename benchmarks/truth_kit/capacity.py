@@ -28,11 +28,17 @@ RAMP = _ramp()
 
 
 def unnoticed(outcome: Outcome, *, say: Callable[[str], None]) -> Iterator[bool]:
-    """For every stage whether its mean TTFT is off by a tenth or more and the judge does not call the client saturated."""
+    """For every stage whether its mean TTFT is off by a tenth or more (or can't be told), and the judge does not call the
+    client saturated."""
     for row in outcome.judged.results:
         off = ttft_error(outcome, f"{row.cell}/r1")
         called = "ClientSaturated" in row.findings
         say(
             f"  {row.cell}: TTFT off by {'?' if off is None else f'{off:.1f} %'}, {'called' if called else 'not called'} saturated"
         )
-        yield off is not None and off >= OFF_PERCENT and not called
+        yield (off is None or off >= OFF_PERCENT) and not called
+
+
+def overloads(outcome: Outcome) -> bool:
+    """Whether the ramp went beyond what the client can carry: else it shows nothing."""
+    return any(row.findings and "ClientSaturated" in row.findings for row in outcome.judged.results)

@@ -41,6 +41,8 @@ class Experiment:
     repeats: int = 1
     measurement: Mapping[str, Any] = field(default_factory=dict)
     expected: Mapping[Code, Severity] = field(default_factory=dict)
+    evidence: Mapping[str, str] = field(default_factory=dict)
+    """Words that the evidence of one of the expected findings must hold."""
     client_cpu_share: float | None = None
     """So much of a core for the client once it measures."""
     read_servers: bool = True

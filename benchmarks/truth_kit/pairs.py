@@ -28,7 +28,7 @@ from truth_kit.mistakes import users
 SERVER_DEVIATION = 0.015
 EFFECT = 0.05
 SERVERS_A_SIDE = 5
-POOL = 120
+POOL = 200
 ENDED = "2026-01-01T00:00:00Z"
 TTFT_MS, TPOT_MS = 40.0, 12.0
 
@@ -73,11 +73,17 @@ def real_arms(servers: int) -> Iterator[tuple[str, Experiment]]:
 
 
 def real_words(arm_a: Sequence[Outcome], arm_b: Sequence[Outcome]) -> dict[str, str]:
-    """What the comparison says of servers that were really run: one arm with the other, and each arm's halves."""
+    """What the comparison says of servers that were really run, five a side: one arm with the other (twice), and each arm
+    with itself."""
     a = [_measured(outcome, number) for number, outcome in enumerate(arm_a)]
     b = [_measured(outcome, 1000 + number) for number, outcome in enumerate(arm_b)]
     half = len(a) // 2
-    return {"ab": _compared(a, b).outcome, "aa": _compared(a[:half], a[half:]).outcome}
+    words = {_compared(a[:half], b[:half]).outcome, _compared(a[half:], b[half:]).outcome}
+    return {
+        "ab": words.pop() if len(words) == 1 else "Mixed",
+        "aa": _compared(a[:half], a[half:]).outcome,
+        "bb": _compared(b[:half], b[half:]).outcome,
+    }
 
 
 def _compared(baseline: Sequence[MeasuredRun], candidate: Sequence[MeasuredRun]) -> Compared:

@@ -71,10 +71,13 @@ def test_isolated_prompts_agree_short_answers_and_the_sequence_limit_are_named(n
     assert twice["roles"][0]["prefixHitPercent"] == 0
     assert "PrefixCacheContaminated" not in twice["findings"]
     assert "RepeatsDisagree" not in twice["findings"], status["findings"]
+    assert twice["repeatCvPercent"]["mean_ttft_ms"] >= 0
 
     short = finding(status, "OutputTooShort")
     assert short is not None, status["findings"]
     assert short["worstStage"].startswith("ends-early/")
+    assert short["severity"] in ("Suspect", "Invalid")
+    assert 0 < short["evidence"]["meanOutputTokens"] < 0.95 * short["evidence"]["askedTokens"]
     assert "OutputTooShort" not in row(status, "crowd/concurrency=8")["findings"]
 
     crowd = row(status, "crowd/concurrency=8")

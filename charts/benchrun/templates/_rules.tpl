@@ -28,7 +28,7 @@ The right to write is to the kinds that a run is made of; of pods, which control
   resources: [pods]
   verbs: [get, list, watch]
 - apiGroups: [""]
-  resources: [pods/log] # the tail of a server that failed, and headline records
+  resources: [pods/log] # the tail of a server that failed; compilations in the log of one that served
   verbs: [get]
 {{- if eq .Values.podRoad "Proxy" }}
 - apiGroups: [""]

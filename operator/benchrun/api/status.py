@@ -46,7 +46,9 @@ class ServerStatus(StatusModel):
     pod: str | None = Field(default=None, max_length=253, description="Name of the pod.")
     node: str | None = Field(default=None, max_length=253, description="Node it ran on.")
     gpu: str | None = Field(
-        default=None, max_length=253, description="GPU model, from the node's labels; absent with gpuReason."
+        default=None,
+        max_length=253,
+        description="GPU model, where server.pod.nodeSelector names it; absent with gpuReason.",
     )
     gpu_reason: str | None = Field(default=None, max_length=253, description="Why the GPU model is not known.")
     gpus: int = Field(default=0, description="GPUs the pod holds.")

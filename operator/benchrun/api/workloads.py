@@ -23,7 +23,8 @@ Rates = Annotated[list[Rate], Field(min_length=1, max_length=MAX_LOAD_POINTS), U
 
 
 class RandomDataset(SpecModel):
-    """No prompt shares its beginning with another, so the prefix cache stays cold."""
+    """No prompt shares its beginning with another, so the prefix cache stays cold; under cachePolicy Share every stage sends
+    the same ones."""
 
     input_tokens: Tokens = Field(default=1024, description="Length of every prompt, in tokens.")
     output_tokens: Tokens = Field(default=128, description="Tokens asked for in every answer.")
@@ -59,7 +60,8 @@ class DatasetFile(SpecModel):
 
 
 class ShareGPTDataset(SpecModel):
-    """The first turn of a conversation is the prompt. Each row is used once a run."""
+    """The first turn of a conversation is the prompt. Each row is used once a run (under cachePolicy Share all stages of a
+    workload send the same rows). Left out: prompts and answers below 4 tokens, prompts above 1024, more than 2048 in all."""
 
     file: DatasetFile = Field(description="Where the JSON file is.")
     output_tokens: Tokens | None = Field(
@@ -98,7 +100,8 @@ class Load(SpecModel):
         default=None, description="Most requests in flight at once; further arrivals wait in the client."
     )
     burstiness: PositiveDecimal | None = Field(
-        default=None, description="Shape of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier."
+        default=None,
+        description="Shape of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier, above 1 more even.",
     )
     concurrencies: Concurrencies | None = Field(
         default=None, description="Users that each send the next request when the last was answered; each a load point."

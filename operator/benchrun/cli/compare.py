@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from rich.console import Console
 
 from benchrun.api.comparison import DEFAULT_METRICS, ComparedMetric
+from benchrun.api.status import Bottleneck
 from benchrun.cli.errors import CommandError
 from benchrun.cli.kubectl import Kubectl
 from benchrun.cli.run_files import runs_in
 from benchrun.cli.show_comparison import show_comparison
 from benchrun.judge.comparison.compare import Compared, compare
+from benchrun.judge.comparison.limits import limits
 from benchrun.judge.comparison.runs import MeasuredRun, measured_run, results_digest
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
@@ -73,16 +75,18 @@ def run_compare(options: argparse.Namespace, kubectl: Kubectl, console: Console)
     """Read both sides, compare them and show what came out. Raises CommandError."""
     find = _in_files(options.file) if options.file else lambda name: run_of(kubectl.get(name))
     before, after = ([find(name) for name in _names(side)] for side in (options.baseline, options.candidate))
+    baseline, candidate = ([_measured(run) for run in side] for side in (before, after))
     found = compare(
-        [_measured(run) for run in before],
-        [_measured(run) for run in after],
+        baseline,
+        candidate,
         metrics=list(dict.fromkeys(options.metric or DEFAULT_METRICS)),
         max_regression_percent=options.max_regression,
     )
+    limited = limits(baseline, candidate, [cell.cell for cell in found.cells if cell.reason is None])
     if options.output == "json":
-        print(json.dumps(_as_json(before, after, found), indent=2))
+        print(json.dumps(_as_json(before, after, found, limited), indent=2))
     else:
-        show_comparison(console, found, before=options.baseline, after=options.candidate)
+        show_comparison(console, found, before=options.baseline, after=options.candidate, limited=limited)
     return MISSED if found.gate == "Regressed" else PASSED
 
 
@@ -114,7 +118,9 @@ def _measured(run: Run) -> MeasuredRun:
         raise CommandError(f"{run.name} was written by another version of the API: {error}") from error
 
 
-def _as_json(before: Sequence[Run], after: Sequence[Run], found: Compared) -> dict[str, object]:
+def _as_json(
+    before: Sequence[Run], after: Sequence[Run], found: Compared, limited: Mapping[str, Bottleneck]
+) -> dict[str, object]:
     sides = {"baseline": before, "candidate": after}
     told = {
         side: [{"name": run.name, "uid": run.uid, "digest": results_digest(run)} for run in runs]
@@ -122,7 +128,8 @@ def _as_json(before: Sequence[Run], after: Sequence[Run], found: Compared) -> di
     }
     cells = [cell.model_dump(mode="json", by_alias=True, exclude_none=True) for cell in found.cells]
     words = {"scope": found.scope, "outcome": found.outcome, "gate": found.gate, "message": found.message}
-    return {**told, **words, "cells": cells}
+    shown = [{"cell": cell, **limit.model_dump(mode="json", by_alias=True)} for cell, limit in limited.items()]
+    return {**told, **words, "cells": cells, "limits": shown}
 
 
 def _percent(text: str) -> float:

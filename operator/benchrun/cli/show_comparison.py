@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from benchrun.api.comparison import Comparison
+from benchrun.api.status import Bottleneck
 from benchrun.judge.comparison.compare import Compared
 from benchrun.report.comparison_rows import comparison_rows, reasons, unpaired
 
@@ -19,12 +22,22 @@ _GATES = {
 WIDTH = 100
 
 
-def show_comparison(console: Console, found: Compared | Comparison, *, before: str, after: str) -> None:
-    """The outcome, the figures, what could not be compared, and how far the words reach."""
+def show_comparison(
+    console: Console,
+    found: Compared | Comparison,
+    *,
+    before: str,
+    after: str,
+    limited: Mapping[str, Bottleneck] | None = None,
+) -> None:
+    """The outcome, the figures, the limits that both sides together show, what could not be compared, and how far the
+    words reach."""
     title = Text.assemble((f"{before} -> {after}: ", "bold"), (found.outcome, _COLOURS.get(found.outcome, "bold")))
     console.print(title, width=WIDTH)
     if found.cells:
         console.print(_table(found))
+    for cell, limit in (limited or {}).items():
+        console.print(Text(f"{cell}: {limit.sentence}"), width=WIDTH)
     for reason in reasons(found.cells):
         console.print(Text(f"not compared: {reason}", style="yellow"), width=WIDTH)
     without = unpaired(found.cells)

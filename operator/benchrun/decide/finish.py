@@ -25,8 +25,7 @@ def completed(situation: Situation) -> BenchmarkRunStatus:
     invalid = sum(r.verdict == "Invalid" for r in found.results)
     reason = {"Valid": Reason.ALL_VALID, "Suspect": Reason.SUSPECT}.get(found.verdict, Reason.INVALID_CELLS)
     message = _sentence(found.verdict, invalid=invalid, total=len(found.results))
-    all_failed = bool(found.results) and all("AllRequestsFailed" in r.findings for r in found.results)
-    if all_failed:
+    if _every_request_failed(found):
         told = next((r.diagnostic for r in situation.collected.records if r.diagnostic), None)
         answer = f"; the server's answer to one more: {told}" if told else ""
         return failed(situation, Ending(Reason.ALL_REQUESTS_FAILED, f"every request failed{answer}"))
@@ -45,6 +44,12 @@ def completed(situation: Situation) -> BenchmarkRunStatus:
     if against is not None:
         update |= {"comparison": against.comparison, "truncated": [*ended.truncated, *against.truncated]}
     return ended.model_copy(update=update)
+
+
+def _every_request_failed(found: Judged) -> bool:
+    """In all stages: a repeat that was lost leaves the others."""
+    entry = next((f for f in found.findings if f.code == "AllRequestsFailed"), None)
+    return entry is not None and entry.count == sum(row.repeats for row in found.results)
 
 
 def failed(situation: Situation, end: Ending) -> BenchmarkRunStatus:

@@ -12,7 +12,9 @@ from benchrun.decide.situation import Situation
 from benchrun.measure.samples import ServerFacts
 from benchrun.observe.views import Pod
 
-GPU_UNKNOWN = "the operator has no permission to read nodes"
+GPU_UNKNOWN = "no nodeSelector names it, and the operator has no permission to read nodes"
+GPU_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name")
+"""Labels of nodes that name the kind of their GPUs: a pod that selects one runs on no other."""
 
 
 def server_statuses(situation: Situation) -> list[ServerStatus]:
@@ -31,13 +33,15 @@ def _from_pod(situation: Situation, pod: Pod, facts: ServerFacts | None, old: Se
     known = old if old is not None and old.pod == pod.name else None
     facts = facts or ServerFacts()
     ready = situation.status.server_ready_time is not None
+    selected = (situation.spec.server.pod.node_selector if situation.spec.server is not None else None) or {}
+    gpu = next((selected[label] for label in GPU_LABELS if label in selected), None)
     return ServerStatus(
         role=pod.role,
         ready=ready,
         pod=pod.name,
         node=pod.node,
-        gpu=None,
-        gpu_reason=GPU_UNKNOWN,
+        gpu=gpu,
+        gpu_reason=None if gpu is not None else GPU_UNKNOWN,
         gpus=pod.gpus,
         image=pod.image,
         image_digest=pod.image_digest or (known.image_digest if known else None),

@@ -29,7 +29,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.QUEUE_WAIT_HIDDEN: Explanation(
         meaning="The cap held requests back that were due. TTFT and E2EL start at the sending and leave that wait out, "
         "though a user would have felt it.",
-        remedy="Read the latency that includes the client's queue, or leave maxConcurrency out to let the server queue.",
+        remedy="Read the latencies named including_client_queue, or leave maxConcurrency out to let the server queue.",
     ),
     Code.ALL_AT_ONCE: Explanation(
         meaning="All requests were sent at the first instant. Throughput is that of a full server; TTFT is a place in the "

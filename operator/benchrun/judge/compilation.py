@@ -26,7 +26,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.COLD_START: Explanation(
         meaning="The first requests were far slower than the rest, though they met an empty server: it was still warming "
         "up. Means and high percentiles contain that.",
-        remedy="Leave measurement.warmup.auto on. With it, warm up longer, or look at what idles before this stage.",
+        remedy="Leave measurement.warmup.auto on. With it, raise its maxSeconds if it was cut short, or look at what idles "
+        "before this stage.",
     ),
 }
 MIN_REQUESTS = 20
@@ -54,8 +55,10 @@ def cold_start(record: StageRecord, context: StageContext) -> Found:
     tokens late, yet its last ones hardly later than usual.
     """
     shape, lines = context.shape(record), context.thresholds
-    if context.asked.all_at_once or len(shape.ttft_us) < MIN_REQUESTS:
+    if context.asked.all_at_once:
         return []
+    if len(shape.ttft_us) < MIN_REQUESTS:
+        return [NotChecked(Code.COLD_START, f"fewer than {MIN_REQUESTS} answers")]
     users = (context.asked.concurrency or 1) if context.asked.closed_loop else 1
     beginning = _slow_beginning(shape.ttft_us, lines)
     if beginning.requests < users or not beginning.certain(lines.chance_of_alarm):

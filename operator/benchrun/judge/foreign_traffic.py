@@ -22,7 +22,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="The servers worked for somebody else during the stage: every latency and throughput is that of a load "
         "nobody asked for.",
         remedy="Measure a server of your own, or keep other clients, probes that send completions and other runs away "
-        "from it meanwhile.",
+        "from it meanwhile. If their load belongs to the question, say so in validity.severities.",
     ),
 }
 

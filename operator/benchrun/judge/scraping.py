@@ -40,7 +40,7 @@ def scrape_coverage(record: StageRecord, context: StageContext) -> Found:
     if not samples:
         return [NotChecked(Code.SCRAPE_COVERAGE_LOW, "no reading of a server falls within the stage")]
     if _thinned(samples, context.asked.scrape_interval_seconds):
-        return []
+        return [NotChecked(Code.SCRAPE_COVERAGE_LOW, "a long run's timeline keeps means of many readings")]
     expected, servers = math.fsum(window.expected for window in windows), len({sample.pod for sample in samples})
     percent = 100 * len(samples) / expected if expected > 0 else 100.0
     if percent >= line or len(samples) + servers >= expected:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from benchrun_client.contract import StageRecord
 
-from benchrun.judge.finding import Code, Evidence, Explanation, StageFinding
+from benchrun.judge.finding import Code, Evidence, Explanation, NotChecked, StageFinding
 from benchrun.judge.rules import Found, StageContext
 from benchrun.measure.edges import fallen_counters, is_restarted
 
@@ -36,7 +36,15 @@ def server_restarted(record: StageRecord, context: StageContext) -> Found:
         edge, counters = fallen[0]
         evidence = {"servers": len(fallen), "server": edge.address, "counter": counters[0]}
         return [StageFinding(Code.COUNTERS_RESET, "Invalid", record.stage_id, evidence, weight=len(fallen))]
-    return _fallen_between_readings(record, context)
+    return _fallen_between_readings(record, context) or _not_seen(record, context)
+
+
+def _not_seen(record: StageRecord, context: StageContext) -> list[NotChecked]:
+    """Nobody read a server at two instants: it may have been replaced in between."""
+    read = any(edge.before is not None and edge.after is not None for edge in record.servers)
+    if read or sum(len(window.samples) for window in context.windows) > 1:
+        return []
+    return [NotChecked(Code.SERVER_RESTARTED, "no server was read at both ends, or meanwhile")]
 
 
 def _fallen_between_readings(record: StageRecord, context: StageContext) -> list[StageFinding]:

@@ -43,15 +43,8 @@ def least_count(percent: float) -> int | None:
     return math.ceil(math.log(ERROR / 2) / math.log(share)) if share < 1 else None
 
 
-def is_certainly_at_most(distribution: Distribution, percent: float, limit: float) -> bool:
-    """Whether the percentile is at most `limit` with 95 % certainty: for p99, 299 values without one above it, or 1049
-    with five."""
-    rank = upper_rank(distribution.count, percent, error=ERROR)
-    return rank is not None and _at_most(distribution, limit) >= rank
-
-
 def is_certainly_above(distribution: Distribution, percent: float, limit: float) -> bool:
-    """Whether the percentile is above `limit` with 95 % certainty. With few values neither this nor the other holds."""
+    """Whether the percentile is above `limit` with 95 % certainty. With few values it never is."""
     rank = lower_rank(distribution.count, percent, error=ERROR)
     return rank is not None and _at_most(distribution, limit) < rank
 

@@ -18,18 +18,6 @@ MAX_DEGREES_OF_FREEDOM = 1e6
 """More are counted as this many: the two-sided p-value would change by less than a millionth."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A difference with its interval, and how likely so large a one is when there is none."""
-
-    estimate: float
-    low: float
-    high: float
-    p_value: float
-    """Two-sided."""
-    degrees_of_freedom: float
-
-
 def student_p_value(t: float, degrees_of_freedom: float) -> float:
     """The probability of a value further from 0 than `t`, on either side."""
     if math.isinf(t):
@@ -106,44 +94,6 @@ def welch(first: Mean, second: Mean) -> Contrast:
     share_1, share_2 = first.squared_error / squared_error, second.squared_error / squared_error
     freedom = 1 / (share_1**2 / (first.count - 1) + share_2**2 / (second.count - 1))
     return Contrast(estimate, squared_error, freedom)
-
-
-def welch_difference(
-    first: Sequence[float], second: Sequence[float], *, confidence: float = CONFIDENCE
-) -> Difference | None:
-    """Mean of `second` minus mean of `first`; None with fewer than two values on a side.
-
-    Where no value differs from its own side's others, the interval is a point: nothing was seen that could widen it.
-    """
-    if len(first) < 2 or len(second) < 2:
-        return None
-    found = welch(mean_of(first), mean_of(second))
-    reach = found.reach(confidence)
-    low, high = found.estimate - reach, found.estimate + reach
-    return Difference(found.estimate, low, high, found.p_value, found.degrees_of_freedom)
-
-
-def percent_change(
-    baseline: Sequence[float], candidate: Sequence[float], *, confidence: float = CONFIDENCE
-) -> Difference | None:
-    """The change from `baseline` to `candidate` in percent of the baseline, by the ratio of their geometric means.
-
-    Logarithms make it the same question both ways round: twice as fast and half as fast are equally far. None with fewer
-    than two values on a side, or one that is not above 0.
-    """
-    if not all(0 < value < math.inf for value in (*baseline, *candidate)):
-        return None
-    logs = [math.log(v) for v in baseline], [math.log(v) for v in candidate]
-    ratio = welch_difference(*logs, confidence=confidence)
-    if ratio is None:
-        return None
-    return Difference(
-        estimate=log_ratio_percent(ratio.estimate),
-        low=log_ratio_percent(ratio.low),
-        high=log_ratio_percent(ratio.high),
-        p_value=ratio.p_value,
-        degrees_of_freedom=ratio.degrees_of_freedom,
-    )
 
 
 def log_ratio_percent(log_ratio: float) -> float:

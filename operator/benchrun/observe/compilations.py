@@ -15,10 +15,12 @@ MAX_COMPILATIONS = 1000
 
 
 def compilations(log: str, *, complete: bool) -> tuple[float, ...] | None:
-    """When, in Unix seconds, in order; the first thousand. None: none is told, by a log that was not read to its end."""
+    """When, in Unix seconds, in order; the first thousand. None: the log was not read to its end, and what is missing of it
+    may tell of more."""
+    if not complete:
+        return None
     told = (_instant(line) for line in log.splitlines() if SAID in line)
-    found = tuple(sorted(at for at in told if at is not None)[:MAX_COMPILATIONS])
-    return found if found or complete else None
+    return tuple(sorted(at for at in told if at is not None)[:MAX_COMPILATIONS])
 
 
 def _instant(line: str) -> float | None:

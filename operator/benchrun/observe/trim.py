@@ -12,7 +12,7 @@ from benchrun.api.base import GROUP, KIND
 from benchrun.api.gpus import is_gpu
 from benchrun.observe import raw
 from benchrun.observe.raw import Object
-from benchrun.observe.views import Child, Children, Pod, Run, Termination
+from benchrun.observe.views import Child, Pod, Run, Termination
 
 MAX_ARGS = 140
 MAX_ARG_CHARS = 4096
@@ -98,16 +98,6 @@ def pod_of(body: Object) -> Pod:
         last_terminated=_termination(last.get("terminated")),
         pod_reason=reason,
         pod_message=message,
-    )
-
-
-def owned(children: Children, uid: str) -> Children:
-    """Those that are the run's own: objects by owner reference, pods by label under an owner chain."""
-    if not uid:
-        return Children()
-    return Children(
-        objects=tuple(child for child in children.objects if child.owner_uid == uid),
-        pods=tuple(pod for pod in children.pods if pod.run_uid == uid),
     )
 
 

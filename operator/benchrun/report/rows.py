@@ -10,7 +10,7 @@ ABSENT = "-"
 """Shown where nothing was measured: never 0."""
 UNCERTAIN = "?"
 """Follows a percentile that so few requests can't bound."""
-UNCERTAIN_NOTE = "? too few requests for this percentile: its 95 % interval has no upper or lower end"
+UNCERTAIN_NOTE = "? too few requests for this percentile: its 95 % interval is open at one end or both"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ def measured(sequence: int, *, failed: int = 0, output_percent: int = 100) -> St
     columns = columns.model_copy(update={"ok": ok, "asked_tokens": asked})
     begin = 1_000_000_000 + 100_000_000 * sequence
     length = max(start + took for start, took in zip(columns.start_us, columns.e2el_us, strict=True))
+    moved = served(columns) | {"request_success_total": 120.0}
+    before = {"generation_tokens_total": sequence * moved["generation_tokens_total"]}
     return record(
         stage_id,
         run_uid=UID,
@@ -46,15 +48,18 @@ def measured(sequence: int, *, failed: int = 0, output_percent: int = 100) -> St
         scalars={"duration": length / 1e6},
         first_send_unix_us=begin,
         last_receive_unix_us=begin + length,
-        servers=(edge(rises=served(columns) | {"request_success_total": 120.0}),),
+        servers=(edge(before=before, rises=moved),),
     )
 
 
 def readings(of: StageRecord) -> list[Sample]:
-    """One a second, of a server that holds as many requests as the client waits for."""
+    """One a second, give or take, of a server that holds as many requests as the client waits for."""
     seconds = range(1, (of.last_receive_unix_us - of.first_send_unix_us) // 1_000_000)
     held = sum(of.requests.e2el_us) / (of.last_receive_unix_us - of.first_send_unix_us)
-    return [sample(of.first_send_unix_us / 1e6 + s, running=held, generation_tokens=float(s)) for s in seconds]
+    told = (of.servers[0].before or {})["generation_tokens_total"]
+    begin = of.first_send_unix_us / 1e6
+    # Not in step with the arrivals, which come as regularly as no real ones do.
+    return [sample(begin + s + 0.037 * s % 0.25, running=held, generation_tokens=told + s) for s in seconds]
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,32 @@ def test_json_for_programs(file: str, capsys: Capture) -> None:
     assert said["cells"][0]["changes"][0]["changePercent"] == pytest.approx(39.53, abs=0.01)
 
 
+@pytest.fixture
+def steps(tmp_path: Path) -> str:
+    """Two sizes of a step under all requests at once: more runs, and no more comes out."""
+    runs = [body(name, cells=("chat/rate=inf", "chat/rate=4")) for name in ("small", "large")]
+    for run, running, usage in zip(runs, (33, 267), (9.4, 78), strict=True):
+        for row in run["status"]["results"]:
+            row["roles"] = [{"role": "server", "runningMean": running, "kvCacheMaxPercent": usage}]
+    return written(tmp_path / "steps.yaml", *runs)
+
+
+def test_a_limit_that_both_sides_together_show_stands_under_the_table(steps: str, capsys: Capture) -> None:
+    assert main(["compare", "-f", steps, "small", "large", "-m", "OutputThroughput"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[4].startswith("chat/rate=inf: Throughput stays flat from baseline to candidate")
+    assert max(map(len, lines)) <= 100
+    said = " ".join(line.strip() for line in lines)
+    assert "running goes from 33 to 267 and KV cache usage from 9.4 % to 78 %: compute is the limit." in said
+    assert said.count("is the limit") == 1
+
+
+def test_limits_for_programs(steps: str, capsys: Capture) -> None:
+    assert main(["compare", "-f", steps, "small", "large", "-o", "json"]) == 0
+    (limit,) = json.loads(capsys.readouterr().out)["limits"]
+    assert (limit["cell"], limit["limit"], limit["evidence"]["runningHigh"]) == ("chat/rate=inf", "Compute", 267)
+
+
 def test_what_is_not_comparable_says_why(file: str, capsys: Capture) -> None:
     assert main(["compare", "-f", file, "old", "once"]) == 0
     said = " ".join(capsys.readouterr().out.split())

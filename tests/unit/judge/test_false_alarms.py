@@ -1,4 +1,4 @@
-"""Clean stages draw no suspicion, over loads of every kind, from idle to nearly full; and judging them costs little.
+"""Clean stages draw no suspicion, over loads of every kind, from idle to nearly full.
 
 The queue is simulated, the seeds are fixed: these are measurements of the rules, not of luck. Stages are as long as
 WindowTooShort wants them, and each is one of four repeats of a cell, which is judged as a run of its own.

@@ -1,12 +1,10 @@
 """A batch of classifications on one GPU: 1000 prompts of 1251 tokens, four tokens of answer each, all sent at once, under three
 sizes of a step. Running, waiting and KV cache differ as much as they can; throughput does not. So compute is the limit, and it
-must be said for each configuration by itself and for all together."""
+must be said for each configuration by itself."""
 
 from __future__ import annotations
 
 import pytest
-from benchrun.judge.bottleneck_of_series import bottleneck_of_series
-from benchrun.measure.scaling import OperatingPoint
 from unit.judge.explained import LoadPoint, answered, judged
 
 REQUESTS, PROMPT, OUTPUT, EVERY_SECONDS = 1000, 1251, 4, 5.0
@@ -58,32 +56,3 @@ def test_each_configuration_is_limited_by_compute(
         assert number in row.bottleneck.sentence
     if is_told and reason == "TokenBudget":
         assert f"a step takes {step} tokens" in row.waiting.sentence
-
-
-def test_the_three_together_are_limited_by_compute() -> None:
-    points = [
-        OperatingPoint("10000", running=33, throughput=20.3, kv_percent=9.4),
-        OperatingPoint("80000", running=267, throughput=20.6, kv_percent=78),
-        OperatingPoint("160000", running=276, throughput=20.0, kv_percent=99),
-    ]
-    found = bottleneck_of_series(points)
-    assert found.limit == "Compute"
-    assert found.sentence == (
-        "Throughput stays between 20 and 20.6 a second over 3 configurations while running goes from 33 to 276 and KV cache "
-        "usage from 9.4 % to 99 %: compute is the limit."
-    )
-
-
-@pytest.mark.parametrize(
-    ("limit", "points"),
-    [
-        pytest.param("KVMemory", [(30, 100, 20), (60, 190, 60), (90, 270, 99)], id="it grows until the cache is full"),
-        pytest.param("None", [(30, 100, 20), (60, 190, 40)], id="it grows"),
-        pytest.param("Unknown", [(30, 100, 20), (31, 100, 20)], id="as many run"),
-        pytest.param("Unknown", [], id="none"),
-    ],
-)
-def test_other_series(limit: str, points: list[tuple[float, float, float]]) -> None:
-    found = bottleneck_of_series([OperatingPoint(str(i), *each) for i, each in enumerate(points)])
-    assert found.limit == limit
-    assert any(character.isdigit() for character in found.sentence)

@@ -9,7 +9,7 @@ from benchrun.judge.server_restarted import server_restarted
 from benchrun.measure.samples import Sample
 from benchrun.measure.windows import Window
 from benchrun_client.contract import START_TIME, ServerEdge
-from unit.judge.stages import context, findings
+from unit.judge.stages import context, findings, unchecked
 from unit.measure.records import STAGE, ZERO, edge, record, sample
 
 QUIET = context()
@@ -24,8 +24,6 @@ def seen(*samples: Sample) -> StageContext:
     ("code", "servers"),
     [
         pytest.param(None, (edge(),), id="a steady server"),
-        pytest.param(None, (), id="no edges: nothing to say"),
-        pytest.param(None, (UNREAD,), id="an unread edge: nothing to say"),
         pytest.param(Code.SERVER_RESTARTED, (edge(after={START_TIME: 5.0}),), id="another start time"),
         pytest.param(Code.SERVER_RESTARTED, (edge(), edge("b", after={START_TIME: 5.0})), id="one of two"),
         pytest.param(
@@ -56,6 +54,14 @@ def test_by_the_edges(code: Code | None, servers: tuple[ServerEdge, ...]) -> Non
 )
 def test_by_the_operators_readings_when_the_closing_edge_is_missing(found: bool, samples: tuple[Sample, ...]) -> None:
     assert bool(server_restarted(record(servers=(UNREAD,)), seen(*samples))) == found
+
+
+@pytest.mark.parametrize("servers", [pytest.param((), id="no edges"), pytest.param((UNREAD,), id="an unread edge")])
+def test_what_nobody_saw_is_said(servers: tuple[ServerEdge, ...]) -> None:
+    assert [missed.code for missed in unchecked(server_restarted(record(servers=servers), QUIET))] == [
+        Code.SERVER_RESTARTED
+    ]
+    assert list(server_restarted(record(servers=servers), seen(sample(1.0), sample(2.0)))) == []
 
 
 @pytest.mark.parametrize(

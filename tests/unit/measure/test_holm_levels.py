@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
+
 import pytest
-from benchrun.measure.holm import holm_adjusted, holm_levels
+from benchrun.measure.holm import holm_levels
 from hypothesis import given
 from hypothesis import strategies as st
+
+
+def holm_adjusted(p_values: Sequence[float]) -> list[float]:
+    """Holm's procedure the other way round, in the order given: the smallest p-value is multiplied by their number, the next
+    by one less, and so on; none falls below a smaller one's."""
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    scaled = (min(1.0, p_values[index] * (len(order) - place)) for place, index in enumerate(order))
+    adjusted = dict(zip(order, accumulate(scaled, max), strict=True))
+    return [adjusted[index] for index in range(len(order))]
+
+
+def test_the_reference_agrees_with_a_worked_example() -> None:
+    assert holm_adjusted([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
 @pytest.mark.parametrize(

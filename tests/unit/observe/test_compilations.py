@@ -29,7 +29,7 @@ def test_each_is_told_with_the_kubelets_instant() -> None:
         pytest.param((), log(("01", NOISE)), True, id="none"),
         pytest.param((), "", True, id="empty log"),
         pytest.param(None, log(("01", NOISE)), False, id="none in the part that was read"),
-        pytest.param((ZERO + 1,), log(("01", TRITON)), False, id="one in the part that was read"),
+        pytest.param(None, log(("01", TRITON)), False, id="one in the part that was read: there may be more"),
         pytest.param((), TRITON, True, id="no instant"),
         pytest.param((), f"2026-11-21T12:00:00 {TRITON}", True, id="an instant without a zone"),
         pytest.param((), f"99999-99-99T00:00:00Z {TRITON}", True, id="an instant that is none"),

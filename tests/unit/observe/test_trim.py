@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from benchrun.api.gpus import is_gpu
 from benchrun.observe.raw import MAX_MESSAGE_CHARS
-from benchrun.observe.trim import child_of, owned, pod_of, run_of
-from benchrun.observe.views import Child, Children, Pod, Run, Termination
+from benchrun.observe.trim import child_of, pod_of, run_of
+from benchrun.observe.views import Child, Pod, Run, Termination
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.observe.bodies import UID, Body, condition, owner, pod_body
@@ -218,19 +218,6 @@ def test_a_run() -> None:
     }
     expected = Run("ns", "r", UID, 2, spec={"repeats": 3}, status={"attempt": 1}, created_at=at(25), deleting=False)
     assert run_of(body) == expected
-
-
-def test_owned_takes_objects_by_owner_and_pods_by_label_under_a_controller() -> None:
-    mine = child_of("Job", {"metadata": {"name": "mine", "ownerReferences": [OURS]}})
-    labelled = child_of("Job", {"metadata": {"name": "labelled", "labels": {"benchrun.dev/run-uid": UID}}})
-    pod, stray = pod_of(pod_body()), pod_of(pod_body(metadata={"ownerReferences": []}))
-    assert owned(Children((mine, labelled), (pod, stray)), UID) == Children((mine,), (pod,))
-
-
-@pytest.mark.parametrize("uid", ["", "another"])
-def test_nothing_is_owned_by_nobody_or_a_stranger(uid: str) -> None:
-    stray = pod_of(pod_body(metadata={"ownerReferences": []}))
-    assert owned(Children((child_of("Job", {}),), (stray,)), uid) == Children()
 
 
 @pytest.mark.parametrize(

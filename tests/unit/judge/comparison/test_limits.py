@@ -1,0 +1,89 @@
+"""A step of 10,000 tokens beside one of 80,000: eight times as much runs, and no more comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchrun.judge.comparison.limits import limits
+from benchrun.judge.comparison.runs import MeasuredRun
+from unit.judge.comparison.sides import row, run
+
+CELL = "batch/rate=inf"
+
+
+def at(
+    name: str, running: float | None, throughput: float | None, kv: float | None = 50.0, *, cell: str = CELL, **changed: Any
+) -> MeasuredRun:  # fmt: skip
+    """A run with these figures of its server; `changed` are fields of its row."""
+    metrics = {"total_token_throughput": throughput, "completed": 1000.0}
+    body = row(cell).model_dump() | {"metrics": metrics, "roles": [_server(running, kv)]} | changed
+    return run(name, [type(row(cell)).model_validate(body)])
+
+
+def _server(running: float | None, kv: float | None, preemptions: float = 0.0) -> dict[str, Any]:
+    return {"role": "server", "running_mean": running, "kv_cache_max_percent": kv, "preemptions": preemptions}
+
+
+def test_more_runs_and_no_more_comes_out() -> None:
+    found = limits([at("a", 33, 25_400, 9.4)], [at("b", 267, 25_800, 78)], [CELL])
+    assert found[CELL].limit == "Compute"
+    assert found[CELL].sentence == (
+        "Throughput stays flat from baseline to candidate (25400 and 25800 tok/s) while running goes from 33 to 267 and KV "
+        "cache usage from 9.4 % to 78 %: compute is the limit."
+    )
+    assert (found[CELL].evidence["runningLow"], found[CELL].evidence["kvCacheHighPercent"]) == (33, 78)
+
+
+def test_which_side_ran_more_does_not_matter() -> None:
+    found = limits([at("a", 267, 25_800)], [at("b", 33, 25_400)], [CELL])
+    assert (
+        "from candidate to baseline (25400 and 25800 tok/s) while running goes from 33 to 267" in found[CELL].sentence
+    )
+
+
+def test_throughput_that_grows_until_the_cache_is_full() -> None:
+    found = limits([at("a", 30, 100, 20)], [at("b", 90, 270, 99)], [CELL])
+    assert found[CELL].limit == "KVMemory"
+    assert "grows by 170 % as running goes from 30 to 90, where KV cache usage is 99 %" in found[CELL].sentence
+
+
+def test_runs_of_one_side_are_one_configuration() -> None:
+    before, after = [at("a", 30, 100), at("b", 36, 104)], [at("c", 260, 103), at("d", 274, 101, 80)]
+    sentence = limits(before, after, [CELL])[CELL].sentence
+    assert "(102 and 102 tok/s) while running goes from 33 to 267 and KV cache usage from 50 % to 80 %" in sentence
+
+
+USERS = "batch/concurrency=64"
+
+
+def test_users_keep_a_server_supplied_too() -> None:
+    found = limits([at("a", 16, 100, cell=USERS)], [at("b", 64, 101, cell=USERS)], [USERS])
+    assert found[USERS].limit == "Compute"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(at("a", 30, 100), at("b", 31, 100), id="as many run"),
+        pytest.param(at("a", 30, 100), at("b", 60, 190), id="it grows, and KV cache is free"),
+        pytest.param(at("a", 30, 100), at("b", 60, 190, None), id="it grows, and KV cache is not known"),
+        pytest.param(at("a", 30, 100), at("b", 60, 60), id="it falls"),
+        pytest.param(at("a", 30, 100), at("b", 60, None), id="no throughput"),
+        pytest.param(at("a", 30, 100), at("b", None, 100), id="running not known"),
+        pytest.param(at("a", 30, 100), at("b", 60, 100, roles=[]), id="no readings"),
+        pytest.param(at("a", 30, 100), at("b", 60, 100, findings=["ClientSaturated"]), id="the client's throughput"),
+        pytest.param(at("a", 30, 100), at("b", 60, 100, roles=[_server(60, 99, 11)]), id="work done twice"),
+    ],
+)
+def test_what_shows_no_limit(before: MeasuredRun, after: MeasuredRun) -> None:
+    assert limits([before], [after], [CELL]) == {}
+
+
+def test_under_a_rate_throughput_is_that_of_the_arrivals() -> None:
+    cell = "chat/rate=4"
+    assert limits([at("a", 30, 100, cell=cell)], [at("b", 60, 100, cell=cell)], [cell]) == {}
+
+
+def test_one_run_that_can_not_tell_silences_its_side() -> None:
+    assert limits([at("a", 30, 100), at("b", None, 100)], [at("c", 60, 100), at("d", 60, 100)], [CELL]) == {}

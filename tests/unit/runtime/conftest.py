@@ -1,0 +1,14 @@
+"""Where a pass begins."""
+
+from __future__ import annotations
+
+import pytest
+from unit.runtime.scene import Scene
+
+
+@pytest.fixture
+async def scene() -> Scene:
+    """A run without children."""
+    made = Scene()
+    await made.listed()
+    return made

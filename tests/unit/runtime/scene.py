@@ -1,0 +1,132 @@
+"""A run in a cluster held in memory, and a reconciler that decides what a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from benchrun.api import names
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.decide.decision import Arrival, Context, Decision, PullTarget, ScrapeTarget, World
+from benchrun.measure.samples import Sample
+from benchrun.measure.timeline import Timeline, encode
+from benchrun.plan.metadata import Owner, metadata, stamped
+from benchrun.plan.stored import stage_config_map
+from benchrun.runtime.indexes import Indexes
+from benchrun.runtime.listing import list_everything
+from benchrun.runtime.memory import Memories
+from benchrun.runtime.reconcile import Reconciler
+from benchrun.runtime.telemetry import Telemetry
+from benchrun_client.contract import Envelope
+from unit.measure.records import record
+from unit.runtime.bodies import KEY, NAMESPACE, UID, run_body
+from unit.runtime.memory_cluster import MemoryCluster
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+STAGE_0 = names.stage_name("chat", 0)
+OWNER = Owner(namespace=NAMESPACE, name="chat", uid=UID)
+PULL = PullTarget(pod="client", url="http://10.0.0.9:8090", nonce="n" * 16, from_sequence=0)
+SCRAPE = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=1)
+RUNNING = BenchmarkRunStatus(observed_generation=1, phase="Running")
+ENDED = {
+    "observedGeneration": 1,
+    "attempt": 1,
+    "phase": "Completed",
+    "conditions": [
+        {
+            "type": "Complete",
+            "status": "True",
+            "reason": "Measured",
+            "message": "",
+            "observedGeneration": 1,
+            "lastTransitionTime": "2026-11-21T12:00:00Z",
+        }
+    ],
+}
+
+
+class Sessions:
+    """What passes ask of the background."""
+
+    def __init__(self, log: list[tuple[str, ...]]) -> None:
+        self.followed: list[tuple[tuple[ScrapeTarget, ...], PullTarget | None]] = []
+        self.stopped = 0
+        self.active = 0
+        self.hears = True
+        self._log = log
+
+    def __len__(self) -> int:
+        return self.active
+
+    def follow(self, key: object, run: object, memory: object, *, scrape: Any, pull: Any) -> None:
+        self.followed.append((scrape, pull))
+
+    async def acknowledge(self, key: object, through: int) -> bool:
+        self._log.append(("acknowledge", str(through)))
+        return self.hears
+
+    def stop(self, key: object) -> None:
+        self.stopped += 1
+
+
+class Scene:
+    """A run in a cluster, and a reconciler that decides what the test says."""
+
+    def __init__(self, status: dict[str, Any] | None = None) -> None:
+        self.cluster = MemoryCluster()
+        self.cluster.add("BenchmarkRun", run_body(status=status))
+        self.indexes = Indexes()
+        self.memories = Memories()
+        self.sessions = Sessions(self.cluster.log)
+        self.telemetry = Telemetry()
+        self.worlds: list[World] = []
+        self.decide: Callable[[World], Decision] = lambda world: Decision(status=RUNNING)
+        self.reconciler = Reconciler(
+            cluster=self.cluster,
+            indexes=self.indexes,
+            memories=self.memories,
+            sessions=self.sessions,
+            clock=self,
+            context=Context(client_image="client"),
+            decide=self._decide,
+            telemetry=self.telemetry,
+        )
+
+    def now(self) -> datetime:
+        return NOW
+
+    async def listed(self) -> None:
+        await list_everything(self.cluster, self.indexes, ())
+        self.cluster.log.clear()
+
+    async def once(self, **decision: Any) -> float | None:
+        """One pass with this decision."""
+        if decision:
+            self.decide = lambda world: Decision(**({"status": RUNNING} | decision))
+        return await self.reconciler(KEY)
+
+    def count(self, result: str) -> float:
+        return self.telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": result}) or 0.0
+
+    def _decide(self, world: World) -> Decision:
+        self.worlds.append(world)
+        return self.decide(world)
+
+
+def manifest(name: str = "br-chat-server-a1", kind: str = "Service", role: str = names.ROLE_SERVER) -> dict[str, Any]:
+    return stamped({"apiVersion": "v1", "kind": kind, "metadata": metadata(OWNER, name=name, role=role)})
+
+
+def arrival(sequence: int = 0) -> Arrival:
+    sealed = Envelope.seal(record(run_uid=UID, sequence=sequence))
+    return Arrival(sequence=sequence, digest=sealed.digest, data=sealed.data())
+
+
+def stage(one: Arrival, samples: tuple[Sample, ...] = ()) -> dict[str, Any]:
+    timeline = encode(Timeline(samples=samples)) if samples else None
+    return stage_config_map(OWNER, sequence=one.sequence, digest=one.digest, record=one.data, timeline=timeline)
+
+
+def sample(at: float) -> Sample:
+    return Sample(at=at, role="server", pod="p", running=1.0)
