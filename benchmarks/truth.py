@@ -24,7 +24,7 @@ from truth_kit.mistakes import MISTAKES
 CLEAN_STAGES = 200
 PAIRS = 2000
 REAL_SERVERS = 10
-LANES = 2
+LANES = 3
 """Experiments at a time: each client and its server want most of a core while they start, little when they measure."""
 
 
@@ -38,7 +38,10 @@ class Figures:
     false_suspect: int
     false_invalid: int
     max_timing_error_percent: float
-    """Of what is off by more than 5 ms; throughput always."""
+    """Of means and medians off by more than 5 ms, and of throughput."""
+    max_p99_error_percent: float
+    """Of p99s off by more than 5 ms; told, not limited: users who all begin at once are sent one after the other, and of
+    some hundred requests that first wave is the p99."""
     aa_different_percent: float
     ab_found_percent: float
     saturated_unnoticed: int
@@ -106,8 +109,11 @@ async def _measure(*, lanes: int) -> Figures:
     shares = pairs.resampled([*arms["A"]], pairs=PAIRS)
     words = pairs.real_words(arms["A"], arms["B"])
     errors = [error for outcome in clean for error in timing.errors(outcome)]
-    worst = max(errors, key=lambda error: error.percent)
-    _say(f"worst timing of {len(errors)}: {worst}")
+    tails = [error for error in errors if error.figure.startswith("p99")]
+    worst, worst_tail = (
+        max(some, key=lambda error: error.percent) for some in ([e for e in errors if e not in tails], tails)
+    )
+    _say(f"worst timing of {len(errors)}: {worst}; worst p99: {worst_tail}")
     return Figures(
         mistakes_injected=len(MISTAKES),
         mistakes_found=found,
@@ -115,6 +121,7 @@ async def _measure(*, lanes: int) -> Figures:
         false_suspect=sum(_blamed(clean, "Suspect")),
         false_invalid=sum(_blamed(clean, "Invalid")),
         max_timing_error_percent=round(worst.percent, 2),
+        max_p99_error_percent=round(worst_tail.percent, 2),
         aa_different_percent=round(shares.aa_different, 2),
         ab_found_percent=round(shares.ab_found, 2),
         saturated_unnoticed=unnoticed,

@@ -16,8 +16,8 @@ from benchrun_client.contract import StageRecord
 from truth_kit.lab import Outcome
 
 FORGIVEN_MS = 5.0
-SLACK_SECONDS = 0.02
-"""A request arrives this much after it was sent, at most."""
+SLACK_SECONDS = 0.015
+"""A request arrives this much after it was sent, at most; a stage begins later than that after the last sending of another."""
 
 Line = Mapping[str, Any]
 
@@ -62,7 +62,9 @@ def ttft_error(outcome: Outcome, stage: str) -> float | None:
 
 
 def _of_stage(record: StageRecord, truth: Sequence[Line], offset: float) -> list[Line]:
-    first, last = record.first_send_unix_us / 1e6 - offset, record.last_receive_unix_us / 1e6 - offset
+    first = record.first_send_unix_us / 1e6 - offset
+    # Up to the last send, not the last answer: the next stage begins hardly later.
+    last = first + max(record.requests.start_us) / 1e6
     return [line for line in truth if first - SLACK_SECONDS <= line["arrived_at"] <= last + SLACK_SECONDS]
 
 

@@ -1,7 +1,7 @@
 """Change, interval and word of every figure, all questions of a comparison corrected together.
 
-Holm's procedure keeps the chance of any false Better or Worse in the whole comparison at 5 %. Each interval is taken at the
-level at which Holm puts that question, so that it leaves 0 out exactly where the word says that something changed.
+Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison at 5 %. Each interval is taken at the
+level at which Hochberg puts that question, so that it leaves 0 out exactly where the word says that something changed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from benchrun.api.comparison import Change, ComparedMetric, Word
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, Figure
 from benchrun.measure.cells import rounded
-from benchrun.measure.holm import holm_levels
+from benchrun.measure.hochberg import hochberg_levels
 from benchrun.measure.student import CONFIDENCE, Contrast, log_ratio_percent, welch
 
 PERCENT_DIGITS = 4
@@ -39,7 +39,7 @@ def answers(questions: Sequence[Question]) -> list[Change]:
     """One change for each, in the order given."""
     contrasts = [question.contrast() for question in questions]
     p_values = [contrast.p_value for contrast in contrasts if contrast is not None]
-    levels = iter(zip(p_values, holm_levels(p_values, error=1 - CONFIDENCE), strict=True))
+    levels = iter(zip(p_values, hochberg_levels(p_values, error=1 - CONFIDENCE), strict=True))
     return [
         _unanswered(question) if contrast is None else _answer(question, contrast, *next(levels))
         for question, contrast in zip(questions, contrasts, strict=True)
