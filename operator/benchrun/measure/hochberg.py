@@ -14,11 +14,10 @@ def hochberg_levels(p_values: Sequence[float], *, error: float) -> list[float]:
     the first at a fifth of it, of five). Y. Hochberg, Biometrika 75 (1988); holds for independent and for positively
     dependent questions (S. K. Sarkar, Annals of Statistics 26, 1998).
     """
-    levels = [0.0] * len(p_values)
-    agreed: float | None = None
-    descending = sorted(range(len(p_values)), key=p_values.__getitem__, reverse=True)
-    for place, index in enumerate(descending, start=1):
-        if agreed is None and p_values[index] <= error / place:
-            agreed = error / place
-        levels[index] = error / place if agreed is None else agreed
-    return levels
+    descending = sorted(p_values, reverse=True)
+    agreed = next((place for place, p in enumerate(descending, start=1) if p <= error / place), len(p_values) + 1)
+    yes = error / agreed
+    # Everything larger was a "no" at a level of its own; told at the strictest of them, equals are told alike.
+    no = error / max(agreed - 1, 1)
+    threshold = descending[agreed - 1] if agreed <= len(p_values) else -1.0
+    return [yes if p <= threshold else no for p in p_values]

@@ -29,9 +29,9 @@ def test_a_table_of_100_columns_and_what_it_rests_on(file: str, capsys: Capture)
     assert said[0] == "old -> new: Worse"
     assert [line.split() for line in said[1:6]] == [
         ["load", "point", "figure", "baseline", "value", "change", "interval", "word"],
-        ["chat/rate=1", "OutputThroughput", "1200", "1200", "+0.0", "%", "-1.4", "to", "+1.5", "no", "difference"],
+        ["chat/rate=1", "OutputThroughput", "1200", "1200", "+0.0", "%", "-1.7", "to", "+1.8", "no", "difference"],
         ["chat/rate=1", "MeanTTFT", "43", "60", "+39.5", "%", "+36.9", "to", "+42.2", "Worse"],
-        ["chat/rate=4", "OutputThroughput", "1200", "1200", "+0.0", "%", "-1.4", "to", "+1.5", "no", "difference"],
+        ["chat/rate=4", "OutputThroughput", "1200", "1200", "+0.0", "%", "-1.7", "to", "+1.8", "no", "difference"],
         ["chat/rate=4", "MeanTTFT", "43", "60", "+39.5", "%", "+36.9", "to", "+42.2", "Worse"],
     ]
     assert max(map(len, said)) <= 100

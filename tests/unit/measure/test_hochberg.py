@@ -23,8 +23,9 @@ def yes(p_values: list[float], *, error: float = 0.05) -> list[bool]:
         pytest.param([0.05], [0.3], id="one"),
         pytest.param([0.05, 0.05, 0.05, 0.05], [0.04, 0.03, 0.04, 0.001], id="all at once, if the largest is small"),
         pytest.param([0.025, 0.025, 0.05], [0.02, 0.025, 0.06], id="the largest is not: half for the others"),
-        pytest.param([0.05 / 3, 0.025, 0.05], [0.01, 0.026, 0.06], id="a third for the last"),
-        pytest.param([0.05 / 3, 0.025, 0.05], [0.02, 0.03, 0.06], id="none of three"),
+        pytest.param([0.05 / 3, 0.025, 0.025], [0.01, 0.026, 0.06], id="a third for the last, a no to the others"),
+        pytest.param([0.05 / 3] * 3, [0.02, 0.03, 0.06], id="none of three"),
+        pytest.param([0.025, 0.025], [1.0, 1.0], id="equals are told alike"),
     ],
 )
 def test_levels(expected: list[float], p_values: list[float]) -> None:
