@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import json
@@ -27,6 +26,7 @@ from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
 from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
 from kit.kubectl import Namespace
+from kit.polling import polling
 from kit.runs import SIMULATOR_IMAGE, simulated_run
 from kubernetes.aio.config import incluster_config
 
@@ -282,7 +282,7 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
     api: KubernetesApi, namespace: Namespace, run: Run
 ) -> None:
     said = "Triton kernel JIT compilation during inference: f."
-    program = f"import time; print('before'); print('{said}', flush=True); time.sleep(300)"
+    program = f"import signal; print('before'); print('{said}', flush=True); signal.pause()"
     container = {
         "name": "vllm",
         "image": SIMULATOR_IMAGE,
@@ -293,13 +293,12 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
     namespace.apply(pod)
     namespace.kubectl("wait", "pod/compiles", "--for=condition=Ready", "--timeout=90s")
     found: tuple[float, ...] | None = ()
-    ends_at = time.monotonic() + 30
-    while not found and time.monotonic() < ends_at:
+    for _ in polling("the log tells of compiling", seconds=30):
         text, complete = await api.log_since(
             run.namespace, LogRange(pod="compiles", container="vllm", since_seconds=90)
         )
-        found = compilations(text, complete=complete)
-        await asyncio.sleep(0.2)
+        if found := compilations(text, complete=complete):
+            break
     assert found is not None
     (at,) = found
     assert abs(time.time() - at) < 120

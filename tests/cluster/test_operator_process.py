@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from kit.kubectl import RUN, Namespace, Object
+from kit.polling import polling
 from kit.runs import simulated_run
 
 ROOT = Path(__file__).parents[2]
@@ -50,13 +51,12 @@ class Process:
 
     def until(self, path: str, pattern: str) -> str:
         """The page, once it matches."""
-        ends_at = time.monotonic() + READY_SECONDS
-        while time.monotonic() < ends_at:
+        page = ""
+        for _ in polling(f"{path} says {pattern!r}", seconds=READY_SECONDS):
             assert self._process.poll() is None, "the operator ended by itself"
             if re.search(pattern, page := self.page(path)):
-                return page
-            time.sleep(0.1)
-        raise AssertionError(f"{path} does not say {pattern!r}; last: {self.page(path)[-2000:]}")
+                break
+        return page
 
     def writes(self) -> dict[str, float]:
         """Successful writes so far, by verb and resource."""

@@ -9,12 +9,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from kit.polling import polling
 
 pytestmark = [pytest.mark.devcluster, pytest.mark.timeout(1800)]
 
@@ -183,10 +183,9 @@ def traces(cluster: Cluster, processes: set[int]) -> list[str]:
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
     """Wait for what the kernel brings about by itself: that a program starts, that one ends."""
-    deadline = time.monotonic() + 15
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
+    for _ in polling(what, seconds=15):
+        if condition():
+            return
 
 
 @pytest.fixture

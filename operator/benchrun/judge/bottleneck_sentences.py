@@ -28,9 +28,10 @@ _SIGNS: Mapping[str, str] = {
 
 def client_limits(finding: StageFinding) -> Bottleneck:
     """The load engine could not do what was asked of it: ClientSaturated, at its worst stage."""
-    seen = {name: value for name in _SIGNS if isinstance(value := finding.evidence.get(name), int | float)}
+    crossed = str(finding.evidence.get("crossed", "")).split(", ")
+    seen = {n: v for n in _SIGNS if n in crossed and isinstance(v := finding.evidence.get(n), int | float)}
     signs = ", ".join(_SIGNS[name].format(number(value)) for name, value in seen.items())
-    return _told("Client", f"The client is the limit, not the server: {signs}.", seen)
+    return _told("Client", f"The client falls behind before the server does: {signs}.", seen)
 
 
 def throughput_is_flat(pair: Comparison, where: str) -> Bottleneck:

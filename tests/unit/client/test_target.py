@@ -64,8 +64,16 @@ async def test_addresses_that_never_come_are_counted_at_the_deadline() -> None:
     assert failure.value.reason == "EndpointNotReady"
 
 
-async def wait(url: str, *, seconds: int = FOREVER) -> None:
-    async with aiohttp.ClientSession() as session:
+async def wait(url: str, *, seconds: int = FOREVER, refused: asyncio.Event | None = None) -> None:
+    """`refused` is set when the first request fails."""
+    tracing = aiohttp.TraceConfig()
+
+    async def failed(*_: object) -> None:
+        if refused is not None:
+            refused.set()
+
+    tracing.on_request_exception.append(failed)
+    async with aiohttp.ClientSession(trace_configs=[tracing]) as session:
         await wait_healthy(session, Servers((url,), ()), Deadline(seconds))
 
 
@@ -102,8 +110,9 @@ async def test_waiting_starts_before_anybody_listens() -> None:
     async with serving() as url:
         pass
     port = urlsplit(url).port
-    waiting = asyncio.create_task(wait(url))
-    await asyncio.sleep(0)
+    refused = asyncio.Event()
+    waiting = asyncio.create_task(wait(url, refused=refused))
+    await asyncio.wait_for(refused.wait(), 10)
     runner = web.AppRunner(web.Application())
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()

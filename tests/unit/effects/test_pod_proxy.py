@@ -36,7 +36,7 @@ class ApiServer:
         self.asked.append((request.method, request.path_qs, await request.text()))
         self.tokens.add(request.headers.get("Authorization"))
         if request.path.endswith("/slow"):
-            await asyncio.sleep(30)
+            await asyncio.Event().wait()
         if request.path.endswith("/forbidden"):
             body = {"kind": "Status", "message": "pods/proxy is forbidden", "reason": "Forbidden"}
             return web.json_response(body, status=403)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from benchrun.effects.scraper import FetchError
+from unit.runtime.fast_time import passing
 
 PAGE = """# HELP vllm:num_requests_running Requests running.
 # TYPE vllm:num_requests_running gauge
@@ -45,7 +46,7 @@ class Web:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            await asyncio.sleep(min(self.takes_seconds, timeout_seconds))
+            await passing(min(self.takes_seconds, timeout_seconds))
         finally:
             self.at_once -= 1
         if self.takes_seconds > timeout_seconds:

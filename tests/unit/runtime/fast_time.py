@@ -46,3 +46,13 @@ def run_fast(work: Coroutine[Any, Any, T]) -> T:
 def now() -> float:
     """Seconds that have passed in the running loop."""
     return asyncio.get_running_loop().time()
+
+
+async def passing(seconds: float) -> None:
+    """Come back when so much time has passed, with everything done that was due until then. No second is waited for; a loop
+    whose time is real is refused."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, FastLoop), "only jumping time may be let pass"
+    passed = loop.create_future()
+    loop.call_later(seconds, passed.set_result, None)
+    await passed

@@ -29,7 +29,7 @@ class MemoryCluster:
         """By name: can't be read."""
         self.events: list[Event] = []
         self.log_text = "the last words"
-        self.log_seconds = 0.0
+        self.log_hangs = False
         self.addresses: tuple[str, ...] = ()
         self._version = 1000
 
@@ -102,7 +102,8 @@ class MemoryCluster:
 
     async def log_since(self, namespace: str, wanted: LogRange) -> LogPart:
         self._ask("log since", wanted.pod, str(wanted.since_seconds))
-        await asyncio.sleep(self.log_seconds)
+        if self.log_hangs:
+            await asyncio.Event().wait()
         return LogPart(self.log_text, complete=True)
 
     async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:

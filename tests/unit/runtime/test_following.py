@@ -19,7 +19,7 @@ from benchrun_client.contract import PLAN_FILE, Delivery, Envelope, LoadPoint, P
 from unit.measure.records import record
 from unit.runtime.bodies import NAMESPACE, UID, child_body
 from unit.runtime.fakes import Web
-from unit.runtime.fast_time import run_fast
+from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import MemoryCluster
 
 NONCE = "0123456789abcdef"
@@ -98,7 +98,7 @@ class Scene:
 
     async def go_on(self, seconds: float) -> None:
         task = asyncio.create_task(self.follower.run())
-        await asyncio.sleep(seconds)
+        await passing(seconds)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

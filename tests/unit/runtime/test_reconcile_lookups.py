@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from benchrun.decide.decision import LogRange, LogWanted, Ref
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound, Unavailable
@@ -59,11 +57,9 @@ async def test_log_that_can_not_be_had_is_not_waited_for(scene: Scene, error: Cl
     assert (collected.log_searched, collected.compilations) == (True, None)
 
 
-async def test_slow_log_holds_the_server_for_half_a_second(scene: Scene) -> None:
-    scene.cluster.log_seconds = 60.0
-    began = time.monotonic()
+async def test_a_log_that_never_comes_does_not_hold_the_server(scene: Scene) -> None:
+    scene.cluster.log_hangs = True
     await scene.once(log_search=SEARCH, delete=(Ref("Deployment", NAMESPACE, "d", "u"),))
-    assert 0.4 < time.monotonic() - began < 2.0
     assert ("delete", "Deployment", "d") in scene.cluster.log
 
 

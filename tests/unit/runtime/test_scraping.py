@@ -12,7 +12,7 @@ from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, LoopClock, Web
-from unit.runtime.fast_time import run_fast
+from unit.runtime.fast_time import passing, run_fast
 
 TARGET = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2)
 VERSION = '{"version": "0.32.0"}'
@@ -32,7 +32,7 @@ class Scene:
 
     async def go_on(self, seconds: float) -> None:
         task = asyncio.create_task(self._scraper.run())
-        await asyncio.sleep(seconds)
+        await passing(seconds)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

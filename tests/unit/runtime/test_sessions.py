@@ -14,7 +14,7 @@ from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.bodies import KEY, UID
 from unit.runtime.fakes import PAGE, LoopClock, Web
-from unit.runtime.fast_time import run_fast
+from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.test_following import NONCE, PLAN_NAME, RUN, Scene, answer, envelope
 
 PULL = PullTarget(pod="client", url="http://10.0.0.9:8090", nonce=NONCE, from_sequence=0)
@@ -54,7 +54,7 @@ class Background:
     async def asked_in_the_next(self, seconds: float) -> dict[str, int]:
         """How often each host is asked for its page or records from now on."""
         before = len(self.web.asked)
-        await asyncio.sleep(seconds)
+        await passing(seconds)
         found: dict[str, int] = {}
         for url, _ in self.web.asked[before:]:
             if not url.endswith("/version"):
@@ -88,7 +88,7 @@ async def test_pages_are_read_from_the_decision_on(background: Background) -> No
 @scenario
 async def test_same_decision_again_changes_nothing(background: Background) -> None:
     background.follow(page("a"))
-    await asyncio.sleep(5)
+    await passing(5)
     for _ in range(50):
         background.follow(page("a"))
     assert await background.asked_in_the_next(10) == {"a": 10}
@@ -97,7 +97,7 @@ async def test_same_decision_again_changes_nothing(background: Background) -> No
 @scenario
 async def test_pages_come_and_go_one_by_one(background: Background) -> None:
     background.follow(page("a"), page("b"))
-    await asyncio.sleep(5)
+    await passing(5)
     background.follow(page("b"), page("c"))
     assert await background.asked_in_the_next(10) == {"b": 10, "c": 10}
 
@@ -105,7 +105,7 @@ async def test_pages_come_and_go_one_by_one(background: Background) -> None:
 @scenario
 async def test_nothing_goes_on_once_nothing_is_wanted(background: Background) -> None:
     background.follow(page("a"), pull=PULL)
-    await asyncio.sleep(5)
+    await passing(5)
     assert len(background.sessions) == 1
     background.follow()
     assert await background.asked_in_the_next(60) == {}
@@ -121,16 +121,16 @@ async def test_run_without_anything_to_do_costs_nothing(background: Background) 
 @scenario
 async def test_client_is_followed_on_when_only_the_next_record_changes(background: Background) -> None:
     background.follow(pull=PULL)
-    await asyncio.sleep(1)
+    await passing(1)
     background.follow(pull=PullTarget(pod="client", url=PULL.url, nonce=NONCE, from_sequence=1))
-    await asyncio.sleep(1)
+    await passing(1)
     assert background.cluster.log == [("get", "ConfigMap", PLAN_NAME)]
 
 
 @scenario
 async def test_client_that_is_another_one_is_followed_anew(background: Background) -> None:
     background.follow(pull=PULL)
-    await asyncio.sleep(3)
+    await passing(3)
     background.follow(pull=PullTarget(pod="client-2", url="http://10.0.0.8:8090", nonce=NONCE, from_sequence=0))
     assert set(await background.asked_in_the_next(10)) == {"10.0.0.8"}
 
@@ -139,7 +139,7 @@ async def test_client_that_is_another_one_is_followed_anew(background: Backgroun
 async def test_runs_do_not_share_anything(background: Background) -> None:
     background.follow(page("a"))
     background.follow(page("a"), key=OTHER, memory=RunMemory(uid="other"))
-    await asyncio.sleep(5)
+    await passing(5)
     background.sessions.stop(KEY)
     assert await background.asked_in_the_next(10) == {"a": 10}
     assert len(background.sessions) == 1
@@ -148,10 +148,10 @@ async def test_runs_do_not_share_anything(background: Background) -> None:
 @scenario
 async def test_run_made_anew_under_the_same_name_gets_its_own_tasks(background: Background) -> None:
     background.follow(page("a"))
-    await asyncio.sleep(2.5)
+    await passing(2.5)
     anew = RunMemory(uid="again")
     background.follow(page("a"), memory=anew)
-    await asyncio.sleep(2.5)
+    await passing(2.5)
     assert len(anew.unstored_samples) >= 2
     assert len(background.memory.unstored_samples) <= 3
 

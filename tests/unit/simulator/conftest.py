@@ -1,7 +1,6 @@
 """Real simulator processes on loopback and a real HTTP client."""
 
 import json
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 from benchrun_simulator.launch import Running, running
+from kit.polling import polling
 
 
 @pytest.fixture
@@ -33,8 +33,10 @@ def truth() -> Callable[[Path, int], list[dict[str, Any]]]:
     """Read a server's request log: `truth(file, 3)` comes back when three requests are in it."""
 
     def read(file: Path, requests: int) -> list[dict[str, Any]]:
-        while len(lines := file.read_text().splitlines()) < requests:
-            time.sleep(0.01)
+        lines: list[str] = []
+        for _ in polling(f"{requests} requests in the log", seconds=10):
+            if len(lines := file.read_text().splitlines()) >= requests:
+                break
         assert len(lines) == requests
         return [json.loads(line) for line in lines]
 

@@ -1,0 +1,17 @@
+"""Waiting for what another process brings about by itself, and tells nobody of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+INTERVAL_SECONDS = 0.05
+
+
+def polling(what: str, *, seconds: float) -> Iterator[None]:
+    """Turns of a loop that breaks once its condition holds. Raises AssertionError with `what` when time is up."""
+    ends_at = time.monotonic() + seconds
+    while time.monotonic() < ends_at:
+        yield
+        time.sleep(INTERVAL_SECONDS)
+    raise AssertionError(f"not within {seconds:g} s: {what}")
