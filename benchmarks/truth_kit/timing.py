@@ -9,8 +9,10 @@ from itertools import compress
 from statistics import fmean
 from typing import Any
 
+from benchrun.judge.asked import asked_of
 from benchrun.measure.cells import duration_seconds
 from benchrun.measure.percentiles import Distribution
+from benchrun.plan.stages import cells
 from benchrun_client.contract import StageRecord
 
 from truth_kit.lab import Outcome
@@ -48,11 +50,12 @@ class Error:
 def errors(outcome: Outcome) -> Iterator[Error]:
     """Mean, median and p99 of TTFT, E2EL and TPOT, and the throughput, of every stage."""
     offset = time.time() - time.monotonic()
+    rates = {stage: asked_of(outcome.spec, cell).rate for cell in cells(outcome.spec) for stage in cell.stages}
     for record in outcome.records:
         lines = _of_stage(record, outcome.truth, offset)
         if len(lines) == len(record.requests.ok):
             yield from _of_latencies(record, lines)
-            yield _of_throughput(record, lines)
+            yield _of_throughput(record, lines, rates[record.stage_id])
 
 
 def ttft_error(outcome: Outcome, stage: str) -> float | None:
@@ -103,12 +106,14 @@ def _of_latencies(record: StageRecord, lines: Sequence[Line]) -> Iterator[Error]
             )
 
 
-def _of_throughput(record: StageRecord, lines: Sequence[Line]) -> Error:
-    span = max(line["last_sent_at"] for line in lines) - min(line["arrived_at"] for line in lines)
+def _of_throughput(record: StageRecord, lines: Sequence[Line], rate: float | None) -> Error:
+    arrivals, last_sent = [line["arrived_at"] for line in lines], max(line["last_sent_at"] for line in lines)
+    # n arrivals at a rate take n gaps, of which one comes before the first; the engine sets the last at n / rate.
+    began = min(arrivals) if rate is None else max(arrivals) - len(arrivals) / rate
     tokens = sum(compress(record.requests.output_tokens, record.requests.ok))
     return Error(
         record.stage_id,
         "output throughput",
-        sum(line["output_tokens"] for line in lines) / span,
+        sum(line["output_tokens"] for line in lines) / (last_sent - began),
         tokens / duration_seconds(record),
     )

@@ -72,6 +72,7 @@ def sample_from_page(text: str, *, at: float, role: str, pod: str) -> Sample:
         return None if found is None else math.fsum(found)
 
     usage = next((values[name] for name in _FAMILIES["kv_cache"] if name in values), None)
+    started = total("start_time")
     return Sample(
         at=at,
         role=role,
@@ -85,7 +86,8 @@ def sample_from_page(text: str, *, at: float, role: str, pod: str) -> Sample:
         preemptions=total("preemptions"),
         prefix_queries=total("prefix_queries"),
         prefix_hits=total("prefix_hits"),
-        start_time=total("start_time"),
+        # As precise as it is stored: two precisions of one instant would look like two processes.
+        start_time=None if started is None else round(started, 3),
     )
 
 
