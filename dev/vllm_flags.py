@@ -1,0 +1,56 @@
+"""Writes the flags of `vllm serve` down: `python dev/vllm_flags.py FOLDER`, with the Python that has the vLLM in question.
+
+The file, named by the version, is what `benchrun check` holds server arguments against.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+from vllm.entrypoints.launchers.cli_args import make_arg_parser
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+
+def described(action: argparse.Action) -> dict[str, object]:
+    """One flag: its names, whether it takes a value, and which."""
+    takes = {0: "nothing", None: "one", "?": "maybe"}.get(action.nargs, "many")
+    told: dict[str, object] = {"names": sorted(action.option_strings, key=len, reverse=True), "takes": takes}
+    if action.choices:
+        told["choices"] = [str(choice) for choice in action.choices]
+    if takes == "one" and _takes_json(action):
+        told["object"] = True
+    return told
+
+
+def _takes_json(action: argparse.Action) -> bool:
+    """A parser of JSON makes an object of one, or refuses what is none and a bare number too."""
+    read = action.type
+    if not callable(read) or read in (int, float, str):
+        return False
+    if not isinstance(_read(read, "{}"), str | None):
+        return True
+    return _read(read, "no JSON") is None and _read(read, "8") is None
+
+
+def _read(read: Callable[[str], object], text: str) -> object:
+    """None where it is refused."""
+    try:
+        return read(text)
+    except (argparse.ArgumentTypeError, ValueError, TypeError):
+        return None
+
+
+def main(folder: Path) -> None:
+    """Write the table of the installed version into `folder`."""
+    release = version("vllm").partition("+")[0]
+    parser = make_arg_parser(FlexibleArgumentParser(prog="vllm serve"))
+    flags = [described(action) for action in parser._actions if action.option_strings]
+    lines = ",\n".join(json.dumps(flag) for flag in sorted(flags, key=lambda flag: str(flag["names"])))
+    (folder / f"{release}.json").write_text(f'{{"version": "{release}", "flags": [\n{lines}\n]}}\n', encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,92 @@
+"""A model's config.json and the size of its weights, from a folder, a file, or the local cache of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchrun.cli.errors import CommandError
+from benchrun.sizing.config_json import model_shape
+from benchrun.sizing.layers import ModelShape, UnknownShape
+from benchrun.sizing.weights import NotWeights, bytes_by_header, bytes_by_index
+
+CONFIG = "config.json"
+INDEX = "model.safetensors.index.json"
+MAX_CONFIG_BYTES = 4 * 2**20
+MAX_INDEX_BYTES = 64 * 2**20
+"""Also of a header: both name every tensor of the model."""
+
+
+def config_path(model: str) -> Path:
+    """Where the config.json of a file, folder or hub id is. Raises CommandError where there is none."""
+    path = Path(model).expanduser()
+    if path.is_dir():
+        path = path / CONFIG
+    if path.is_file():
+        return path
+    cached = _in_hub_cache(model)
+    if cached is not None:
+        return cached
+    raise CommandError(
+        f"{model}: no such file or folder, and the hub's local cache has no such model; "
+        f"fetch it with: hf download {model} {CONFIG} {INDEX}"
+    )
+
+
+def shape_at(path: Path) -> ModelShape:
+    """The shape that a config.json describes. Raises CommandError."""
+    try:
+        return model_shape(_json_object(path, MAX_CONFIG_BYTES))
+    except UnknownShape as error:
+        raise CommandError(f"{path}: {error}") from error
+
+
+def weights_beside(path: Path) -> int | None:
+    """Bytes of the weights in the folder of a config.json; None where none are there. Raises CommandError."""
+    index, files = path.with_name(INDEX), sorted(path.parent.glob("*.safetensors"))
+    try:
+        if index.is_file():
+            return bytes_by_index(_json_object(index, MAX_INDEX_BYTES))
+        return sum(bytes_by_header(_header(file)) for file in files) or None
+    except NotWeights as error:
+        raise CommandError(f"{path.parent}: {error}") from error
+
+
+def _in_hub_cache(model: str) -> Path | None:
+    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
+    cache = Path(os.environ.get("HF_HUB_CACHE", home / "hub"))
+    folder = cache / f"models--{model.replace('/', '--')}"
+    reference = folder / "refs" / "main"
+    if "/" not in model or ".." in model or not reference.is_file():
+        return None
+    found = folder / "snapshots" / reference.read_text().strip() / CONFIG
+    return found if found.is_file() else None
+
+
+def _json_object(path: Path, max_bytes: int) -> Mapping[str, Any]:
+    try:
+        with path.open("rb") as file:
+            text = file.read(max_bytes + 1)
+        found = json.loads(text) if len(text) <= max_bytes else None
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{path}: {error}") from error
+    if not isinstance(found, Mapping):
+        raise CommandError(f"{path}: not a JSON object of at most {max_bytes // 2**20} MiB")
+    return found
+
+
+def _header(path: Path) -> Mapping[str, Any]:
+    """A safetensors file begins with the length of its header, 8 bytes little-endian, and the header in JSON."""
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            found = json.loads(file.read(length)) if length <= MAX_INDEX_BYTES else None
+    except (OSError, ValueError, struct.error) as error:
+        raise CommandError(f"{path}: {error}") from error
+    if not isinstance(found, Mapping):
+        raise CommandError(f"{path}: not a safetensors file")
+    return found

@@ -1,0 +1,156 @@
+"""`spec.server.args` held against the flags that this version of vLLM has.
+
+vLLM ends with an error on a flag it does not know, but only once the pod has its GPU.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+
+from benchrun.preflight.flag_table import Flag, FlagTable, known_versions, table_for, version_of_image
+from benchrun.preflight.remark import Remark, error, not_checked, note, warning
+from benchrun.sizing.serve_args import is_flag
+
+_OURS = {
+    "--port": "the operator serves and probes port 8000",
+    "--host": "the server must be reached from other pods",
+    "--served-model-name": "set model.servedName instead: the client asks for that name",
+    "--model": "set model.name instead: the client needs the same tokenizer",
+}
+_TELLING = {
+    "--disable-log-stats": "takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks can't be made",
+    "--api-key": "is a secret, readable for whoever may read the run",
+    "--config": "flags in a file are not seen here",
+}
+
+
+def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: str) -> list[Remark]:
+    """About each argument at its place. `version` is what the user says of the image, where its tag does not."""
+    said = version or version_of_image(image)
+    table = table_for(said) if said is not None else None
+    remarks = _telling(args, path)
+    if table is None:
+        known = ", ".join(known_versions())
+        which = (
+            f"vLLM {said}: flags are known of {known}"
+            if said
+            else f"the tag of {image} names no version; --vllm-version does"
+        )
+        return [*remarks, not_checked(path, f"whether these flags exist in {which}")] if args else remarks
+    return remarks + _Walk(table, args, path).remarks()
+
+
+def _telling(args: Sequence[str], path: str) -> list[Remark]:
+    remarks = []
+    for place, word in enumerate(args):
+        name = _dashed(word.partition("=")[0])
+        if name in _OURS:
+            remarks.append(warning(f"{path}[{place}]", f"{name} is set by the operator; {_OURS[name]}"))
+        elif name in _TELLING:
+            remarks.append(warning(f"{path}[{place}]", f"{name}: {_TELLING[name]}"))
+    return remarks
+
+
+class _Walk:
+    """One pass over the words, as argparse reads them."""
+
+    def __init__(self, table: FlagTable, args: Sequence[str], path: str) -> None:
+        self._table = table
+        self._args = args
+        self._path = path
+        self._found: list[Remark] = []
+        self._seen: dict[str, int] = {}
+
+    def remarks(self) -> list[Remark]:
+        place = 0
+        while place < len(self._args):
+            place = self._word(place)
+        return self._found
+
+    def _word(self, place: int) -> int:
+        """Look at one word; the place of the next."""
+        word = self._args[place]
+        if not is_flag(word):
+            self._say(
+                error, place, f"{word!r} belongs to no flag: vLLM takes one model only, and the operator names it"
+            )
+            return place + 1
+        name, equals, value = _dashed(word).partition("=")
+        flag, name = self._flag(place, name, by_parts="." in name)
+        if flag is None:
+            return place + 1 + (not equals and self._is_value(place + 1))
+        if name in self._seen and not flag.is_object:
+            self._say(note, place, f"{name} is given twice; the last holds")
+        self._seen[name] = place
+        return self._values(place, name, flag, given=value if equals else None)
+
+    def _flag(self, place: int, name: str, *, by_parts: bool) -> tuple[Flag | None, str]:
+        if re.match(r"-O[^=]", name):
+            return Flag("nothing"), "--optimization-level"
+        whole = name.partition(".")[0] if by_parts else name
+        found = self._table.flags.get(whole)
+        if found is None and whole.startswith("--"):
+            begins = sorted({each for each in self._table.flags if each.startswith(whole)})
+            if len(begins) == 1:
+                self._say(note, place, f"{whole} is short for {begins[0]}; another version may have two that begin so")
+                return self._table.flags[begins[0]], begins[0]
+        if found is None:
+            near = self._near(whole)
+            guess = f"; did you mean {near}?" if near else ""
+            self._say(error, place, f"vLLM {self._table.version} has no flag {whole}{guess}")
+        elif by_parts and not found.is_object:
+            self._say(error, place, f"{whole} takes no parts: its value is no JSON object")
+            return None, whole
+        elif by_parts:
+            return Flag("one", is_object=True), whole
+        return found, whole
+
+    def _near(self, name: str) -> str | None:
+        """The flag that was meant: never the opposite of what was asked for."""
+        opposite = name.replace("--disable-", "--no-enable-", 1)
+        if opposite in self._table.flags:
+            return opposite
+        return next(iter(get_close_matches(name, self._table.flags, n=1, cutoff=0.75)), None)
+
+    def _values(self, place: int, name: str, flag: Flag, *, given: str | None) -> int:
+        if flag.takes == "nothing":
+            if given is not None:
+                self._say(error, place, f"{name} is a switch and takes no value, here {given!r}")
+            return place + 1
+        if given is not None:
+            self._choice(place, name, flag, given)
+            return place + 1
+        following = place + 1
+        if not self._is_value(following):
+            if flag.takes == "one":
+                self._say(error, place, f"{name} needs a value")
+            return following
+        self._choice(following, name, flag, self._args[following])
+        following += 1
+        while flag.takes == "many" and self._is_value(following):
+            self._choice(following, name, flag, self._args[following])
+            following += 1
+        return following
+
+    def _choice(self, place: int, name: str, flag: Flag, value: str) -> None:
+        if flag.choices and value not in flag.choices:
+            near = get_close_matches(value, flag.choices, n=1)
+            guess = f"; did you mean {near[0]}?" if near else f"; it takes {', '.join(flag.choices)}"
+            self._say(error, place, f"{name} does not take {value!r}{guess}")
+
+    def _is_value(self, place: int) -> bool:
+        return place < len(self._args) and not is_flag(self._args[place])
+
+    def _say(self, how: Callable[[str, str], Remark], place: int, text: str) -> None:
+        self._found.append(how(f"{self._path}[{place}]", text))
+
+
+def _dashed(word: str) -> str:
+    """vLLM takes underscores for dashes in a flag's name, up to its first dot."""
+    if not word.startswith("--"):
+        return word
+    name, equals, value = word.partition("=")
+    head, dot, tail = name.partition(".")
+    return head.replace("_", "-") + dot + tail + equals + value

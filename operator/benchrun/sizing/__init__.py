@@ -1,0 +1,1 @@
+"""How much KV cache a model needs, and how much fits: vLLM's own arithmetic, from a model's config.json. Pure."""

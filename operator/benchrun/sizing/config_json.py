@@ -1,0 +1,181 @@
+"""A model's config.json made into the shape of its cache.
+
+The keys are those of the transformers library. Where a model leaves keys out because its class has a default, the default
+stands here; where config.json describes an attention that is not known here, that is an error, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchrun.sizing.layer_patterns import Attention, attention_of_layers
+from benchrun.sizing.layers import Layer, ModelShape, UnknownShape
+
+Config = Mapping[str, Any]
+
+_NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
+"""Where models for more than text keep the part that has the KV cache."""
+_KV_HEADS = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups")
+_CONTEXT = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "model_max_length",
+    "max_sequence_length",
+)
+_OTHER_NAMES = {"n_layer": "num_hidden_layers", "n_head": "num_attention_heads", "n_embd": "hidden_size"}
+"""Of GPT-2 and its kin."""
+DEFAULTS: Mapping[str, Config] = {
+    "gemma2": {"num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+               "sliding_window": 4096, "max_position_embeddings": 8192},
+    "gemma3_text": {"num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+                    "sliding_window": 4096, "max_position_embeddings": 131_072},
+    "gemma3n_text": {"num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256, "sliding_window": 512,
+                     "max_position_embeddings": 32_768},
+    "gpt_oss": {"num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "sliding_window": 128,
+                "max_position_embeddings": 131_072},
+}  # fmt: skip
+"""Of classes whose published checkpoints are known to leave keys out."""
+_LATENT = frozenset(
+    {
+        "deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "kimi_linear", "glm4_moe_lite", "glm_moe_dsa",
+        "longcat_flash", "pangu_ultra_moe", "axk1",
+    }
+)  # fmt: skip
+"""Models whose latent vectors vLLM caches as they are (MLA)."""
+_INDEX_BLOCK, _INDEX_SCALE_BYTES = 128, 4
+
+
+def model_shape(config: Config) -> ModelShape:
+    """The shape of a model's cache. Raises UnknownShape."""
+    text = _text_part(config)
+    model_type = str(text.get("model_type") or config.get("model_type") or "")
+    text = {**DEFAULTS.get(model_type, {}), **{key: value for key, value in text.items() if value is not None}}
+    text |= {name: text[other] for other, name in _OTHER_NAMES.items() if other in text and name not in text}
+    if text.get("is_encoder_decoder") or config.get("is_encoder_decoder"):
+        raise UnknownShape("an encoder-decoder model has a second cache, for the encoder, which is not counted here")
+    if "compress_ratios" in text:
+        raise UnknownShape(f"{model_type} compresses its cache by a ratio a layer, which is not counted here")
+    attention = attention_of_layers(text, model_type=model_type, count=_whole(text, "num_hidden_layers"))
+    shared = int(text.get("num_kv_shared_layers") or 0)
+    own = attention[: len(attention) - shared] if shared else attention
+    heads = _whole(text, "num_attention_heads")
+    layers = tuple(layer for kind in own for layer in _caches(text, kind, model_type=model_type, query_heads=heads))
+    if not any(layer.kind != "State" for layer in layers):
+        raise UnknownShape("no layer of this model has a KV cache")
+    return ModelShape(
+        model_type=model_type,
+        layers=layers,
+        query_heads=heads,
+        dtype=_dtype(config, text),
+        cache_dtype=_cache_dtype(config, text),
+        context_tokens=_context(text, model_type),
+        plain_values=_plain_values(text, heads),
+        shared_layers=shared,
+        caveats=tuple(_caveats(text, layers)),
+    )
+
+
+def _text_part(config: Config) -> Config:
+    for name in _NESTED:
+        inner = config.get(name)
+        if isinstance(inner, Mapping):
+            return _text_part(inner)
+    return config
+
+
+def _caches(text: Config, attention: Attention, *, model_type: str, query_heads: int) -> list[Layer]:
+    if attention.kind == "State":
+        return [Layer(kind="State", heads=0, values=0)]
+    if model_type in _LATENT and text.get("kv_lora_rank") is not None:
+        latent = Layer(kind="Latent", heads=1, values=_whole(text, "kv_lora_rank") + _whole(text, "qk_rope_head_dim"))
+        return [latent, *_index(text)]
+    if text.get("kv_lora_rank") is not None:
+        raise UnknownShape(f"{model_type or 'the model'} has latent attention (kv_lora_rank) of a kind not known here")
+    globally = attention.kind == "Full" and "global_head_dim" in text
+    size = _whole(text, "global_head_dim") if globally else _head_size(text, query_heads)
+    heads = text.get("num_global_key_value_heads") if globally and text.get("attention_k_eq_v") else None
+    return [
+        Layer(
+            kind=attention.kind,
+            heads=int(heads or _kv_heads(text, query_heads)),
+            values=2 * size,
+            window_tokens=attention.window_tokens,
+        )
+    ]
+
+
+def _index(text: Config) -> list[Layer]:
+    size = text.get("index_head_dim")
+    if size is None:
+        return []
+    return [Layer(kind="Index", heads=1, values=int(size) + int(size) // _INDEX_BLOCK * _INDEX_SCALE_BYTES)]
+
+
+def _kv_heads(text: Config, query_heads: int) -> int:
+    if text.get("multi_query") and not text.get("new_decoder_architecture"):
+        return 1
+    return next((int(text[name]) for name in _KV_HEADS if name in text), query_heads)
+
+
+def _head_size(text: Config, query_heads: int) -> int:
+    return int(text.get("head_dim") or text.get("hidden_size_per_head") or _whole(text, "hidden_size") // query_heads)
+
+
+def _plain_values(text: Config, query_heads: int) -> int:
+    if text.get("kv_lora_rank") is None:
+        return query_heads * 2 * _head_size(text, query_heads)
+    key = int(text.get("qk_nope_head_dim") or 0) + int(text.get("qk_rope_head_dim") or 0)
+    return query_heads * (key + int(text.get("v_head_dim") or 0))
+
+
+def _dtype(config: Config, text: Config) -> str | None:
+    said = next((c[key] for c in (config, text) for key in ("dtype", "torch_dtype") if c.get(key)), None)
+    return None if said is None else str(said).removeprefix("torch.")
+
+
+def _cache_dtype(config: Config, text: Config) -> str | None:
+    """The type that a quantised checkpoint asks for; None where it asks for none."""
+    keys = ("quantization_config", "compression_config")
+    outer: Config = next((c[key] for c in (config, text) for key in keys if isinstance(c.get(key), Mapping)), {})
+    inner: Config = outer["quantization"] if isinstance(outer.get("quantization"), Mapping) else outer
+    scheme = inner.get("kv_cache_scheme") or outer.get("kv_cache_scheme")
+    if isinstance(scheme, Mapping):
+        return "nvfp4" if scheme.get("num_bits") == 4 else "fp8"
+    named = str(scheme or inner.get("kv_cache_quant_algo") or outer.get("kv_cache_quant_algo") or "").lower()
+    return named if named in ("fp8", "nvfp4") else None
+
+
+def _context(text: Config, model_type: str) -> int | None:
+    """The least of what is said, times the factor of the older kinds of RoPE scaling; the newer are in it already."""
+    said = [int(text[name]) for name in _CONTEXT if isinstance(text.get(name), int | float)]
+    if not said:
+        return None
+    rope = text.get("rope_parameters") or text.get("rope_scaling") or {}
+    kind = rope.get("rope_type") or rope.get("type") or "default"
+    scales = kind in ("linear", "dynamic") and "gemma3" not in model_type
+    return int(min(said) * (float(rope.get("factor") or 1) if scales else 1))
+
+
+def _caveats(text: Config, layers: tuple[Layer, ...]) -> list[str]:
+    found = []
+    if any(layer.kind == "State" for layer in layers):
+        count = sum(layer.kind == "State" for layer in layers)
+        found.append(
+            f"{count} layers keep a state of fixed size a sequence (Mamba or linear attention), which is not counted: "
+            "less fits than is said here"
+        )
+    if len({layer.heads * layer.values for layer in layers if layer.kind in ("Full", "Sliding")}) > 1:
+        found.append("layers of different sizes share one pool, which vLLM packs in ways that depend on the GPU")
+    if text.get("num_nextn_predict_layers"):
+        found.append("layers for speculative decoding are not counted; they have a cache only where it is switched on")
+    return found
+
+
+def _whole(text: Config, name: str) -> int:
+    value = text.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UnknownShape(f"config.json does not say {name}" if value is None else f"{name} is {value!r}")
+    return value

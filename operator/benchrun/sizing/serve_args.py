@@ -1,0 +1,92 @@
+"""The arguments of `vllm serve`, read as vLLM reads them.
+
+Dashes and underscores are the same; a value follows after a blank or an equals sign; of several the last one holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from benchrun.sizing.amounts import tokens_of
+
+SHORT: Mapping[str, str] = {
+    "-tp": "tensor-parallel-size",
+    "-pp": "pipeline-parallel-size",
+    "-dp": "data-parallel-size",
+    "-dcp": "decode-context-parallel-size",
+}
+"""Short names of the flags that sizing looks at."""
+
+
+class UnreadableValue(ValueError):
+    """A flag's value is not what that flag takes; the text names both."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeArgs:
+    """What was given, by the flag's long name without dashes; None is a flag without a value."""
+
+    given: Mapping[str, str | None]
+
+    @classmethod
+    def of(cls, arguments: Iterable[str]) -> ServeArgs:
+        """From a command line. Words that belong to no flag are passed over."""
+        given: dict[str, str | None] = {}
+        last: str | None = None
+        for word in arguments:
+            name, equals, value = word.partition("=")
+            if is_flag(word):
+                last = SHORT.get(name, name.lstrip("-").replace("_", "-"))
+                given[last] = value if equals else None
+            elif last is not None and given[last] is None:
+                given[last] = word
+        return cls(given)
+
+    def is_given(self, name: str) -> bool:
+        """Whether a flag was given, whole or by parts (--name.key)."""
+        return any(given.partition(".")[0] == name for given in self.given)
+
+    def text(self, name: str) -> str | None:
+        """The value of a flag; None where it was not given, or without a value."""
+        return self.given.get(name)
+
+    def whole(self, name: str, default: int) -> int:
+        """A whole number above 0, with vLLM's suffixes. Raises UnreadableValue."""
+        return self.whole_if_given(name) or default
+
+    def whole_if_given(self, name: str) -> int | None:
+        """As `whole`; None where the flag was not given. Raises UnreadableValue."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            number = tokens_of(text)
+        except ValueError as error:
+            raise UnreadableValue(f"--{name}: {error}") from error
+        if number < 1:
+            raise UnreadableValue(f"--{name}: {text} is not above 0")
+        return number
+
+    def share(self, name: str, default: float) -> float:
+        """A number above 0 and at most 1. Raises UnreadableValue."""
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            number = float(text)
+        except ValueError:
+            number = 0.0
+        if not 0 < number <= 1:
+            raise UnreadableValue(f"--{name}: {text!r} is not above 0 and at most 1")
+        return number
+
+    def switched(self, name: str, *, default: bool) -> bool:
+        """A flag that is `--name` or `--no-name`, the last of both."""
+        said = [each for each in self.given if each in (name, f"no-{name}")]
+        return said[-1] == name if said else default
+
+
+def is_flag(word: str) -> bool:
+    """Whether a word begins a flag: `--x` or `-x`, and no negative number."""
+    return word.startswith("-") and len(word) > 1 and not word[1].isdigit() and word[1] != "."

@@ -1,0 +1,39 @@
+"""A manifest checked in one call, and what was said of a field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.preflight.remark import Level
+from benchrun.preflight.run import Checked, Known, check_run
+from unit.api.spec_cases import minimal
+
+NOTHING_KNOWN = Known()
+
+
+def spec(changes: Mapping[str, Any] | None = None) -> BenchmarkRunSpec:
+    """A valid spec."""
+    return BenchmarkRunSpec.model_validate(minimal(changes))
+
+
+def manifest(changes: Mapping[str, Any] | None = None, **outside: Any) -> dict[str, Any]:
+    """A whole object."""
+    return {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "metadata": {"name": "chat"},
+        "spec": minimal(changes),
+        **outside,
+    }
+
+
+def checked(changes: Mapping[str, Any] | None = None, *, known: Known = NOTHING_KNOWN, **outside: Any) -> Checked:
+    """The minimal object with changes, checked."""
+    return check_run(manifest(changes, **outside), known)
+
+
+def said(found: Checked, level: Level) -> dict[str, str]:
+    """What was said at a level, by field."""
+    return {remark.path: remark.text for remark in found.remarks if remark.level == level}

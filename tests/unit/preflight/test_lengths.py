@@ -1,0 +1,109 @@
+"""Requests against the longest sequence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchrun.preflight.run import Known
+from benchrun.sizing.config_json import model_shape
+from unit.preflight.checks import checked, said
+from unit.sizing.configs import LLAMA_8B
+
+DATASET = "spec.workloads[0].dataset"
+RANDOM = {"workloads.0.dataset": {"random": {"inputTokens": 12_000, "outputTokens": 1000}}}
+SHORT_MODEL = Known(shape=model_shape(LLAMA_8B | {"max_position_embeddings": 8192}))
+FILE = {"configMap": {"name": "c", "key": "k"}}
+
+
+@pytest.mark.parametrize(
+    ("args", "known", "told_by"),
+    [
+        (["--max-model-len=12k"], Known(), "--max-model-len"),
+        ([], SHORT_MODEL, "config.json"),
+        (["--max-model-len=auto"], SHORT_MODEL, "config.json"),
+    ],
+)
+def test_a_request_longer_than_a_sequence_is_an_error(args: list[str], known: Known, told_by: str) -> None:
+    text = said(checked({**RANDOM, "server.args": args}, known=known), "Error")[DATASET]
+    assert "12,000 tokens of prompt and 1,000 of answer are 13,000" in text
+    assert f"({told_by})" in text
+
+
+@pytest.mark.parametrize("limit", [13_000, 16_384])
+def test_one_that_just_fits_is_fine(limit: int) -> None:
+    found = checked({**RANDOM, "server.args": [f"--max-model-len={limit}"]})
+    assert DATASET not in said(found, "Error")
+    assert DATASET not in said(found, "Note")
+
+
+def test_a_chat_template_adds_some() -> None:
+    changes = {**RANDOM, "server.args": ["--max-model-len=13010"], "workloads.0.api": "Chat"}
+    assert "leaves 10 for the chat template" in said(checked(changes), "Note")[DATASET]
+
+
+@pytest.mark.parametrize(
+    ("members", "limit", "fits"),
+    [
+        ({}, 2048, True),
+        ({}, 2047, False),
+        ({"outputTokens": 4096}, 5120, True),
+        ({"maxTotalTokens": 4096}, 4095, False),
+    ],
+)
+def test_rows_that_are_too_long_are_left_out_which_is_no_error(members: dict[str, Any], limit: int, fits: bool) -> None:
+    dataset = {"shareGPT": {"file": FILE, **members}}
+    found = checked({"workloads.0.dataset": dataset, "server.args": [f"--max-model-len={limit}"]})
+    assert DATASET not in said(found, "Error")
+    assert ("longer rows are left out" in said(found, "Note").get(DATASET, "")) is not fits
+
+
+@pytest.mark.parametrize(
+    ("dataset", "tokens"),
+    [
+        ({"shareGPT": {"file": FILE, "outputTokens": 4096}}, "4,096"),
+        ({"texts": {"file": FILE, "column": "review", "textsPerPrompt": 400, "outputTokensPerText": 10}}, "4,000"),
+        ({"custom": {"file": FILE, "outputTokens": 2000}}, "2,000"),
+        ({"huggingFace": {"repository": "openai/gsm8k", "column": "question", "outputTokens": 2000}}, "2,000"),
+    ],
+)
+def test_answers_that_leave_no_room_for_a_prompt_are_an_error(dataset: dict[str, Any], tokens: str) -> None:
+    found = checked({"workloads.0.dataset": dataset, "server.args": ["--max-model-len=2000"]})
+    assert said(found, "Error")[DATASET].startswith(f"answers of {tokens} tokens leave no room")
+
+
+def test_each_part_of_a_mix_is_looked_at() -> None:
+    prefixes = {"prefixes": 2, "prefixTokens": 4000, "suffixTokens": 90, "outputTokens": 10}
+    parts = [{"random": {}}, {"prefixRepetition": prefixes}, {"agent": {"staticPrefix": {}}}]
+    found = checked({"workloads.0.dataset": {"mix": parts}, "server.args": ["--max-model-len=4096"]})
+    assert list(said(found, "Error")) == [f"{DATASET}.mix[1]"]
+    assert f"{DATASET}.mix[2]" in said(found, "NotChecked")
+
+
+def test_without_a_limit_it_is_not_checked() -> None:
+    assert "--model" in said(checked(RANDOM), "NotChecked")[DATASET]
+
+
+def test_a_limit_beyond_what_the_model_is_made_for_is_an_error() -> None:
+    found = checked({"server.args": ["--max-model-len=16384"]}, known=SHORT_MODEL)
+    assert "made for 8,192 tokens" in said(found, "Error")["spec.server.args"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"server.args": ["--max-model-len=16384", "--hf-overrides.rope_scaling.factor=2"]},
+        {
+            "server.args": ["--max-model-len=16384"],
+            "server.env": [{"name": "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "value": "1"}],
+        },
+    ],
+)
+def test_who_asks_for_longer_knowingly_is_only_told(changes: dict[str, Any]) -> None:
+    found = checked(changes, known=SHORT_MODEL)
+    assert "made for 8,192 tokens" in said(found, "Note")["spec.server.args"]
+    assert said(found, "Error") == {}
+
+
+def test_a_value_that_is_none_is_an_error() -> None:
+    assert "--max-num-seqs" in said(checked({"server.args": ["--max-num-seqs=many"]}), "Error")["spec.server.args"]

@@ -1,0 +1,25 @@
+"""Several objects in a manifest."""
+
+from __future__ import annotations
+
+from benchrun.preflight.manifests import check_objects
+from benchrun.preflight.run import Known
+from unit.preflight.checks import manifest
+
+
+def test_each_object_is_checked_as_its_kind() -> None:
+    found = check_objects(
+        [
+            manifest(),
+            manifest({"repeats": 0}),
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hf"}},
+            {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRune", "metadata": {"name": "x"}},
+        ],
+        Known(),
+    )
+    assert [(each.kind, each.name, each.checked.has_errors) for each in found] == [
+        ("BenchmarkRun", "chat", False),
+        ("BenchmarkRun", "chat", True),
+        ("Secret", "hf", False),
+        ("BenchmarkRune", "x", True),
+    ]

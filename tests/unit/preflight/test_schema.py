@@ -1,0 +1,80 @@
+"""What the API server would refuse is refused before: at the same field, in the same words.
+
+The table of specs is the one that the API server itself is asked about, in tests/cluster/test_validation.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from unit.api.spec_cases import ACCEPTED, REFUSED, Refused, Spec
+from unit.preflight.checks import checked, said
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in REFUSED.items()])
+def test_refused_where_the_api_server_refuses(case: Refused) -> None:
+    found = checked(case.changes)
+    errors = said(found, "Error")
+    assert found.has_errors
+    assert found.volume is None
+    assert [path for path in errors if path.startswith(case.path) or case.path.startswith(path)] == list(errors)
+    if case.message is not None:
+        assert errors == {case.path: case.message}
+
+
+@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
+def test_what_is_accepted_has_no_error_of_form(spec: Spec) -> None:
+    found = checked(spec=spec)
+    assert [
+        path for path in said(found, "Error") if not path.startswith(("spec.server.args", "spec.runDeadline"))
+    ] == []
+    assert found.volume is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "text"),
+    [
+        ({"model.revison": "main"}, "spec.model.revison", "did you mean revision?"),
+        ({"server.tensorParallel": 4}, "spec.server.tensorParallel", "there are image, args, env"),
+        ({"workloads.0.load.rates": ["1"]}, "spec.workloads[0].load.rates", "unknown field"),
+        ({"workloads.0.dataset.random.inputToken": 4}, "spec.workloads[0].dataset.random.inputToken", "inputTokens"),
+        ({"serverr": {}}, "spec.serverr", "did you mean server?"),
+    ],
+)
+def test_unknown_fields_are_named_with_the_nearest(changes: dict[str, Any], path: str, text: str) -> None:
+    assert text in said(checked(changes), "Error")[path]
+
+
+def test_a_value_of_another_type_is_shown() -> None:
+    errors = said(checked({"repeats": "2"}), "Error")
+    assert errors["spec.repeats"].endswith("not '2'")
+
+
+def test_all_problems_are_told_at_once() -> None:
+    errors = said(checked({"repeats": 0, "model.revison": "x", "workloads.0.api": "Responses"}), "Error")
+    assert set(errors) == {"spec.repeats", "spec.model.revison", "spec.workloads[0].api"}
+
+
+@pytest.mark.parametrize(
+    ("outside", "path", "text"),
+    [
+        ({"apiVersion": "benchrun.dev/v1"}, "apiVersion", "knows benchrun.dev/v1alpha1"),
+        ({"metadata": {}}, "metadata.name", "must be there"),
+        ({"metadata": None}, "metadata", "must be there"),
+        ({"metadata": {"name": "Chat"}}, "metadata.name", "lower-case"),
+        ({"metadata": {"name": "chat-"}}, "metadata.name", "lower-case"),
+        ({"metadata": {"name": "x" * 41}}, "metadata.name", "41 characters"),
+        ({"metadata": {"name": "x", "label": {}}}, "metadata.label", "did you mean labels?"),
+        ({"spce": {}}, "spce", "did you mean spec?"),
+        ({"spec": None}, "spec", "must be there"),
+    ],
+)
+def test_what_stands_around_the_spec(outside: dict[str, Any], path: str, text: str) -> None:
+    assert text in said(checked(**outside), "Error")[path]
+
+
+def test_a_generated_name_is_no_error() -> None:
+    found = checked(metadata={"generateName": "chat-"})
+    assert said(found, "Error") == {}
+    assert "metadata.generateName" in said(found, "Note")

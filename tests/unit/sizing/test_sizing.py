@@ -1,0 +1,164 @@
+"""Sizes and what fits: worked out by hand, as vLLM works them out.
+
+Against vLLM itself: tests/client/test_kv_cache_sizing.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from benchrun.sizing.cache_dtypes import UnknownCacheType
+from benchrun.sizing.config_json import model_shape
+from benchrun.sizing.engine import engine_of
+from benchrun.sizing.fit import Memory
+from benchrun.sizing.serve_args import ServeArgs
+from benchrun.sizing.sizing import sizing_of
+from unit.sizing import configs
+from unit.sizing.configs import Config
+from unit.sizing.sized import sized
+
+GIB = 2**30
+ROOM = "--kv-cache-memory-bytes"
+
+
+def test_a_32b_model_needs_32_gib_for_131072_tokens() -> None:
+    found = sized(configs.QWEN_32B, "--tensor-parallel-size=4", "--block-size=32")
+    assert found.token_bytes == 2 * 64 * 8 * 128 * 2
+    row = next(row for row in found.lengths if row.tokens == 131_072)
+    assert row.bytes_per_gpu * 4 == 2 * 64 * 8 * 128 * 2 * 131_072 == 32 * GIB
+    assert row.bytes_per_gpu == 8 * GIB
+
+
+def test_what_the_gpu_has_left_is_for_the_cache() -> None:
+    shape = model_shape(configs.QWEN_32B)
+    args = ServeArgs.of(["-tp", "4", "--gpu-memory-utilization=0.7", "--max-model-len=65536", "--block-size=32"])
+    engine = engine_of(args, shape, gpu_bytes=48 * GIB)
+    memory = Memory(total=48 * GIB, utilization=0.7, weights=16 * GIB, overhead=0)
+    found = sizing_of(shape, engine, memory=memory)
+    assert found.fit is not None
+    assert memory.cache == int(48 * GIB * 0.7) - 16 * GIB
+    assert found.fit.blocks == memory.cache // (64 * 1024 * 32)
+    assert found.tokens == int(found.fit.blocks / 2048 * 65_536)
+    assert found.fit.sequences(131_072) == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "bytes_per_gpu"),
+    [
+        pytest.param((), 256 * 1024, id="one GPU"),
+        pytest.param(("-tp", "8"), 32 * 1024, id="a head a GPU"),
+        pytest.param(("-tp", "16"), 32 * 1024, id="heads kept twice"),
+        pytest.param(("-pp", "2"), 128 * 1024, id="half of the layers"),
+        pytest.param(("--kv-cache-dtype=fp8",), 128 * 1024, id="FP8"),
+        pytest.param(("--kv-cache-dtype=nvfp4",), 64 * 8 * (128 + 16), id="4 bits and their scales"),
+        pytest.param(("--kv-cache-dtype=fp8_per_token_head",), 64 * 8 * (256 + 8), id="a scale a head"),
+        pytest.param(("--dtype=float32",), 512 * 1024, id="computed in 32 bits"),
+    ],
+)
+def test_bytes_of_a_token_on_each_gpu(flags: tuple[str, ...], bytes_per_gpu: int) -> None:
+    assert sized(configs.QWEN_32B, *flags).token_bytes_per_gpu == bytes_per_gpu
+
+
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_latent_vectors_are_not_divided_by_heads(gpus: int) -> None:
+    found = sized(configs.DEEPSEEK_V3, f"-tp={gpus}")
+    assert found.token_bytes_per_gpu == 61 * 576 * 2
+
+
+def test_deepseeks_own_format_has_its_own_size() -> None:
+    config = configs.DEEPSEEK_V3 | {"index_head_dim": 128}
+    assert sized(config, "--kv-cache-dtype=fp8_ds_mla").token_bytes == 61 * (656 + 132)
+
+
+def test_a_checkpoints_own_type_holds_until_a_flag_says_otherwise() -> None:
+    config = configs.LLAMA_8B | {"quantization_config": {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}}
+    assert sized(config).engine.cache_dtype == "fp8"
+    assert sized(config, "--kv-cache-dtype=bfloat16").engine.cache_dtype == "bfloat16"
+    assert sized(configs.LLAMA_8B | {"torch_dtype": "float32"}).engine.cache_dtype == "bfloat16"
+
+
+def test_an_unknown_type_is_an_error() -> None:
+    with pytest.raises(UnknownCacheType, match="telepathic"):
+        sized(configs.LLAMA_8B, "--kv-cache-dtype=telepathic")
+
+
+def test_tokens_are_counted_in_whole_blocks() -> None:
+    found = sized(configs.LLAMA_8B, f"{ROOM}={2 * 2**20 * 101}", "--max-model-len=1000")
+    assert found.pool.block_bytes == 2 * 2**20
+    assert [found.pool.blocks_for(tokens) for tokens in (1, 16, 17, 1000)] == [1, 1, 2, 63]
+    assert found.fit is not None
+    # vLLM counts the block that it keeps back; sequences can't use it.
+    assert (found.fit.blocks, found.fit.usable_blocks) == (101, 100)
+    assert found.tokens == int(101 / 63 * 1000)
+    assert found.fit.sequences(1000) == 1
+    assert found.fit.longest() == 1600
+    assert found.fit.longest(500) == 500
+
+
+def test_a_number_of_blocks_may_be_given() -> None:
+    found = sized(configs.LLAMA_8B, "--num-gpu-blocks-override=64", "--max-model-len=1024")
+    assert found.tokens == 1024
+
+
+def test_sliding_layers_are_dealt_out_to_tables_beside_the_full_ones() -> None:
+    found = sized(configs.GEMMA_3_4B, "--max-num-batched-tokens=2048", "--no-async-scheduling")
+    # 5 full layers in one table; 29 sliding ones in six of 5 (one of them short of one).
+    tables = Counter((group.layers, group.window_tokens) for group in found.pool.groups)
+    assert tables == {(5, None): 1, (5, 1024): 6}
+    assert found.pool.block_bytes == 5 * 16 * 4096
+    assert found.pool.blocks_for(131_072) == 131_072 // 16 + 6 * (-(-(1023 + 2048) // 16) + 1)
+
+
+def test_a_step_in_flight_keeps_its_tokens_too() -> None:
+    one = sized(configs.GPT_OSS_20B, "--no-async-scheduling", "--max-num-batched-tokens=1024")
+    two = sized(configs.GPT_OSS_20B, "--max-num-batched-tokens=1024")
+    assert two.pool.blocks_for(65_536) - one.pool.blocks_for(65_536) == 1024 // 16
+
+
+def test_nearly_equal_numbers_of_layers_are_padded() -> None:
+    config = configs.GPT_OSS_20B | {
+        "num_hidden_layers": 25,
+        "layer_types": ["sliding_attention", "full_attention"] * 12 + ["full_attention"],
+    }
+    found = sized(config)
+    assert sorted(group.layers for group in found.pool.groups) == [12, 13]
+    assert found.pool.block_bytes == 13 * 16 * 8 * 128 * 2
+
+
+def test_a_window_in_every_layer_makes_one_table() -> None:
+    found = sized(configs.MISTRAL_7B, "--no-async-scheduling", "--max-num-batched-tokens=1024")
+    assert len(found.pool.groups) == 1
+    assert found.pool.blocks_for(32_768) == (4095 + 1024 + 15) // 16 + 1
+    assert found.far_token_bytes == 0
+
+
+def test_without_the_hybrid_manager_every_layer_keeps_every_token() -> None:
+    found = sized(configs.GEMMA_3_4B, "--disable-hybrid-kv-cache-manager")
+    assert not found.drops
+    assert found.pool.blocks_for(1600) == 100
+    assert found.pool.block_bytes == 34 * 16 * 4096
+    assert found.far_token_bytes == found.token_bytes
+
+
+def test_pages_of_different_size_are_made_equal() -> None:
+    config: Config = configs.GEMMA_3_4B["text_config"] | {
+        "num_attention_heads": 8, "global_head_dim": 512, "num_hidden_layers": 6, "head_dim": 256,
+    }  # fmt: skip
+    found = sized(config, "--no-async-scheduling")
+    full = next(group for group in found.pool.groups if group.window_tokens is None)
+    sliding = next(group for group in found.pool.groups if group.window_tokens is not None)
+    assert (full.block_tokens, sliding.block_tokens) == (16, 32)
+    assert found.pool.block_bytes == 16 * 4 * 1024 * 2
+
+
+@pytest.mark.parametrize(("gpu_gib", "tokens"), [(None, 2048), (48, 2048), (80, 8192), (180, 16_384)])
+def test_a_step_is_as_large_as_vllm_makes_it_on_such_a_gpu(gpu_gib: int | None, tokens: int) -> None:
+    gpu_bytes = None if gpu_gib is None else gpu_gib * GIB
+    engine = engine_of(ServeArgs.of([]), model_shape(configs.LLAMA_8B), gpu_bytes=gpu_bytes)
+    assert engine.step_tokens == tokens
+
+
+def test_lengths_reach_up_to_the_longest() -> None:
+    assert [row.tokens for row in sized(configs.LLAMA_8B, "--max-model-len=4096").lengths] == [1024, 4096]
+    assert [row.tokens for row in sized({**configs.GPT_2, "n_positions": None}).lengths] == [1024, 4096, 16_384, 65_536]

@@ -1,0 +1,32 @@
+"""The size of weights, from what safetensors files say of themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchrun.sizing.weights import NotWeights, bytes_by_header, bytes_by_index
+
+
+def test_an_index_says_it_outright() -> None:
+    assert bytes_by_index({"metadata": {"total_size": 65_527_752_704}, "weight_map": {}}) == 65_527_752_704
+
+
+def test_a_header_says_where_its_tensors_end() -> None:
+    header = {
+        "__metadata__": {"format": "pt"},
+        "b": {"dtype": "BF16", "shape": [4], "data_offsets": [8, 16]},
+        "a": {"dtype": "BF16", "shape": [4], "data_offsets": [0, 8]},
+    }
+    assert bytes_by_header(header) == 16
+
+
+@pytest.mark.parametrize("index", [{}, {"metadata": {}}, {"metadata": {"total_size": "much"}}])
+def test_an_index_without_it_is_refused(index: dict[str, Any]) -> None:
+    with pytest.raises(NotWeights):
+        bytes_by_index(index)
+
+
+def test_a_header_without_tensors_is_refused() -> None:
+    with pytest.raises(NotWeights):
+        bytes_by_header({"__metadata__": {}})
