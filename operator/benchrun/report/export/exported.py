@@ -1,0 +1,190 @@
+"""What an export starts from: the stages of a finished run, each with its requests and how far it can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import groupby
+
+from benchrun_client.contract import StageRecord
+
+from benchrun.api.cells import Cell
+from benchrun.api.codes import Code
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import BenchmarkRunStatus, Result, ServerStatus, Verdict
+from benchrun.api.workloads import Workload
+from benchrun.measure.cells import Latency, Pools, pools_of
+from benchrun.measure.samples import Sample
+from benchrun.measure.windows import Figures, figures, windows
+from benchrun.plan.searches import probed_cells
+from benchrun.plan.stages import cells
+
+TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
+"""Verdicts of stages that are exported without being asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedStage:
+    """One stage."""
+
+    record: StageRecord
+    workload: Workload
+    cell: str
+    """`chat/rate=4`."""
+    repeat: int
+    verdict: Verdict
+    """Of its cell, by the run's status; Unknown where that has no row of it."""
+    findings: tuple[str, ...]
+    """Codes found at its cell."""
+    servers: tuple[Figures, ...]
+    """What the servers' metrics pages said meanwhile, by role."""
+
+    @property
+    def id(self) -> str:
+        """`chat/rate=4/r2`; of a search, `chat/search-07/r1`."""
+        return self.record.stage_id
+
+    @property
+    def file_name(self) -> str:
+        """The id as a name of a file, without ending."""
+        return self.id.replace("/", "-")
+
+    @property
+    def load_point(self) -> str:
+        """`rate=4`."""
+        return self.cell.partition("/")[2]
+
+    @property
+    def request_rate(self) -> float | None:
+        """Requests a second that were asked of the load engine; None: all at once."""
+        return self.record.scalars.get("request_rate")
+
+    @property
+    def max_concurrency(self) -> int | None:
+        """Most requests in flight that it was allowed; None: no limit."""
+        said = self.record.scalars.get("max_concurrency")
+        return None if said is None else int(said)
+
+    @property
+    def began(self) -> datetime:
+        """The first request."""
+        return _instant(self.record.first_send_unix_us)
+
+    @property
+    def ended(self) -> datetime:
+        """The last answer."""
+        return _instant(self.record.last_receive_unix_us)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRun:
+    """A run with the stages that are to be exported, in order of measurement."""
+
+    namespace: str
+    name: str
+    uid: str
+    spec: BenchmarkRunSpec
+    status: BenchmarkRunStatus
+    stages: tuple[ExportedStage, ...]
+
+    @property
+    def server(self) -> ServerStatus | None:
+        """What is known of the server; all of a role are alike."""
+        return next(iter(self.status.servers), None)
+
+    def cells(self) -> Sequence[tuple[str, Sequence[ExportedStage]]]:
+        """Stages by their cell: in order of the cells' first stages, each cell's by repeat."""
+        places = {cell: place for place, cell in enumerate(dict.fromkeys(stage.cell for stage in self.stages))}
+        ordered = sorted(self.stages, key=lambda stage: (places[stage.cell], stage.repeat))
+        return [(cell, list(of_cell)) for cell, of_cell in groupby(ordered, key=lambda stage: stage.cell)]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which run it is."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+def exported(
+    identity: Identity,
+    spec: BenchmarkRunSpec,
+    status: BenchmarkRunStatus,
+    records: Sequence[StageRecord],
+    samples: Sequence[Sample],
+) -> ExportedRun:
+    """The run with every record that is left of it. Records of a stage that the spec does not have are passed over."""
+    workloads = {workload.name: workload for workload in spec.workloads}
+    places = {stage: cell for cell in (*cells(spec), *probed_cells(spec, records)) for stage in cell.stage_ids}
+    rows = {row.cell: row for row in status.results}
+    interval = spec.measurement.scrape_interval_seconds
+    stages = tuple(
+        _stage(
+            record,
+            cell,
+            workloads[cell.workload],
+            row=rows.get(cell.id),
+            servers=_server_figures(record, samples, interval),
+        )
+        for record in records
+        if (cell := places.get(record.stage_id)) is not None
+    )
+    return ExportedRun(identity.namespace, identity.name, identity.uid, spec, status, stages)
+
+
+def server_version(run: ExportedRun, stage: ExportedStage) -> str | None:
+    """vLLM's version, as the servers of this stage said it themselves; else as the run's status has it."""
+    said = next((edge.version for edge in stage.record.servers if edge.version), None)
+    return said or (run.server.version if run.server is not None else None)
+
+
+def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
+    """The run with these stages alone."""
+    return replace(run, stages=tuple(stage for stage in run.stages if stage.id in stage_ids))
+
+
+def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
+    """The run without the stages whose numbers can't be trusted, and why each of their cells was left out."""
+    kept = tuple(stage for stage in run.stages if stage.verdict in TRUSTED)
+    left = {stage.cell: _why(stage) for stage in run.stages if stage.verdict not in TRUSTED}
+    return replace(run, stages=kept), left
+
+
+def pools(stages: Sequence[ExportedStage]) -> Pools:
+    """Latencies of these stages of a cell, in microseconds; none that was not measured, and no gaps between chunks, which
+    are not gaps between tokens."""
+    chunks = any(Code.CHUNKS_ARE_NOT_TOKENS.value in stage.findings for stage in stages)
+    hidden: Latency | None = "itl" if chunks else None
+    measured = pools_of([stage.record for stage in stages])
+    return {latency: pool for latency, pool in measured.items() if pool.count and latency != hidden}
+
+
+def _stage(
+    record: StageRecord, cell: Cell, workload: Workload, *, row: Result | None, servers: tuple[Figures, ...]
+) -> ExportedStage:
+    return ExportedStage(
+        record=record,
+        workload=workload,
+        cell=cell.id,
+        repeat=cell.stage_ids.index(record.stage_id) + 1,
+        verdict=row.verdict if row is not None else "Unknown",
+        findings=tuple(row.findings) if row is not None else (),
+        servers=servers,
+    )
+
+
+def _server_figures(record: StageRecord, samples: Sequence[Sample], interval: int) -> tuple[Figures, ...]:
+    return tuple(figures([window]) for window in windows(record, samples, scrape_interval=interval))
+
+
+def _why(stage: ExportedStage) -> str:
+    if stage.verdict == "Unknown":
+        return "not judged"
+    return f"{stage.verdict} ({', '.join(stage.findings)})" if stage.findings else stage.verdict
+
+
+def _instant(unix_us: int) -> datetime:
+    return datetime.fromtimestamp(unix_us // 1_000_000, tz=UTC).replace(microsecond=unix_us % 1_000_000)

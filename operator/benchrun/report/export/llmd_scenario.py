@@ -1,0 +1,110 @@
+"""`scenario` of the llm-d benchmark report: the server and the load, in its standard words and in their own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+
+from benchrun.report.export.exported import ExportedRun, ExportedStage, server_version
+from benchrun.report.export.files import Json, without_unknown
+from benchrun.report.export.server_flags import flags_of, parallelism_of
+
+SERVER_LABEL = "server"
+_COMPONENT_SCHEMA = "0.0.1"
+_UNKNOWN = "unknown"
+"""Where the schema asks for a word that nobody knows."""
+
+
+def scenario(run: ExportedRun, stage: ExportedStage) -> Json:
+    """What was measured, and by what load."""
+    return {"stack": [_server(run, stage)], "load": _load(run, stage)}
+
+
+def _server(run: ExportedRun, stage: ExportedStage) -> Json:
+    native = _native(run)
+    return {
+        "metadata": {"schema_version": _COMPONENT_SCHEMA, "label": SERVER_LABEL, "cfg_id": _digest(native)},
+        "standardized": _endpoint(run, stage) if run.spec.server is None else _engine(run, stage),
+        "native": native,
+    }
+
+
+def _engine(run: ExportedRun, stage: ExportedStage) -> Json:
+    server, spread = run.server, parallelism_of(flags_of(run))
+    replicas = max(1, len(stage.record.servers))
+    gpus = server.gpus if server is not None else 0
+    return {
+        "kind": "inference_engine",
+        "tool": "vllm",
+        "tool_version": _version(run, stage),
+        "role": "replica",
+        "replicas": replicas,
+        "model": {"name": run.spec.model.name},
+        "accelerator": {
+            "model": (server.gpu if server is not None else None) or (_UNKNOWN if gpus else "none"),
+            "count": gpus * replicas,
+            "parallelism": {"tp": spread.tensor, "pp": spread.pipeline, "dp": spread.data, "ep": spread.expert},
+        },
+    }
+
+
+def _endpoint(run: ExportedRun, stage: ExportedStage) -> Json:
+    """Of a server that was there before nobody knows the hardware, which the kind of an engine would have to tell."""
+    return {
+        "kind": "generic",
+        "tool": "vllm",
+        "tool_version": _version(run, stage),
+        "model": {"name": run.spec.model.name},
+    }
+
+
+def _version(run: ExportedRun, stage: ExportedStage) -> str:
+    return server_version(run, stage) or (run.spec.server.image if run.spec.server is not None else _UNKNOWN)
+
+
+def _native(run: ExportedRun) -> Json:
+    server = run.spec.server
+    if server is None:
+        return {}
+    variables = {each.name: each.value for each in server.env if each.value is not None}
+    return {"args": dict(flags_of(run)), "envars": variables, "config": {"image": server.image}}
+
+
+def _load(run: ExportedRun, stage: ExportedStage) -> Json:
+    record = stage.record
+    native = {
+        "config": {
+            "workload": stage.workload.model_dump(mode="json", by_alias=True, exclude_none=True),
+            "measurement": run.spec.measurement.model_dump(mode="json", by_alias=True, exclude_none=True),
+        }
+    }
+    standardized = {
+        "tool": "vllm-benchmark",
+        "tool_version": record.engine.version,
+        "parallelism": record.client.processes,
+        "source": "random" if stage.workload.dataset.random is not None else "sampled",
+        "stage": record.sequence,
+        "input_seq_len": _lengths(record.requests.input_tokens),
+        "output_seq_len": _lengths(record.requests.asked_tokens) if stage.workload.ignore_eos else None,
+        "rate_qps": stage.request_rate,
+        "concurrency": stage.max_concurrency,
+    }
+    return {
+        "metadata": {"schema_version": _COMPONENT_SCHEMA, "cfg_id": _digest(native), "description": stage.id},
+        "standardized": without_unknown(standardized),
+        "native": native,
+    }
+
+
+def _lengths(tokens: Sequence[int]) -> Json:
+    least, most = min(tokens), max(tokens)
+    if least == most:
+        return {"distribution": "fixed", "value": most}
+    return {"distribution": "other", "value": math.fsum(tokens) / len(tokens), "min": least, "max": most}
+
+
+def _digest(config: Json) -> str:
+    """Equal for equal configurations: what llm-d groups reports by."""
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,130 @@
+"""One row a stage: what was asked, what was measured, and how far it can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchrun.api.names import ROLE_SERVER
+from benchrun.judge.certainty import certainty
+from benchrun.measure.cells import LATENCIES, percentile_word, pooled_metrics
+from benchrun.measure.client_queue import QUEUE_TIME, QUEUED_E2EL, QUEUED_TTFT, queue_pools
+from benchrun.measure.windows import Figures
+from benchrun.report.export.exported import ExportedRun, ExportedStage, pools, server_version
+from benchrun.report.export.table import Column, Table, Value
+
+NAME = "stages"
+_RUN = (Column("namespace", "text"), Column("run", "text"), Column("run_uid", "text"))
+_STAGE = (
+    Column("stage", "text"),
+    Column("workload", "text"),
+    Column("load_point", "text"),
+    Column("repeat", "integer"),
+    Column("sequence", "integer"),
+    Column("request_rate", "number"),
+    Column("max_concurrency", "integer"),
+    Column("verdict", "text"),
+    Column("findings", "texts"),
+    Column("uncertain", "texts"),
+)
+_SETTING = (
+    Column("model", "text"),
+    Column("server_image", "text"),
+    Column("server_version", "text"),
+    Column("gpu", "text"),
+    Column("gpus", "integer"),
+    Column("engine", "text"),
+    Column("engine_version", "text"),
+    Column("prompts_digest", "text"),
+    Column("began", "instant"),
+    Column("ended", "instant"),
+)
+_COUNTS = (
+    Column("requests", "integer"),
+    Column("completed", "integer"),
+    Column("failed", "integer"),
+    Column("duration_seconds", "number"),
+    Column("total_input_tokens", "integer"),
+    Column("total_output_tokens", "integer"),
+    Column("request_throughput", "number"),
+    Column("output_throughput", "number"),
+    Column("total_token_throughput", "number"),
+)
+_SERVER = tuple(
+    Column(name, "number")
+    for name in (
+        "running_mean", "running_max", "waiting_mean", "waiting_max", "kv_cache_mean_percent", "kv_cache_max_percent",
+        "preemptions", "prefix_hit_percent", "coverage_percent",
+    )
+)  # fmt: skip
+
+
+def stage_table(run: ExportedRun) -> Table:
+    """Latencies are milliseconds under vLLM's own names, throughputs a second; five significant digits."""
+    latencies = tuple(Column(name, "number") for name in _latency_names(run))
+    columns = (*_RUN, *_STAGE, *_SETTING, *_COUNTS, *latencies, *_SERVER)
+    rows = [_row(columns, _values(run, stage)) for stage in run.stages]
+    return Table(NAME, columns, rows)
+
+
+def _row(columns: tuple[Column, ...], values: Mapping[str, Value]) -> tuple[Value, ...]:
+    return tuple(values.get(column.name) for column in columns)
+
+
+def _values(run: ExportedRun, stage: ExportedStage) -> dict[str, Value]:
+    record, server = stage.record, run.server
+    shown, percentiles = pools([stage]), run.spec.measurement.percentiles
+    if stage.workload.load.max_concurrency is not None:
+        shown = {**shown, **queue_pools([record])}
+    metrics = pooled_metrics([record], shown, percentiles)
+    return {
+        "namespace": run.namespace,
+        "run": run.name,
+        "run_uid": run.uid,
+        "stage": stage.id,
+        "workload": stage.workload.name,
+        "load_point": stage.load_point,
+        "repeat": stage.repeat,
+        "sequence": record.sequence,
+        "request_rate": stage.request_rate,
+        "max_concurrency": stage.max_concurrency,
+        "verdict": stage.verdict,
+        "findings": stage.findings,
+        "uncertain": certainty(shown, percentiles).uncertain,
+        "model": run.spec.model.name,
+        "server_image": server.image if server is not None else None,
+        "server_version": server_version(run, stage),
+        "gpu": server.gpu if server is not None else None,
+        "gpus": server.gpus if server is not None and run.spec.server is not None else None,
+        "engine": record.engine.name,
+        "engine_version": record.engine.version,
+        "prompts_digest": record.prompts_digest,
+        "began": stage.began,
+        "ended": stage.ended,
+        "requests": len(record.requests.ok),
+        "duration_seconds": metrics.pop("duration"),
+        **{name: _whole(name, value) for name, value in metrics.items()},
+        **_server_values(stage),
+    }
+
+
+def _whole(name: str, value: float | None) -> Value:
+    """Counts are integers."""
+    counts = {column.name for column in _COUNTS if column.kind == "integer"}
+    return int(value) if value is not None and name in counts else value
+
+
+def _server_values(stage: ExportedStage) -> dict[str, Value]:
+    said: Figures | None = next((each for each in stage.servers if each.role == ROLE_SERVER), None)
+    return {column.name: getattr(said, column.name) for column in _SERVER} if said is not None else {}
+
+
+def _latency_names(run: ExportedRun) -> list[str]:
+    percentiles = [f"p{percentile_word(each)}" for each in run.spec.measurement.percentiles]
+    names = [f"{figure}_{latency}_ms" for latency in LATENCIES for figure in ("mean", "median", "std", *percentiles)]
+    capped = any(workload.load.max_concurrency is not None for workload in run.spec.workloads)
+    queued = [
+        f"{figure}_{name}_ms"
+        for name in (QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL)
+        for figure in ("mean", "median", *percentiles)
+    ]
+    return [*names, *queued] if capped else names

@@ -1,0 +1,233 @@
+"""`benchrun export`: from what a run has stored to files, a file or standard output, and what is said of the rest."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from benchrun.api.conditions import Condition
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.cli.__main__ import main
+from benchrun.plan.metadata import Owner
+from benchrun.plan.stored import stage_config_map
+from benchrun.report.export.formats import FORMATS
+from benchrun_client.contract import Envelope, StageRecord
+from unit.plan.specs import Json
+from unit.report.export.runs import CAPPED, CELLS, CHAT, IDENTITY, STAGES, measured, row, spec, status
+
+OWNER = Owner(namespace=IDENTITY.namespace, name=IDENTITY.name, uid=IDENTITY.uid)
+COMPLETE = Condition.model_validate({"type": "Complete", "status": "True", "reason": "Measured"})
+INVALID = [row(CELLS[0]), row(CELLS[1], "Invalid", ["RateNotAchieved"]), row(CELLS[2])]
+EVERY = [row(cell, "Invalid") for cell in CELLS]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the command left on its two streams, and how it ended."""
+
+    code: int
+    out: bytes
+    err: str
+
+
+Export = Callable[..., Said]
+
+
+def stored(record: StageRecord) -> Json:
+    sealed = Envelope.seal(record)
+    return stage_config_map(OWNER, sequence=record.sequence, digest=sealed.digest, record=sealed.data(), timeline=None)
+
+
+def saved(folder: Path, of_status: BenchmarkRunStatus, stages: Sequence[str]) -> list[str]:
+    """Arguments that name the files of a run."""
+    body = {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "metadata": {"name": OWNER.name, "namespace": OWNER.namespace, "uid": OWNER.uid, "generation": 1},
+        "spec": spec().model_dump(mode="json", by_alias=True, exclude_none=True),
+        "status": of_status.model_dump(mode="json", by_alias=True, exclude_none=True),
+    }
+    (folder / "run.yaml").write_text(yaml.safe_dump(body), encoding="utf-8")
+    items = [stored(measured(stage_id)) for stage_id in stages]
+    (folder / "records.json").write_text(json.dumps({"kind": "List", "items": items}), encoding="utf-8")
+    return ["export", "-f", str(folder / "run.yaml"), "--records", str(folder / "records.json")]
+
+
+@pytest.fixture
+def export(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Export:
+    """The command with options, on a run with rows and stages as told."""
+
+    def exported(*options: str, rows: Any = None, stages: Sequence[str] = STAGES, ended: bool = True) -> Said:
+        of_status = status(rows).model_copy(update={"conditions": (COMPLETE,) if ended else ()})
+        code = main([*saved(tmp_path, of_status, stages), *options])
+        said = capsysbinary.readouterr()
+        return Said(code, said.out, " ".join(said.err.decode().split()))
+
+    return exported
+
+
+def made(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_standard_output_is_the_export_alone(export: Export) -> None:
+    said = export("--format=csv")
+    assert (said.code, said.err) == (0, "")
+    assert [each["stage"] for each in csv.DictReader(io.StringIO(said.out.decode()))] == list(STAGES)
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("csv", ["requests.csv", "stages.csv"]),
+        ("parquet", ["requests.parquet", "stages.parquet"]),
+        ("inferencex", ["agg_bmk.json"]),
+        ("pytorch", ["nightly.pytorch.json"]),
+        ("llm-d", sorted(f"benchmark_report_v0.2,_{each.replace('/', '-')}.yaml" for each in STAGES)),
+        (
+            "vllm",
+            [
+                *("capped-rate=40/run=0.json", "capped-rate=40/summary.json", "chat-concurrency=4/run=0.json"),
+                *("chat-concurrency=4/run=1.json", "chat-concurrency=4/summary.json"),
+                *("first-concurrency=2/run=0.json", "first-concurrency=2/summary.json"),
+            ],
+        ),
+    ],
+)
+def test_a_folder_gets_every_file_and_each_is_named(
+    export: Export, tmp_path: Path, name: str, files: list[str]
+) -> None:
+    folder = tmp_path / "out"
+    said = export(f"--format={name}", f"--output={folder}")
+    assert said.code == 0
+    assert made(folder) == files
+    assert all(f"wrote {folder / each}" in said.err for each in files)
+
+
+@pytest.mark.parametrize("name", ["out/", "already"])
+def test_what_is_a_folder(export: Export, tmp_path: Path, name: str) -> None:
+    (tmp_path / "already").mkdir()
+    export("--format=csv", f"--output={tmp_path}/{name}")
+    assert made(tmp_path / name) == ["requests.csv", "stages.csv"]
+
+
+def test_a_file_gets_the_table_asked_for(export: Export, tmp_path: Path) -> None:
+    file = tmp_path / "new" / "all.csv"
+    said = export("--format=csv", "--table=requests", f"--output={file}")
+    assert f"wrote {file}" in said.err
+    assert len(list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"))))) == 80
+
+
+def test_stages_can_be_chosen(export: Export) -> None:
+    said = export("--format=llm-d", f"--stage={CAPPED}")
+    assert yaml.safe_load(said.out)["scenario"]["load"]["metadata"]["description"] == CAPPED
+
+
+# ---- what is left out --------------------------------------------------------------------------------------------------
+
+
+def test_invalid_numbers_are_left_out_and_it_is_said(export: Export) -> None:
+    said = export("--format=vllm", rows=INVALID)
+    assert [json.loads(line)["benchrun_stage"] for line in said.out.splitlines()] == [s for s in STAGES if s != CAPPED]
+    assert said.err == "left out: capped/rate=40: Invalid (RateNotAchieved); --include-invalid exports it"
+
+
+def test_with_the_option_they_are_there_and_marked(export: Export) -> None:
+    said = export("--format=vllm", "--include-invalid", rows=INVALID)
+    verdicts = {each["benchrun_stage"]: each["benchrun_verdict"] for each in map(json.loads, said.out.splitlines())}
+    assert verdicts == {stage_id: "Invalid" if stage_id == CAPPED else "Valid" for stage_id in STAGES}
+    assert said.err == ""
+
+
+def test_where_nothing_can_be_trusted_nothing_is_exported(export: Export, tmp_path: Path) -> None:
+    said = export("--format=csv", f"--output={tmp_path / 'out'}", rows=EVERY)
+    assert said.code == 1
+    assert "nothing to export left out: chat/concurrency=4: Invalid; --include-invalid exports it" in said.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_load_points_that_a_format_does_not_know_are_said(export: Export) -> None:
+    said = export("--format=inferencex", "--set=precision=fp8")
+    assert [each["conc"] for each in json.loads(said.out)] == [4, 2]
+    assert "left out: capped/rate=40: InferenceX knows closed loops only" in said.err
+    assert "does not know: " not in said.err
+
+
+def test_only_such_load_points_are_nothing_to_export(export: Export) -> None:
+    said = export("--format=inferencex", f"--stage={CAPPED}")
+    assert (said.code, said.out) == (1, b"")
+    assert "nothing to export left out: capped/rate=40: InferenceX knows closed loops only" in said.err
+
+
+def test_what_an_inferencex_row_still_needs_is_said(export: Export) -> None:
+    said = export("--format=inferencex", f"--stage={CHAT}")
+    assert said.err == ("InferenceX asks for what the run does not know: precision; give --set precision=...")
+    assert json.loads(said.out)[0]["precision"] is None
+
+
+def test_records_that_are_gone_are_said(export: Export) -> None:
+    said = export("--format=csv", stages=STAGES[:2])
+    assert said.code == 0
+    assert "first/concurrency=2: 0 of its 1 records are kept" in said.err
+
+
+# ---- what can't be done ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--format=llm-d"], "4 stages are as many reports: name a folder to write them to, or one stage with --stage"),
+        (["--format=csv", "--stage=chat/concurrency=4/r3"], "there is no stage 'chat/concurrency=4/r3'; did you mean"),
+        (["--format=inferencex", "--set=hw"], "--set takes FIELD=VALUE, for example hw=h100, not 'hw'"),
+        (["--format=inferencex", "--set=gpu=h100"], "there is no field 'gpu'"),
+        (["--format=csv", "--set=hw=h100"], "--set is for --format inferencex; csv takes all from the run"),
+    ],
+)
+def test_what_can_not_be_done_is_said(export: Export, options: list[str], sentence: str) -> None:
+    said = export(*options)
+    assert (said.code, said.out) == (1, b"")
+    assert f"benchrun: {sentence}" in said.err
+
+
+def test_a_run_that_goes_on_has_nothing_to_export_yet(export: Export) -> None:
+    said = export("--format=csv", ended=False)
+    assert (said.code, said.err) == (1, "benchrun: nightly has not ended")
+
+
+def test_a_run_without_records_says_why(export: Export) -> None:
+    said = export("--format=csv", stages=[])
+    assert said.code == 1
+    assert "nothing is left of what nightly has measured" in said.err
+
+
+def test_a_path_that_can_not_be_written_is_named(export: Export, tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("a file", encoding="utf-8")
+    said = export("--format=csv", f"--output={tmp_path / 'plain' / 'x.csv'}")
+    assert (said.code, str(tmp_path / "plain") in said.err) == (1, True)
+
+
+def test_parquet_is_not_thrown_at_a_terminal(export: Export, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    said = export("--format=parquet")
+    assert (said.code, said.out) == (1, b"")
+    assert "this format is no text: name a file or a folder" in said.err
+
+
+def test_an_unknown_format_lists_the_known(export: Export) -> None:
+    with pytest.raises(SystemExit) as ended:
+        export("--format=xls")
+    assert ended.value.code == 2
+
+
+def test_every_format_has_its_place_in_the_documentation() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "export.md").read_text(encoding="utf-8")
+    assert [name for name in FORMATS if f"`{name}`" not in page] == []

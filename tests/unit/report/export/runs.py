@@ -1,0 +1,138 @@
+"""A finished run whose stages vLLM's own client has measured: its figures and the requests behind them are both there.
+
+`measured.json` is what `vllm bench serve` 0.32 gave against a server of known timing, in the columns of a record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import BenchmarkRunStatus, Result, ServerStatus, Verdict
+from benchrun.measure.samples import Sample
+from benchrun.report.export.exported import ExportedRun, ExportedStage, Identity, exported
+from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
+from unit.measure.records import edge, record, sample, served
+from unit.plan.specs import Json, concurrencies, spec_body, workload
+from unit.report.statuses import result
+
+IDENTITY = Identity("lab", "nightly", "7c9e6679-7425-40de-944b-e07fc1f90ae7")
+CHAT, CHAT_AGAIN = "chat/concurrency=4/r1", "chat/concurrency=4/r2"
+CAPPED = "capped/rate=40/r1"
+"""An open loop under a cap that holds it back."""
+FIRST = "first/concurrency=2/r1"
+"""Answers of one token: vLLM says 0 for the gaps that there are not."""
+STAGES = (CHAT, CAPPED, FIRST, CHAT_AGAIN)
+CELLS = ("chat/concurrency=4", "capped/rate=40", "first/concurrency=2")
+PERCENTILES = ("50", "90", "99")
+ARGS = ["--tensor-parallel-size=2", "--max-model-len", "4096", "--enforce-eager"]
+BEGAN_US = 1_800_000_000_250_000
+GPU = "NVIDIA-H100-80GB-HBM3"
+_MEASURED: dict[str, Any] = json.loads(Path(__file__).with_name("measured.json").read_text(encoding="utf-8"))
+
+
+def measured(stage_id: str, **changes: Any) -> StageRecord:
+    """The record of one stage."""
+    found = _MEASURED[stage_id]
+    sequence = STAGES.index(stage_id)
+    began = BEGAN_US + 60_000_000 * sequence
+    values = {
+        "run_uid": IDENTITY.uid,
+        "sequence": sequence,
+        "scalars": found["scalars"],
+        "requests": (columns := RequestColumns.model_validate(found["requests"])),
+        "gaps": GapCounts.model_validate(found["gaps"]),
+        "first_send_unix_us": began,
+        "last_receive_unix_us": began + 2_500_000,
+        "servers": (edge(before={"generation_tokens_total": 1000.0 * sequence}, rises=served(columns)),),
+    }
+    return record(stage_id, **(values | changes))
+
+
+def failing(stage_id: str, *, failed: int, errors: Mapping[str, int] | None = None) -> StageRecord:
+    """The same with its last requests failed."""
+    whole = measured(stage_id)
+    count = len(whole.requests.ok)
+    ok = tuple(int(place < count - failed) for place in range(count))
+    gone = {} if failed < count else {"gaps": GapCounts()}
+    return whole.model_copy(
+        update={"requests": whole.requests.model_copy(update={"ok": ok}), "errors": dict(errors or {}), **gone}
+    )
+
+
+def spec(**changes: Any) -> BenchmarkRunSpec:
+    """Of these stages."""
+    random = {"random": {"inputTokens": 64, "outputTokens": 12}}
+    body = spec_body(
+        workloads=[
+            workload("chat", dataset=random, load=concurrencies(4), requests=24),
+            workload("capped", dataset=random, load={"requestRates": ["40"], "maxConcurrency": 2}, requests=24),
+            workload(
+                "first",
+                dataset={"random": {"inputTokens": 64, "outputTokens": 1}},
+                load=concurrencies(2),
+                requests=8,
+            ),
+        ],
+        repeats=2,
+        measurement={"percentiles": list(PERCENTILES)},
+    )
+    server: Json = {"image": "vllm/vllm-openai:v0.32.0", "args": ARGS, "env": [{"name": "VLLM_USE_V1", "value": "1"}]}
+    return BenchmarkRunSpec.model_validate({**body, "server": server} | changes)
+
+
+def status(rows: Sequence[Result] | None = None, **server: Any) -> BenchmarkRunStatus:
+    """All cells Valid unless told otherwise; two GPUs of a known kind."""
+    seen = ServerStatus(
+        role="server",
+        image="vllm/vllm-openai:v0.32.0",
+        version="0.32.0",
+        gpu=GPU,
+        gpus=2,
+        args=["/models/qwen", "--served-model-name=qwen", *ARGS],
+    ).model_copy(update=server)
+    found = list(rows) if rows is not None else [row(cell) for cell in CELLS]
+    return BenchmarkRunStatus(results=found, servers=[seen], verdict="Valid")
+
+
+def row(cell: str, verdict: Verdict = "Valid", findings: Sequence[str] = ()) -> Result:
+    """How a cell was judged."""
+    axis = cell.partition("/")[2].partition("=")[0]
+    return result(cell, axis=axis, verdict=verdict, findings=list(findings), repeats=1)
+
+
+def run(
+    *records: StageRecord,
+    of_spec: BenchmarkRunSpec | None = None,
+    of_status: BenchmarkRunStatus | None = None,
+    samples: Sequence[Sample] = (),
+) -> ExportedRun:
+    """The run with these records, or with all."""
+    return exported(
+        IDENTITY,
+        of_spec or spec(),
+        of_status or status(),
+        records or [measured(stage_id) for stage_id in STAGES],
+        samples,
+    )
+
+
+def stage(stage_id: str) -> ExportedStage:
+    """One of its stages."""
+    return next(each for each in run().stages if each.id == stage_id)
+
+
+def reading(stage_id: str, **figures: Any) -> Sample:
+    """What a server said a second after the stage began, by the tokens that it had generated."""
+    tokens = 1000.0 * STAGES.index(stage_id) + 5
+    return sample(measured(stage_id).first_send_unix_us / 1e6 + 1, generation_tokens=tokens, **figures)
+
+
+def endpoint_spec() -> BenchmarkRunSpec:
+    """The same traffic at a server that was there before."""
+    body = spec().model_dump(mode="json", by_alias=True, exclude_none=True)
+    del body["server"]
+    return BenchmarkRunSpec.model_validate({**body, "endpoint": {"url": "https://vllm.example"}})

@@ -1,0 +1,100 @@
+"""What is exported, what is left out and why, and the order of it all."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.report.export.exported import exported, only, pools, trusted
+from benchrun_client.contract import Probe
+from unit.report.export.runs import (
+    CAPPED,
+    CELLS,
+    CHAT,
+    CHAT_AGAIN,
+    FIRST,
+    IDENTITY,
+    STAGES,
+    failing,
+    measured,
+    row,
+    run,
+    spec,
+    stage,
+    status,
+)
+
+
+def test_stages_stand_in_order_of_measurement_and_cells_by_repeat() -> None:
+    whole = run()
+    assert [each.id for each in whole.stages] == list(STAGES)
+    assert [(cell, [each.repeat for each in stages]) for cell, stages in whole.cells()] == [
+        (CELLS[0], [1, 2]),
+        (CELLS[1], [1]),
+        (CELLS[2], [1]),
+    ]
+
+
+def test_a_stage_tells_its_place_its_load_and_its_time() -> None:
+    capped = stage(CAPPED)
+    assert (capped.cell, capped.load_point, capped.repeat, capped.workload.name) == (CELLS[1], "rate=40", 1, "capped")
+    assert (capped.request_rate, capped.max_concurrency) == (40.0, 2)
+    assert (stage(CHAT).request_rate, stage(CHAT).max_concurrency) == (None, 4)
+    assert stage(CHAT).began == datetime(2027, 1, 15, 8, 0, 0, 250_000, tzinfo=UTC)
+    assert (stage(CHAT).ended - stage(CHAT).began).total_seconds() == 2.5
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kept"), [("Valid", True), ("Suspect", True), ("Invalid", False), ("Unknown", False)]
+)
+def test_what_can_not_be_trusted_is_left_out(verdict: str, kept: bool) -> None:
+    rows = [row(CELLS[0], verdict), row(CELLS[1]), row(CELLS[2])]  # type: ignore[arg-type]
+    left_run, left_out = trusted(run(of_status=status(rows)))
+    assert (CHAT in {each.id for each in left_run.stages}) is kept
+    assert (CELLS[0] in left_out) is not kept
+
+
+def test_the_reason_of_what_is_left_out_names_its_findings() -> None:
+    rows = [row(CELLS[0], "Invalid", ["PrefixCacheContaminated", "TooFewSamples"]), row(CELLS[1])]
+    kept, left_out = trusted(run(of_status=status(rows)))
+    assert left_out == {CELLS[0]: "Invalid (PrefixCacheContaminated, TooFewSamples)", CELLS[2]: "not judged"}
+    assert [each.id for each in kept.stages] == [CAPPED]
+
+
+def test_only_the_stages_asked_for() -> None:
+    assert [each.id for each in only(run(), [CHAT_AGAIN, FIRST]).stages] == [FIRST, CHAT_AGAIN]
+
+
+def test_a_record_of_no_workload_of_the_spec_is_passed_over() -> None:
+    stranger = measured(CHAT).model_copy(update={"stage_id": "other/rate=1/r1"})
+    assert exported(IDENTITY, spec(), status(), [stranger], []).stages == ()
+
+
+def test_a_latency_that_was_not_measured_has_no_pool() -> None:
+    assert set(pools([stage(CHAT)])) == {"ttft", "tpot", "itl", "e2el"}
+    assert set(pools([stage(FIRST)])) == {"ttft", "e2el"}
+    assert pools(run(failing(CHAT, failed=24)).stages) == {}
+
+
+def test_gaps_between_chunks_are_no_gaps_between_tokens() -> None:
+    rows = [row(CELLS[0], "Suspect", ["ChunksAreNotTokens"])]
+    assert "itl" not in pools(run(measured(CHAT), of_status=status(rows)).stages)
+
+
+def test_a_stage_of_a_search_belongs_to_the_load_that_was_tried() -> None:
+    search = {"search": {"axis": "Concurrency", "from": "1", "to": "64"}}
+    limits = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 500}]
+    body = spec().model_dump(mode="json", by_alias=True, exclude_none=True)
+    body |= {"workloads": [{**body["workloads"][0], "load": search}], "objectives": limits, "repeats": 1}
+    tried = [
+        measured(CHAT).model_copy(
+            update={"stage_id": f"chat/search-01/r{repeat}", "probe": Probe(value="4", ends_search=repeat == 2)}
+        )
+        for repeat in (1, 2)
+    ]
+    whole = run(*tried, of_spec=BenchmarkRunSpec.model_validate(body), of_status=status([row(CELLS[0], "Suspect")]))
+    assert [(each.id, each.cell, each.repeat, each.verdict) for each in whole.stages] == [
+        ("chat/search-01/r1", "chat/concurrency=4", 1, "Suspect"),
+        ("chat/search-01/r2", "chat/concurrency=4", 2, "Suspect"),
+    ]

@@ -1,0 +1,196 @@
+"""The tables of stages and requests, and what becomes of them as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from itertools import compress
+from operator import add
+from statistics import mean
+
+import pytest
+from benchrun.measure.cells import LATENCIES
+from benchrun.report.export.csv_table import as_csv
+from benchrun.report.export.exported import ExportedRun
+from benchrun.report.export.request_table import request_table
+from benchrun.report.export.stage_table import stage_table
+from benchrun.report.export.table import Table, Value
+from unit.report.export.runs import (
+    CAPPED,
+    CELLS,
+    CHAT,
+    FIRST,
+    GPU,
+    PERCENTILES,
+    STAGES,
+    endpoint_spec,
+    failing,
+    measured,
+    reading,
+    row,
+    run,
+    status,
+)
+
+
+def rows(table: Table) -> list[dict[str, Value]]:
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, values, strict=True)) for values in table.rows]
+
+
+def stages(of: ExportedRun | None = None) -> dict[str, dict[str, Value]]:
+    return {str(each["stage"]): each for each in rows(stage_table(of or run()))}
+
+
+def read(content: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
+
+
+# ---- stages ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage_id", [CHAT, CAPPED])
+def test_every_figure_of_a_stage_is_vllms(stage_id: str) -> None:
+    ours, vllms = stages()[stage_id], measured(stage_id).scalars
+    names = [
+        *(
+            f"{f}_{latency}_ms"
+            for latency in LATENCIES
+            for f in ("mean", "median", "std", *(f"p{p}" for p in PERCENTILES))
+        ),
+        *("request_throughput", "output_throughput", "total_token_throughput"),
+        *("total_input_tokens", "total_output_tokens", "completed", "failed"),
+    ]
+    for name in names:
+        # A figure of microseconds is off by half of one, and has five significant digits.
+        assert ours[name] == pytest.approx(vllms[name], rel=6e-5, abs=6e-4), name
+    assert ours["duration_seconds"] == pytest.approx(vllms["duration"], rel=1e-4)
+
+
+def test_under_a_cap_the_wait_in_the_client_has_columns_of_its_own() -> None:
+    ours, columns = stages()[CAPPED], measured(CAPPED).requests
+    for latency, column in (("ttft", columns.ttft_us), ("e2el", columns.e2el_us)):
+        since_due = mean(map(add, column, columns.queue_us)) / 1000
+        assert ours[f"mean_{latency}_including_client_queue_ms"] == pytest.approx(since_due, rel=6e-5)
+        assert since_due > mean(column) / 1000 + 10
+    assert stages()[CHAT]["mean_e2el_including_client_queue_ms"] is None
+
+
+def test_what_was_not_measured_is_none_where_vllm_says_0() -> None:
+    first = stages()[FIRST]
+    assert measured(FIRST).scalars["mean_tpot_ms"] == 0
+    assert (first["mean_tpot_ms"], first["p99_itl_ms"], first["std_tpot_ms"]) == (None, None, None)
+    assert first["failed"] == 0
+
+
+def test_a_row_tells_what_was_measured_and_where() -> None:
+    chat = stages()[CHAT]
+    assert {
+        name: chat[name] for name in ("namespace", "run", "load_point", "repeat", "gpu", "gpus", "max_concurrency")
+    } == {
+        "namespace": "lab",
+        "run": "nightly",
+        "load_point": "concurrency=4",
+        "repeat": 1,
+        "gpu": GPU,
+        "gpus": 2,
+        "max_concurrency": 4,
+    }
+
+
+def test_the_gpus_of_an_endpoint_are_not_known() -> None:
+    assert stages(run(of_spec=endpoint_spec()))[CHAT]["gpus"] is None
+
+
+def test_verdict_findings_and_what_is_uncertain_stand_in_the_row() -> None:
+    judged = [row(CELLS[0], "Suspect", ["Drift", "TooFewSamples"])]
+    chat = stages(run(of_status=status(judged)))[CHAT]
+    assert (chat["verdict"], chat["findings"]) == ("Suspect", ("Drift", "TooFewSamples"))
+    assert list(chat["uncertain"])[:2] == ["p90_ttft_ms", "p99_ttft_ms"]  # type: ignore[arg-type]
+
+
+def test_what_the_servers_said_meanwhile() -> None:
+    said = stages(run(samples=[reading(CHAT, running=3.0, waiting=1.0, kv_cache=0.25)]))
+    assert (said[CHAT]["running_mean"], said[CHAT]["waiting_max"]) == (3.0, 1.0)
+    assert said[CHAT]["kv_cache_max_percent"] == 25.0
+    assert (said[CAPPED]["running_mean"], said[CAPPED]["kv_cache_mean_percent"]) == (None, None)
+
+
+def test_a_stage_whose_requests_all_failed_has_counts_and_no_latency() -> None:
+    gone = stages(run(failing(CHAT, failed=24)))[CHAT]
+    assert (gone["requests"], gone["completed"], gone["failed"]) == (24, 0, 24)
+    assert [gone[f"mean_{latency}_ms"] for latency in LATENCIES] == [None] * 4
+
+
+# ---- requests --------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_a_request_gives_the_figures_of_its_stage() -> None:
+    table = rows(request_table(run()))
+    assert [sum(each["stage"] == stage_id for each in table) for stage_id in STAGES] == [24, 24, 8, 24]
+    chat, vllms = [each for each in table if each["stage"] == CHAT], measured(CHAT).scalars
+    for latency in ("ttft", "tpot", "e2el"):
+        values = [each[f"{latency}_ms"] for each in chat]
+        assert mean(values) == pytest.approx(vllms[f"mean_{latency}_ms"], abs=0.001)  # type: ignore[type-var]
+    assert [each["request"] for each in chat] == list(range(24))
+    assert chat[0]["start_ms"] == 0
+
+
+def test_of_a_failed_request_nothing_is_known_but_that_it_was_sent() -> None:
+    last = rows(request_table(run(failing(CHAT, failed=1))))[-1]
+    unknown = [name for name, value in last.items() if value is None]
+    assert unknown == ["ttft_ms", "tpot_ms", "e2el_ms", "output_tokens", "closed"]
+    assert (last["ok"], last["input_tokens"], last["asked_tokens"]) == (False, 64, 12)
+
+
+def test_one_token_has_no_time_between_tokens() -> None:
+    first = [each for each in rows(request_table(run())) if each["stage"] == FIRST]
+    assert {each["tpot_ms"] for each in first} == {None}
+    assert {each["output_tokens"] for each in first} == {1}
+
+
+# ---- CSV -------------------------------------------------------------------------------------------------------------
+
+
+def test_csv_is_read_back_value_for_value() -> None:
+    judged = [row(CELLS[0], "Suspect", ["Drift", "TooFewSamples"])]
+    table = stage_table(run(measured(CHAT), failing(FIRST, failed=8), of_status=status(judged)))
+    back = read(as_csv(table))
+    for line, known in zip(back, rows(table), strict=True):
+        for column in table.columns:
+            value, text = known[column.name], line[column.name]
+            if value is None:
+                assert text == ""
+            elif column.kind in ("integer", "number"):
+                assert float(text) == value
+            elif column.kind == "text":
+                assert text == value
+    assert back[0]["findings"] == "Drift;TooFewSamples"
+    assert back[0]["began"] == "2027-01-15T08:00:00.250000Z"
+    assert list(back[0]) == [column.name for column in table.columns]
+
+
+def test_flags_are_words_and_unknown_ones_are_empty() -> None:
+    back = read(as_csv(request_table(run(failing(CHAT, failed=1)))))
+    assert [(each["ok"], each["closed"]) for each in back[-2:]] == [("true", "true"), ("false", "")]
+
+
+def test_a_table_without_rows_still_has_its_head() -> None:
+    none = ExportedRun(
+        **{name: getattr(run(), name) for name in ("namespace", "name", "uid", "spec", "status")}, stages=()
+    )
+    assert read(as_csv(stage_table(none))) == []
+    assert as_csv(stage_table(none)).startswith(b"namespace,run,run_uid,stage,")
+
+
+def test_commas_and_quotes_in_a_word_are_kept() -> None:
+    strange = 'a "quoted", name'
+    named = ExportedRun("lab", strange, "u", run().spec, run().status, run().stages)
+    assert {each["run"] for each in read(as_csv(stage_table(named)))} == {strange}
+
+
+def test_token_counts_of_requests_add_up_to_those_of_the_stage() -> None:
+    record = failing(CHAT, failed=3)
+    tokens = [each["output_tokens"] for each in rows(request_table(run(record)))]
+    answered = list(compress(tokens, record.requests.ok))
+    assert sum(answered) == stages(run(record))[CHAT]["total_output_tokens"]  # type: ignore[arg-type]
