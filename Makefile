@@ -68,6 +68,7 @@ test: lint test-unit devcluster-up images test-chart test-cluster test-e2e ## Al
 test-long: .venv devcluster-up images ## The longer proofs: a second cluster, the client alone, the benchmarks
 	$(PYTEST) tests/devcluster
 	$(PYTEST) tests/client
+	$(MAKE) --no-print-directory test-browser bench-report
 	$(MAKE) --no-print-directory install bench-gpu-idle
 	@# The scale benchmark runs an operator of its own.
 	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --wait
@@ -101,6 +102,11 @@ test-cluster: .venv ## Against a real API server
 .PHONY: test-e2e
 test-e2e: .venv ## Real pods, real vLLM, the Helm-installed operator
 	$(PYTEST) tests/e2e
+
+.PHONY: test-browser
+test-browser: .venv ## The HTML report in a real browser
+	dev/browser.sh
+	$(PYTEST) tests/browser
 
 .PHONY: bench-%
 bench-%: .venv

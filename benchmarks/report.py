@@ -1,0 +1,136 @@
+"""What the HTML report of a large run costs: its size, and how long a browser takes to open it beside a small one.
+
+The run is simulated: 200 stages, with a comparison. Needs the extra `report`, Chromium and playwright. Progress goes to
+standard error; the last line on standard output is one JSON object. Exits 1 when a limit is not kept. With `--screenshots DIR`
+each section is photographed, too: light, dark, and on a phone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchrun.cli.html_page import draw
+from benchrun.report.html.page import page
+from benchrun.report.html.reported import Reported
+from playwright.sync_api import Browser
+from report_kit.browser import chromium
+from report_kit.screenshots import take_screenshots
+from report_kit.simulated_run import SimulatedRun, held_against, simulated_run
+
+RATES = tuple(str(rate) for rate in (1, 2, 4, 6, 8, 10, 12, 14, 16, 18))
+WORKLOADS = ("chat", "code", "rag", "search", "summary")
+ROUNDS = 5
+MAX_BYTES = 5_000_000
+MAX_OPEN_MS = 2_000.0
+MAX_RATIO = 10.0
+"""The large run has 67 times as many stages; a page that a browser works on for each would be far above, on any machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is printed; times are medians."""
+
+    stages: int
+    page_bytes: int
+    build_seconds: float
+    """Making the page, charts and all."""
+    open_ms: float
+    """From asking for the file to the frame in which it is there."""
+    small_open_ms: float
+    """The same of a run with three stages."""
+    ratio: float
+    """Of the two, in one run: does not depend on the machine."""
+
+    def beyond_limits(self) -> Iterator[str]:
+        """Every limit that was not kept."""
+        if self.page_bytes >= MAX_BYTES:
+            yield f"page_bytes {self.page_bytes} is not below {MAX_BYTES}"
+        if self.open_ms >= MAX_OPEN_MS:
+            yield f"open_ms {self.open_ms} is not below {MAX_OPEN_MS}"
+        if self.ratio > MAX_RATIO:
+            yield f"ratio {self.ratio} is above {MAX_RATIO}"
+
+
+def main() -> int:
+    """Build both pages, open them in turn, print, and compare with the limits."""
+    options = _options()
+    large, small = _large(), simulated_run("small", rates=("2", "8", "16"), repeats=1, requests=100)
+    began = time.perf_counter()
+    text = _page(large)
+    build_seconds = time.perf_counter() - began
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        files = [Path(folder) / "large.html", Path(folder) / "small.html"]
+        for file, each in zip(files, (text, _page(small)), strict=True):
+            file.write_text(each, encoding="utf-8")
+        opened = [[_open_ms(browser, file) for file in files] for _ in range(ROUNDS + 1)][1:]
+        if options.screenshots is not None:
+            for line in take_screenshots(browser, files[0], options.screenshots):
+                print(line, file=sys.stderr)
+    open_ms, small_ms = (statistics.median(times) for times in zip(*opened, strict=True))
+    figures = Figures(
+        stages=len(large.records),
+        page_bytes=len(text.encode()),
+        build_seconds=round(build_seconds, 1),
+        open_ms=round(open_ms),
+        small_open_ms=round(small_ms),
+        ratio=round(open_ms / small_ms, 2),
+    )
+    print(json.dumps(asdict(figures)), flush=True)
+    beyond = tuple(figures.beyond_limits())
+    for line in beyond:
+        print(f"limit not kept: {line}", file=sys.stderr)
+    return 1 if beyond else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--screenshots", type=Path, metavar="DIR", help="photograph each section into this folder")
+    return parser.parse_args()
+
+
+def _large() -> SimulatedRun:
+    limits = [
+        {"metric": "TTFT", "maxMilliseconds": 200},
+        {"metric": "E2EL", "percentile": "95", "maxMilliseconds": 1500},
+    ]
+    run = simulated_run("nightly", rates=RATES, workloads=WORKLOADS, repeats=4, requests=400, objectives=limits)
+    before = simulated_run("last-week", rates=RATES, workloads=WORKLOADS, repeats=4, requests=400, slowness=1.1)
+    return held_against(run, before)
+
+
+def _page(run: SimulatedRun) -> str:
+    reported = Reported(
+        name=run.name,
+        namespace="lab",
+        uid=run.uid,
+        written=run.body,
+        spec=run.spec,
+        status=run.status,
+        records=run.records,
+        samples=run.samples,
+    )
+    return page(reported, draw, made_by="benchmark")
+
+
+def _open_ms(browser: Browser, file: Path) -> float:
+    """In a tab of its own, until a frame with the whole page in it was made."""
+    tab = browser.new_page()
+    try:
+        began = time.perf_counter()
+        tab.goto(file.as_uri(), wait_until="load")
+        tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        return 1000 * (time.perf_counter() - began)
+    finally:
+        tab.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

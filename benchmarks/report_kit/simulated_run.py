@@ -1,0 +1,251 @@
+"""A finished run as the operator leaves it, of any number of stages; the same ones each time. Judged by the real rules."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from benchrun.api.comparison import ComparedRun, Comparison
+from benchrun.api.conditions import Condition
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import BenchmarkRunStatus, ClientStatus, ServerStatus
+from benchrun.judge.comparison.compare import compare
+from benchrun.judge.comparison.runs import MeasuredRun
+from benchrun.judge.results import results
+from benchrun.judge.thresholds import judge_of
+from benchrun.measure.inflight import in_flight
+from benchrun.measure.samples import Sample
+from benchrun.plan.stages import cells, stages
+from benchrun_client.contract import (
+    SERVER_COUNTERS,
+    START_TIME,
+    ClientFigures,
+    Engine,
+    RequestColumns,
+    ServerEdge,
+    StageRecord,
+)
+
+from report_kit.played_queue import INPUT_TOKENS, OUTPUT_TOKENS, PLACES, gaps_of, played
+
+PAUSE_SECONDS = 2.0
+START_UNIX = 1_790_000_000.0
+_KV_TOKENS = 40_000
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedRun:
+    """What the cluster would hold of it."""
+
+    name: str
+    uid: str
+    body: dict[str, Any]
+    """Its spec as written."""
+    spec: BenchmarkRunSpec
+    status: BenchmarkRunStatus
+    records: tuple[StageRecord, ...]
+    samples: tuple[Sample, ...]
+
+    def as_side(self) -> MeasuredRun:
+        """Of a comparison."""
+        return MeasuredRun(self.name, self.uid, self.spec, self.status)
+
+
+def simulated_run(
+    name: str = "simulated",
+    *,
+    rates: Sequence[str] = (),
+    users: Sequence[int] = (),
+    workloads: Sequence[str] = ("chat",),
+    repeats: int = 3,
+    requests: int = 400,
+    slowness: float = 1.0,
+    objectives: Sequence[dict[str, Any]] = (),
+) -> SimulatedRun:
+    """`slowness` multiplies what an answer takes."""
+    body = _spec_body(rates, users, workloads, repeats, requests, objectives)
+    spec = BenchmarkRunSpec.model_validate(body)
+    uid = f"uid-{name}"
+    records, samples = _measured(spec, uid, name, slowness)
+    return SimulatedRun(name, uid, body, spec, _status(spec, records, samples), records, samples)
+
+
+def held_against(run: SimulatedRun, baseline: SimulatedRun) -> SimulatedRun:
+    """The run as if its spec had named the baseline."""
+    body = {**run.body, "baseline": {"name": baseline.name}}
+    spec = BenchmarkRunSpec.model_validate(body)
+    assert spec.baseline is not None
+    found = compare(
+        [baseline.as_side()],
+        [run.as_side()],
+        metrics=spec.baseline.metrics,
+        max_regression_percent=float(spec.baseline.max_regression_percent),
+    )
+    comparison = Comparison(
+        baseline=ComparedRun(name=baseline.name, uid=baseline.uid),
+        scope=found.scope,
+        outcome=found.outcome,
+        gate=found.gate,
+        message=found.message,
+        cells=list(found.cells),
+    )
+    status = run.status.model_copy(update={"comparison": comparison})
+    return replace(run, body=body, spec=spec, status=status)
+
+
+def _spec_body(
+    rates: Sequence[str],
+    users: Sequence[int],
+    workloads: Sequence[str],
+    repeats: int,
+    requests: int,
+    objectives: Sequence[dict[str, Any]],
+) -> dict[str, Any]:
+    load = {"requestRates": list(rates)} if rates else {"concurrencies": list(users)}
+    data = {"random": {"inputTokens": INPUT_TOKENS, "outputTokens": OUTPUT_TOKENS}}
+    return {
+        "model": {"name": "Qwen/Qwen3-4B"},
+        "server": {
+            "image": "vllm/vllm-openai:v0.32.0",
+            "args": [f"--max-num-seqs={PLACES}"],
+            "resources": {"limits": {"nvidia.com/gpu": 1}},
+        },
+        "workloads": [{"name": each, "dataset": data, "load": load, "requests": requests} for each in workloads],
+        "repeats": repeats,
+        "measurement": {"scrapeIntervalSeconds": 1},
+        "objectives": list(objectives),
+    }
+
+
+def _measured(
+    spec: BenchmarkRunSpec, uid: str, name: str, slowness: float
+) -> tuple[tuple[StageRecord, ...], tuple[Sample, ...]]:
+    records: list[StageRecord] = []
+    samples: list[Sample] = []
+    now, generated = START_UNIX, 0.0
+    for sequence, stage in enumerate(stages(spec, run_uid=uid)):
+        draw = random.Random(f"{name} {stage.id}")
+        columns = played(stage.axis, float(stage.value), stage.requests, draw, slowness)
+        record = _record(stage.id, sequence, uid, columns, now, generated, draw)
+        samples += _readings(record, now)
+        records.append(record)
+        generated += sum(columns.output_tokens)
+        now = record.last_receive_unix_us / 1e6 + PAUSE_SECONDS
+    return tuple(records), tuple(samples)
+
+
+def _record(
+    stage_id: str,
+    sequence: int,
+    uid: str,
+    columns: RequestColumns,
+    begin: float,
+    generated: float,
+    draw: random.Random,
+) -> StageRecord:
+    count = len(columns.ok)
+    length = max(start + took for start, took in zip(columns.start_us, columns.e2el_us, strict=True))
+    tokens = float(sum(columns.output_tokens))
+    before = dict.fromkeys(SERVER_COUNTERS, 0.0) | {START_TIME: START_UNIX - 100, "generation_tokens_total": generated}
+    rises = {
+        "prompt_tokens_total": float(INPUT_TOKENS * count),
+        "prefix_cache_queries_total": float(INPUT_TOKENS * count),
+        "generation_tokens_total": tokens,
+        "request_success_total": float(count),
+        "time_to_first_token_seconds_sum": sum(columns.ttft_us) / 1e6,
+        "time_to_first_token_seconds_count": float(count),
+    }
+    after = {name: value + rises.get(name, 0.0) for name, value in before.items()}
+    gaps = gaps_of(columns, draw)
+    return StageRecord(
+        run_uid=uid,
+        plan_digest="a" * 64,
+        sequence=sequence,
+        stage_id=stage_id,
+        prompts_digest=f"{sequence:064x}",
+        engine=Engine(name="vllm", version="0.32.0", trust_env=False),
+        first_send_unix_us=int(begin * 1e6),
+        last_receive_unix_us=int(begin * 1e6) + length,
+        idle_before_us=int(PAUSE_SECONDS * 1e6),
+        scalars={"duration": length / 1e6},
+        requests=columns,
+        gaps=gaps,
+        servers=(ServerEdge(address="10.0.0.1:8000", before=before, after=after, version="0.32.0"),),
+        errors={},
+        client=ClientFigures(
+            cpu_seconds=0.1 * length / 1e6, wall_seconds=length / 1e6, throttled_periods=0, lag_p99_us=400
+        ),
+    )
+
+
+def _readings(record: StageRecord, begin: float) -> list[Sample]:
+    held = in_flight(record.requests)
+    length_us = record.last_receive_unix_us - record.first_send_unix_us
+    before, after = (
+        (edge or {})["generation_tokens_total"] for edge in (record.servers[0].before, record.servers[0].after)
+    )
+    found = []
+    for second in range(int(length_us / 1e6)):
+        at_us = int(1e6 * (second + 0.3 + 0.037 * (second % 7)))
+        if at_us >= length_us:
+            break
+        total = held.at(at_us)
+        running = min(PLACES, total)
+        found.append(
+            Sample(
+                at=begin + at_us / 1e6,
+                role="server",
+                pod="br-simulated-server-a1-x",
+                running=float(running),
+                waiting=float(total - running),
+                kv_cache=running * (INPUT_TOKENS + OUTPUT_TOKENS) / _KV_TOKENS,
+                generation_tokens=before + (after - before) * (at_us + 1) / (length_us + 2),
+                start_time=START_UNIX - 100,
+            )
+        )
+    return found
+
+
+def _status(spec: BenchmarkRunSpec, records: Sequence[StageRecord], samples: Sequence[Sample]) -> BenchmarkRunStatus:
+    found = results(cells(spec), records, samples, spec=spec, compilations=())
+    valid = "False" if found.verdict == "Invalid" else "True"
+    conditions = [("Complete", "True"), ("Valid", valid)]
+    return BenchmarkRunStatus(
+        phase="Completed",
+        message=f"measured all {len(cells(spec))} load points",
+        conditions=tuple(
+            Condition.model_validate({"type": type_, "status": status, "reason": "Measured"})
+            for type_, status in conditions
+        ),
+        accepted_time="2026-09-21T14:00:00Z",
+        start_time="2026-09-21T14:13:20Z",
+        completion_time="2026-09-21T16:02:11Z",
+        servers=[_server()],
+        client=ClientStatus(image="benchrun/client:0.1", engine="vllm", engine_version="0.32.0"),
+        results=list(found.results),
+        findings=list(found.findings),
+        verdict=found.verdict,
+        headline=found.headline,
+        judge=judge_of(spec),
+        truncated=list(found.truncated),
+    )
+
+
+def _server() -> ServerStatus:
+    return ServerStatus(
+        role="server",
+        ready=True,
+        pod="br-simulated-server-a1-x",
+        node="gpu-node-1",
+        gpu="NVIDIA-H100-80GB-HBM3",
+        gpus=1,
+        image="vllm/vllm-openai:v0.32.0",
+        image_digest="docker.io/vllm/vllm-openai@sha256:" + "c" * 64,
+        version="0.32.0",
+        kv_cache_tokens=_KV_TOKENS,
+        args=[f"--max-num-seqs={PLACES}"],
+        reported={"block_size": "16", "max_model_len": "4096"},
+        seconds_to_ready=83.2,
+    )

@@ -1,0 +1,1 @@
+"""Charts as Vega-Lite: data and marks, no drawing."""

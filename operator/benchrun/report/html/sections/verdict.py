@@ -1,0 +1,69 @@
+"""First of all: whether the numbers can be trusted, and whether they are good enough."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from benchrun.api.conditions import find_condition
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.report.comparison_rows import GATES
+from benchrun.report.exit_codes import CANCELLED, FAILED, exit_code
+from benchrun.report.html.blocks import Block, Code, Facts, Section, Table, Verdict
+from benchrun.report.html.reported import Reported
+from benchrun.report.objective_rows import objective_rows
+from benchrun.report.rows import Rows
+
+MEANINGS = {
+    "Valid": "The mistakes that the rules know were looked for and not found. Another start of the same server may still differ.",
+    "Suspect": "Some numbers may be off: read the findings before you quote them.",
+    "Invalid": "Some numbers are wrong, or answer another question than was asked. The other load points stand as they are.",
+    "Failed": "The run ended before everything was measured. What was measured until then stands below.",
+    "Cancelled": "The run was cancelled. What was measured until then stands below.",
+    "Unknown": "Nothing was measured.",
+}
+_OBJECTIVES = {"True": "all met", "False": "missed", "Unknown": "it can't be told whether all are met"}
+
+
+def verdict_section(run: Reported) -> Section:
+    """The word, why, the headline, and the objectives."""
+    status = run.status
+    word = _word(status)
+    blocks: list[Block] = [Verdict(word, status.message or "", MEANINGS.get(word, ""))]
+    facts = _facts(status)
+    if facts:
+        blocks.append(Facts("At a glance", facts))
+    if status.searches:
+        rows = tuple((each.workload, each.outcome, each.sentence) for each in status.searches)
+        blocks.append(Table("Highest load that meets the objectives", Rows(("workload", "search", "answer"), rows)))
+    objectives = objective_rows(status)
+    if objectives.rows:
+        blocks.append(Table("Objectives", objectives, words=frozenset({"outcome"})))
+    if status.log_tail:
+        blocks.append(Code("Last words of the server", status.log_tail))
+    return Section("verdict", "Verdict", tuple(blocks))
+
+
+def _word(status: BenchmarkRunStatus) -> str:
+    """How it ended comes before what was measured: a failed run is no result."""
+    ended = {FAILED: "Failed", CANCELLED: "Cancelled"}.get(exit_code(status) or 0)
+    return ended or status.verdict or "Unknown"
+
+
+def _facts(status: BenchmarkRunStatus) -> tuple[tuple[str, str], ...]:
+    failed = find_condition(status.conditions, "Failed")
+    reason = failed.reason if failed is not None and failed.status == "True" else None
+    verdicts = Counter(row.verdict for row in status.results)
+    counted = ", ".join(f"{count} {word}" for word, count in verdicts.most_common())
+    head = status.headline
+    gate = status.comparison.gate if status.comparison is not None else None
+    kept = find_condition(status.conditions, "ObjectivesMet")
+    pairs = (
+        ("Ended because", reason),
+        ("Load points", counted or None),
+        ("Best Valid load point", head.cell if head else None),
+        ("Output throughput there", f"{head.throughput} tokens/s" if head else None),
+        ("p99 TTFT there", head.p99_ttft if head else None),
+        ("Objectives", _OBJECTIVES.get(kept.status) if kept is not None else None),
+        ("Against the baseline", GATES[gate] if gate is not None else None),
+    )
+    return tuple((name, value) for name, value in pairs if value)

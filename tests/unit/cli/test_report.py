@@ -1,0 +1,109 @@
+"""`benchrun report` on files: as Markdown, as one HTML file, and what it says when it can't."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from benchrun.cli.__main__ import main
+from unit.cli.fake_kubectl import FakeKubectl
+from unit.cli.finished_runs import FinishedRun, finished_run, listed
+
+Capture = pytest.CaptureFixture[str]
+
+
+def saved(folder: Path, run: FinishedRun, **status: Any) -> Path:
+    """A file with the run, its status changed."""
+    file = folder / "run.yaml"
+    body = {**run.body, "status": {**run.body["status"], **status}}
+    file.write_text(yaml.safe_dump(body), encoding="utf-8")
+    (folder / "records.yaml").write_text(yaml.safe_dump(listed(run.config_maps)), encoding="utf-8")
+    return file
+
+
+def test_the_table_of_a_file(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["report", "-f", str(saved(tmp_path, finished_run()))]) == 0
+    assert "judged: Valid" in capsys.readouterr().out
+
+
+def test_markdown_goes_to_standard_output(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["report", "-f", str(saved(tmp_path, finished_run())), "--markdown"]) == 0
+    assert capsys.readouterr().out.startswith("## judged: Valid\n\n")
+
+
+def test_the_html_file_holds_its_charts(tmp_path: Path, capsys: Capture) -> None:
+    file, page = saved(tmp_path, finished_run()), tmp_path / "report.html"
+    assert main(["report", "-f", str(file), "--records", str(tmp_path / "records.yaml"), "--html", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    assert text.count("<svg") > 5
+    assert f"wrote {page}" in capsys.readouterr().out
+
+
+def test_a_run_of_the_cluster_brings_its_records(tmp_path: Path, kubectl: FakeKubectl) -> None:
+    run, page = finished_run(), tmp_path / "report.html"
+    kubectl.answer("configmaps", out=json.dumps(listed(run.config_maps)))
+    kubectl.answer("judged", out=json.dumps(run.body))
+    assert main(["report", "judged", "-n", "lab", "--html", str(page)]) == 0
+    assert "TTFT: to the first token" in page.read_text(encoding="utf-8")
+
+
+def test_the_table_asks_for_no_records(kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.answer("judged", out=json.dumps(finished_run().body))
+    assert main(["report", "judged"]) == 0
+    assert "judged: Valid" in capsys.readouterr().out
+
+
+def test_without_records_the_page_says_what_it_lacks(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert main(["report", "-f", str(saved(tmp_path, finished_run())), "--html", str(page)]) == 0
+    assert "No records of requests are at hand." in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("form", [["--html", "x.html"], ["--markdown"], []])
+def test_the_exit_code_is_that_of_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: list[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    conditions = [
+        {"type": "Complete", "status": "True", "reason": "x"},
+        {"type": "Valid", "status": "False", "reason": "x"},
+    ]
+    assert main(["report", "-f", str(saved(tmp_path, finished_run(), conditions=conditions)), *form]) == 4
+
+
+def test_a_run_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -> None:
+    file, page = saved(tmp_path, finished_run(), conditions=[]), tmp_path / "report.html"
+    assert main(["report", "-f", str(file), "--html", str(page)]) == 1
+    assert "judged has not ended" in capsys.readouterr().err
+    assert not page.exists()
+
+
+def test_a_file_that_can_t_be_written_is_said(tmp_path: Path, capsys: Capture) -> None:
+    file = saved(tmp_path, finished_run())
+    assert main(["report", "-f", str(file), "--html", str(tmp_path / "no" / "such.html")]) == 1
+    assert "No such file or directory" in capsys.readouterr().err
+
+
+def test_without_the_extra_the_command_names_it(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "benchrun.cli.html_page", raising=False)
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    assert main(["report", "-f", str(saved(tmp_path, finished_run())), "--html", str(tmp_path / "x.html")]) == 1
+    assert "pip install 'benchrun-operator[report]'" in capsys.readouterr().err
+
+
+def test_the_other_forms_do_without_the_extra(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("vl_convert", "jinja2"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert main(["report", "-f", str(saved(tmp_path, finished_run())), "--markdown"]) == 0
+    assert "judged" in capsys.readouterr().out
+
+
+def test_a_page_and_markdown_at_once_is_a_mistake(tmp_path: Path, capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["report", "x", "--html", str(tmp_path / "x"), "--markdown"])
+    assert "not allowed with" in capsys.readouterr().err

@@ -1,0 +1,141 @@
+"""Simulated runs as a page takes them, and a hand that draws nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import Bottleneck, Finding, ServerStatus, Waiting
+from benchrun.report.html.blocks import Block, Chart, Charts, ChartSpec, Fold, Prose, Section, Table
+from benchrun.report.html.page import page
+from benchrun.report.html.reported import Reported
+from report_kit.simulated_run import SimulatedRun, held_against, simulated_run
+
+HOSTILE = (
+    """</pre></style><script>alert("x")</script><img src=x onerror=alert(1)> {{ 7*7 }} {% raw %} "'&amp; javascript:"""
+)
+RATES = ("2", "8", "12", "16", "20", "inf")
+
+
+@cache
+def measured() -> SimulatedRun:
+    """Six load points from a tenth of the capacity to more than there is, twice each."""
+    return simulated_run(
+        "measured", rates=RATES, repeats=2, requests=200, objectives=[{"metric": "TTFT", "maxMilliseconds": 200}]
+    )
+
+
+@cache
+def compared() -> SimulatedRun:
+    """The same held against a slower server."""
+    return held_against(measured(), simulated_run("slower", rates=RATES, repeats=2, requests=200, slowness=1.2))
+
+
+def reported(run: SimulatedRun | None = None, **changes: Any) -> Reported:
+    """As the command hands it over; `changes` replace fields."""
+    run = run or measured()
+    whole = Reported(
+        name=run.name,
+        namespace="lab",
+        uid=run.uid,
+        written=run.body,
+        spec=run.spec,
+        status=run.status,
+        records=run.records,
+        samples=run.samples,
+    )
+    return replace(whole, **changes)
+
+
+def with_status(of: Reported, **changes: Any) -> Reported:
+    """With other fields in its status."""
+    return replace(of, status=of.status.model_copy(update=changes))
+
+
+def hostile() -> Reported:
+    """Everything that anybody may write says the same nasty thing."""
+    run = reported(compared())
+    spec = BenchmarkRunSpec.model_validate({**measured().body, "model": {"name": HOSTILE}})
+    finding = Finding(
+        code=HOSTILE[:60],
+        severity="Note",
+        count=1,
+        worst_stage=HOSTILE,
+        evidence={HOSTILE: HOSTILE},
+        meaning=HOSTILE,
+        remedy=HOSTILE,
+    )
+    rows = [
+        row.model_copy(
+            update={
+                "waiting": Waiting(reason="Unknown", sentence=HOSTILE),
+                "bottleneck": Bottleneck(limit="Unknown", sentence=HOSTILE),
+            }
+        )
+        for row in run.status.results
+    ]
+    server = ServerStatus(
+        role="server", image=HOSTILE, node=HOSTILE, args=[HOSTILE], reported={HOSTILE: HOSTILE}, version=HOSTILE[:100]
+    )
+    run = with_status(run, findings=[finding], results=rows, servers=[server], message=HOSTILE, log_tail=HOSTILE)
+    return replace(
+        run, name=HOSTILE, namespace=HOSTILE, spec=spec, written={"model": {"name": HOSTILE}}, notes=(HOSTILE,)
+    )
+
+
+def plain(spec: ChartSpec) -> str:
+    """A drawing of nothing."""
+    del spec
+    return '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><path d="M0,0h1"/></svg>'
+
+
+def page_of(of: Reported) -> str:
+    """The page, without its drawings."""
+    return page(of, plain, made_by="0.1.0")
+
+
+def charts_of(section: Section) -> list[Chart]:
+    """All of a section, in order."""
+    return [chart for block in _flat(section.blocks) for chart in _charts(block)]
+
+
+def tables_of(section: Section) -> list[Table]:
+    """All of a section, folded ones too."""
+    return [block for block in _flat(section.blocks) if isinstance(block, Table)]
+
+
+def prose_of(section: Section) -> str:
+    """All paragraphs."""
+    return "\n".join(block.text for block in _flat(section.blocks) if isinstance(block, Prose))
+
+
+def data_of(spec: ChartSpec) -> list[dict[str, Any]]:
+    """All rows within a chart, of all layers and panels."""
+    found: list[dict[str, Any]] = []
+    stack: list[Any] = [spec]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, dict):
+            found += each.get("values", []) if isinstance(each.get("values"), list) and _is_data(each) else []
+            stack += each.values()
+        elif isinstance(each, list | tuple):
+            stack += each
+    return found
+
+
+def _is_data(each: dict[str, Any]) -> bool:
+    return set(each) == {"values"} and all(isinstance(row, dict) for row in each["values"])
+
+
+def _flat(blocks: tuple[Block, ...]) -> list[Block]:
+    return [
+        each for block in blocks for each in ([block, *_flat(block.blocks)] if isinstance(block, Fold) else [block])
+    ]
+
+
+def _charts(block: Block) -> tuple[Chart, ...]:
+    if isinstance(block, Charts):
+        return block.charts
+    return (block,) if isinstance(block, Chart) else ()

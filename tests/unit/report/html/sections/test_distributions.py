@@ -1,0 +1,70 @@
+"""Distributions: what is drawn, and what the tables hold."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from benchrun.measure.cells import latencies
+from benchrun.report.html.sections.distributions import MAX_LINES, distributions_section, evenly
+from report_kit.simulated_run import simulated_run
+from unit.report.html.reported_runs import (
+    charts_of,
+    data_of,
+    measured,
+    prose_of,
+    reported,
+    tables_of,
+    with_status,
+)
+
+
+def test_each_latency_has_its_distribution() -> None:
+    section = distributions_section(reported())
+    assert section is not None
+    assert [chart.title.partition(":")[0] for chart in charts_of(section)] == ["TTFT", "TPOT", "ITL", "E2EL"]
+
+
+def test_a_line_is_the_distribution_of_its_load_point() -> None:
+    section = distributions_section(reported())
+    assert section is not None
+    rows = [row for row in data_of(charts_of(section)[0].spec) if row.get("load") == "8"]
+    pool = latencies(reported().records_of("chat/rate=8"), "ttft")
+    assert rows[-1]["share"] == 1.0
+    assert rows[-1]["ms"] == pytest.approx(pool.values[-1] / 1000, rel=1e-4)
+    assert all(a["ms"] <= b["ms"] and a["share"] <= b["share"] for a, b in pairwise(rows))
+
+
+def test_tables_hold_every_load_point_though_not_all_are_drawn() -> None:
+    rates = tuple(str(rate) for rate in range(1, 13))
+    section = distributions_section(reported(simulated_run(rates=rates, repeats=1, requests=40)))
+    assert section is not None
+    assert {row["load"] for row in data_of(charts_of(section)[0].spec) if "load" in row} < set(rates)
+    assert [row[0] for row in tables_of(section)[0].rows.rows] == list(rates)
+    assert f"{MAX_LINES} of 12 load points are drawn" in prose_of(section)
+
+
+def test_the_first_and_the_last_are_always_drawn() -> None:
+    rows = measured().status.results
+    assert evenly(rows, 2) == [rows[0], rows[-1]]
+    assert evenly(rows, 8) == list(rows)
+
+
+def test_gaps_between_chunks_are_not_shown_as_gaps_between_tokens() -> None:
+    rows = [row.model_copy(update={"findings": ["ChunksAreNotTokens"]}) for row in measured().status.results]
+    section = distributions_section(with_status(reported(), results=rows))
+    assert section is not None
+    assert not any(chart.title.startswith("ITL") for chart in charts_of(section))
+
+
+def test_records_that_are_not_at_hand_are_said() -> None:
+    left = [record for record in measured().records if not record.stage_id.startswith("chat/rate=2/")]
+    section = distributions_section(reported(records=left))
+    assert section is not None
+    assert "chat/rate=2: 0 of 2" in prose_of(section)
+
+
+def test_without_records_nothing_is_drawn() -> None:
+    section = distributions_section(reported(records=()))
+    assert section is not None
+    assert charts_of(section) == []

@@ -1,0 +1,25 @@
+"""The figures, and what was cut of them."""
+
+from __future__ import annotations
+
+from benchrun.api.status import Truncated
+from benchrun.report.html.sections.results import results_section
+from unit.report.html.reported_runs import (
+    RATES,
+    prose_of,
+    reported,
+    tables_of,
+    with_status,
+)
+
+
+def test_results_have_a_row_a_load_point_and_intervals_behind_a_click() -> None:
+    figures, intervals = tables_of(results_section(reported()))
+    assert [row[0] for row in figures.rows.rows] == [f"chat/rate={rate}" for rate in RATES]
+    assert intervals.rows.headers[2:5] == ("measured", "at least", "at most")
+
+
+def test_what_was_cut_is_said() -> None:
+    cuts = [Truncated(field="findings", total=9, included=4), Truncated(field="records", total=9, included=3)]
+    said = prose_of(results_section(with_status(reported(), truncated=cuts)))
+    assert "does not hold everything: 4 of 9 findings; 3 of 9 records." in said

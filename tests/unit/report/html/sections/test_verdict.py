@@ -1,0 +1,56 @@
+"""The first section: the verdict, and what goes with it."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.api.conditions import Condition
+from benchrun.api.status import SearchResult
+from benchrun.report.html.blocks import Code, Facts, Verdict
+from benchrun.report.html.sections.verdict import verdict_section
+from unit.report.html.reported_runs import (
+    RATES,
+    measured,
+    reported,
+    tables_of,
+    with_status,
+)
+
+
+def condition(type_: str, status: str, reason: str) -> Condition:
+    return Condition.model_validate({"type": type_, "status": status, "reason": reason})
+
+
+def test_the_verdict_is_the_first_word() -> None:
+    first = verdict_section(reported()).blocks[0]
+    assert isinstance(first, Verdict)
+    assert first.word == measured().status.verdict
+    assert first.message == "measured all 6 load points"
+
+
+@pytest.mark.parametrize(("reason", "word"), [("ServerStartFailed", "Failed"), ("Cancelled", "Cancelled")])
+def test_a_run_that_ended_badly_says_so_before_all(reason: str, word: str) -> None:
+    section = verdict_section(with_status(reported(), conditions=(condition("Failed", "True", reason),)))
+    first, glance = section.blocks[0], section.blocks[1]
+    assert isinstance(first, Verdict)
+    assert isinstance(glance, Facts)
+    assert first.word == word
+    assert ("Ended because", reason) in glance.pairs
+
+
+def test_objectives_stand_with_the_verdict() -> None:
+    (table,) = tables_of(verdict_section(reported()))
+    assert [row[1] for row in table.rows.rows] == ["TTFT p99 at most 200 ms"] * len(RATES)
+    assert {row[3] for row in table.rows.rows} <= {"Met", "Missed", "Inconclusive"}
+
+
+def test_what_a_search_found_stands_with_the_verdict() -> None:
+    found = SearchResult(
+        workload="chat", axis="rate", outcome="Bracketed", probes=5, stages=9, sentence="Between 14 and 15."
+    )
+    table, _ = tables_of(verdict_section(with_status(reported(), searches=[found])))
+    assert table.rows.rows == (("chat", "Bracketed", "Between 14 and 15."),)
+
+
+def test_the_last_words_of_the_server_are_kept_as_they_are() -> None:
+    blocks = verdict_section(with_status(reported(), log_tail="a\n  b")).blocks
+    assert Code("Last words of the server", "a\n  b") in blocks

@@ -1,0 +1,71 @@
+"""A result as Markdown, and what its strings can't do."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.api.comparison import Change, ComparedCell, ComparedRun, Comparison
+from benchrun.api.status import Finding, ObjectiveResult
+from benchrun.report.markdown import escaped, markdown
+from unit.report.statuses import result, status
+
+HOSTILE = "x | y\n<script>alert(1)</script> @everyone #77 [a](http://e) `b` www.e"
+
+
+def test_the_verdict_comes_first() -> None:
+    assert markdown("nightly", status(result())).splitlines()[0] == "## nightly: Valid"
+
+
+def test_tables_have_one_line_a_load_point() -> None:
+    lines = markdown("run", status(result(), result("chat/concurrency=16"))).splitlines()
+    assert sum(line.startswith("| chat/concurrency=") and "3.46" in line for line in lines) == 2
+    assert all(line.count("|") == lines[4].count("|") for line in lines[4:8])
+
+
+def test_an_uncertain_figure_keeps_its_mark_and_its_note() -> None:
+    text = markdown("run", status(result()))
+    assert "118?" in text
+    assert "? too few requests" in text
+
+
+def test_intervals_are_there_when_asked_for() -> None:
+    assert "83.25" not in markdown("run", status(result()))
+    assert "83.25" in markdown("run", status(result()), wide=True)
+
+
+def test_objectives_are_told() -> None:
+    kept = ObjectiveResult(
+        metric="TTFT", percentile="99", max_milliseconds=200, measured_milliseconds=118.4, outcome="Met"
+    )
+    assert "| chat/concurrency=8 | TTFT p99 at most 200 ms | 118.4 | Met |" in markdown(
+        "run", status(result(objectives=[kept]))
+    )
+
+
+def test_a_comparison_is_told_with_its_intervals() -> None:
+    change = Change(
+        metric="MeanTTFT", baseline=100, value=90, change_percent=-10, low_percent=-12, high_percent=-8, word="Better"
+    )
+    found = Comparison(
+        baseline=ComparedRun(name="before"), outcome="Better", message="It is faster.",
+        cells=[ComparedCell(cell="chat/rate=4", changes=[change]), ComparedCell(cell="chat/rate=8", reason="another GPU")],
+    )  # fmt: skip
+    text = markdown("run", status(result()).model_copy(update={"comparison": found}))
+    assert "### Against before: Better" in text
+    assert "-12.0 to -8.0" in text
+    assert "- not compared: chat/rate=8: another GPU" in text
+
+
+def test_the_log_is_no_markup() -> None:
+    text = markdown("run", status().model_copy(update={"log_tail": "```\n# not a heading\n<b>"}))
+    assert "    ```\n    # not a heading\n    <b>" in text
+
+
+@pytest.mark.parametrize("live", ["<script", " | y", "@everyone", "#77", "[a]", "http://", " `b` ", "www.e"])
+def test_strings_of_others_do_nothing(live: str) -> None:
+    finding = Finding(code="X", severity="Note", count=1, worst_stage="s", evidence={"said": HOSTILE}, remedy=HOSTILE)
+    shown = status(result()).model_copy(update={"findings": [finding], "message": HOSTILE})
+    assert live not in markdown(HOSTILE, shown)
+
+
+def test_escaped_text_is_one_line() -> None:
+    assert escaped("a\n\n| b") == "a &#124; b"
