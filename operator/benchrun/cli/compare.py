@@ -13,8 +13,8 @@ from rich.console import Console
 
 from benchrun.api.comparison import DEFAULT_METRICS, ComparedMetric
 from benchrun.api.status import Bottleneck
+from benchrun.cli.cluster_options import add_cluster_options, kubectl_of
 from benchrun.cli.errors import CommandError
-from benchrun.cli.kubectl import Kubectl
 from benchrun.cli.run_files import runs_in
 from benchrun.cli.show_comparison import show_comparison
 from benchrun.judge.comparison.compare import Compared, compare
@@ -68,12 +68,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--max-regression", type=_percent, metavar="PERCENT", help="exit with 3 if a figure got worse by more than this"
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    add_cluster_options(parser)
     return parser
 
 
-def run_compare(options: argparse.Namespace, kubectl: Kubectl, console: Console) -> int:
+def run(options: argparse.Namespace, console: Console) -> int:
     """Read both sides, compare them and show what came out. Raises CommandError."""
-    find = _in_files(options.file) if options.file else lambda name: run_of(kubectl.get(name))
+    find = _in_files(options.file) if options.file else _in_cluster(options)
     before, after = ([find(name) for name in _names(side)] for side in (options.baseline, options.candidate))
     baseline, candidate = ([_measured(run) for run in side] for side in (before, after))
     found = compare(
@@ -95,6 +96,11 @@ def _names(side: str) -> list[str]:
     if not names:
         raise CommandError(f"{side!r} names no run")
     return names
+
+
+def _in_cluster(options: argparse.Namespace) -> Callable[[str], Run]:
+    kubectl = kubectl_of(options)
+    return lambda name: run_of(kubectl.get(name))
 
 
 def _in_files(paths: Sequence[Path]) -> Callable[[str], Run]:

@@ -9,6 +9,9 @@ from difflib import get_close_matches
 class CommandError(RuntimeError):
     """What was asked for can't be done; the text says why."""
 
+    code = 1
+    """How the command ends."""
+
 
 def unknown(what: str, name: str, known: Sequence[str]) -> CommandError:
     """A name that does not exist: the nearest ones that do, then all."""

@@ -19,13 +19,14 @@ from benchrun.report.exit_codes import PASSED
 DESCRIPTION = "What a finding means, how it is detected and what to do; without a code, the list of all."
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
     parser: argparse.ArgumentParser = commands.add_parser("explain", help="explain a finding", description=DESCRIPTION)
     parser.add_argument("code", nargs="?", help="for example PrefixCacheContaminated")
+    return parser
 
 
-def run_explain(options: argparse.Namespace, console: Console) -> int:
+def run(options: argparse.Namespace, console: Console) -> int:
     """Show a page or the list. Raises CommandError for a code that does not exist."""
     if options.code is None:
         console.print(_list())

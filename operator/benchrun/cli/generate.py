@@ -11,29 +11,50 @@ import difflib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from benchrun.api.crd import CRD_NAME, custom_resource_definition
+from benchrun.api.sweep.crd import CRD_NAME as SWEEP_CRD_NAME
+from benchrun.api.sweep.crd import custom_resource_definition as sweep_definition
 from benchrun.cli.pages import index_text
 from benchrun.cli.reference import reference_text
+from benchrun.cli.sweep_reference import sweep_reference_text
 
 COMMAND = "python -m benchrun.cli.generate"
 CRD_FILE = f"crds/{CRD_NAME}.yaml"
 CHART_CRD_FILE = f"charts/benchrun/files/{CRD_NAME}.yaml"
+SWEEP_CRD_FILE = f"crds/{SWEEP_CRD_NAME}.yaml"
+CHART_SWEEP_CRD_FILE = f"charts/benchrun/files/{SWEEP_CRD_NAME}.yaml"
 REFERENCE_FILE = "docs/reference/benchmarkrun.md"
+SWEEP_REFERENCE_FILE = "docs/reference/benchmarksweep.md"
 FINDINGS_FILE = "docs/findings/README.md"
 
 
 def crd_text() -> str:
-    """The CustomResourceDefinition as YAML; the same models always give the same bytes."""
-    body = yaml.dump(custom_resource_definition(), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
+    """The CustomResourceDefinition of runs as YAML; the same models always give the same bytes."""
+    return _definition_text(custom_resource_definition())
+
+
+def sweep_crd_text() -> str:
+    """That of sweeps."""
+    return _definition_text(sweep_definition())
+
+
+def _definition_text(definition: dict[str, Any]) -> str:
+    body = yaml.dump(definition, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
     return f"# Generated from operator/benchrun/api by: {COMMAND}\n{body}"
 
 
 def reference_page() -> str:
     """The reference page of the API, as Markdown."""
     return f"<!-- Generated from operator/benchrun/api by: {COMMAND} -->\n{reference_text()}"
+
+
+def sweep_reference_page() -> str:
+    """That of sweeps."""
+    return f"<!-- Generated from operator/benchrun/api/sweep by: {COMMAND} -->\n{sweep_reference_text()}"
 
 
 def findings_page() -> str:
@@ -44,7 +65,10 @@ def findings_page() -> str:
 GENERATED: dict[str, Callable[[], str]] = {
     CRD_FILE: crd_text,
     CHART_CRD_FILE: crd_text,
+    SWEEP_CRD_FILE: sweep_crd_text,
+    CHART_SWEEP_CRD_FILE: sweep_crd_text,
     REFERENCE_FILE: reference_page,
+    SWEEP_REFERENCE_FILE: sweep_reference_page,
     FINDINGS_FILE: findings_page,
 }
 """Every generated file, by its path in the repository."""

@@ -1,79 +1,114 @@
-"""Runs as kubectl gives them. kubectl knows every way to log in to a cluster; the command needs none of its own."""
+"""The cluster as kubectl reaches it. kubectl knows every way to log in; the command needs none of its own."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchrun.api import names
 from benchrun.api.base import GROUP, PLURAL
-from benchrun.cli.errors import CommandError
+from benchrun.api.sweep.spec import PLURAL as SWEEP_PLURAL
+from benchrun.cli.kubectl_errors import NO_KUBECTL, KubectlError, explained, no_such_run
 
 RUN = f"{PLURAL}.{GROUP}"
-
-
-class KubectlError(CommandError):
-    """kubectl said no; the text is its own."""
+SWEEP = f"{SWEEP_PLURAL}.{GROUP}"
+Body = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """kubectl with the caller's namespace and context."""
+    """kubectl with the caller's namespace and context. Every call raises KubectlError."""
 
     namespace: str | None = None
     context: str | None = None
 
-    def get(self, name: str) -> dict[str, Any]:
-        """One run, as it is now. Raises KubectlError."""
-        return self._json(self._command(RUN, name))
+    def within(self, namespace: str | None) -> Kubectl:
+        """The same cluster, another namespace."""
+        return replace(self, namespace=namespace or self.namespace)
 
-    def stored(self, run_uid: str) -> list[dict[str, Any]]:
-        """ConfigMaps that keep what was measured for a run; not its plan, whose nonce is nobody's business.
+    def get(self, name: str) -> Body:
+        """One run, as it is now. Where there is none of that name, the error names those that there are."""
+        try:
+            return self._json("get", RUN, name)
+        except KubectlError as error:
+            if error.trouble == "NotFound":
+                raise self.missing(name) from None
+            raise
 
-        Raises KubectlError.
-        """
+    def missing(self, name: str) -> KubectlError:
+        """What to say where there is no run of that name."""
+        return no_such_run(name, self.namespace, self._names())
+
+    def runs(self, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
+        """All runs, of the namespace or of the cluster."""
+        chosen = [f"--selector={selector}"] if selector else []
+        if not all_namespaces:
+            return self._items("get", RUN, *chosen)
+        return replace(self, namespace=None)._items("get", RUN, "--all-namespaces", *chosen)
+
+    def sweep(self, name: str) -> Body:
+        """One sweep, as it is now."""
+        return self._json("get", SWEEP, name)
+
+    def stored(self, run_uid: str) -> list[Body]:
+        """ConfigMaps that keep what was measured for a run; not its plan, whose nonce is nobody's business."""
         selector = f"{names.LABEL_RUN_UID}={run_uid},{names.LABEL_ROLE} in ({names.ROLE_STAGE},{names.ROLE_TIMELINE})"
-        found: list[dict[str, Any]] = self._json(self._command("configmaps", f"--selector={selector}"))["items"]
-        return found
+        return self._items("get", "configmaps", f"--selector={selector}")
 
-    def watch(self, name: str) -> Iterator[dict[str, Any]]:
-        """The run now and after every change, until the caller stops listening. Raises KubectlError when it ends by itself."""
-        command = [*self._command(RUN, name), "--watch"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            try:
-                if process.stdout is not None:
-                    yield from _objects(iter(process.stdout.readline, ""))
-                said = process.stderr.read().strip() if process.stderr is not None else ""
-                raise KubectlError(said or "the watch ended")
-            finally:
-                process.terminate()
+    def config_map(self, name: str) -> Body:
+        """One ConfigMap."""
+        return self._json("get", "configmaps", name)
 
-    def _json(self, command: list[str]) -> dict[str, Any]:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise KubectlError(done.stderr.strip() or f"kubectl ended with {done.returncode}")
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+    def pods(self, run_uid: str, role: str) -> list[Body]:
+        """Pods of a run."""
+        selector = f"{names.LABEL_RUN_UID}={run_uid},{names.LABEL_ROLE}={role}"
+        return self._items("get", "pods", f"--selector={selector}")
 
-    def _command(self, *what: str) -> list[str]:
+    def find(self, name: str) -> Body | None:
+        """One run, or None where there is none of that name."""
+        found = self._said("get", RUN, name, "--ignore-not-found", "--output=json")
+        return json.loads(found) if found.strip() else None
+
+    def apply(self, manifest: str, *, dry_run: bool = False) -> Body:
+        """The object, created or brought to what the manifest says; `dry_run`: as it would be."""
+        return self._json("apply", "--filename=-", *(["--dry-run=server"] if dry_run else []), given=manifest)
+
+    def create(self, manifest: str) -> Body:
+        """A new object; the API server makes its name where the manifest has generateName."""
+        return self._json("create", "--filename=-", given=manifest)
+
+    def cancel(self, name: str) -> None:
+        """Tell a run to end. It frees its GPU and keeps what was measured."""
+        self._said("patch", RUN, name, "--type=merge", '--patch={"spec":{"cancel":true}}')
+
+    def command(self, *what: str) -> list[str]:
+        """The command line, for what is read as it comes."""
         if shutil.which("kubectl") is None:
-            raise KubectlError(
-                "kubectl was not found on PATH; install it, it is how this command logs in to the cluster"
-            )
+            raise NO_KUBECTL
         scope = [f"--namespace={self.namespace}"] if self.namespace else []
         scope += [f"--context={self.context}"] if self.context else []
-        return ["kubectl", "get", *what, "--output=json", *scope]
+        return ["kubectl", *what, *scope]
 
+    def _names(self) -> list[str]:
+        try:
+            return [body["metadata"]["name"] for body in self.runs()]
+        except KubectlError:
+            return []  # who may read one run may not list all
 
-def _objects(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
-    """JSON objects out of a stream of pretty-printed ones: each ends with a brace in the first column."""
-    collected: list[str] = []
-    for line in lines:
-        collected.append(line)
-        if line.startswith("}"):
-            yield json.loads("".join(collected))
-            collected = []
+    def _items(self, *what: str) -> list[Body]:
+        found: list[Body] = self._json(*what)["items"]
+        return found
+
+    def _json(self, *what: str, given: str | None = None) -> Body:
+        found: Body = json.loads(self._said(*what, "--output=json", given=given))
+        return found
+
+    def _said(self, *what: str, given: str | None = None) -> str:
+        command = self.command(*what)
+        done = subprocess.run(command, input=given, capture_output=True, text=True, encoding="utf-8", check=False)
+        if done.returncode != 0:
+            raise explained(done.stderr)
+        return done.stdout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchrun.api.base import API_VERSION, CATEGORY, KIND, SHORT_NAME
@@ -24,29 +24,47 @@ _TABLE_HEAD = "| Field | Type | Default | Bounds | Description |\n|---|---|---|-
 
 def reference_text() -> str:
     """The page as Markdown; the same models always give the same bytes."""
-    parts = [_INTRO, _columns_section(), *_spec_sections(), *_status_sections()]
+    return page(
+        _INTRO,
+        columns=printer_columns(),
+        spec=spec_schema(),
+        status=status_schema(),
+        mutable=MUTABLE_FIELDS,
+        instead="a new measurement is a new object",
+    )
+
+
+def page(
+    intro: str,
+    *,
+    columns: list[dict[str, Any]],
+    spec: Schema,
+    status: Schema,
+    mutable: Sequence[str],
+    instead: str,
+) -> str:
+    """The page of a kind. `instead`: what to do where a field can't be changed."""
+    parts = [intro, _columns_section(columns), *_spec_sections(spec, mutable, instead), *_status_sections(status)]
     return "\n\n".join(parts) + "\n"
 
 
-def _columns_section() -> str:
+def _columns_section(columns: list[dict[str, Any]]) -> str:
     rows = [
         f"| {column['name']} | `{column['jsonPath']}` | {'`-o wide`' if column.get('priority') else 'always'} |"
-        for column in printer_columns()
+        for column in columns
     ]
     return "\n".join(["## Columns of `kubectl get`", "", "| Column | Field | Shown |", "|---|---|---|", *rows])
 
 
-def _spec_sections() -> Iterator[str]:
-    schema = spec_schema()
-    mutable = ", ".join(f"`{name}`" for name in MUTABLE_FIELDS)
+def _spec_sections(schema: Schema, mutable: Sequence[str], instead: str) -> Iterator[str]:
+    may_change = ", ".join(f"`{name}`" for name in mutable)
     between = [rule for rule in schema[VALIDATIONS] if "immutable" not in rule["message"]]
-    yield f"## `spec`\n\n{schema['description']} Once written only {mutable} may change; a new measurement is a new object."
+    yield f"## `spec`\n\n{schema['description']} Once written only {may_change} may change; {instead}."
     yield _rules("spec", between)
     yield from _sections(schema, path="spec")
 
 
-def _status_sections() -> Iterator[str]:
-    schema = status_schema()
+def _status_sections(schema: Schema) -> Iterator[str]:
     yield f"## `status`\n\n{schema['description']}"
     yield from _sections(schema, path="status")
 

@@ -33,7 +33,7 @@ def config_maps_in(path: Path) -> list[raw.Object]:
 
 def _objects_in(path: Path) -> list[raw.Object]:
     try:
-        documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=_LOADER))
+        documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=LOADER))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise CommandError(f"{path}: {error}") from error
     return [body for document in documents for body in _objects(document)]
@@ -44,5 +44,5 @@ def _objects(document: object) -> Iterator[raw.Object]:
     yield from raw.mappings(body.get("items")) if "items" in body else (body,)
 
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Where libyaml was there when PyYAML was built; ten times as fast, and a run's records are a megabyte."""

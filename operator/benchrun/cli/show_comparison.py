@@ -11,14 +11,9 @@ from rich.text import Text
 from benchrun.api.comparison import Comparison
 from benchrun.api.status import Bottleneck
 from benchrun.judge.comparison.compare import Compared
-from benchrun.report.comparison_rows import comparison_rows, reasons, unpaired
+from benchrun.report.comparison_rows import GATES, comparison_rows, reasons, unpaired
 
 _COLOURS = {"Better": "green", "Worse": "red", "Mixed": "yellow", "NotRegressed": "green", "Regressed": "red"}
-_GATES = {
-    "NotRegressed": "not regressed: no figure got worse by more than is allowed",
-    "Regressed": "regressed: a figure got worse by more than is allowed",
-    "Inconclusive": "inconclusive: it can't be told whether a figure got worse by more than is allowed",
-}
 WIDTH = 100
 
 
@@ -45,7 +40,7 @@ def show_comparison(
         console.print(Text(f"not known to have had equal traffic: {', '.join(without)}", style="dim"), width=WIDTH)
     console.print(Text(found.message), width=WIDTH)
     if found.gate is not None:
-        console.print(Text(_GATES[found.gate], style=_COLOURS.get(found.gate, "yellow")), width=WIDTH)
+        console.print(Text(GATES[found.gate], style=_COLOURS.get(found.gate, "yellow")), width=WIDTH)
 
 
 def _table(found: Compared | Comparison) -> Table:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from benchrun.api.comparison import Change, ComparedCell
+from benchrun.api.comparison import Change, ComparedCell, Gate
 from benchrun.report.rows import ABSENT, Rows, figure
 
 WORDS = {"NoDetectableDifference": "no difference"}
 """Short enough for a column; the message says that none was *detectable*."""
+GATES: Mapping[Gate, str] = {
+    "NotRegressed": "not regressed: no figure got worse by more than is allowed",
+    "Regressed": "regressed: a figure got worse by more than is allowed",
+    "Inconclusive": "inconclusive: it can't be told whether a figure got worse by more than is allowed",
+}
 
 
 def comparison_rows(cells: Sequence[ComparedCell]) -> Rows:
@@ -42,7 +47,7 @@ def _row(cell: str, change: Change) -> tuple[str, ...]:
         figure(change.baseline, digits=4),
         figure(change.value, digits=4),
         signed(change.change_percent, unit=" %"),
-        _interval(change),
+        interval(change),
         WORDS.get(change.word, change.word),
     )
 
@@ -55,7 +60,8 @@ def signed(percent: float | None, *, unit: str = "") -> str:
     return f"{percent:+.{decimals}f}{unit}"
 
 
-def _interval(change: Change) -> str:
+def interval(change: Change) -> str:
+    """Both ends of a change's interval, in percent."""
     if change.low_percent is None or change.high_percent is None:
         return ABSENT
     return f"{signed(change.low_percent)} to {signed(change.high_percent)}"

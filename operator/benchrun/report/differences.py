@@ -10,7 +10,7 @@ from benchrun.api.status import BenchmarkRunStatus, Result, Verdict
 from benchrun.judge.verdict import worst
 
 LOG_RULE = Code.COMPILATION_IN_WINDOW.value
-"""Rests on the server's log, which is not stored: never found again, and not for want of compilations."""
+"""Rests on the server's log: where what it told is not kept, it is not found again, and not for want of compilations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +27,23 @@ class Difference:
     sentence: str
 
 
-def differences(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> tuple[Difference, ...]:
-    """Of the cells that have a row in both."""
+def differences(stored: BenchmarkRunStatus, now: BenchmarkRunStatus, *, log_kept: bool) -> tuple[Difference, ...]:
+    """Of the cells that have a row in both. `log_kept`: whether what the server's log told could be judged again."""
     before = {row.cell: row for row in stored.results}
     cut = any(each.field == "results[].findings" for each in (*stored.truncated, *now.truncated))
     pairs = [(before[row.cell], row) for row in now.results if row.cell in before]
-    found = [_difference(old, new, codes_known=not cut) for old, new in pairs]
+    found = [_difference(old, new, codes_known=not cut, log_kept=log_kept) for old, new in pairs]
     return tuple(each for each in found if each is not None)
 
 
-def _difference(old: Result, new: Result, *, codes_known: bool) -> Difference | None:
+def _difference(old: Result, new: Result, *, codes_known: bool, log_kept: bool) -> Difference | None:
     appeared = _only_in(new.findings, old.findings) if codes_known else ()
     gone = _only_in(old.findings, new.findings) if codes_known else ()
     if old.verdict == new.verdict and not appeared and not gone:
         return None
     verdicts = f"still {new.verdict}" if old.verdict == new.verdict else f"was {old.verdict}, now {new.verdict}"
     moved = _moved(old, new, appeared, gone) if codes_known else []
-    reasons = [*moved, *appeared, *map(_no_longer, gone)]
+    reasons = [*moved, *appeared, *(_no_longer(code, log_kept=log_kept) for code in gone)]
     sentence = f"{new.cell}: {verdicts}{': ' if reasons else ''}{', '.join(reasons)}"
     return Difference(new.cell, old.verdict, new.verdict, appeared, gone, sentence)
 
@@ -65,5 +65,5 @@ def _moved(old: Result, new: Result, appeared: Sequence[str], gone: Sequence[str
     return [f"{code} is {'more' if worse else 'less'} severe" for code in decisive if code not in explained]
 
 
-def _no_longer(code: str) -> str:
-    return f"{code} was not looked for again" if code == LOG_RULE else f"no {code}"
+def _no_longer(code: str, *, log_kept: bool) -> str:
+    return f"{code} was not looked for again" if code == LOG_RULE and not log_kept else f"no {code}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from benchrun.api.conditions import find_condition, is_true
 from benchrun.api.status import BenchmarkRunStatus
 
@@ -27,3 +29,15 @@ def exit_code(status: BenchmarkRunStatus) -> int | None:
         return INVALID
     gates = (find_condition(status.conditions, "ObjectivesMet"), find_condition(status.conditions, "NotRegressed"))
     return MISSED if any(gate is not None and gate.status == "False" for gate in gates) else PASSED
+
+
+def worst_code(codes: Iterable[int]) -> int:
+    """One code for several runs: failed before invalid, missed, cancelled. A code of another kind, such as 1 of a run that
+    can't be read, comes before all of them; no run at all has passed.
+    """
+    return max(codes, key=_seriousness, default=PASSED)
+
+
+def _seriousness(code: int) -> int:
+    ranks = (PASSED, CANCELLED, MISSED, INVALID, FAILED)
+    return ranks.index(code) if code in ranks else len(ranks)

@@ -120,10 +120,10 @@ def _failed(result: Result) -> str:
 
 
 def _evidence(finding: Finding) -> str:
-    return ", ".join(f"{key} {_told(value)}" for key, value in finding.evidence.items())
+    return ", ".join(f"{key} {evidence_text(value)}" for key, value in finding.evidence.items())
 
 
-def _told(value: float | str | None) -> str:
+def evidence_text(value: float | str | None) -> str:
     """Counts whole, measures to three digits."""
     if not isinstance(value, int | float):
         return str(value)

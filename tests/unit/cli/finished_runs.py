@@ -15,7 +15,7 @@ from benchrun.measure.samples import Sample
 from benchrun.measure.timeline import bucketed, encode
 from benchrun.plan.metadata import Owner
 from benchrun.plan.stages import cells
-from benchrun.plan.stored import stage_config_map, timeline_config_map
+from benchrun.plan.stored import log_config_map, stage_config_map, timeline_config_map
 from benchrun_client.contract import Envelope, StageRecord
 from unit.measure.loads import open_loop
 from unit.measure.records import edge, record, sample, served
@@ -100,6 +100,11 @@ def with_timeline_chunk(run: FinishedRun, samples: Sequence[Sample]) -> Finished
     """A chunk of the timeline more."""
     chunk = timeline_config_map(OWNER, chunk=0, timeline=encode(bucketed(samples, 1)))
     return replace(run, config_maps=(*run.config_maps, chunk))
+
+
+def with_log(run: FinishedRun, compilations: Sequence[float]) -> FinishedRun:
+    """What its server's log told is kept, too."""
+    return replace(run, config_maps=(*run.config_maps, log_config_map(OWNER, compilations=compilations)))
 
 
 def listed(config_maps: Sequence[Json]) -> Json:

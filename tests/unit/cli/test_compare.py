@@ -118,7 +118,7 @@ def test_traffic_that_differs_is_said(tmp_path: Path, capsys: Capture) -> None:
 )
 def test_a_run_that_is_not_there_is_an_error(file: str, capsys: Capture, said: str, arguments: list[str]) -> None:
     assert main(["compare", "-f", file, *arguments]) == 1
-    assert said in capsys.readouterr().out
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -135,20 +135,20 @@ def test_a_file_without_runs_is_an_error(tmp_path: Path, capsys: Capture, said: 
     path = tmp_path / "runs.yaml"
     path.write_text(text, encoding="utf-8")
     assert main(["compare", "-f", str(path), "a", "b"]) == 1
-    assert said in capsys.readouterr().out.replace("\n", "")
+    assert said in capsys.readouterr().err.replace("\n", "")
 
 
 def test_a_name_may_not_mean_two_runs(tmp_path: Path, capsys: Capture) -> None:
     files = [written(tmp_path / f"{n}.yaml", body("a", MeanTTFT=float(n))) for n in (40, 50)]
     assert main(["compare", "-f", files[0], "-f", files[1], "a", "a"]) == 1
-    assert "two different runs of the name a" in capsys.readouterr().out
+    assert "two different runs of the name a" in capsys.readouterr().err
 
 
 def test_a_run_of_another_version_is_an_error(tmp_path: Path, capsys: Capture) -> None:
     newer = body("b")
     newer["spec"]["fieldOfANewerOperator"] = 1
     assert main(["compare", "-f", written(tmp_path / "two.yaml", body("a"), newer), "a", "b"]) == 1
-    assert "b was written by another version of the API" in capsys.readouterr().out.replace("\n", " ")
+    assert "b was written by another version of the API" in capsys.readouterr().err.replace("\n", " ")
 
 
 @pytest.mark.parametrize("limit", ["-1", "nan", "inf", "five"])

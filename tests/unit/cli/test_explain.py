@@ -47,13 +47,13 @@ def test_the_list_names_every_code_with_severity_and_a_line(capsys: Capture) -> 
 
 def test_an_unknown_code_is_an_error_that_names_the_nearest(capsys: Capture) -> None:
     assert main(["explain", "PrefixCacheHits"]) == 1
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().err.split())
     assert "there is no finding 'PrefixCacheHits'; did you mean PrefixCacheContaminated" in said
 
 
 def test_a_name_like_none_is_answered_with_all(capsys: Capture) -> None:
     assert main(["explain", "../../etc/passwd"]) == 1
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().err.split())
     assert "did you mean" not in said
     assert all(code.value in said for code in Code)
 

@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 import yaml
 from benchrun.cli.__main__ import main
-from unit.cli.finished_runs import UID, FinishedRun, finished_run, listed, measured, readings, with_timeline_chunk
+from unit.cli.finished_runs import (
+    UID,
+    FinishedRun,
+    finished_run,
+    listed,
+    measured,
+    readings,
+    with_log,
+    with_timeline_chunk,
+)
 
 Capture = pytest.CaptureFixture[str]
 Judge = Callable[..., tuple[int, str]]
@@ -29,8 +38,8 @@ def saved(folder: Path, run: FinishedRun) -> list[str]:
 
 
 def told(capture: Capture) -> str:
-    """What was printed, without line breaks."""
-    return " ".join(capture.readouterr().out.split())
+    """What was printed, errors too, without line breaks."""
+    return " ".join(" ".join(capture.readouterr()).split())
 
 
 def as_json(arguments: list[str], capture: Capture) -> Any:
@@ -120,12 +129,34 @@ def test_severities_of_the_spec_stay_but_for_those_that_are_changed(tmp_path: Pa
     ]
 
 
-def test_compilations_are_not_forgotten_silently(judge: Judge) -> None:
-    in_the_second = (measured(1).first_send_unix_us / 1e6 + 1,)
-    code, said = judge(finished_run(compilations=in_the_second))
+IN_THE_SECOND = (measured(1).first_send_unix_us / 1e6 + 1,)
+
+
+def test_compilations_are_found_again(judge: Judge) -> None:
+    code, said = judge(with_log(finished_run(compilations=IN_THE_SECOND), IN_THE_SECOND))
+    assert (code, "judged: Suspect" in said) == (0, True)
+    assert "the stored verdict stands: no cell is judged otherwise" in said
+    assert "NotChecked" not in said
+
+
+def test_a_log_that_tells_of_no_compiling_is_checked(judge: Judge) -> None:
+    _, said = judge(with_log(finished_run(compilations=IN_THE_SECOND), ()))
+    assert "chat/rate=8: was Suspect, now Valid: no CompilationInWindow" in said
+    assert "NotChecked" not in said
+
+
+def test_compilations_that_were_not_kept_are_not_forgotten_silently(judge: Judge) -> None:
+    code, said = judge(finished_run(compilations=IN_THE_SECOND))
     assert code == 0
     assert "chat/rate=8: was Suspect, now Valid: CompilationInWindow was not looked for again" in said
     assert "NotChecked" in said
+
+
+def test_a_log_that_is_not_one_is_told(judge: Judge) -> None:
+    run = with_log(finished_run(), ())
+    run.config_maps[-1]["binaryData"]["compilations.json"] = "e30="  # {}
+    _, said = judge(run)
+    assert "ConfigMap br-judged-log-a1: compilations.json is not a list of instants" in said
 
 
 # ---- records that are gone -------------------------------------------------------------------------------------------
@@ -162,7 +193,7 @@ def test_a_timeline_that_was_cut_is_said(judge: Judge) -> None:
 def test_no_record_is_nothing_to_judge(judge: Judge) -> None:
     code, said = judge(finished_run(kept=()))
     assert code == 1
-    assert "judged has no records to judge" in said
+    assert "nothing is left of what judged has measured" in said
 
 
 def test_a_record_that_can_not_be_read_is_named(judge: Judge) -> None:

@@ -10,6 +10,7 @@ from benchrun.cli.__main__ import TABLE_WIDTH
 from benchrun.cli.show import show_result
 from benchrun.report.rows import UNCERTAIN_NOTE
 from rich.console import Console
+from rich.text import Text
 from unit.report.statuses import result, status
 
 
@@ -64,3 +65,16 @@ def test_intervals_are_shown_when_asked_for() -> None:
     assert "at most" in shown(status(result()), wide=True).partition("SequenceLimit")[2]
     assert "83.25" not in shown(status(result()))
     assert "83.25" in shown(status(result()), wide=True)
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Cancelled"])
+def test_of_a_run_that_ended_early_its_end_comes_first(phase: str) -> None:
+    early = status(result()).model_copy(update={"phase": phase, "message": "the server restarted"})
+    lines = shown(early).splitlines()
+    assert lines[:2] == [f"run: {phase} - the server restarted", "measured until then: Valid"]
+
+
+def test_sentences_fold_at_the_edge_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    told = [Text.from_ansi(line).plain.rstrip() for line in shown(status(result()), terminal=True).splitlines()]
+    assert max(map(len, told[told.index(UNCERTAIN_NOTE) + 1 :])) <= 80

@@ -1,0 +1,105 @@
+"""`benchrun logs NAME`: what the server and the client of a run write."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+
+from benchrun.api import names
+from benchrun.cli.cluster_options import add_cluster_options, kubectl_of
+from benchrun.cli.errors import CommandError
+from benchrun.cli.log_streams import LogLine, log_lines_of
+from benchrun.observe import raw
+from benchrun.observe.trim import run_of
+from benchrun.observe.views import Run
+from benchrun.report.exit_codes import PASSED
+
+DESCRIPTION = """\
+The logs of a run's server and client, as they are or as they grow.
+
+The pods go when the run ends. Of a server that failed the last words are kept in the run's status, and shown then."""
+ROLES = (names.ROLE_SERVER, names.ROLE_CLIENT)
+DEFAULT_TAIL = 100
+MAX_TAIL_CHARACTERS = 8192
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "logs",
+        help="show or follow what a run's server and client write",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("name", help="name of the BenchmarkRun")
+    add("--role", choices=ROLES, action="append", help="only this one's (default: both)")
+    add(
+        "-f",
+        "--follow",
+        action="store_true",
+        help="go on until the run has ended; pods that are not there yet are awaited",
+    )
+    add(
+        "--tail",
+        type=int,
+        default=None,
+        metavar="LINES",
+        help=f"only the last lines (default: {DEFAULT_TAIL}; -1: all)",
+    )
+    add_cluster_options(parser)
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Line by line, each with who wrote it where that is not clear. Raises CommandError."""
+    kubectl = kubectl_of(options)
+    found = run_of(kubectl.get(options.name))
+    roles = tuple(dict.fromkeys(options.role or ROLES))
+    tail = options.tail if options.tail is not None else DEFAULT_TAIL
+    lines = log_lines_of(kubectl, found, roles, follow=options.follow, tail=tail)
+    seen: set[str] = set()
+    for line in lines:
+        _print(line, console, named=len(roles) > 1)
+        seen.add(line.role)
+    left = run_of(kubectl.get(options.name)) if len(seen) < len(roles) else found
+    if names.ROLE_SERVER not in seen and names.ROLE_SERVER in roles and _print_last_words(left, console):
+        seen.add(names.ROLE_SERVER)
+    _say_what_lacks(left, [role for role in roles if role not in seen], anything=bool(seen))
+    return PASSED
+
+
+def _print(line: LogLine, console: Console, *, named: bool) -> None:
+    """As it was written: neither markup nor the width of the terminal changes a log."""
+    console.file.write(f"{line.who} | {line.text}\n" if named else f"{line.text}\n")
+    console.file.flush()
+
+
+def _print_last_words(run: Run, console: Console) -> bool:
+    """Whether there are any."""
+    tail = raw.text(run.status.get("logTail"), MAX_TAIL_CHARACTERS).rstrip("\n")
+    if tail:
+        console.print("the server's pod is gone; its last words, as the run keeps them:", style="dim")
+        console.file.write(f"{tail}\n")
+    return bool(tail)
+
+
+def _say_what_lacks(run: Run, silent: Sequence[str], *, anything: bool) -> None:
+    """Raises CommandError where there was nothing at all to show."""
+    if not silent:
+        return
+    who = " and ".join(silent)
+    if run.status.get("completionTime") is None:
+        waits = raw.text(run.status.get("message"), 1024) or "no operator has looked at the run yet"
+        text = f"{who}: no log yet ({waits}); -f waits for it"
+    else:
+        text = (
+            f"{who}: the pods went when the run ended, and their logs with them; only a failed server's last words are "
+            f"kept. A log collector of the cluster has them by the label {names.LABEL_RUN}={run.name}"
+        )
+    if not anything:
+        raise CommandError(text)
+    Console(stderr=True, highlight=False).print(text, style="dim", markup=False, soft_wrap=True)

@@ -1,0 +1,46 @@
+"""`benchrun watch NAME`: runs, followed to their ends."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rich.console import Console
+
+from benchrun.cli.cluster_options import add_cluster_options, kubectl_of
+from benchrun.cli.follow_runs import EXIT_CODES, add_timeout, by_name, follow_to_the_end, say_how_to_go_on
+from benchrun.cli.following import TimeIsUp
+from benchrun.cli.show import add_wide
+
+DESCRIPTION = """\
+Follow runs to their ends, then show their results.
+
+On a terminal a display shows how far a run is, each stage as it finishes, and what the servers are doing. In a pipe it is
+lines. Ctrl-C ends the watching; the run goes on."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "watch",
+        help="follow runs to their ends; the exit code is that of the verdict",
+        description=DESCRIPTION,
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="+", metavar="NAME", help="name of a BenchmarkRun")
+    add_timeout(parser)
+    add_cluster_options(parser)
+    add_wide(parser)
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Until all have ended. Raises CommandError."""
+    kubectl = kubectl_of(options)
+    kubectls = by_name((name, kubectl) for name in options.names)
+    try:
+        return follow_to_the_end(kubectls, console, wide=options.wide, timeout_seconds=options.timeout)
+    except (KeyboardInterrupt, TimeIsUp):
+        say_how_to_go_on(kubectls, console)
+        raise

@@ -1,0 +1,125 @@
+"""A run that goes on, as a screen shows it: data only, no layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from benchrun.observe import raw
+from benchrun.report.durations import told
+from benchrun.report.followed import Followed
+from benchrun.report.rows import figure
+from benchrun.report.stage_line import StageLine
+from benchrun.report.steps import Step, steps
+
+SILENT_SECONDS = 15
+"""An operator that is there looks at a new run within a second."""
+SEARCH = "/search-"
+"""In the names of stages whose load is searched: chat/search-07/r1."""
+NOBODY_LOOKED = (
+    "no operator has looked at this run yet; is benchrun's operator installed and up? "
+    "kubectl get deployments -A -l app.kubernetes.io/name=benchrun"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """One figure of the servers over time."""
+
+    label: str
+    values: tuple[float | None, ...]
+    """Oldest first."""
+    now: str
+    """The latest, with its unit."""
+    top: float | None = None
+    """Where the scale ends; None: at the largest value."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveView:
+    """What there is to show."""
+
+    name: str
+    phase: str
+    elapsed: str
+    """Since the run was accepted."""
+    steps: tuple[Step, ...]
+    done: int
+    total: int
+    """0: not known yet."""
+    stage: str | None
+    """Under way."""
+    left: str | None
+    """How long it may still take; None: nobody can tell."""
+    stages: tuple[StageLine, ...]
+    gauges: tuple[Gauge, ...]
+    message: str
+    trouble: str | None
+
+
+def live_view(run: Followed, *, now: datetime) -> LiveView:
+    """The screen at that instant."""
+    status = run.status
+    progress = status.progress
+    done, total = (progress.stages_done, progress.stages_total) if progress else (0, 0)
+    return LiveView(
+        name=run.name,
+        phase=status.phase or "Pending",
+        elapsed=told(seconds_since_begin(run, now=now)),
+        steps=steps(status, now=now),
+        done=done,
+        total=total,
+        stage=progress.stage if progress else None,
+        left=_left(run, done=done, total=total, now=now),
+        stages=run.stages,
+        gauges=_gauges(run),
+        message=status.message or "",
+        trouble=run.trouble or silence(run, now=now),
+    )
+
+
+def seconds_since_begin(run: Followed, *, now: datetime) -> float:
+    """Since the run was accepted, or created where it was not yet; until its end where it has ended."""
+    begun = raw.instant(run.status.accepted_time) or run.created_at or now
+    ended = raw.instant(run.status.completion_time) or now
+    return max(0.0, (ended - begun).total_seconds())
+
+
+def silence(run: Followed, *, now: datetime) -> str | None:
+    """A run that no operator has touched for a while."""
+    looked_at = run.status.observed_generation >= 0 or run.status.phase is not None
+    return None if looked_at or seconds_since_begin(run, now=now) < SILENT_SECONDS else NOBODY_LOOKED
+
+
+def _left(run: Followed, *, done: int, total: int, now: datetime) -> str | None:
+    """As if stages took equally long, and the one under way were half done. A search has the most stages there can be."""
+    begun = raw.instant(run.status.start_time)
+    if begun is None or done == 0 or done >= total:
+        return None
+    a_stage = max(0.0, (now - begun).total_seconds()) / (done + 0.5)
+    under_way = run.status.progress.stage if run.status.progress is not None else None
+    searches = any(SEARCH in name for name in (under_way, *(line.stage for line in run.stages)) if name is not None)
+    return f"{'at most' if searches else 'about'} {told(a_stage * (total - done - 0.5))} left"
+
+
+def _gauges(run: Followed) -> tuple[Gauge, ...]:
+    """Nothing before the first reading. Each has a scale of its own: a long queue must not flatten what is running."""
+    readings = run.readings
+    if not readings or run.status.live is None:
+        return ()
+    last = readings[-1]
+    return (
+        Gauge("running", tuple(each.running for each in readings), figure(last.running)),
+        Gauge("waiting", tuple(each.waiting for each in readings), figure(last.waiting)),
+        Gauge(
+            "KV cache",
+            tuple(each.kv_cache_percent for each in readings),
+            figure(last.kv_cache_percent, unit=" %"),
+            100.0,
+        ),
+        Gauge(
+            "output",
+            tuple(each.generation_tokens_per_second for each in readings),
+            figure(last.generation_tokens_per_second, unit=" tok/s"),
+        ),
+    )

@@ -1,0 +1,106 @@
+"""A `kubectl` on PATH that says what it is told to: a real process, so that pipes, signals and ends are real, too."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unit.plan.specs import Json
+
+PROGRAM = """#!{python} -SE
+import json, os, pathlib, signal, sys, time
+here = pathlib.Path(__file__).parent
+arguments = sys.argv[1:]
+given = sys.stdin.read() if "--filename=-" in arguments else ""
+with open(here / "asked", "a") as asked:
+    asked.write(json.dumps({{"arguments": arguments, "given": given}}) + "\\n")
+
+def unused(number):
+    try:
+        os.close(os.open(here / f"used-{{number}}", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+for number, answer in enumerate(json.loads((here / "answers").read_text())):
+    fits = set(answer["to"]) <= set(arguments) and not set(answer["unless"]) & set(arguments)
+    if fits and (not answer["once"] or unused(number)):
+        while answer["after"] and not os.path.exists(answer["after"]):
+            time.sleep(0.01)
+        sys.stdout.write(answer["out"])
+        sys.stdout.flush()
+        sys.stderr.write(answer["error"])
+        if answer["stays"]:
+            signal.pause()
+        sys.exit(answer["code"])
+sys.exit(f"nobody told the fake kubectl what to answer to {{arguments}}")
+"""
+
+
+@dataclass(slots=True)
+class FakeKubectl:
+    """Answers in the order in which they were given: the first that fits, of which `once` ones are used up."""
+
+    folder: Path
+    answers: list[Json] = field(default_factory=list)
+
+    def install(self) -> None:
+        """Put the program into the folder."""
+        program = self.folder / "kubectl"
+        program.write_text(PROGRAM.format(python=sys.executable), encoding="utf-8")
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        self._write()
+
+    def answer(
+        self,
+        *to: str,
+        out: str = "",
+        error: str = "",
+        code: int = 0,
+        once: bool = False,
+        stays: bool = False,
+        unless: str = "",
+        after: Path | None = None,
+    ) -> None:
+        """To a command line that has these words among it, and not `unless`. `stays`: it does not end by itself; `after`:
+        it says nothing before there is such a file."""
+        how = {"out": out, "error": error, "code": code, "once": once, "stays": stays, "after": str(after or "")}
+        self.answers.append({"to": to, "unless": [unless], **how})
+        self._write()
+
+    def fails(self, *to: str, error: str, once: bool = False) -> None:
+        """With words on stderr, and exit code 1."""
+        self.answer(*to, error=error, code=1, once=once)
+
+    def gives(self, *to: str, body: Json, once: bool = False, unless: str = "") -> None:
+        """An object."""
+        self.answer(*to, out=json.dumps(body, indent=4) + "\n", once=once, unless=unless)
+
+    def watch(
+        self, *bodies: Json, last: str = "MODIFIED", of: str = "get", once: bool = False, stays: bool = True
+    ) -> None:
+        """Events of a watch, as kubectl writes them; `last`: type of the last one; `of`: name of the run."""
+        types = ["ADDED", *["MODIFIED"] * (len(bodies) - 1)]
+        types[-1] = last if last != "MODIFIED" else types[-1]
+        events = [
+            json.dumps({"type": type_, "object": body}, indent=4) for type_, body in zip(types, bodies, strict=True)
+        ]
+        self.answer(of, "--watch", out="\n".join(events) + "\n", once=once, stays=stays)
+
+    def asked(self) -> list[list[str]]:
+        """Command lines so far."""
+        return [line["arguments"] for line in self._log()]
+
+    def given(self, *to: str) -> list[str]:
+        """What came on stdin of those commands."""
+        return [line["given"] for line in self._log() if set(to) <= set(line["arguments"])]
+
+    def _log(self) -> list[Json]:
+        asked = self.folder / "asked"
+        return [json.loads(line) for line in asked.read_text(encoding="utf-8").splitlines()] if asked.exists() else []
+
+    def _write(self) -> None:
+        (self.folder / "answers").write_text(json.dumps(self.answers), encoding="utf-8")

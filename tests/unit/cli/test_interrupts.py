@@ -1,0 +1,162 @@
+"""Ctrl-C and SIGTERM while a run is followed: what is said, what becomes of the run, and that no process is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from kit.polling import polling
+from unit.cli.fake_kubectl import FakeKubectl
+from unit.cli.test_run import fresh, manifest
+from unit.report.going_on import ended, run_body, running
+
+ROOT = Path(__file__).parents[3]
+PYTHONPATH = f"{ROOT / 'operator'}{os.pathsep}{ROOT / 'client-image'}"
+
+
+class Command:
+    """The command as a process of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchrun.cli", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": PYTHONPATH, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,
+        )
+
+    def until(self, text: str) -> str:
+        """What it prints up to the line with the text."""
+        assert self.process.stdout is not None
+        told = ""
+        for line in self.process.stdout:
+            told += line
+            if text in line:
+                return told
+        raise AssertionError(f"ended without {text!r}: {told}{self.process.communicate()[1]}")
+
+    def interrupted(self, number: signal.Signals) -> tuple[int, str]:
+        """Its exit code and the rest of what it says."""
+        self.process.send_signal(number)
+        out, error = self.process.communicate(timeout=30)
+        return self.process.returncode, out + error
+
+
+@pytest.fixture
+def path(tmp_path: Path, kubectl: FakeKubectl) -> Iterator[str]:
+    """A manifest whose run is new, and goes on until it is cancelled."""
+    kubectl.answer("get", "chat", "--ignore-not-found")
+    kubectl.gives("apply", body=fresh())
+    kubectl.watch(run_body(running()), once=True)  # the first one; others are to follow
+    file = tmp_path / "run.yaml"
+    file.write_text(yaml.safe_dump(manifest()), encoding="utf-8")
+    yield str(file)
+    left = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and _is_ours(pid, kubectl.folder)]
+    assert left == []
+
+
+def _is_ours(pid: Path, folder: Path) -> bool:
+    try:
+        return str(folder / "kubectl") in (pid / "cmdline").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_by_default_the_run_goes_on(path: str, kubectl: FakeKubectl, number: signal.Signals, code: int) -> None:
+    command = Command("run", "-f", path, "-n", "lab")
+    command.until("Running")
+    ended_with, said = command.interrupted(number)
+    assert ended_with == code
+    assert "the run goes on in the cluster" in said
+    assert "benchrun watch chat -n lab" in said
+    assert "Traceback" not in said
+    assert not any("patch" in asked for asked in kubectl.asked())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_if_asked_to_it_is_cancelled_and_its_end_awaited(
+    path: str, kubectl: FakeKubectl, number: signal.Signals
+) -> None:
+    kubectl.gives("get", "chat", body=run_body(running()), unless="--watch")
+    kubectl.answer("patch", '--patch={"spec":{"cancel":true}}')
+    kubectl.watch(run_body(running()), run_body(ended("Cancelled")))
+    command = Command("run", "-f", path, "--cancel-on-interrupt")
+    command.until("Running")
+    ended_with, said = command.interrupted(number)
+    assert (ended_with, "cancelling chat" in said) == (5, True), said
+    assert "chat: Cancelled - ended: Cancelled" in said
+
+
+def test_a_second_ctrl_c_does_not_wait(path: str, kubectl: FakeKubectl) -> None:
+    kubectl.gives("get", "chat", body=run_body(running()), unless="--watch")
+    kubectl.answer("patch")
+    kubectl.watch(run_body(running()))
+    command = Command("run", "-f", path, "--cancel-on-interrupt")
+    command.until("Running")
+    command.process.send_signal(signal.SIGINT)
+    command.until("cancelling chat")
+    ended_with, said = command.interrupted(signal.SIGINT)
+    assert ended_with == 130
+    assert "Traceback" not in said
+
+
+def test_a_timeout_cancels_too_if_asked(path: str, kubectl: FakeKubectl) -> None:
+    kubectl.gives("get", "chat", body=run_body(running()), unless="--watch")
+    kubectl.answer("patch")
+    kubectl.watch(run_body(ended("Cancelled")))
+    command = Command("run", "-f", path, "--cancel-on-interrupt", "--timeout=1s")
+    out, error = command.process.communicate(timeout=30)
+    assert (command.process.returncode, "cancelling chat" in out) == (5, True), out + error
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_just_being_created_is_cancelled_too(
+    tmp_path: Path, kubectl: FakeKubectl, number: signal.Signals
+) -> None:
+    let_go, file = tmp_path / "let-go", tmp_path / "run.yaml"
+    file.write_text(yaml.safe_dump(manifest(None)), encoding="utf-8")
+    kubectl.answer("create", out=json.dumps(fresh("chat-x7f2k")), after=let_go)
+    kubectl.gives("get", "chat-x7f2k", body=fresh("chat-x7f2k"), unless="--watch")
+    kubectl.answer("patch", "chat-x7f2k")
+    kubectl.watch(run_body(ended("Cancelled"), name="chat-x7f2k"))
+    command = Command("run", "-f", str(file), "--cancel-on-interrupt")
+    for _ in polling("kubectl is asked to create the run", seconds=30):
+        if any("create" in asked for asked in kubectl.asked()):
+            break
+    os.killpg(command.process.pid, number)  # as a terminal does: kubectl gets it, too
+    let_go.touch()
+    out, error = command.process.communicate(timeout=30)
+    assert (command.process.returncode, "cancelling chat-x7f2k" in out) == (5, True), out + error
+
+
+def test_who_may_not_cancel_is_told_and_does_not_wait(path: str, kubectl: FakeKubectl) -> None:
+    kubectl.gives("get", "chat", body=run_body(running()), unless="--watch")
+    kubectl.fails(
+        "patch",
+        error='Error from server (Forbidden): benchmarkruns.benchrun.dev "chat" is forbidden: User "eve" cannot patch '
+        'resource "benchmarkruns" in API group "benchrun.dev" in the namespace "lab"',
+    )
+    command = Command("run", "-f", path, "--cancel-on-interrupt")
+    command.until("Running")
+    ended_with, said = command.interrupted(signal.SIGINT)
+    assert ended_with == 1
+    assert "chat is not cancelled: eve may not patch benchmarkruns in namespace lab" in said
+
+
+def test_one_that_has_ended_meanwhile_is_not_cancelled(path: str, kubectl: FakeKubectl) -> None:
+    kubectl.gives("get", "chat", body=run_body(ended()), unless="--watch")
+    kubectl.watch(run_body(ended()))
+    command = Command("run", "-f", path, "--cancel-on-interrupt")
+    command.until("Running")
+    assert command.interrupted(signal.SIGINT)[0] == 0
+    assert not any("patch" in asked for asked in kubectl.asked())

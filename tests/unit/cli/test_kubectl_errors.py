@@ -1,0 +1,190 @@
+"""kubectl's words, as kubectl 1.29 to 1.36 writes them, made into one line with a remedy."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.cli.__main__ import main
+from benchrun.cli.kubectl_errors import explained, no_such_run
+from unit.cli.fake_kubectl import FakeKubectl
+
+REFUSED = "The connection to the server {} was refused - did you specify the right host or port?"
+LIBRARY = (
+    'E1121 17:51:24.518025    5654 memcache.go:265] "Unhandled Error" err="couldn\'t get current server API group list"'
+)
+FORBIDDEN = (
+    'Error from server (Forbidden): benchmarkruns.benchrun.dev{} is forbidden: User "eve" cannot {} resource '
+    '"benchmarkruns" in API group "benchrun.dev" {}'
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "trouble", "line"),
+    [
+        pytest.param(
+            f"{LIBRARY}\n{LIBRARY}\n" + REFUSED.format("localhost:8080"),
+            "NoCluster",
+            "kubectl knows no cluster: set KUBECONFIG, or choose one with --context (kubectl config get-contexts)",
+            id="no kubeconfig",
+        ),
+        pytest.param(
+            REFUSED.format("10.0.0.1:6443"),
+            "NoCluster",
+            "the cluster at 10.0.0.1:6443 does not answer; is it up, and is it the one you mean? "
+            "(kubectl config current-context)",
+            id="cluster down",
+        ),
+        pytest.param(
+            "Unable to connect to the server: dial tcp: lookup nowhere: no such host",
+            "NoCluster",
+            "the cluster does not answer (dial tcp: lookup nowhere: no such host); is it up, and is it the one you mean? "
+            "(kubectl config current-context)",
+            id="no such host",
+        ),
+        pytest.param(
+            "Error in configuration: context was not found for specified context: prod",
+            "NoContext",
+            "there is no context prod; kubectl config get-contexts lists them",
+            id="no such context",
+        ),
+        pytest.param(
+            'error: context "prod" does not exist',
+            "NoContext",
+            "there is no context prod; kubectl config get-contexts lists them",
+            id="no such context, newer words",
+        ),
+        pytest.param(
+            "error: You must be logged in to the server (Unauthorized)",
+            "NotLoggedIn",
+            "the cluster does not take your credentials: log in to it again, or choose another context "
+            "(kubectl config current-context)",
+            id="not logged in",
+        ),
+        pytest.param(
+            'error: the server doesn\'t have a resource type "benchmarkruns"',
+            "NotInstalled",
+            "this cluster does not know BenchmarkRun: install benchrun there (helm install benchrun charts/benchrun "
+            "--namespace benchrun-system --create-namespace), or choose another with --context",
+            id="not installed, get",
+        ),
+        pytest.param(
+            'error: resource mapping not found for name: "a" namespace: "" from "STDIN": no matches for kind "BenchmarkRun" '
+            'in version "benchrun.dev/v1alpha1"\nensure CRDs are installed first',
+            "NotInstalled",
+            "this cluster does not know BenchmarkRun: install benchrun there (helm install benchrun charts/benchrun "
+            "--namespace benchrun-system --create-namespace), or choose another with --context",
+            id="not installed, apply",
+        ),
+        pytest.param(
+            'error: resource mapping not found for name: "a" namespace: "" from "STDIN": no matches for kind "Widget" in '
+            'version "x.dev/v1"\nensure CRDs are installed first',
+            "NotInstalled",
+            "this cluster does not know the kind Widget of x.dev/v1",
+            id="another kind",
+        ),
+        pytest.param(
+            FORBIDDEN.format(' "a"', "get", 'in the namespace "lab"'),
+            "Forbidden",
+            "eve may not get benchmarkruns in namespace lab; ask for the ClusterRole view there, or name another namespace "
+            "with -n",
+            id="may not read",
+        ),
+        pytest.param(
+            FORBIDDEN.format("", "create", 'in the namespace "lab"'),
+            "Forbidden",
+            "eve may not create benchmarkruns in namespace lab; ask for the ClusterRole edit there, or name another "
+            "namespace with -n",
+            id="may not write",
+        ),
+        pytest.param(
+            FORBIDDEN.format("", "list", "at the cluster scope"),
+            "Forbidden",
+            "eve may not list benchmarkruns of all namespaces; leave -A out, or ask for the ClusterRole view in the cluster",
+            id="may not list all",
+        ),
+        pytest.param(
+            'Error from server (NotFound): error when creating "STDIN": namespaces "lab" not found',
+            "NotFound",
+            "there is no namespace lab; kubectl create namespace lab",
+            id="no namespace",
+        ),
+        pytest.param(
+            'The BenchmarkRun "a" is invalid: \n* spec.model: Invalid value: "object": spec.model is immutable; create a new '
+            'run\n* spec.repeats: Invalid value: "integer": spec.repeats is immutable; create a new run',
+            "Immutable",
+            "model, repeats can't be changed",
+            id="immutable",
+        ),
+        pytest.param(
+            'Error from server (BadRequest): error when creating "STDIN": BenchmarkRun in version "v1alpha1" cannot be '
+            'handled as a BenchmarkRun: strict decoding error: unknown field "spec.sever"',
+            "Other",
+            'BenchmarkRun in version "v1alpha1" cannot be handled as a BenchmarkRun: strict decoding error: '
+            'unknown field "spec.sever"',
+            id="unknown field",
+        ),
+        pytest.param(
+            'The BenchmarkRun "a" is invalid: \n* spec.repeats: Invalid value: 0: should be at least 1\n* spec.server.image: '
+            "Required value\n* <nil>: Invalid value: null: some validation rules were not checked because the object was "
+            "invalid; correct the existing errors to complete validation",
+            "Other",
+            'The BenchmarkRun "a" is invalid:\n  * spec.repeats: Invalid value: 0: should be at least 1\n'
+            "  * spec.server.image: Required value",
+            id="several problems stand under one another",
+        ),
+        pytest.param("error: something\n  new\n", "Other", "something new", id="what is not known is passed on"),
+        pytest.param("", "Other", "kubectl ended without a word", id="nothing"),
+    ],
+)
+def test_one_line_with_the_remedy(said: str, trouble: str, line: str) -> None:
+    error = explained(said)
+    assert (error.trouble, str(error)) == (trouble, line)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "others", "line"),
+    [
+        pytest.param(None, ["chat-1", "rag"], "in this namespace; did you mean chat-1?", id="near"),
+        pytest.param("lab", ["rag"], "in namespace lab; there are: rag", id="others"),
+        pytest.param(
+            "lab",
+            [f"z{n}" for n in range(12)],
+            f"in namespace lab; there are: {', '.join(f'z{n}' for n in range(10))} and 2 more",
+            id="many others",
+        ),
+        pytest.param(
+            "lab",
+            [],
+            "in namespace lab, nor any other; -n names another namespace, and benchrun get -A lists all",
+            id="none",
+        ),
+    ],
+)
+def test_a_run_that_is_not_there(namespace: str | None, others: list[str], line: str) -> None:
+    assert str(no_such_run("chat", namespace, others)) == f"there is no BenchmarkRun chat {line}"
+
+
+NOT_FOUND = 'Error from server (NotFound): benchmarkruns.benchrun.dev "chta" not found'
+
+
+@pytest.mark.parametrize("command", [["get"], ["watch"], ["report"], ["logs"], ["judge"]])
+def test_every_command_names_the_runs_that_there_are(
+    command: list[str], kubectl: FakeKubectl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubectl.fails("get", "chta", error=NOT_FOUND)
+    kubectl.gives("get", body={"items": [{"metadata": {"name": "chat"}}]})
+    assert main([*command, "chta", "-n", "lab"]) == 1
+    assert capsys.readouterr().err == "benchrun: there is no BenchmarkRun chta in namespace lab; did you mean chat?\n"
+
+
+def test_who_may_not_list_gets_no_names(kubectl: FakeKubectl, capsys: pytest.CaptureFixture[str]) -> None:
+    kubectl.fails("get", "chta", error=NOT_FOUND)
+    kubectl.fails("get", error=FORBIDDEN.format("", "list", 'in the namespace "lab"'))
+    assert main(["get", "chta"]) == 1
+    assert "there is no BenchmarkRun chta in this namespace" in capsys.readouterr().err
+
+
+def test_without_kubectl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    for command in (["get"], ["watch", "chat"], ["logs", "chat"], ["report", "chat"]):
+        assert main(command) == 1
+        assert "kubectl was not found on PATH; install it" in capsys.readouterr().err

@@ -1,0 +1,170 @@
+"""`benchrun logs`: of pods that are there, that come, and that are gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchrun.cli import log_streams
+from benchrun.cli.__main__ import main
+from unit.cli.fake_kubectl import FakeKubectl
+from unit.plan.specs import Json
+from unit.report.going_on import at, ended, run_body, running
+
+Capture = pytest.CaptureFixture[str]
+SERVER, CLIENT = "benchrun.dev/role=server", "benchrun.dev/role=client"
+NONE: Json = {"items": []}
+CONTAINERS = {"server": "vllm", "client": "client"}
+
+
+def pod(name: str, role: str, *, begun: bool = True, restarts: int = 0, run: str = "uid-chat") -> Json:
+    state: Json = {"running": {"startedAt": at(1)}} if begun else {"waiting": {"reason": "ContainerCreating"}}
+    container = CONTAINERS[role]
+    return {
+        "metadata": {
+            "name": name,
+            "uid": f"uid-{name}",
+            "labels": {"benchrun.dev/role": role, "benchrun.dev/run-uid": run},
+            "ownerReferences": [{"kind": "ReplicaSet", "controller": True, "uid": "x"}],
+            "creationTimestamp": at(0),
+        },
+        "spec": {"containers": [{"name": container}]},
+        "status": {"containerStatuses": [{"name": container, "state": state, "restartCount": restarts}]},
+    }
+
+
+def selected(role: str) -> str:
+    return f"--selector=benchrun.dev/run-uid=uid-chat,{role}"
+
+
+def pods(kubectl: FakeKubectl, role: str, *listed: Json, once: bool = False) -> None:
+    kubectl.gives("get", "pods", selected(role), body={"items": list(listed)}, once=once)
+
+
+def run_is(kubectl: FakeKubectl, status: Any, *, once: bool = False) -> None:
+    kubectl.gives("get", "benchmarkruns.benchrun.dev", body=run_body(status), once=once)
+
+
+def test_of_both_each_line_says_who_wrote_it(kubectl: FakeKubectl, capsys: Capture) -> None:
+    run_is(kubectl, running())
+    pods(kubectl, SERVER, pod("s", "server"))
+    pods(kubectl, CLIENT, pod("c", "client"))
+    kubectl.answer("logs", "s", out="loading\n[bold]ready[/bold] " + "x" * 300 + "\n")
+    kubectl.answer("logs", "c", out='{"schema":"benchrun.headline/1"}\n')
+    assert main(["logs", "chat", "-n", "lab", "--tail=5"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "server | loading",
+        "server | [bold]ready[/bold] " + "x" * 300,
+        'client | {"schema":"benchrun.headline/1"}',
+    ]
+    assert ["logs", "s", "--container=vllm", "--tail=5", "--namespace=lab"] in kubectl.asked()
+
+
+def test_of_one_the_lines_are_as_they_were_written(kubectl: FakeKubectl, capsys: Capture) -> None:
+    run_is(kubectl, running())
+    pods(kubectl, SERVER, pod("s", "server"))
+    kubectl.answer("logs", "s", out="a\n  b\n")
+    assert main(["logs", "chat", "--role", "server"]) == 0
+    assert capsys.readouterr().out == "a\n  b\n"
+
+
+def test_pods_that_only_carry_the_label_are_not_read(kubectl: FakeKubectl, capsys: Capture) -> None:
+    foreign = pod("s2", "server")
+    foreign["metadata"]["ownerReferences"] = []
+    run_is(kubectl, running())
+    pods(kubectl, SERVER, foreign, pod("s", "server"))
+    kubectl.answer("logs", "s", out="ours\n")
+    assert main(["logs", "chat", "--role", "server"]) == 0
+    assert capsys.readouterr().out == "ours\n"
+
+
+def test_several_pods_of_a_role_are_named(kubectl: FakeKubectl, capsys: Capture) -> None:
+    run_is(kubectl, running())
+    pods(kubectl, SERVER, pod("s-0", "server"), pod("s-1", "server"))
+    pods(kubectl, CLIENT, pod("c", "client"))
+    for name in ("s-0", "s-1", "c"):
+        kubectl.answer("logs", name, out="here\n")
+    assert main(["logs", "chat"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["s-0 | here", "s-1 | here", "client | here"]
+
+
+def test_what_has_not_begun_is_said_with_what_it_waits_for(kubectl: FakeKubectl, capsys: Capture) -> None:
+    run_is(kubectl, running(message="waiting for a node to take the server"))
+    pods(kubectl, SERVER, pod("s", "server", begun=False))
+    assert main(["logs", "chat", "--role", "server"]) == 1
+    assert "server: no log yet (waiting for a node to take the server); -f waits for it" in capsys.readouterr().err
+
+
+def test_when_the_pods_are_gone_the_last_words_are_shown(kubectl: FakeKubectl, capsys: Capture) -> None:
+    run_is(kubectl, ended("Failed", log_tail="ValueError: [x] too small\n  line 2"))
+    pods(kubectl, SERVER)
+    pods(kubectl, CLIENT)
+    assert main(["logs", "chat"]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
+        "the server's pod is gone; its last words, as the run keeps them:",
+        "ValueError: [x] too small",
+        "  line 2",
+    ]
+    assert said.err.startswith("client: the pods went when the run ended")
+
+
+def test_when_nothing_is_kept_that_is_said_with_where_to_look(kubectl: FakeKubectl, capsys: Capture) -> None:
+    run_is(kubectl, ended())
+    for role in (SERVER, CLIENT):
+        pods(kubectl, role)
+    assert main(["logs", "chat"]) == 1
+    said = capsys.readouterr().err
+    assert "server and client: the pods went when the run ended, and their logs with them" in said
+    assert "label benchrun.dev/run=chat" in said
+
+
+def test_a_pod_that_goes_while_it_is_asked_is_a_pod_that_is_gone(kubectl: FakeKubectl, capsys: Capture) -> None:
+    run_is(kubectl, ended("Failed", log_tail="last"))
+    pods(kubectl, SERVER, pod("s", "server"))
+    kubectl.fails("logs", error='Error from server (NotFound): pods "s" not found')
+    assert main(["logs", "chat", "--role", "server"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "last"
+
+
+def test_who_may_not_read_logs_is_told(kubectl: FakeKubectl, capsys: Capture) -> None:
+    run_is(kubectl, running())
+    pods(kubectl, SERVER, pod("s", "server"))
+    kubectl.fails(
+        "logs",
+        error='Error from server (Forbidden): pods "s" is forbidden: User "eve" cannot get resource "pods/log" in API group '
+        '"" in the namespace "lab"',
+    )
+    for options in ([], ["-f"]):
+        assert main(["logs", "chat", "--role", "server", *options]) == 1
+        assert "eve may not get pods/log in namespace lab; ask for the ClusterRole view" in capsys.readouterr().err
+
+
+def test_following_waits_for_the_pod_reads_a_restarted_one_again_and_ends_with_the_run(
+    kubectl: FakeKubectl, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_streams, "LOOK_AGAIN_SECONDS", 0.01)
+    for _ in range(4):
+        run_is(kubectl, running(), once=True)
+    run_is(kubectl, ended())
+    pods(kubectl, SERVER, once=True)
+    pods(kubectl, SERVER, pod("s", "server", begun=False), once=True)
+    pods(kubectl, SERVER, pod("s", "server"), once=True)
+    pods(kubectl, SERVER, pod("s", "server", restarts=1))
+    kubectl.answer("logs", "--follow", out="first\n", once=True)
+    kubectl.answer("logs", "--follow", out="second\n", once=True)
+    assert main(["logs", "chat", "-f", "--role", "server"]) == 0
+    assert capsys.readouterr().out == "first\nsecond\n"
+
+
+def test_following_a_run_that_is_deleted_ends(
+    kubectl: FakeKubectl, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_streams, "LOOK_AGAIN_SECONDS", 0.01)
+    run_is(kubectl, running(), once=True)
+    kubectl.answer("get", "benchmarkruns.benchrun.dev", "--ignore-not-found")
+    kubectl.fails("get", "chat", error='Error from server (NotFound): benchmarkruns.benchrun.dev "chat" not found')
+    kubectl.gives("get", "benchmarkruns.benchrun.dev", body=NONE)
+    pods(kubectl, SERVER)
+    assert main(["logs", "chat", "-f", "--role", "server"]) == 1
+    assert "there is no BenchmarkRun chat" in capsys.readouterr().err

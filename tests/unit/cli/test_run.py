@@ -1,0 +1,263 @@
+"""`benchrun run -f`: applied, followed, told; with a kubectl that is a real process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.cli.__main__ import main
+from unit.cli.fake_kubectl import FakeKubectl
+from unit.cli.finished_runs import finished_run
+from unit.plan.specs import Json, spec_body
+from unit.report.going_on import ended, run_body, running
+
+Capture = pytest.CaptureFixture[str]
+
+
+def manifest(name: str | None = "chat", **metadata: Any) -> Json:
+    named = {"name": name} if name is not None else {"generateName": "chat-"}
+    return {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "metadata": named | metadata,
+        "spec": spec_body(),
+    }
+
+
+def file(folder: Path, *bodies: Json) -> str:
+    path = folder / "run.yaml"
+    path.write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
+    return str(path)
+
+
+def fresh(name: str = "chat") -> Json:
+    """As the API server answers to a new one."""
+    return {**run_body(BenchmarkRunStatus(), name=name), "status": {"observedGeneration": -1}}
+
+
+def new(kubectl: FakeKubectl, name: str = "chat") -> None:
+    kubectl.answer("get", name, "--ignore-not-found")
+    kubectl.gives("apply", body=fresh(name))
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (ended("Valid"), 0),
+        (ended("Suspect"), 0),
+        (ended("Invalid"), 4),
+        (ended("Failed"), 2),
+        (ended("Cancelled"), 5),
+    ],
+    ids=["Valid", "Suspect", "Invalid", "Failed", "Cancelled"],
+)
+def test_the_exit_code_is_that_of_the_verdict(
+    end: BenchmarkRunStatus, code: int, tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    new(kubectl)
+    kubectl.watch(run_body(running(done=0)), run_body(end))
+    assert main(["run", "-f", file(tmp_path, manifest()), "-n", "lab"]) == code
+    said = capsys.readouterr().out
+    assert said.startswith("BenchmarkRun chat in namespace lab created\n")
+    assert f"chat: {end.verdict or end.phase} - {end.message}" in said
+
+
+def test_stages_and_their_figures_go_by_in_a_log(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+    run = finished_run()
+    new(kubectl, "judged")
+    for body in run.config_maps:
+        kubectl.gives("get", "configmaps", body["metadata"]["name"], body=body)
+    moments = [run_body(running(done=done), name="judged") for done in (0, 1, 3)]
+    kubectl.watch(*moments, {**run.body, "metadata": moments[0]["metadata"]})
+    assert main(["run", "-f", file(tmp_path, manifest("judged"))]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "  stage " in line]
+    assert [line.split("  ")[1].split(":")[0] for line in lines] == [
+        "stage 1/4 chat/rate=4/r1",
+        "stage 2/4 chat/rate=8/r1",
+        "stage 3/4 chat/rate=4/r2",
+    ]
+
+
+def test_without_access_to_records_stages_go_by_without_figures(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    new(kubectl)
+    kubectl.fails(
+        "get",
+        "configmaps",
+        error='Error from server (Forbidden): configmaps "a" is forbidden: User "eve" cannot get resource "configmaps" in API '
+        'group "" in the namespace "lab"',
+    )
+    kubectl.watch(run_body(running(done=0)), run_body(running(done=1)), run_body(running(done=2)), run_body(ended()))
+    assert main(["run", "-f", file(tmp_path, manifest())]) == 0
+    assert "stage 1/4 chat/rate=8/r1: measured" in capsys.readouterr().out
+    assert sum("configmaps" in asked for asked in kubectl.asked()) == 1, "asked again though it is forbidden"
+
+
+def test_generate_name_makes_a_new_run_and_follows_that(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.gives("create", body=fresh("chat-x7f2k"))
+    kubectl.watch(run_body(ended(), name="chat-x7f2k"))
+    assert main(["run", "-f", file(tmp_path, manifest(None))]) == 0
+    assert "BenchmarkRun chat-x7f2k in namespace lab created" in capsys.readouterr().out
+    assert kubectl.asked()[-1][:4] == ["get", "benchmarkruns.benchrun.dev", "chat-x7f2k", "--watch"]
+
+
+def test_no_wait_only_applies(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+    new(kubectl)
+    assert main(["run", "--no-wait", "-f", file(tmp_path, manifest())]) == 0
+    assert capsys.readouterr().out == "BenchmarkRun chat in namespace lab created\n"
+    assert not any("--watch" in asked for asked in kubectl.asked())
+
+
+def test_a_dataset_is_applied_before_its_run_and_handed_on_unchanged(tmp_path: Path, kubectl: FakeKubectl) -> None:
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rows"}, "data": {"at": "2026-01-01"}}
+    kubectl.answer("apply", out=json.dumps(data), once=True)
+    new(kubectl)
+    kubectl.watch(run_body(ended()))
+    assert main(["run", "-f", file(tmp_path, data, manifest())]) == 0
+    given = [yaml.safe_load(text) for text in kubectl.given("apply")]
+    assert given == [data, manifest()]
+
+
+def test_a_file_without_a_run_is_applied_and_that_is_all(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rows", "namespace": "lab"}}
+    kubectl.gives("apply", body=data)
+    assert main(["run", "-f", file(tmp_path, data)]) == 0
+    assert capsys.readouterr().out == "ConfigMap rows in namespace lab applied\n"
+
+
+def test_another_kind_of_ours_is_applied_and_it_is_said_that_nobody_waits_for_it(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    sweep = {**manifest("widths", namespace="lab"), "kind": "BenchmarkSweep"}
+    kubectl.gives("apply", body=sweep)
+    assert main(["run", "-f", file(tmp_path, sweep)]) == 0
+    assert capsys.readouterr().out == (
+        "BenchmarkSweep widths in namespace lab applied; its kind is not followed here: "
+        "kubectl get BenchmarkSweep widths -n lab -w\n"
+    )
+
+
+def test_a_broken_second_document_leaves_nothing_running(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+    assert main(["run", "-f", file(tmp_path, manifest(), {"kind": "BenchmarkRun"})]) == 1
+    assert "run.yaml, document 2: an object has apiVersion and kind" in capsys.readouterr().err
+    assert kubectl.asked() == []
+
+
+# ---- a run that is there already -------------------------------------------------------------------------------------
+
+
+def test_one_that_is_under_way_is_followed(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.gives("get", "chat", "--ignore-not-found", body=run_body(running()))
+    kubectl.gives("apply", body=run_body(running()))
+    kubectl.watch(run_body(running()), run_body(ended()))
+    assert main(["run", "-f", file(tmp_path, manifest())]) == 0
+    assert "BenchmarkRun chat in namespace lab is there already; following it" in capsys.readouterr().out
+
+
+def test_one_that_has_ended_is_not_measured_again_and_does_not_look_so(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    kubectl.gives("get", "chat", "--ignore-not-found", body=run_body(ended()))
+    kubectl.gives("apply", "--dry-run=server", body=run_body(ended()))
+    assert main(["run", "-f", file(tmp_path, manifest())]) == 1
+    said = capsys.readouterr().err
+    assert "chat has run before (Completed, 2026-01-01T12:03:20Z), and a run is measured once" in said
+    assert "benchrun report chat" in said
+    assert "generateName: chat-" in said
+    assert "kubectl delete bmr chat" in said
+
+
+@pytest.mark.parametrize("status", [running(), ended()], ids=["under way", "ended"])
+def test_another_spec_under_its_name_is_refused_with_what_to_do(
+    status: BenchmarkRunStatus, tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    kubectl.gives("get", "chat", "--ignore-not-found", body=run_body(status))
+    kubectl.fails(
+        "apply",
+        error='The BenchmarkRun "chat" is invalid: \n* spec.repeats: Invalid value: "integer": spec.repeats is immutable; '
+        'create a new run\n* spec.server: Invalid value: "object": spec.server is immutable; create a new run',
+    )
+    path = file(tmp_path, manifest())
+    assert main(["run", "-f", path]) == 1
+    assert capsys.readouterr().err == (
+        f"benchrun: {path}: chat exists, with another spec (repeats, server can't be changed). Give this one another name, "
+        "or generateName: chat- for a new one each time, or delete the old one and its results first: "
+        "kubectl delete bmr chat\n"
+    )
+
+
+# ---- several ---------------------------------------------------------------------------------------------------------
+
+
+def two(kubectl: FakeKubectl) -> None:
+    for name in ("a", "b"):
+        kubectl.answer("get", name, "--ignore-not-found")
+    for name in ("a", "b"):
+        kubectl.answer("apply", out=json.dumps(fresh(name)), once=True)
+
+
+def watched(kubectl: FakeKubectl, name: str, *statuses: BenchmarkRunStatus, last: str = "MODIFIED") -> None:
+    kubectl.watch(*(run_body(status, name=name) for status in statuses), last=last, of=name)
+
+
+def test_several_runs_are_followed_at_once_and_the_worst_decides(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    two(kubectl)
+    watched(kubectl, "a", running(), ended("Invalid"))
+    watched(kubectl, "b", running(), ended("Valid"))
+    assert main(["run", "-f", file(tmp_path, manifest("a"), manifest("b"))]) == 4
+    said = capsys.readouterr().out
+    assert [line[0] for line in said.splitlines() if "  Running · 1/4" in line] in (["a", "b"], ["b", "a"])
+    assert "a: Invalid - " in said
+    assert "b: Valid - " in said
+
+
+def test_one_that_is_deleted_does_not_keep_the_other_from_its_end(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    two(kubectl)
+    watched(kubectl, "a", running(), running(), last="DELETED")
+    watched(kubectl, "b", running(), ended("Valid"))
+    assert main(["run", "-f", file(tmp_path, manifest("a"), manifest("b"))]) == 1
+    said = capsys.readouterr().out
+    assert "a: a was deleted" in said
+    assert "b: Valid - " in said
+
+
+def test_what_was_applied_before_an_error_is_said(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.answer("get", "--ignore-not-found")
+    kubectl.answer("apply", out=json.dumps(fresh("a")), once=True)
+    kubectl.fails("apply", error='Error from server (BadRequest): strict decoding error: unknown field "spec.sever"')
+    assert main(["run", "-f", file(tmp_path, manifest("a"), manifest("b"))]) == 1
+    said = capsys.readouterr()
+    assert "document 2: strict decoding error: unknown field" in said.err
+    assert "to follow it:  benchrun watch a -n lab" in said.out
+
+
+def test_runs_of_one_name_in_two_namespaces_are_told_apart_by_hand(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    kubectl.answer("get", "--ignore-not-found")
+    for namespace in ("one", "two"):
+        kubectl.answer("apply", f"--namespace={namespace}", out=json.dumps(run_body(running(), namespace=namespace)))
+    bodies = [manifest(namespace=namespace) for namespace in ("one", "two")]
+    assert main(["run", "-f", file(tmp_path, *bodies)]) == 1
+    assert "two runs of different namespaces are called chat; follow one after the other" in capsys.readouterr().err
+
+
+def test_two_namespaces_that_disagree_are_refused(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+    assert main(["run", "-n", "lab", "-f", file(tmp_path, manifest(namespace="prod"))]) == 1
+    assert "metadata.namespace is prod, and -n says lab; leave one of them out" in capsys.readouterr().err
+    assert kubectl.asked() == []
+
+
+def test_the_cluster_is_not_the_files_fault(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.fails("get", error="The connection to the server localhost:8080 was refused - did you specify ...")
+    assert main(["run", "-f", file(tmp_path, manifest())]) == 1
+    assert capsys.readouterr().err.startswith("benchrun: kubectl knows no cluster: ")

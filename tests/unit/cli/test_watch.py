@@ -1,0 +1,135 @@
+"""`benchrun watch`: a run followed through everything that may happen to a watch."""
+
+from __future__ import annotations
+
+from queue import SimpleQueue
+
+import pytest
+from benchrun.cli import watching
+from benchrun.cli.__main__ import main
+from benchrun.cli.following import MAX_RUNS
+from benchrun.cli.kubectl import Kubectl
+from benchrun.cli.watching import Watcher, Word, objects
+from unit.cli.fake_kubectl import FakeKubectl
+from unit.report.going_on import ended, live, run_body, running
+
+Capture = pytest.CaptureFixture[str]
+DOWN = "The connection to the server 10.0.0.1:6443 was refused - did you specify the right host or port?"
+
+
+def test_lines_then_tables_then_the_code(kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.watch(run_body(running(done=0)), run_body(running(live=live(90))), run_body(ended("Invalid")))
+    assert main(["watch", "chat", "-n", "lab", "--context", "dev"]) == 4
+    said = capsys.readouterr()
+    assert "Running · 0/4 · running 8, waiting 2" in said.out
+    assert said.out.splitlines()[-1] == "chat: Invalid - ended: Invalid"
+    assert said.err == ""
+    assert "\x1b" not in said.out
+    assert kubectl.asked()[0] == [
+        "get", "benchmarkruns.benchrun.dev", "chat", "--watch", "--output-watch-events", "--output=json",
+        "--namespace=lab", "--context=dev",
+    ]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "FIRST_PAUSE_SECONDS", 0.01)
+
+
+@pytest.mark.parametrize("last", ["MODIFIED", "ERROR"])
+def test_a_watch_that_the_api_server_ends_is_begun_anew(last: str, kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.watch(run_body(running(done=0)), run_body(running(done=0)), last=last, once=True, stays=False)
+    kubectl.watch(run_body(ended()))
+    assert main(["watch", "chat"]) == 0
+    assert sum("--watch" in asked for asked in kubectl.asked()) == 2
+    assert "trying again" not in capsys.readouterr().out
+
+
+def test_a_cluster_that_goes_away_for_a_while_is_told_and_waited_for(kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.watch(run_body(running(done=0)), once=True, stays=False)
+    kubectl.fails("--watch", error=DOWN, once=True)
+    kubectl.watch(run_body(ended()))
+    assert main(["watch", "chat"]) == 0
+    assert "the cluster at 10.0.0.1:6443 does not answer" in capsys.readouterr().out
+
+
+def test_a_cluster_that_never_answered_is_an_error_at_once(kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.fails("--watch", error=DOWN)
+    assert main(["watch", "chat"]) == 1
+    assert "the cluster at 10.0.0.1:6443 does not answer; is it up" in capsys.readouterr().err
+    assert len(kubectl.asked()) == 1
+
+
+def test_a_run_that_is_deleted_meanwhile_ends_it(kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.watch(run_body(running()), run_body(running()), last="DELETED")
+    assert main(["watch", "chat"]) == 1
+    assert capsys.readouterr().err == "benchrun: chat was deleted\n"
+
+
+def test_access_that_is_taken_away_ends_it(kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.watch(run_body(running()), once=True, stays=False)
+    kubectl.fails(
+        "--watch",
+        error='Error from server (Forbidden): benchmarkruns.benchrun.dev "chat" is forbidden: User "eve" cannot watch '
+        'resource "benchmarkruns" in API group "benchrun.dev" in the namespace "lab"',
+    )
+    assert main(["watch", "chat"]) == 1
+    assert "eve may not watch benchmarkruns in namespace lab" in capsys.readouterr().err
+
+
+def test_a_timeout_ends_the_watching_and_not_the_run(kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.watch(run_body(running()))
+    assert main(["watch", "chat", "-n", "lab", "--timeout", "0.2s"]) == 124
+    said = capsys.readouterr()
+    assert said.err == "benchrun: chat: not ended within the timeout\n"
+    assert "the run goes on in the cluster" in said.out
+    assert 'kubectl patch bmr chat -n lab --type=merge -p \'{"spec":{"cancel":true}}\'' in said.out
+    assert not any("patch" in asked for asked in kubectl.asked())
+
+
+@pytest.mark.parametrize("text", ["0", "soon", "-1s"])
+def test_a_timeout_is_a_length_of_time(text: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["watch", "chat", f"--timeout={text}"])
+    assert "is no length of time; write 90s, 10m or 2h" in capsys.readouterr().err
+
+
+def test_a_run_that_has_ended_is_told_without_asking_for_its_records(kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.watch(run_body(ended()))
+    assert main(["watch", "chat"]) == 0
+    assert [asked[1] for asked in kubectl.asked()] == ["benchmarkruns.benchrun.dev"]
+    assert "stage" not in capsys.readouterr().out
+
+
+def test_a_status_of_another_version_is_an_error(kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.watch({**run_body(running()), "status": {"progress": {"stages": 1}}})
+    assert main(["watch", "chat"]) == 1
+    assert "chat was written by another version of the API" in capsys.readouterr().err
+
+
+def test_one_that_was_never_started_can_be_stopped() -> None:
+    """An interrupt may come that early."""
+    words: SimpleQueue[Word] = SimpleQueue()
+    Watcher(Kubectl(), "chat", words).stop()
+    assert words.empty()
+
+
+def test_too_many_runs_are_too_many(kubectl: FakeKubectl, capsys: Capture) -> None:
+    assert main(["watch", *(f"run-{n}" for n in range(MAX_RUNS + 1))]) == 1
+    assert "17 runs are too many to follow at once; at most 16" in capsys.readouterr().err
+    assert kubectl.asked() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{\n    "a": {\n        "b": "}"\n    }\n}\n{\n    "a": 2\n}\n', id="spread over lines"),
+        pytest.param('{"a": {"b": "}"}}\n{"a": 2}\n', id="a line each"),
+    ],
+)
+def test_objects_of_a_stream(text: str) -> None:
+    assert list(objects(text.splitlines(keepends=True))) == [{"a": {"b": "}"}}, {"a": 2}]
+
+
+def test_an_object_that_was_cut_is_none() -> None:
+    assert list(objects(["{\n", '  "a": 1\n'])) == []

@@ -1,0 +1,65 @@
+"""A followed run in the log of a pipeline."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from benchrun.report.followed import Followed
+from benchrun.report.log_lines import Said, log_lines
+from benchrun.report.stage_line import StageLine
+from unit.report.going_on import BEGIN, ended, followed, live, running
+
+
+def printed(*moments: tuple[float, Followed]) -> list[list[str]]:
+    """Lines of each moment, one after the other."""
+    said, told = Said(), []
+    for seconds, run in moments:
+        lines, said = log_lines(run, said, now=BEGIN + timedelta(seconds=seconds))
+        told.append(list(lines))
+    return told
+
+
+def test_a_line_where_the_phase_changes_and_none_where_nothing_does() -> None:
+    starting = followed(running(phase="Starting", message="the server is starting on n1", progress=None, live=None))
+    first, again, then = printed((20, starting), (25, starting), (72, followed(running(done=0))))
+    assert first == ["00:20  Starting · the server is starting on n1"]
+    assert again == []
+    assert then[0].startswith(
+        "01:12  Running · 0/4 · running 8, waiting 2, KV 40 %, 500 tok/s · measuring chat/rate=8/r1"
+    )
+
+
+def test_another_message_is_a_line_while_the_server_loads() -> None:
+    waiting = [followed(running(phase="WaitingForNode", message=text, progress=None, live=None)) for text in ("a", "b")]
+    assert printed((1, waiting[0]), (2, waiting[1])) == [["00:01  WaitingForNode · a"], ["00:02  WaitingForNode · b"]]
+
+
+def test_live_figures_are_a_sign_of_life_now_and_then() -> None:
+    moments = [(float(second), followed(running(live=live(second)))) for second in range(100, 171, 5)]
+    told = printed(*moments)
+    assert [100 + 5 * index for index, lines in enumerate(told) if lines] == [100, 130, 160]
+
+
+def test_each_finished_stage_is_a_line_once() -> None:
+    line = StageLine(0, "chat/rate=4/r1", requests_per_second=3.98, median_ttft_ms=43.2)
+    before, done = followed(running(done=0)), followed(running(done=1), stages=(line,))
+    assert printed((80, before), (90, done), (91, done))[1:] == [
+        ["01:30  stage 1/4 chat/rate=4/r1: 3.98 req/s, TTFT p50 43.2 ms"],
+        [],
+    ]
+
+
+def test_a_stage_without_figures_was_measured_all_the_same() -> None:
+    done = followed(running(done=2), stages=(StageLine(0, None), StageLine(1, "chat/rate=4/r1")))
+    assert printed((80, done))[0][:2] == ["01:20  stage 1/4: measured", "01:20  stage 2/4 chat/rate=4/r1: measured"]
+
+
+def test_trouble_is_told_and_that_it_is_over() -> None:
+    run = followed()
+    told = printed((80, run), (81, followed(trouble="no answer; trying again")), (85, run))
+    assert told[1] == ["01:21  no answer; trying again"]
+    assert told[2][0].startswith("01:25  Running")
+
+
+def test_the_end_is_a_line_and_its_reason_is_left_to_the_tables() -> None:
+    assert printed((250, followed(ended("Failed"))))[0] == ["03:20  Failed · 4/4"]

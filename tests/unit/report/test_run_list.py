@@ -1,0 +1,148 @@
+"""Runs in a table, and one on half a screen."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from benchrun.api.status import BenchmarkRunStatus, Finding, Headline, ServerStatus
+from benchrun.observe.trim import run_of
+from benchrun.report.run_list import HEADERS, WIDE, run_list_rows
+from benchrun.report.run_summary import Summary, run_summary
+from unit.plan.specs import Json
+from unit.report.going_on import BEGIN, at, ended, run_body, running
+from unit.report.statuses import result
+
+NOW = BEGIN + timedelta(hours=5)
+HEADLINE = Headline(cell="chat/concurrency=8", throughput="812", p99_ttft="118? ms")
+SERVER = ServerStatus(
+    role="server", version="0.32.0", gpus=2, gpu="H100", node="n1", kv_cache_tokens=32_000, seconds_to_ready=48.2
+)
+
+
+def finding(code: str, severity: str) -> Finding:
+    return Finding(code=code, severity=severity, count=1, worst_stage="chat/concurrency=8/r1")
+
+
+def measured(**changes: Any) -> BenchmarkRunStatus:
+    findings = [finding("NotChecked", "Note"), finding("Drift", "Suspect"), finding("ClientSaturated", "Invalid")]
+    known: Json = {"headline": HEADLINE, "results": [result()], "findings": findings, "servers": [SERVER]}
+    return ended("Suspect", **(known | changes))
+
+
+def row(body: Json, **options: Any) -> dict[str, str]:
+    rows = run_list_rows([body], now=NOW, **options)
+    return dict(zip(rows.headers, rows.rows[0], strict=True))
+
+
+def test_what_one_wants_to_know_of_a_finished_run() -> None:
+    assert row(run_body(measured())) == {
+        "run": "chat",
+        "state": "Suspect",
+        "stages": "4/4",
+        "load point": "chat/concurrency=8",
+        "tok/s": "812",
+        "TTFT p99": "118? ms",
+        "limit": "SequenceLimit",
+        "findings": "ClientSaturated +1",
+        "took": "03:20",
+        "age": "5h",
+    }
+
+
+def test_a_run_that_goes_on_has_no_figures_and_grows() -> None:
+    told = row(run_body(running()))
+    assert [told[name] for name in ("state", "stages", "tok/s", "limit", "findings", "took")] == [
+        "Running", "1/4", "-", "-", "-", "5:00:00"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        (ended("Valid"), "Valid"),
+        (ended("Invalid"), "Invalid"),
+        (ended("Cancelled"), "Cancelled"),
+        (ended("Failed", verdict="Suspect"), "Failed"),
+        (running(phase="WaitingForNode"), "WaitingForNode"),
+    ],
+)
+def test_a_state_is_how_it_came_out_or_where_it_is(status: BenchmarkRunStatus, state: str) -> None:
+    assert row(run_body(status))["state"] == state
+    assert summary(status).word == state
+
+
+def test_what_nobody_looked_at_is_pending() -> None:
+    told = row({**run_body(running()), "status": {"observedGeneration": -1}})
+    assert (told["state"], told["stages"], told["took"], told["age"]) == ("Pending", "-", "-", "5h")
+
+
+def test_many_findings_are_counted() -> None:
+    many = [finding(code, "Suspect") for code in ("Drift", "ColdStart", "Preempted", "AllAtOnce")]
+    assert row(run_body(measured(findings=many)))["findings"] == "Drift +3"
+
+
+def test_wide_adds_model_and_server_and_many_namespaces_are_named() -> None:
+    told = row(run_body(measured()), wide=True, namespaces=True)
+    assert list(told) == ["namespace", *HEADERS, *WIDE]
+    assert [told[name] for name in ("namespace", *WIDE)] == [
+        "lab", "Qwen/Qwen3-4B", "0.32.0", "2 H100", "vllm/vllm-openai:v0.32.0"
+    ]  # fmt: skip
+
+
+def test_the_youngest_comes_first() -> None:
+    bodies = [run_body(running(), name=name) for name in ("old", "young", "middle")]
+    for body, seconds in zip(bodies, (0, 20, 10), strict=True):
+        body["metadata"]["creationTimestamp"] = at(seconds)
+    assert [cells[0] for cells in run_list_rows(bodies, now=NOW).rows] == ["young", "middle", "old"]
+
+
+def test_a_run_of_another_version_does_not_hide_the_others() -> None:
+    broken = {**run_body(running(), name="newer"), "status": {"progress": {"stages": 7}}}
+    rows = run_list_rows([broken, run_body(measured())], now=NOW).rows
+    assert {cells[0]: cells[1] for cells in rows} == {"newer": "Pending", "chat": "Suspect"}
+
+
+def summary(status: BenchmarkRunStatus, **spec: Any) -> Summary:
+    body = run_body(status)
+    return run_summary(run_of({**body, "spec": {**body["spec"], **spec}}), status, now=NOW)
+
+
+def test_a_summary_says_what_was_measured_on_what_and_what_came_out() -> None:
+    told = summary(measured(), repeats=3)
+    assert (told.title, told.word, told.sentence) == ("lab/chat", "Suspect", "ended: Suspect")
+    assert dict(told.facts) == {
+        "model": "Qwen/Qwen3-4B",
+        "image": "vllm/vllm-openai:v0.32.0",
+        "workload": "chat, each load point 3 times",
+        "server": "vLLM 0.32.0, 2 GPUs H100, node n1, KV cache 32000 tokens, ready after 48 s",
+        "created": "5h ago",
+        "time": "server 48 s, warm-up 10 s, stages 2 min 10 s",
+        "stages": "4 of 4 measured",
+        "best valid": "chat/concurrency=8: 812 tok/s, TTFT p99 118? ms",
+        "limit": "chat/concurrency=8: The limit on running requests: running stayed at 2, the server's max-num-seqs, "
+        "while 6 waited on average.",
+        "findings": "ClientSaturated, Drift",
+    }
+    assert told.look_further == ("benchrun report chat -n lab",)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "said"),
+    [({"url": "https://llm.example/v1"}, "https://llm.example/v1"), ({"serviceRef": {"name": "vllm"}}, "service vllm")],
+)
+def test_an_endpoint_is_named(endpoint: Json, said: str) -> None:
+    assert dict(summary(running(), server=None, endpoint=endpoint).facts)["endpoint"] == said
+
+
+def test_of_a_run_that_goes_on_the_summary_says_how_to_follow_it() -> None:
+    told = summary(running())
+    assert told.word == "Running"
+    assert dict(told.facts)["stages"] == "1 of 4 measured, chat/rate=8/r1 under way"
+    assert told.look_further == ("benchrun watch chat -n lab", "benchrun logs chat -n lab -f")
+
+
+def test_a_failed_server_left_words() -> None:
+    told = summary(ended("Failed", log_tail="ValueError: no"))
+    assert told.look_further == ("benchrun logs chat -n lab",)
