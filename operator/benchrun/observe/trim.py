@@ -6,13 +6,15 @@ Total functions: whatever is missing, of another type or too long becomes None, 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from benchrun.api import names
 from benchrun.api.base import GROUP, KIND
 from benchrun.api.gpus import is_gpu
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.observe import raw
 from benchrun.observe.raw import Object
-from benchrun.observe.views import Child, Pod, Run, Termination
+from benchrun.observe.views import Child, Pod, Run, Sweep, Termination
 
 MAX_ARGS = 140
 MAX_ARG_CHARS = 4096
@@ -24,17 +26,28 @@ SERVER_CONTAINER = "vllm"
 
 def run_of(body: Object) -> Run:
     """A BenchmarkRun; its spec and status stay as they are."""
+    owner = raw.controller(raw.mapping(body.get("metadata")))
+    is_sweep = owner.get("kind") == SWEEP_KIND and raw.text(owner.get("apiVersion")).startswith(f"{GROUP}/")
+    return Run(**_declared(body), sweep_uid=(raw.text(owner.get("uid")) or None) if is_sweep else None)
+
+
+def sweep_of(body: Object) -> Sweep:
+    """A BenchmarkSweep; its spec and status stay as they are."""
+    return Sweep(**_declared(body))
+
+
+def _declared(body: Object) -> dict[str, Any]:
     metadata = raw.mapping(body.get("metadata"))
-    return Run(
-        namespace=raw.text(metadata.get("namespace")),
-        name=raw.text(metadata.get("name")),
-        uid=raw.text(metadata.get("uid")),
-        generation=raw.number(metadata.get("generation")),
-        spec=dict(raw.mapping(body.get("spec"))),
-        status=dict(raw.mapping(body.get("status"))),
-        created_at=raw.instant(metadata.get("creationTimestamp")),
-        deleting="deletionTimestamp" in metadata,
-    )
+    return {
+        "namespace": raw.text(metadata.get("namespace")),
+        "name": raw.text(metadata.get("name")),
+        "uid": raw.text(metadata.get("uid")),
+        "generation": raw.number(metadata.get("generation")),
+        "spec": dict(raw.mapping(body.get("spec"))),
+        "status": dict(raw.mapping(body.get("status"))),
+        "created_at": raw.instant(metadata.get("creationTimestamp")),
+        "deleting": "deletionTimestamp" in metadata,
+    }
 
 
 def child_of(kind: str, body: Object) -> Child:
@@ -54,6 +67,7 @@ def child_of(kind: str, body: Object) -> Child:
         applied_hash=raw.text(annotations.get(names.ANNOTATION_APPLIED)) or None,
         sequence=sequence if sequence >= 0 else None,
         record_digest=raw.text(annotations.get(names.ANNOTATION_DIGEST)) or None,
+        ends_search=raw.text(annotations.get(names.ANNOTATION_ENDS_SEARCH)) or None,
         stored_bytes=raw.number(annotations.get(names.ANNOTATION_BYTES)),
         generation=raw.number(metadata.get("generation")),
         created_at=raw.instant(metadata.get("creationTimestamp")),

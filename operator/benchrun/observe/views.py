@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import ClassVar
+
+from benchrun.api.base import KIND
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,8 @@ class Child:
     """ConfigMaps of stages: position of the stage in the plan."""
     record_digest: str | None = None
     """ConfigMaps of stages: digest of the record within."""
+    ends_search: str | None = None
+    """ConfigMaps of stages: the workload whose search ended with this one."""
     stored_bytes: int = 0
     """ConfigMaps of stages and timeline: how much they hold."""
     generation: int = 0
@@ -111,9 +117,10 @@ class Children:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A BenchmarkRun as read from the cluster, undigested."""
+class Declared:
+    """What a user declared, as read from the cluster, undigested."""
 
+    kind: ClassVar[str]
     namespace: str
     name: str
     uid: str
@@ -122,3 +129,19 @@ class Run:
     status: dict[str, object] = field(default_factory=dict)
     created_at: datetime | None = None
     deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Declared):
+    """A BenchmarkRun."""
+
+    kind: ClassVar[str] = KIND
+    sweep_uid: str | None = None
+    """Uid of the BenchmarkSweep that controls it, if one does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep(Declared):
+    """A BenchmarkSweep."""
+
+    kind: ClassVar[str] = SWEEP_KIND

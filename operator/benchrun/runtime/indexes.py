@@ -1,4 +1,4 @@
-"""What the cluster holds, as far as we have been told: runs, and everything that carries their label. Small views only.
+"""What the cluster holds, as far as we have been told: sweeps, runs, and everything that carries a run's label. Small views only.
 
 Told from three sides: the watches (`heard`), lists (`benchrun.runtime.listing`) and answers to our own writes (`learnt`).
 The newest resourceVersion wins whatever order they come in; a uid that was seen deleted stays dead.
@@ -12,17 +12,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from benchrun.api import names
 from benchrun.api.base import KIND
-from benchrun.observe.trim import child_of, pod_of, run_of
-from benchrun.observe.views import Child, Children, Pod, Run
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.observe import raw
+from benchrun.observe.finished import finished_run_of
+from benchrun.observe.trim import child_of, pod_of, run_of, sweep_of
+from benchrun.observe.views import Child, Children, Pod, Run, Sweep
+from benchrun.runtime.latest_results import LatestResults
 
 Body = dict[str, Any]
+D = TypeVar("D", Run, Sweep)
 UNWATCHED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 """ConfigMaps that hold what was measured: listed by their metadata, never watched, since every event would carry the data."""
-_BULKY = ("results", "findings", "servers", "logTail")
+_DECLARED = (KIND, SWEEP_KIND)
+_BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
 
 
 class RunKey(NamedTuple):
@@ -35,6 +41,20 @@ class RunKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class SweepKey:
+    """Which sweep. Never equal to a run's key."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"sweep {self.namespace}/{self.name}"
+
+
+Key = RunKey | SweepKey
+
+
 class ObjectKey(NamedTuple):
     """Which object."""
 
@@ -43,14 +63,18 @@ class ObjectKey(NamedTuple):
     name: str
 
 
+View = Sweep | Run | Child | Pod
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A view, and which version of the object it is a view of."""
 
-    view: Run | Child | Pod
+    view: View
     uid: str
     version: int
-    run: RunKey
+    belongs_to: Key
+    """Which run or sweep is to be looked at when it changes."""
 
 
 @dataclass(slots=True)
@@ -68,10 +92,11 @@ class Listing:
 class Indexes:
     """Everything known, by run."""
 
-    def __init__(self, *, seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, seconds: Callable[[], float] = time.monotonic, result_runs: int = 0) -> None:
+        self.results = LatestResults(most=result_runs)
         self._seconds = seconds
         self._seen: dict[ObjectKey, Seen] = {}
-        self._by_run: dict[RunKey, set[ObjectKey]] = {}
+        self._by_run: dict[Key, set[ObjectKey]] = {}
         self._unconfirmed: dict[ObjectKey, tuple[int, float]] = {}
         self._listings: list[Listing] = []
 
@@ -95,7 +120,25 @@ class Indexes:
 
     def runs(self) -> Iterator[RunKey]:
         """All runs."""
-        return iter([seen.run for key, seen in self._seen.items() if key.kind == KIND])
+        return iter([RunKey(key.namespace, key.name) for key in self._seen if key.kind == KIND])
+
+    def sweep(self, key: SweepKey) -> Sweep | None:
+        """The sweep, if it exists."""
+        seen = self._seen.get(ObjectKey(SWEEP_KIND, key.namespace, key.name))
+        return seen.view if seen is not None and isinstance(seen.view, Sweep) else None
+
+    def sweep_version(self, key: SweepKey) -> str:
+        """The resourceVersion of `sweep(key)`."""
+        return str(self._seen[ObjectKey(SWEEP_KIND, key.namespace, key.name)].version)
+
+    def sweeps(self) -> Iterator[SweepKey]:
+        """All sweeps."""
+        return iter([SweepKey(key.namespace, key.name) for key in self._seen if key.kind == SWEEP_KIND])
+
+    def runs_of(self, sweep_uid: str) -> tuple[Run, ...]:
+        """The runs that this sweep controls."""
+        views = (seen.view for key, seen in self._seen.items() if key.kind == KIND)
+        return tuple(view for view in views if isinstance(view, Run) and view.sweep_uid == sweep_uid)
 
     def silent_seconds(self) -> float:
         """How long the watches have owed us the oldest thing that we know from elsewhere; 0 when they owe nothing."""
@@ -104,8 +147,8 @@ class Indexes:
 
     # ---- what we are told ------------------------------------------------------------------------------------------
 
-    def heard(self, kind: str, body: Body, *, deleted: bool) -> RunKey | None:
-        """A watch event; the run it concerns, or None when it changes nothing."""
+    def heard(self, kind: str, body: Body, *, deleted: bool) -> Key | None:
+        """A watch event; the run or sweep it concerns, or None when it changes nothing."""
         key, uid, version = _identity(kind, body)
         for listing in self._listings:
             (listing.deleted if deleted else listing.touched).add(uid)
@@ -116,7 +159,7 @@ class Indexes:
             return self._remove(key, uid)
         return self._put(key, uid, version, body)
 
-    def learnt(self, kind: str, body: Body) -> RunKey | None:
+    def learnt(self, kind: str, body: Body) -> Key | None:
         """An object as it came back from a write; its watch event is due."""
         key, uid, version = _identity(kind, body)
         for listing in self._listings:
@@ -158,6 +201,7 @@ class Indexes:
         listing.listed.add(uid)
         if uid not in listing.deleted:
             self.learnt(listing.kind, body)
+            self._note_result(*_identity(listing.kind, body)[:2], body)  # a place may have come free since it was heard
 
     def end_listing(self, listing: Listing, *, complete: bool) -> None:
         """The list is over. If it is complete, what it did not hold, and nobody spoke of meanwhile, is gone."""
@@ -172,36 +216,44 @@ class Indexes:
 
     # ---- keeping ---------------------------------------------------------------------------------------------------
 
-    def _put(self, key: ObjectKey, uid: str, version: int, body: Body) -> RunKey | None:
+    def _put(self, key: ObjectKey, uid: str, version: int, body: Body) -> Key | None:
         before = self._seen.get(key)
         if before is not None and before.uid == uid and before.version >= version:
             return None
-        run = RunKey(key.namespace, key.name) if key.kind == KIND else _labelled_run(key.namespace, body)
-        if run is None:
+        owner = _belongs_to(key, body)
+        if owner is None:
             return None
         view = _view(key.kind, body)
-        self._seen[key] = Seen(view, uid, version, run)
-        if key.kind != KIND:
-            self._by_run.setdefault(run, set()).add(key)
-        if before is not None and before.uid == uid and before.view == view and before.run == run:
+        self._seen[key] = Seen(view, uid, version, owner)
+        self._note_result(key, uid, body)
+        if key.kind not in _DECLARED:
+            self._by_run.setdefault(owner, set()).add(key)
+        if before is not None and before.uid == uid and before.view == view and before.belongs_to == owner:
             return None  # something changed that no decision looks at
-        return run
+        return owner
 
-    def _remove(self, key: ObjectKey, uid: str) -> RunKey | None:
+    def _remove(self, key: ObjectKey, uid: str) -> Key | None:
         seen = self._seen.get(key)
         if seen is None or seen.uid != uid:
             return None
         del self._seen[key]
-        siblings = self._by_run.get(seen.run, set())
+        siblings = self._by_run.get(seen.belongs_to, set())
         siblings.discard(key)
         if key.kind == KIND:
+            self.results.drop((key.namespace, key.name))
             # Nobody will tell of these: they are not watched.
             for child in [k for k in siblings if not _watched(self._seen[k].view)]:
                 siblings.discard(child)
                 del self._seen[child]
         if not siblings:
-            self._by_run.pop(seen.run, None)
-        return seen.run
+            self._by_run.pop(seen.belongs_to, None)
+        return seen.belongs_to
+
+    def _note_result(self, key: ObjectKey, uid: str, body: Body) -> None:
+        if key.kind == KIND:
+            status = body.get("status") or {}
+            ended = finished_run_of(status) if is_finished(status) else None
+            self.results.note((key.namespace, key.name), uid, ended)
 
 
 def is_finished(status: dict[str, Any]) -> bool:
@@ -216,23 +268,35 @@ def _identity(kind: str, body: Body) -> tuple[ObjectKey, str, int]:
     return ObjectKey(kind, str(meta["namespace"]), str(meta["name"])), str(meta["uid"]), int(meta["resourceVersion"])
 
 
-def _labelled_run(namespace: str, body: Body) -> RunKey | None:
+def sweep_of_run(body: Body) -> SweepKey | None:
+    """The sweep that controls this run, if one does."""
+    owner = raw.controller(body["metadata"])
+    return SweepKey(str(body["metadata"]["namespace"]), str(owner["name"])) if owner.get("kind") == SWEEP_KIND else None
+
+
+def _belongs_to(key: ObjectKey, body: Body) -> Key | None:
+    if key.kind == KIND:
+        return RunKey(key.namespace, key.name)
+    if key.kind == SWEEP_KIND:
+        return SweepKey(key.namespace, key.name)
     name = (body["metadata"].get("labels") or {}).get(names.LABEL_RUN)
-    return RunKey(namespace, str(name)) if name else None
+    return RunKey(key.namespace, str(name)) if name else None
 
 
-def _view(kind: str, body: Body) -> Run | Child | Pod:
+def _view(kind: str, body: Body) -> View:
     if kind == KIND:
         return _lightened(run_of(body))
+    if kind == SWEEP_KIND:
+        return _lightened(sweep_of(body))
     return pod_of(body) if kind == "Pod" else child_of(kind, body)
 
 
-def _lightened(run: Run) -> Run:
-    """A run that has ended is never judged again: its results stay in the cluster, not in our memory."""
-    if not is_finished(run.status):
-        return run
-    return replace(run, status={name: value for name, value in run.status.items() if name not in _BULKY})
+def _lightened(declared: D) -> D:
+    """What has ended is never judged again: its results stay in the cluster, not in our memory."""
+    if not is_finished(declared.status):
+        return declared
+    return replace(declared, status={name: value for name, value in declared.status.items() if name not in _BULKY})
 
 
-def _watched(view: Run | Child | Pod) -> bool:
+def _watched(view: View) -> bool:
     return not isinstance(view, Child) or view.role not in UNWATCHED_ROLES

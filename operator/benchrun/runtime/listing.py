@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from benchrun.api import names
 from benchrun.api.base import KIND
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.effects.kubernetes_api import Cluster
 from benchrun.effects.resources import CHILD_KINDS
 from benchrun.runtime.indexes import Indexes
@@ -14,7 +15,7 @@ from benchrun.runtime.indexes import Indexes
 async def list_everything(cluster: Cluster, indexes: Indexes, namespaces: Iterable[str]) -> None:
     """Bring the indexes up to date with the cluster. Raises ClusterError; what was listed until then is kept."""
     for namespace in tuple(namespaces) or (None,):
-        for kind in (*CHILD_KINDS, KIND):
+        for kind in (*CHILD_KINDS, KIND, SWEEP_KIND):
             await _list_kind(cluster, indexes, kind, namespace)
 
 
@@ -25,7 +26,7 @@ async def _list_kind(cluster: Cluster, indexes: Indexes, kind: str, namespace: s
         objects = cluster.list(
             kind,
             namespace=namespace,
-            selector=None if kind == KIND else names.LABEL_RUN,
+            selector=names.LABEL_RUN if kind in CHILD_KINDS else None,
             metadata_only=kind == "ConfigMap",
         )
         async for body in objects:

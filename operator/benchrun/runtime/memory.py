@@ -31,6 +31,8 @@ class RunMemory:
     """Whether the timeline that the cluster holds of it has been read back."""
     sequences: set[int] = field(default_factory=set)
     """Of every record that came."""
+    search_ends: dict[int, str] = field(default_factory=dict)
+    """Of those that ended a search: its workload, by sequence."""
     arrivals: dict[int, Arrival] = field(default_factory=dict)
     """Records that are not known to be stored, by sequence."""
     stored_records: dict[int, bytes] | None = None
@@ -65,6 +67,7 @@ class RunMemory:
         return Collected(
             records=PackedRecords(tuple(records[s] for s in sorted(records))),
             sequences=frozenset(self.sequences),
+            search_ends=dict(self.search_ends),
             read_back=self.stored_records is not None,
             arrivals=tuple(self.arrivals[s] for s in sorted(self.arrivals)),
             samples=self.stored_samples.followed_by(self.unstored_samples),
@@ -99,6 +102,8 @@ class RunMemory:
             return False
         self.sequences.add(arrival.sequence)
         self.arrivals[arrival.sequence] = arrival
+        if arrival.ends_search is not None:
+            self.search_ends[arrival.sequence] = arrival.ends_search
         return True
 
     def refuse(self, reason: str) -> None:

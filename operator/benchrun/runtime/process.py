@@ -17,13 +17,15 @@ from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.effects.pod_proxy import PROXY_CONNECTIONS, ProxyFetcher
 from benchrun.effects.scraper import HttpFetcher
 from benchrun.runtime.health import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS, Health, Pulse
-from benchrun.runtime.indexes import Indexes, RunKey
+from benchrun.runtime.indexes import Indexes, Key, SweepKey
 from benchrun.runtime.listing import list_everything
 from benchrun.runtime.memory import Memories
 from benchrun.runtime.queue import WorkQueue
 from benchrun.runtime.reconcile import Decide, Reconciler
+from benchrun.runtime.result_metrics import ResultMetrics
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.settings import Settings
+from benchrun.runtime.sweep.reconcile import SweepReconciler
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -37,18 +39,19 @@ class Operator:
     def __init__(self, settings: Settings, *, decide: Decide) -> None:
         self._settings = settings
         self._decide = decide
-        self.indexes = Indexes()
+        self.indexes = Indexes(result_runs=settings.result_runs)
         self.telemetry = Telemetry()
+        self.telemetry.registry.register(ResultMetrics(self.indexes.results))
         self.health = Health(self.telemetry, problems=self._problems, ready=lambda: self._opened)
         self._pulse = Pulse(self.telemetry)
         self._memories = Memories()
-        self._queue: WorkQueue[RunKey] | None = None
+        self._queue: WorkQueue[Key] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._cleanup = contextlib.AsyncExitStack()
         self._opened = False
 
-    def enqueue(self, key: RunKey) -> None:
-        """Look at a run soon."""
+    def enqueue(self, key: Key) -> None:
+        """Look at a run or a sweep soon."""
         if self._queue is not None:
             self._queue.add(key)
 
@@ -67,7 +70,7 @@ class Operator:
         cluster = KubernetesApi(connection, count=self.telemetry.count_write)
         self._queue = self._assemble(cluster, fetcher)
         await self._until_listed(cluster)
-        for key in self.indexes.runs():
+        for key in self._keys():
             self._queue.add(key)
         self._queue.start()
         self._opened = True
@@ -94,7 +97,7 @@ class Operator:
         self._cleanup.push_async_callback(connection.close)
         return ProxyFetcher(connection, direct=direct)
 
-    def _assemble(self, cluster: KubernetesApi, fetcher: Exchanger) -> WorkQueue[RunKey]:
+    def _assemble(self, cluster: KubernetesApi, fetcher: Exchanger) -> WorkQueue[Key]:
         clock = SystemClock()
         sessions = Sessions(
             cluster=cluster, exchanger=fetcher, clock=clock, telemetry=self.telemetry, enqueue=self.enqueue
@@ -110,8 +113,15 @@ class Operator:
             decide=self._decide,
             telemetry=self.telemetry,
         )
-        queue = WorkQueue(reconciler, workers=self._settings.workers)
-        self.telemetry.measured("queue_depth", "Runs waiting for a pass.", lambda: float(queue.depth))
+        sweeps = SweepReconciler(
+            cluster=cluster, indexes=self.indexes, clock=clock, telemetry=self.telemetry, enqueue=self.enqueue
+        )
+
+        async def handle(key: Key) -> float | None:
+            return await (sweeps(key) if isinstance(key, SweepKey) else reconciler(key))
+
+        queue = WorkQueue(handle, workers=self._settings.workers)
+        self.telemetry.measured("queue_depth", "Runs and sweeps waiting for a pass.", lambda: float(queue.depth))
         self.telemetry.measured("active_runs", "Runs that something goes on for.", lambda: float(len(sessions)))
         self.telemetry.measured(
             "watch_silence_seconds",
@@ -129,7 +139,7 @@ class Operator:
                 logger.warning("the cluster can't be read yet: %s: %s", type(error).__name__, error)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _resync(self, cluster: KubernetesApi, queue: WorkQueue[RunKey]) -> None:
+    async def _resync(self, cluster: KubernetesApi, queue: WorkQueue[Key]) -> None:
         """Now and then list everything and look at every run, whatever the watches say."""
         while True:
             await asyncio.sleep(self._settings.resync_seconds)
@@ -137,8 +147,11 @@ class Operator:
                 await list_everything(cluster, self.indexes, self._settings.namespaces)
             except ClusterError as error:
                 logger.warning("resync: %s: %s", type(error).__name__, error)
-            for key in self.indexes.runs():
+            for key in self._keys():
                 queue.add(key)
+
+    def _keys(self) -> tuple[Key, ...]:
+        return (*self.indexes.runs(), *self.indexes.sweeps())
 
     def _begin(self, work: Coroutine[None, None, None], name: str) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))

@@ -26,15 +26,15 @@ from benchrun.decide.decision import (
 )
 from benchrun.decide.refused import RESULTS, diagnose_refusal
 from benchrun.effects.clock import Clock
-from benchrun.effects.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, Occupied, Throttled
+from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, Occupied
 from benchrun.effects.kubernetes_api import Cluster
 from benchrun.observe.compilations import compilations
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Children, Run
 from benchrun.plan.stored import TIMELINE_KEY
+from benchrun.runtime.guarding import guarded
 from benchrun.runtime.indexes import Indexes, RunKey, is_finished
 from benchrun.runtime.memory import Memories, RunMemory
-from benchrun.runtime.queue import Later
 from benchrun.runtime.restore import read_back, restore_timeline
 from benchrun.runtime.status_patch import status_changes
 from benchrun.runtime.telemetry import Telemetry
@@ -48,8 +48,6 @@ REFUSED_AGAIN_SECONDS = 15.0
 """How often an object that the API server refused is offered again; a change of the run or its children comes before."""
 LOG_SEARCH_SECONDS = 0.5
 """A server's release waits at most so long for its log."""
-LOOK_AGAIN_SECONDS = 0.5
-"""After a conflict: by then the watch has usually told."""
 
 
 class Background(Protocol):
@@ -100,20 +98,9 @@ class Reconciler:
 
     async def __call__(self, key: RunKey) -> float | None:
         """Seconds after which to look again without being told to; None for never. Raises to be called again, backed off."""
-        with self._telemetry.a_pass() as outcome:
-            try:
-                delay = await self._pass(key)
-            except Throttled as error:
-                outcome.result = "throttled"
-                raise Later(str(error), seconds=error.retry_after_seconds) from error
-            except Conflict as error:
-                outcome.result = "conflict"
-                await self._read_again(key)
-                raise Later(str(error), seconds=LOOK_AGAIN_SECONDS) from error
-            except ClusterError as error:
-                outcome.result = type(error).__name__.lower()
-                raise Later(f"{type(error).__name__}: {error}", seconds=LOOK_AGAIN_SECONDS) from error
-            return delay
+        return await guarded(
+            lambda: self._pass(key), telemetry=self._telemetry, after_conflict=lambda: self._read_again(key)
+        )
 
     async def _pass(self, key: RunKey) -> float | None:
         run = self._indexes.run(key)
@@ -146,7 +133,10 @@ class Reconciler:
             return min(REFUSED_AGAIN_SECONDS, decision.requeue_after_seconds or REFUSED_AGAIN_SECONDS)
         await self._acknowledge(key, memory, decision.acknowledge)
         if decision.read_back:
+            unstored = len(memory.unstored_samples)
             decision = await self._judged(key, world, decision, memory)
+            if await self._apply(key, run, decision, memory, unstored):
+                return 0.0
         await self._write_status(key, run, decision)
         await self._say(run, decision.events)
         self._telemetry.live(key, decision.status, ended=decision.forget)

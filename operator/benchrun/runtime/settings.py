@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar, cast, get_args
 
 from benchrun.decide.decision import PodRoad
+from benchrun.runtime.latest_results import MAX_RUNS
 
 LogFormat = Literal["json", "plain"]
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
@@ -42,6 +43,8 @@ class Settings:
     unschedulable_grace_seconds: int = 900
     """How long a pod that no node could ever take waits for one to be added. An autoscaler gives up on a node after 15
     minutes (cluster-autoscaler's --max-node-provision-time, Karpenter's registration TTL), so waiting longer is in vain."""
+    result_runs: int = 20
+    """How many of the newest finished runs have their figures on /metrics."""
     pod_road: PodRoad = "Direct"
     """Through the API server where pods' addresses are not reachable: an operator outside the cluster."""
 
@@ -60,6 +63,7 @@ class Settings:
             log_format=read.one_of("BENCHRUN_LOG_FORMAT", "json", LogFormat),
             workers=read.value("BENCHRUN_WORKERS", "8", _whole(1, MAX_WORKERS)),
             resync_seconds=read.value("BENCHRUN_RESYNC_SECONDS", "300", _whole(10, 86_400)),
+            result_runs=read.value("BENCHRUN_RESULT_RUNS", "20", _whole(0, MAX_RUNS)),
             pod_road=read.one_of("BENCHRUN_POD_ROAD", "Direct", PodRoad),
             unschedulable_grace_seconds=read.value("BENCHRUN_UNSCHEDULABLE_GRACE_SECONDS", "900", _whole(0, 86_400)),
         )

@@ -48,8 +48,8 @@ class Telemetry:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
-        self._passes = self._counter("reconcile", "Passes over runs, by result.", "result")
-        self._pass_seconds = self._histogram("reconcile_seconds", "Duration of passes over runs.")
+        self._passes = self._counter("reconcile", "Passes over runs and sweeps, by result.", "result")
+        self._pass_seconds = self._histogram("reconcile_seconds", "Duration of passes over runs and sweeps.")
         self._writes = self._counter(
             "api_writes", "Requests that change something in the cluster.", "verb", "resource", "code"
         )

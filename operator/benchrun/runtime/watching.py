@@ -1,4 +1,4 @@
-"""Kopf as the watch: every event updates the indexes and puts the run's key on the queue. Nothing else happens here.
+"""Kopf as the watch: every event updates the indexes and puts the run's (or sweep's) key on the queue. Nothing else happens here.
 
 `on.event` is the only kind of handler used: it writes nothing on the user's object, no finalizer and no annotation.
 """
@@ -12,8 +12,9 @@ import kopf
 
 from benchrun.api import names
 from benchrun.api.base import KIND
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.effects.resources import CHILD_KINDS, RESOURCES, RUN
-from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes, RunKey
+from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes, Key, sweep_of_run
 from benchrun.runtime.telemetry import Telemetry
 
 SERVER_TIMEOUT_SECONDS = 300
@@ -38,10 +39,10 @@ class NothingToCompare(kopf.DiffBaseStorage):
         """Nothing is written."""
 
 
-def registry(indexes: Indexes, *, enqueue: Callable[[RunKey], None], telemetry: Telemetry) -> kopf.OperatorRegistry:
-    """Handlers for runs and for everything that carries their label."""
+def registry(indexes: Indexes, *, enqueue: Callable[[Key], None], telemetry: Telemetry) -> kopf.OperatorRegistry:
+    """Handlers for sweeps, runs and everything that carries a run's label."""
     handlers = kopf.OperatorRegistry()
-    for kind in (KIND, *CHILD_KINDS):
+    for kind in (SWEEP_KIND, KIND, *CHILD_KINDS):
         _watch(handlers, kind, indexes, enqueue, telemetry)
     kopf.on.login(registry=handlers)(login)
     return handlers
@@ -51,7 +52,7 @@ def _watch(
     handlers: kopf.OperatorRegistry,
     kind: str,
     indexes: Indexes,
-    enqueue: Callable[[RunKey], None],
+    enqueue: Callable[[Key], None],
     telemetry: Telemetry,
 ) -> None:
     async def heard(event: Any, **_: Any) -> None:
@@ -59,6 +60,10 @@ def _watch(
         key = indexes.heard(kind, event["object"], deleted=event["type"] == "DELETED")
         if key is not None:
             enqueue(key)
+        # Known already where it was our own pass that changed the run: the sweep has not seen it yet.
+        sweep = sweep_of_run(event["object"]) if kind == KIND else None
+        if sweep is not None:
+            enqueue(sweep)
 
     resource = RESOURCES[kind]
     kopf.on.event(resource.group, resource.version, resource.plural, id=resource.plural, registry=handlers)(heard)

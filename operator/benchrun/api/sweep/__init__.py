@@ -1,0 +1,1 @@
+"""`BenchmarkSweep`: one run template, measured in many variants."""

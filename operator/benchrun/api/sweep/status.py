@@ -1,0 +1,219 @@
+"""`BenchmarkSweep.status`: the table, and what it says. Always under 100 kB; `truncated` tells what was cut."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from benchrun.api.base import StatusModel
+from benchrun.api.comparison import Change, Outcome, Scope
+from benchrun.api.conditions import Conditions
+from benchrun.api.rules import ATOMIC, SET, list_map
+from benchrun.api.status import Bottleneck, Instant, Metrics, Text, Truncated, Verdict
+from benchrun.api.sweep.matrix import MAX_VARIANTS
+from benchrun.api.sweep.spec import MAX_REPLICATIONS
+
+MAX_ROWS = 256
+MAX_BEST = 64
+MAX_FRONT = 128
+
+SweepPhase = Literal["Pending", "Suspended", "Running", "Completed", "Failed", "Cancelled"]
+Variant = Annotated[str, Field(max_length=253)]
+Cell = Annotated[str, Field(max_length=160)]
+ShortReason = Annotated[str, Field(max_length=300)]
+
+
+class SweepReason:
+    """Why a sweep is where it is; reasons of runs stand in `benchrun.api.conditions`."""
+
+    MEASURING = "Measuring"
+    SUSPENDED = "Suspended"
+    ENDING = "Ending"
+    RUN_REFUSED = "RunRefused"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    ALL_VALID = "AllValid"
+    SUSPECT = "Suspect"
+    INVALID_CELLS = "InvalidCells"
+    RUNS_FAILED = "RunsFailed"
+    ALL_FAILED = "AllFailed"
+    TOO_MANY_FAILED = "TooManyFailed"
+    BUDGET_SPENT = "GPUSecondsBudgetSpent"
+    CANCELLED = "Cancelled"
+    CONFLICT = "Conflict"
+    INVALID_SPEC = "InvalidSpec"
+    RUN_INVALID = "RunInvalid"
+
+
+class SweepEstimate(StatusModel):
+    """What the sweep will ask for, known before anything is created."""
+
+    variants: int = Field(description="Variants of the matrix.")
+    runs: int = Field(description="Runs: variants x replications.")
+    stages: int = Field(description="Stages of all runs.")
+    requests: int = Field(description="Measured requests of all runs.")
+
+
+class RunCounts(StatusModel):
+    """The runs of the sweep, each in one of these."""
+
+    running: int = Field(default=0, description="Created and not ended.")
+    completed: int = Field(default=0, description="Measured to their end.")
+    failed: int = Field(default=0, description="Ended early, by themselves.")
+    cancelled: int = Field(default=0, description="Cancelled.")
+    skipped: int = Field(
+        default=0,
+        description="Not started, since an earlier run of the same variant failed for a reason that lies in its settings.",
+    )
+    waiting: int = Field(default=0, description="Not created yet; after the sweep's end: never started.")
+    tabled: int = Field(default=0, description="Ended runs that are in the table, with their figures or their reason.")
+    summary: str = Field(default="", max_length=40, description="Ended runs of all, for the printer column.")
+
+
+class FoundLoad(StatusModel):
+    """What the searches of a variant's runs found for a workload with load.search."""
+
+    workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
+    axis: Annotated[str, Field(max_length=20)] = Field(description="What was varied: rate or concurrency.")
+    loads: Annotated[
+        list[Annotated[str, Field(max_length=24)]], Field(max_length=MAX_REPLICATIONS, json_schema_extra=ATOMIC)
+    ] = Field(
+        default_factory=list,
+        description="Highest load that met every objective, one entry a run; `none` where not even the lowest did.",
+    )
+
+
+class VariantStatus(StatusModel):
+    """One variant: how its runs fared."""
+
+    name: Variant = Field(description="Name of the variant.")
+    number: int = Field(
+        description="Its number, from 1: its runs are called SWEEP-v<number>-r<replication>, replications from 1."
+    )
+    gpus: int = Field(default=0, description="GPUs its server asks for.")
+    completed: int = Field(default=0, description="Runs measured to their end.")
+    failed: int = Field(default=0, description="Runs that ended early.")
+    verdict: Verdict | None = Field(default=None, description="The worst verdict of its rows.")
+    reason: Annotated[str, Field(max_length=128)] | None = Field(
+        default=None, description="Why a run of it failed, in the stable word that the run's condition Failed carries."
+    )
+    run: Annotated[str, Field(max_length=40)] | None = Field(
+        default=None,
+        description="The run that failed first; it keeps its records and the last lines of its server's log.",
+    )
+    message: Annotated[str, Field(max_length=200)] | None = Field(
+        default=None, description="What that run says of it; cut to 200 characters."
+    )
+    searches: Annotated[list[FoundLoad], Field(max_length=16, json_schema_extra=list_map("workload"))] = Field(
+        default_factory=list,
+        description="The highest loads that its runs found, one entry a workload with load.search.",
+    )
+    outcome: Outcome | None = Field(
+        default=None, description="All words of its comparison with the baseline in one; absent for the baseline."
+    )
+
+
+class Row(StatusModel):
+    """One variant at one load point: its runs together."""
+
+    variant: Variant = Field(description="Name of the variant.")
+    cell: Cell = Field(description="Workload and load point, for example chat/rate=4.")
+    runs: int = Field(default=0, description="Runs behind these figures, each a fresh server.")
+    left_out: int = Field(
+        default=0,
+        description="Runs that were measured to their end and are not behind them: Invalid here, or without this load point. "
+        "The row is Suspect then, at best.",
+    )
+    metrics: Metrics = Field(
+        default_factory=dict,
+        description="Figures under vLLM's own names, the geometric mean over the runs; output_throughput_per_gpu beside "
+        "them (of a server without GPUs, of the server).",
+    )
+    changes: Annotated[list[Change], Field(max_length=7, json_schema_extra=list_map("metric"))] = Field(
+        default_factory=list,
+        description="Change against the baseline's row, with interval and word. All words of the table together err in at "
+        "most 5 % of sweeps of equals.",
+    )
+    paired: bool = Field(default=False, description="Whether it was sent the same as the baseline, by digests.")
+    limit: Bottleneck | None = Field(
+        default=None,
+        description="What limits the server, where this variant and the baseline together show it: more ran at once, and "
+        "throughput stayed or the KV cache was full.",
+    )
+    verdict: Verdict = Field(
+        description="The worst verdict of the runs behind it; Unknown where nothing was measured. Invalid only where no run can be "
+        "trusted here."
+    )
+    reason: ShortReason | None = Field(
+        default=None, description="Why there are no figures, or why they are not comparable with the baseline's."
+    )
+
+
+class BestVariant(StatusModel):
+    """Who did best by one objective, in one workload."""
+
+    workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
+    objective: Annotated[str, Field(max_length=80)] = Field(
+        description="The limit that had to be kept, for example TTFT p99 <= 500 ms; `every objective`; or `throughput`, "
+        "where none had to be."
+    )
+    variant: Variant = Field(
+        description="The variant with the most output tokens a second and GPU among those that kept it with certainty."
+    )
+    cell: Cell = Field(description="The load point at which it did.")
+    throughput_per_gpu: float = Field(description="Output tokens a second and GPU there.")
+    tied_with: Annotated[list[Variant], Field(max_length=MAX_VARIANTS, json_schema_extra=SET)] = Field(
+        default_factory=list, description="Variants that kept it too and whose best can't be told from this one."
+    )
+
+
+class FrontPoint(StatusModel):
+    """A load point that no other of the workload beats in both throughput per GPU and TPOT. By the means, noise left aside."""
+
+    workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
+    variant: Variant = Field(description="Name of the variant.")
+    cell: Cell = Field(description="Its load point.")
+    throughput_per_gpu: float = Field(description="Output tokens a second and GPU.")
+    mean_tpot_ms: float = Field(description="Mean time per output token, in milliseconds.")
+
+
+class BenchmarkSweepStatus(StatusModel):
+    """What the operator found."""
+
+    observed_generation: int = Field(
+        default=-1, description="Generation of the spec this status is about; -1 before the first look."
+    )
+    phase: SweepPhase | None = Field(
+        default=None, description="Where the sweep is, in a word, for people. Programs read the conditions."
+    )
+    conditions: Conditions = Field(default=(), description="Observations about the sweep, one a type.")
+    message: Text | None = Field(default=None, description="What goes on, or why the sweep ended; in a sentence.")
+    accepted_time: Instant | None = Field(default=None, description="When the spec was found good.")
+    completion_time: Instant | None = Field(default=None, description="When the sweep ended, however it did.")
+    estimate: SweepEstimate | None = Field(default=None, description="How large the sweep is.")
+    baseline: Variant | None = Field(default=None, description="Variant that the others are compared with.")
+    runs: RunCounts | None = Field(default=None, description="How many runs are where.")
+    gpu_seconds: float = Field(
+        default=0, description="GPUs x seconds that runs have held, of those that let go of them."
+    )
+    variants: Annotated[list[VariantStatus], Field(max_length=MAX_VARIANTS, json_schema_extra=list_map("name"))] = (
+        Field(default_factory=list, description="The variants, as listed in the matrix. A failed one says why.")
+    )
+    scope: Scope | None = Field(
+        default=None,
+        description="WithinOneServer: intervals hold the noise of repeats on one server a variant; another start of the same "
+        "server may differ by more. BetweenServers: they hold that of fresh servers. Absent where nothing is comparable.",
+    )
+    results: Annotated[list[Row], Field(max_length=MAX_ROWS, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list, description="The table, one entry a variant and load point."
+    )
+    best: Annotated[list[BestVariant], Field(max_length=MAX_BEST, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list, description="The best variant by each objective, and by throughput alone."
+    )
+    front: Annotated[list[FrontPoint], Field(max_length=MAX_FRONT, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list, description="Pareto front of throughput per GPU against TPOT, from the lowest TPOT on."
+    )
+    verdict: Verdict | None = Field(default=None, description="The worst verdict of all rows.")
+    truncated: Annotated[list[Truncated], Field(max_length=16, json_schema_extra=list_map("field"))] = Field(
+        default_factory=list, description="Lists above that were cut to keep this object small."
+    )

@@ -1,0 +1,1 @@
+"""(sweep, its runs, now) -> what to do. Pure, as the decisions about runs are."""

@@ -1,0 +1,72 @@
+"""The end of a sweep: its last table, and what came of it, in one write."""
+
+from __future__ import annotations
+
+from benchrun.api.conditions import timestamp
+from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepPhase, SweepReason
+from benchrun.decide import bounds
+from benchrun.decide.decision import Ending, Event
+from benchrun.decide.sweep import condition_table
+from benchrun.decide.sweep.decision import SweepDecision
+from benchrun.decide.sweep.situation import SweepSituation
+from benchrun.decide.sweep.tabling import tabled
+
+
+def finish(situation: SweepSituation, end: Ending | None) -> SweepDecision:
+    """No run goes on any more. Everything comes in one write, so that nobody ever sees an end without its table."""
+    status = tabled(situation)
+    generation, now = situation.world.sweep.generation, situation.world.now
+    early = end or _without_a_table(situation)
+    if early is None:
+        phase: SweepPhase = "Completed"
+        reason, message = _outcome(situation, status)
+        conditions = condition_table.measured(
+            status.conditions, reason=reason, message=message, generation=generation, now=now
+        )
+    else:
+        phase = "Cancelled" if early.reason == SweepReason.CANCELLED else "Failed"
+        reason, message = early.reason, bounds.sentence(early.message)
+        conditions = condition_table.ended_early(
+            status.conditions, reason=reason, message=message, generation=generation, now=now
+        )
+    update = {"phase": phase, "message": message, "conditions": conditions, "completion_time": timestamp(now)}
+    warning = phase == "Failed" or reason in (SweepReason.RUNS_FAILED, SweepReason.INVALID_CELLS)
+    return SweepDecision(
+        status=status.model_copy(update=update), forget=True, events=(Event(phase, message, warning=warning),)
+    )
+
+
+def _without_a_table(situation: SweepSituation) -> Ending | None:
+    """Ends that nobody wished for: the budget is spent before all was started, or nothing was measured."""
+    completed = sum(run.state == "Completed" for run in situation.ended)
+    if situation.waiting:
+        message = (
+            f"the budget of {situation.spec.gpu_seconds_budget} GPU seconds has no room for another run: "
+            f"{situation.status.gpu_seconds:g} were held by {len(situation.ended)} runs, {len(situation.waiting)} were not started"
+        )
+        return Ending(SweepReason.BUDGET_SPENT, message)
+    if not completed:
+        first = situation.ended[0]
+        return Ending(SweepReason.ALL_FAILED, f"no run was measured to its end; {first.name}: {first.reason}")
+    return None
+
+
+def _outcome(situation: SweepSituation, status: BenchmarkSweepStatus) -> tuple[str, str]:
+    """Reason and message of a sweep whose runs have all ended."""
+    total, missing = len(situation.variants), [v.name for v in status.variants if not v.completed]
+    measured = f"measured {total - len(missing)} of {total} variants"
+    if any(run.state != "Completed" for run in situation.ended):
+        named = f"; {missing[0]}: {_why(status, missing[0])}" if missing else ""
+        early = sum(run.state != "Completed" for run in situation.ended)
+        return SweepReason.RUNS_FAILED, bounds.sentence(
+            f"{measured}; {early} {'run' if early == 1 else 'runs'} ended early{named}"
+        )
+    if status.verdict == "Invalid":
+        return SweepReason.INVALID_CELLS, f"{measured}, but some rows are invalid: their numbers mean nothing"
+    if status.verdict == "Suspect":
+        return SweepReason.SUSPECT, f"{measured}; some rows are suspect"
+    return SweepReason.ALL_VALID, f"{measured}; every row is valid"
+
+
+def _why(status: BenchmarkSweepStatus, name: str) -> str:
+    return next(variant.reason or "not measured" for variant in status.variants if variant.name == name)

@@ -1,0 +1,139 @@
+"""The table of a sweep: every variant at every load point, against the baseline.
+
+All words of the table are corrected together, as those of two runs are: the chance of any false one stays at 5 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchrun.api.comparison import DEFAULT_METRICS, Change, ComparedCell, ComparedMetric, Outcome, Scope
+from benchrun.api.status import Bottleneck, Verdict
+from benchrun.api.sweep.status import Row
+from benchrun.judge.comparison.comparability import cell_obstacle, obstacle
+from benchrun.judge.comparison.compare import outcome_of
+from benchrun.judge.comparison.figures import KEYS, figure_of
+from benchrun.judge.comparison.limits import limits
+from benchrun.judge.comparison.words import Question, answers
+from benchrun.judge.sweep.measured import Side, cells_of
+from benchrun.judge.verdict import worst
+from benchrun.measure.cells import rounded
+
+PER_GPU = "output_throughput_per_gpu"
+SHOWN: tuple[ComparedMetric, ...] = (*DEFAULT_METRICS, "TotalTokenThroughput")
+ONE_LEFT = "only one run a side was measured; the sweep compares between servers, which takes two"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What came of it."""
+
+    rows: tuple[Row, ...]
+    scope: Scope | None
+    outcomes: Mapping[str, Outcome]
+    """By variant; the baseline has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A cell of a variant beside the baseline's: a reason, or the questions to put."""
+
+    side: Side
+    cell: str
+    reason: str | None
+    questions: tuple[Question, ...] = ()
+
+
+def table(
+    sides: Sequence[Side], *, baseline: str, planned: Sequence[str], replications: int, missing: Mapping[str, str]
+) -> Table:
+    """Planned cells are rows of every variant; a load that only a search has tried, of those that tried it. `missing`: by
+    variant, why it has no figures."""
+    cells = cells_of(sides, planned)
+    base = next(side for side in sides if side.variant.name == baseline)
+    pairs = [
+        _compared(base, side, cell, replications=replications) for side in sides if side is not base for cell in cells
+    ]
+    changes = iter(answers([question for pair in pairs for question in pair.questions]))
+    compared = {(pair.side.variant.name, pair.cell): _cell(base, pair, changes) for pair in pairs}
+    shown = [(side, cell) for side in sides for cell in cells if cell in planned or side.at(cell)]
+    rows = tuple(_row(base, side, cell, compared.get((side.variant.name, cell)), missing) for side, cell in shown)
+    outcomes = {
+        side.variant.name: outcome_of([compared[side.variant.name, cell] for cell in cells])
+        for side in sides
+        if side is not base and side.runs
+    }
+    between: Scope = "BetweenServers" if replications > 1 else "WithinOneServer"
+    return Table(rows, between if any(cell.changes for cell in compared.values()) else None, outcomes)
+
+
+def _compared(base: Side, side: Side, cell: str, *, replications: int) -> _Compared:
+    reason = _reason(base, side, cell, replications=replications)
+    if reason is not None:
+        return _Compared(side, cell, reason)
+    before, after = base.runs_at(cell), side.runs_at(cell)
+    figures = [(metric, figure_of(metric, cell, before), figure_of(metric, cell, after)) for metric in DEFAULT_METRICS]
+    measured = [Question(*figure) for figure in figures if figure[1].value is not None or figure[2].value is not None]
+    return _Compared(side, cell, None, tuple(measured))
+
+
+def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | None:
+    if not side.runs:
+        return "no run was measured to its end"
+    if not base.runs:
+        return f"the baseline {base.variant.name} has no run that was measured to its end"
+    before, after = base.runs_at(cell) or base.runs, side.runs_at(cell) or side.runs
+    reason = obstacle(before, after, swept=True) or cell_obstacle(cell, before, after)
+    if reason is None and replications > 1 and len(after) == 1:
+        return ONE_LEFT
+    return reason
+
+
+def _cell(base: Side, pair: _Compared, changes: Iterator[Change]) -> ComparedCell:
+    """The figures themselves stand in the rows, so the changes go without them."""
+    if pair.reason is not None:
+        return ComparedCell(cell=pair.cell, reason=pair.reason[:300])
+    own = [next(changes).model_copy(update={"baseline": None, "value": None}) for _ in pair.questions]
+    return ComparedCell(cell=pair.cell, paired=_paired(base, pair.side, pair.cell), changes=own)
+
+
+def _paired(base: Side, side: Side, cell: str) -> bool:
+    before, after = (sorted(row.traffic or "" for _, row in each.at(cell)) for each in (base, side))
+    return all((*before, *after)) and before == after
+
+
+def _row(base: Side, side: Side, cell: str, compared: ComparedCell | None, missing: Mapping[str, str]) -> Row:
+    found = side.at(cell)
+    if not found:
+        reason = missing.get(side.variant.name, "not measured")
+        return Row(variant=side.variant.name, cell=cell, verdict="Unknown", reason=reason[:300])
+    left_out = len(side.runs) - len(found)
+    doubt: tuple[Verdict, ...] = ("Suspect",) if left_out else ()
+    return Row(
+        variant=side.variant.name,
+        cell=cell,
+        runs=len(found),
+        left_out=left_out,
+        metrics=_metrics(side, cell),
+        changes=[] if compared is None else compared.changes,
+        paired=compared is not None and compared.paired,
+        limit=None if compared is None or compared.reason is not None else _limit(base, side, cell),
+        verdict=worst((*(row.verdict for _, row in found), *doubt)) or "Unknown",
+        reason=None if compared is None else compared.reason,
+    )
+
+
+def _limit(base: Side, side: Side, cell: str) -> Bottleneck | None:
+    """Its sentence carries the numbers."""
+    found = limits(base.runs_at(cell), side.runs_at(cell), [cell], names=(base.variant.name, side.variant.name)).get(
+        cell
+    )
+    return None if found is None else found.model_copy(update={"evidence": {}})
+
+
+def _metrics(side: Side, cell: str) -> dict[str, float | None]:
+    figures = {KEYS[metric]: rounded(figure_of(metric, cell, side.runs_at(cell)).value) for metric in SHOWN}
+    throughput = figures[KEYS["OutputThroughput"]]
+    figures[PER_GPU] = None if throughput is None else rounded(throughput / side.devices)
+    return {key: value for key, value in figures.items() if value is not None}

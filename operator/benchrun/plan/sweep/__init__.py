@@ -1,0 +1,1 @@
+"""A sweep's spec -> variants -> runs in the order in which they are started."""

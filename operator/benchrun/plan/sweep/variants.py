@@ -1,0 +1,95 @@
+"""The matrix laid over the template: every variant with the spec of its runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from benchrun.api.problems import first_problem
+from benchrun.api.server import EnvVar, Resources, Server
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.sweep.matrix import Settings, combinations
+from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.plan.stages import gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One row of the matrix."""
+
+    number: int
+    """From 1, as listed."""
+    name: str
+    spec: BenchmarkRunSpec
+    """Of each of its runs."""
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that its server asks for."""
+        return gpus(self.spec)
+
+
+def variants(sweep: BenchmarkSweepSpec) -> tuple[Variant, ...]:
+    """All variants, as listed. Raises ValueError naming the variant whose spec is none, or what two axes both set."""
+    return tuple(
+        Variant(number, name, _laid_over(sweep.template, name, settings))
+        for number, (name, settings) in enumerate(combinations(sweep.matrix), start=1)
+    )
+
+
+def _laid_over(template: BenchmarkRunSpec, name: str, settings: Sequence[Settings]) -> BenchmarkRunSpec:
+    _refuse_twice_set(name, settings)
+    spec = template
+    for each in settings:
+        server = {"server": _server(spec.server, each)} if spec.server is not None else {}
+        model = {"model": each.model} if each.model is not None else {}
+        spec = spec.model_copy(update=server | model)
+    try:
+        return BenchmarkRunSpec.model_validate(spec_body(spec))
+    except ValidationError as error:
+        raise ValueError(f"spec.matrix: variant {name}: its run's {first_problem(error)}") from error
+
+
+def spec_body(spec: BenchmarkRunSpec) -> dict[str, Any]:
+    """The spec as a manifest holds it: what was written, without what is left out."""
+    return spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+
+
+def _server(server: Server, settings: Settings) -> Server:
+    update: dict[str, Any] = {} if settings.image is None else {"image": settings.image}
+    if settings.args:
+        update["args"] = [*server.args, *settings.args]
+    if settings.env:
+        update["env"] = _env(server.env, settings.env)
+    if settings.resources is not None:
+        update["resources"] = _resources(server.resources, settings.resources)
+    return server.model_copy(update=update)
+
+
+def _env(template: Sequence[EnvVar], settings: Sequence[EnvVar]) -> list[EnvVar]:
+    return list({variable.name: variable for variable in (*template, *settings)}.values())
+
+
+def _resources(template: Resources, settings: Resources) -> Resources:
+    return Resources(limits={**template.limits, **settings.limits}, requests={**template.requests, **settings.requests})
+
+
+def _refuse_twice_set(name: str, settings: Sequence[Settings]) -> None:
+    """Two axes that set the same thing would make variants that are not what their name says."""
+    counted = Counter(what for each in settings for what in set(_set_by(each)))
+    twice = next((what for what, times in counted.items() if times > 1), None)
+    if twice is not None:
+        raise ValueError(f"spec.matrix: variant {name}: two axes set {twice}")
+
+
+def _set_by(settings: Settings) -> Iterator[str]:
+    yield from (arg.partition("=")[0] for arg in settings.args if arg.startswith("-"))
+    yield from (f"env {variable.name}" for variable in settings.env)
+    yield from (what for what in ("image", "model") if getattr(settings, what) is not None)
+    if settings.resources is not None:
+        yield from (f"resources.limits {key}" for key in settings.resources.limits)
+        yield from (f"resources.requests {key}" for key in settings.resources.requests)

@@ -1,0 +1,1 @@
+"""Sweeps in the running operator: one more kind of key on the same queue."""

@@ -1,0 +1,203 @@
+"""One pass over one sweep: look, decide, cancel and create, write the status once, say it. All of it can be repeated."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from benchrun.api.base import KIND
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.decide.decision import Event
+from benchrun.decide.sweep.decision import NotCreated, SweepDecision, SweepWorld
+from benchrun.decide.sweep.reconcile import decide
+from benchrun.effects.clock import Clock
+from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, Occupied
+from benchrun.effects.kubernetes_api import Cluster
+from benchrun.judge.sweep.measured import essence
+from benchrun.observe import raw
+from benchrun.observe.last_words import bounded
+from benchrun.observe.swept_runs import swept_runs
+from benchrun.observe.trim import run_of
+from benchrun.observe.views import Sweep
+from benchrun.runtime.guarding import LOOK_AGAIN_SECONDS, guarded
+from benchrun.runtime.indexes import Indexes, Key, SweepKey
+from benchrun.runtime.status_patch import status_changes
+from benchrun.runtime.sweep.memory import SweepMemories, SweepMemory
+from benchrun.runtime.telemetry import Telemetry
+
+logger = logging.getLogger(__name__)
+
+NOT_CREATED_AGAIN_SECONDS = 15.0
+"""How often a run that was refused is offered again; a change of the sweep or its runs comes before."""
+LEFTOVER_SECONDS = 2.0
+"""How often it is looked whether a run of an earlier sweep of the same name is gone."""
+READINGS = 3
+"""How often in a pass figures are read: a run may vanish in between, and then others may be wanted."""
+_QUOTA = "exceeded quota"
+
+
+class SweepReconciler:
+    """Makes passes over sweeps."""
+
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        indexes: Indexes,
+        clock: Clock,
+        telemetry: Telemetry,
+        enqueue: Callable[[Key], None],
+    ) -> None:
+        self._cluster = cluster
+        self._indexes = indexes
+        self._clock = clock
+        self._telemetry = telemetry
+        self._enqueue = enqueue
+        self.memories = SweepMemories()
+
+    async def __call__(self, key: SweepKey) -> float | None:
+        """Seconds after which to look again without being told to; None for never. Raises to be called again, backed off."""
+        return await guarded(
+            lambda: self._pass(key), telemetry=self._telemetry, after_conflict=lambda: self._read_again(key)
+        )
+
+    async def _pass(self, key: SweepKey) -> float | None:
+        sweep = self._indexes.sweep(key)
+        if sweep is None or sweep.deleting:
+            # The garbage collector removes the runs, with or without us.
+            self.memories.drop(key)
+            return None
+        memory = self.memories.of(key, sweep.uid)
+        seen = (self._indexes.sweep_version(key), swept_runs(self._indexes.runs_of(sweep.uid)))
+        if memory.settled == seen:
+            return None
+        memory.settled = None
+        decision = await self._decided(sweep, memory)
+        if decision.read:
+            return LOOK_AGAIN_SECONDS  # runs come and go faster than they can be read
+        for ref in decision.cancel:
+            self._learnt(await self._cluster.cancel_run(ref))
+        if await self._create(decision, memory):
+            return 0.0  # it is decided anew with what was found out
+        await self._write_status(key, sweep, decision)
+        await self._say(sweep, decision.events)
+        if decision.forget:
+            self.memories.drop(key)
+            return None
+        again = self._again(decision, memory)
+        memory.settled = seen if again is None else None
+        return again
+
+    async def _decided(self, sweep: Sweep, memory: SweepMemory) -> SweepDecision:
+        decision = decide(self._world(sweep, memory))
+        for _ in range(READINGS):
+            if not decision.read:
+                break
+            for name in decision.read:
+                await self._read(sweep, name, memory)
+            decision = decide(self._world(sweep, memory))
+        return decision
+
+    def _world(self, sweep: Sweep, memory: SweepMemory) -> SweepWorld:
+        runs = swept_runs(self._indexes.runs_of(sweep.uid))
+        return SweepWorld(sweep=sweep, runs=runs, collected=memory.collected(), now=self._clock.now())
+
+    async def _read(self, sweep: Sweep, name: str, memory: SweepMemory) -> None:
+        """Straight from the API server: the index keeps no results of runs that have ended."""
+        try:
+            body = await self._cluster.get(KIND, namespace=sweep.namespace, name=name)
+        except NotFound:
+            self._indexes.drop(KIND, sweep.namespace, name)
+            return
+        self._learnt(body)
+        run = run_of(body)
+        if run.sweep_uid == sweep.uid:
+            memory.measured[run.uid] = _essence(run.status)
+
+    async def _create(self, decision: SweepDecision, memory: SweepMemory) -> bool:
+        """Whether something turned out that is to be decided on."""
+        before = memory.not_created
+        for manifest in decision.create:
+            memory.not_created = None
+            try:
+                self._learnt(await self._cluster.create_run(manifest))
+            except Occupied as error:
+                if not _is_leftover(error.found, manifest):
+                    memory.conflict = str(error)
+                    return True
+                memory.not_created = _leftover(manifest)
+                break
+            except (Forbidden, Invalid) as error:
+                memory.not_created = _refused(manifest, error)
+                break
+        return memory.not_created is not None and _kind_of(memory.not_created) != _kind_of(before)
+
+    async def _write_status(self, key: SweepKey, sweep: Sweep, decision: SweepDecision) -> None:
+        changes = status_changes(sweep.status, decision.status)
+        if changes:
+            version = self._indexes.sweep_version(key)
+            body = await self._cluster.patch_status(sweep, resource_version=version, changes=changes)
+            self._indexes.learnt(SWEEP_KIND, body)
+
+    async def _say(self, sweep: Sweep, events: tuple[Event, ...]) -> None:
+        for event in events:
+            try:
+                await self._cluster.create_event(sweep, event, now=self._clock.now())
+            except ClusterError as error:
+                logger.warning("%s/%s: event %s was not posted: %s", sweep.namespace, sweep.name, event.reason, error)
+
+    def _again(self, decision: SweepDecision, memory: SweepMemory) -> float | None:
+        if not decision.create or memory.not_created is None:
+            return None
+        return LEFTOVER_SECONDS if memory.not_created.leftover else NOT_CREATED_AGAIN_SECONDS
+
+    def _learnt(self, body: dict[str, Any] | None) -> None:
+        """A run as it came back. Its watch event will be no news to the index, so that it is put on the queue here."""
+        key = self._indexes.learnt(KIND, body) if body is not None else None
+        if key is not None:
+            self._enqueue(key)
+
+    async def _read_again(self, key: SweepKey) -> None:
+        """After a conflict: what is there now, straight from the API server, in case a watch is behind."""
+        try:
+            found = await self._cluster.get(SWEEP_KIND, namespace=key.namespace, name=key.name)
+            self._indexes.learnt(SWEEP_KIND, found)
+        except NotFound:
+            self._indexes.drop(SWEEP_KIND, key.namespace, key.name)
+        except ClusterError as error:
+            logger.info("%s: not read again: %s", key, error)
+
+
+def _essence(status: dict[str, object]) -> BenchmarkRunStatus:
+    try:
+        return essence(BenchmarkRunStatus.model_validate(status))
+    except ValueError:
+        return BenchmarkRunStatus()  # written by another version of the API: there, but not to be compared
+
+
+def _kind_of(not_created: NotCreated | None) -> tuple[object, ...]:
+    """What is decided on. Words alone may change with every answer."""
+    return (
+        () if not_created is None else (not_created.name, not_created.curable, not_created.quota, not_created.leftover)
+    )
+
+
+def _is_leftover(found: dict[str, Any], manifest: dict[str, Any]) -> bool:
+    """Whether the run that has the name belongs to a sweep of our sweep's name that was deleted, and goes with it."""
+    owner, ours = raw.controller(found["metadata"]), raw.controller(manifest["metadata"])
+    same = (owner.get("kind"), owner.get("name")) == (ours.get("kind"), ours.get("name"))
+    return same and owner.get("uid") != ours.get("uid")
+
+
+def _leftover(manifest: dict[str, Any]) -> NotCreated:
+    name = manifest["metadata"]["name"]
+    message = f"run {name} of an earlier sweep of this name is still there; its removal is waited for"
+    return NotCreated(name, message, curable=True, leftover=True)
+
+
+def _refused(manifest: dict[str, Any], error: ClusterError) -> NotCreated:
+    name, told = manifest["metadata"]["name"], bounded(str(error)).rstrip(". ")
+    message = f"run {name} is refused by the API server: {told}"
+    return NotCreated(name, message, curable=isinstance(error, Forbidden), quota=_QUOTA in str(error))

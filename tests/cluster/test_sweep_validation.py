@@ -1,0 +1,102 @@
+"""The API server refuses a sweep that can't be run, naming the field, before anything is created.
+
+The table of specs is shared with `tests/unit/sweep/test_spec.py`: both sides must agree on every one of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from benchrun.api.sweep.crd import spec_schema
+from benchrun.api.sweep.spec import MAX_NAME
+from cluster.test_validation import create, refusals
+from kit.kubectl import SWEEP, CommandFailed, Namespace, Object
+from unit.api.spec_cases import Refused, minimal
+from unit.api.test_spec_agreement import with_defaults
+from unit.sweep.spec_cases import ACCEPTED, REFUSED, Spec, sweep
+
+
+def manifest(spec: Spec, *, name: str = "sweep") -> Object:
+    """A BenchmarkSweep of that spec."""
+    return {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkSweep", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def stored(namespace: Namespace) -> Iterator[Object]:
+    """A sweep that exists, to be edited. It is suspended: an operator that sees it starts nothing."""
+    yield create(namespace, manifest(sweep({"suspend": True}), name="stored"), dry_run=False)
+    namespace.delete(SWEEP, "stored")
+
+
+def edited(namespace: Namespace, patch: Mapping[str, Any]) -> Spec:
+    """The spec of the stored sweep as it would be after a merge patch."""
+    arguments = ["--type=merge", f"--patch={json.dumps({'spec': patch})}", "--dry-run=server", "--output=json"]
+    spec: Spec = json.loads(namespace.kubectl("patch", SWEEP, "stored", *arguments))["spec"]
+    return spec
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in REFUSED.items()])
+def test_refused_at_the_field(namespace: Namespace, case: Refused) -> None:
+    with pytest.raises(CommandFailed) as refused:
+        create(namespace, manifest(dict(case.changes)))
+    found = refusals(refused.value)
+    assert case.path in found
+    assert [path for path in found if not case.path.startswith(path)] == []
+    assert "evaluating rule" not in str(refused.value)
+    if case.message is not None:
+        assert found == {case.path: found[case.path]}
+        assert case.message in found[case.path]
+
+
+@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
+def test_accepted_with_the_documented_defaults(namespace: Namespace, spec: Spec) -> None:
+    assert create(namespace, manifest(spec))["spec"] == with_defaults(spec, spec_schema())
+
+
+def test_names_must_leave_room_for_those_of_runs(namespace: Namespace) -> None:
+    with pytest.raises(CommandFailed) as refused:
+        create(namespace, manifest(sweep({}), name="s" * (MAX_NAME + 1)))
+    assert str(MAX_NAME) in refusals(refused.value)["metadata.name"]
+    assert create(namespace, manifest(sweep({}), name="s" * MAX_NAME))
+
+
+IMMUTABLE: dict[str, Mapping[str, Any]] = {
+    "template": {"template": {"repeats": 2}},
+    "matrix": {"matrix": {"variants": [{"name": "other"}]}},
+    "baseline": {"baseline": "base"},
+    "replications": {"replications": 2},
+    "order": {"order": "AsListed"},
+}
+
+
+@pytest.mark.parametrize("field", IMMUTABLE)
+def test_what_is_measured_cannot_be_changed(namespace: Namespace, stored: Object, field: str) -> None:
+    with pytest.raises(CommandFailed) as refused:
+        edited(namespace, IMMUTABLE[field])
+    assert f"spec.{field} is immutable; create a new sweep" in refusals(refused.value)[f"spec.{field}"]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [{"maxParallel": 4}, {"maxFailed": 2}, {"gpuSecondsBudget": 60}, {"suspend": False}, {"cancel": True}],
+    ids=str,
+)
+def test_how_far_it_goes_can_be_changed(namespace: Namespace, stored: Object, patch: Mapping[str, Any]) -> None:
+    assert edited(namespace, patch) == stored["spec"] | patch
+
+
+def test_unknown_fields_are_refused_by_name(namespace: Namespace) -> None:
+    with pytest.raises(CommandFailed, match=r'unknown field "spec\.template\.server\.tensorParallel"'):
+        create(namespace, manifest(sweep({}, template={"server.tensorParallel": 2})))
+
+
+def test_a_run_template_is_what_a_run_is(namespace: Namespace) -> None:
+    created = create(namespace, manifest(sweep({"template": minimal()})))
+    run = create(
+        namespace,
+        {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "metadata": {"name": "run"}, "spec": minimal()},
+    )
+    assert created["spec"]["template"] == run["spec"]

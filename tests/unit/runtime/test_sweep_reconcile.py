@@ -1,0 +1,268 @@
+"""A sweep in a cluster held in memory: what passes ask of the API server, and what they do about its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from benchrun.api.base import API_VERSION, KIND
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.effects.errors import Conflict, Forbidden, Invalid, Unavailable
+from benchrun.runtime.indexes import Indexes, Key, RunKey, SweepKey, sweep_of_run
+from benchrun.runtime.listing import list_everything
+from benchrun.runtime.queue import Later
+from benchrun.runtime.sweep.reconcile import LEFTOVER_SECONDS, NOT_CREATED_AGAIN_SECONDS, SweepReconciler
+from benchrun.runtime.telemetry import Telemetry
+from unit.judge.comparison.sides import row
+from unit.runtime.memory_cluster import MemoryCluster
+from unit.sweep.sweeps import NAME, NAMESPACE, UID, ended, failed, sweep_body
+
+Json = dict[str, Any]
+SWEEP = SweepKey(NAMESPACE, NAME)
+FIRST, SECOND = "seqs-v1-r1", "seqs-v2-r1"
+
+
+class Scene:
+    """A sweep, and an operator's part that works on it."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.cluster = MemoryCluster()
+        meta = {"name": NAME, "namespace": NAMESPACE, "uid": UID, "resourceVersion": "100", "generation": 1}
+        self.cluster.add(
+            SWEEP_KIND, {"apiVersion": API_VERSION, "kind": SWEEP_KIND, "metadata": meta, "spec": sweep_body(**spec)}
+        )
+        self.restart()
+
+    def restart(self) -> None:
+        """Another process: nothing is remembered."""
+        self.indexes = Indexes()
+        self.enqueued: list[Key] = []
+        self.reconcile = SweepReconciler(
+            cluster=self.cluster, indexes=self.indexes, clock=self, telemetry=Telemetry(), enqueue=self.enqueued.append
+        )
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+    async def once(self) -> float | None:
+        """One pass over what the cluster holds; the log tells of this pass alone."""
+        await list_everything(self.cluster, self.indexes, ())
+        self.cluster.log.clear()
+        return await self.reconcile(SWEEP)
+
+    async def until_settled(self) -> None:
+        for _ in range(10):
+            version = self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]["metadata"]["resourceVersion"]
+            known = len(self.cluster.objects)
+            again = await self.once()
+            now = self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]["metadata"]["resourceVersion"]
+            if again != 0.0 and (version, known) == (now, len(self.cluster.objects)):
+                return
+        raise AssertionError("it does not come to rest")
+
+    def end(self, name: str, status: Json | None = None) -> None:
+        results = [row().model_dump(mode="json", by_alias=True)]
+        body = self.cluster.objects[KIND, NAMESPACE, name]
+        self.cluster.change(KIND, body, {"status": status or {**ended(), "results": results}})
+
+    def asked(self, *verbs: str) -> list[tuple[str, ...]]:
+        return [entry for entry in self.cluster.log if entry[0] in verbs]
+
+    @property
+    def status(self) -> Json:
+        found: Json = self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME].get("status") or {}
+        return found
+
+    def run_names(self) -> Iterator[str]:
+        return (name for kind, _, name in self.cluster.objects if kind == KIND)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+async def test_a_run_that_was_created_is_put_on_the_queue_since_its_event_will_be_no_news(scene: Scene) -> None:
+    await scene.once()
+    assert scene.asked("create", "status", "event") == [
+        ("create", KIND, FIRST),
+        ("status", SWEEP_KIND, NAME),
+        ("event", "Running", NAME),
+    ]
+    assert scene.enqueued == [RunKey(NAMESPACE, FIRST)]
+    run = scene.indexes.run(RunKey(NAMESPACE, FIRST))
+    assert run is not None
+    assert run.spec["workloads"]
+    assert run.sweep_uid == UID
+
+
+async def test_from_creation_to_the_table(scene: Scene) -> None:
+    await scene.until_settled()
+    scene.end(FIRST)
+    await scene.until_settled()
+    scene.end(SECOND, failed())
+    await scene.until_settled()
+    assert scene.status["phase"] == "Completed"
+    assert [(r["variant"], r.get("reason")) for r in scene.status["results"]] == [
+        ("base", None),
+        ("wide", "OutOfGPUMemory"),
+    ]
+    assert len(scene.reconcile.memories) == 0
+
+
+async def test_figures_are_read_once_a_run(scene: Scene) -> None:
+    await scene.until_settled()
+    scene.end(FIRST)
+    await scene.once()
+    assert scene.asked("get").count(("get", KIND, FIRST)) == 1
+    scene.end(SECOND)
+    await scene.once()
+    assert ("get", KIND, FIRST) not in scene.cluster.log
+    assert scene.status["phase"] == "Completed"
+
+
+async def test_news_of_a_run_that_say_nothing_of_the_sweep_cost_nothing(scene: Scene) -> None:
+    await scene.until_settled()
+    run = scene.cluster.objects[KIND, NAMESPACE, FIRST]
+    scene.cluster.change(KIND, run, {"status": {"phase": "Running", "live": {"running": 3}}})
+    assert await scene.once() is None
+    assert [entry for entry in scene.cluster.log if entry[0] != "list"] == []
+
+
+async def test_a_restarted_operator_creates_nothing_twice_and_comes_to_the_same_table(scene: Scene) -> None:
+    undisturbed = Scene()
+    for each in (undisturbed, scene):
+        await each.until_settled()
+        for name in (FIRST, SECOND):
+            if each is scene:
+                each.restart()
+            await each.until_settled()
+            each.end(name)
+        await each.until_settled()
+    assert list(scene.run_names()) == [FIRST, SECOND]
+    assert scene.status == undisturbed.status
+    assert scene.status["phase"] == "Completed"
+
+
+async def test_an_answer_that_was_lost_is_made_good_by_the_run_that_is_found(scene: Scene) -> None:
+    """It was created, and the operator died before it heard of it: the watch has not told the next one yet."""
+    await scene.reconcile(SWEEP)
+    await list_everything(scene.cluster, scene.indexes, ())
+    await scene.reconcile(SWEEP)
+    scene.indexes.drop(KIND, NAMESPACE, FIRST)
+    scene.reconcile.memories.drop(SWEEP)
+    await scene.reconcile(SWEEP)
+    assert list(scene.run_names()) == [FIRST]
+    assert scene.indexes.run(RunKey(NAMESPACE, FIRST)) is not None
+
+
+async def test_cancel_is_told_to_what_runs_and_waited_for() -> None:
+    scene = Scene(maxParallel=2)
+    await scene.until_settled()
+    body = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
+    scene.cluster.change(SWEEP_KIND, body, {"spec": {"cancel": True}})
+    await scene.once()
+    assert scene.asked("cancel") == [("cancel", KIND, FIRST), ("cancel", KIND, SECOND)]
+    assert scene.status["phase"] == "Running"
+    await scene.once()
+    assert scene.asked("cancel") == []
+    for name in (FIRST, SECOND):
+        scene.end(name, failed("Cancelled"))
+    await scene.until_settled()
+    assert scene.status["phase"] == "Cancelled"
+
+
+def foreign(controller: Json | None) -> Json:
+    owners = [] if controller is None else [{"apiVersion": API_VERSION, "controller": True, **controller}]
+    meta = {"name": FIRST, "namespace": NAMESPACE, "uid": "x", "resourceVersion": "7", "ownerReferences": owners}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "spec": {}}
+
+
+@pytest.mark.parametrize(
+    "controller", [None, {"kind": SWEEP_KIND, "name": "other", "uid": "y"}], ids=["a user", "a sweep"]
+)
+async def test_a_run_of_that_name_that_belongs_to_another_is_a_conflict(scene: Scene, controller: Json | None) -> None:
+    theirs = scene.cluster.add(KIND, foreign(controller))
+    assert await scene.once() == 0.0
+    await scene.until_settled()
+    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Failed"] == ["Conflict"]
+    assert scene.cluster.objects[KIND, NAMESPACE, FIRST] == theirs
+
+
+async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(scene: Scene) -> None:
+    scene.cluster.add(KIND, foreign({"kind": SWEEP_KIND, "name": NAME, "uid": "of-the-earlier"}))
+    assert await scene.once() == 0.0
+    assert await scene.once() == LEFTOVER_SECONDS
+    assert "of an earlier sweep of this name is still there" in scene.status["message"]
+    del scene.cluster.objects[KIND, NAMESPACE, FIRST]
+    await scene.until_settled()
+    assert scene.status["message"] == "0 of 2 runs have ended, seqs-v1-r1 goes on"
+
+
+async def test_what_is_forbidden_is_said_and_offered_again(scene: Scene) -> None:
+    scene.cluster.broken["create"] = Forbidden("exceeded quota: count/benchmarkruns", code=403)
+    assert await scene.once() == 0.0
+    assert await scene.once() == NOT_CREATED_AGAIN_SECONDS
+    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Ready"] == ["QuotaExceeded"]
+    scene.cluster.broken.clear()
+    await scene.once()
+    assert list(scene.run_names()) == [FIRST]
+
+
+async def test_an_answer_that_is_only_worded_otherwise_is_no_reason_to_ask_again_at_once(scene: Scene) -> None:
+    scene.cluster.broken["create"] = Forbidden("no (request 1)", code=403)
+    assert await scene.once() == 0.0
+    scene.cluster.broken["create"] = Forbidden("no (request 2)", code=403)
+    assert await scene.once() == NOT_CREATED_AGAIN_SECONDS
+
+
+async def test_what_is_invalid_ends_the_sweep(scene: Scene) -> None:
+    scene.cluster.broken["create"] = Invalid("spec.server.image: too long", code=422)
+    await scene.until_settled()
+    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Failed"] == ["RunInvalid"]
+    assert "seqs-v1-r1 is refused by the API server: spec.server.image: too long" in scene.status["message"]
+
+
+async def test_a_run_that_vanished_is_measured_anew(scene: Scene) -> None:
+    await scene.until_settled()
+    scene.end(FIRST)
+    del scene.cluster.objects[KIND, NAMESPACE, FIRST]
+    await scene.until_settled()
+    assert list(scene.run_names()) == [FIRST]
+    assert scene.status["runs"]["running"] == 1
+
+
+async def test_a_conflict_is_read_again_and_tried_again(scene: Scene) -> None:
+    scene.cluster.broken["status"] = Conflict("modified", code=409)
+    with pytest.raises(Later):
+        await scene.once()
+    assert ("get", SWEEP_KIND, NAME) in scene.cluster.log
+
+
+async def test_nothing_is_lost_when_the_api_server_is_away(scene: Scene) -> None:
+    scene.cluster.broken["create"] = Unavailable("down", code=503)
+    with pytest.raises(Later):
+        await scene.once()
+    scene.cluster.broken.clear()
+    await scene.until_settled()
+    assert list(scene.run_names()) == [FIRST]
+
+
+async def test_a_sweep_that_is_gone_is_forgotten(scene: Scene) -> None:
+    await scene.until_settled()
+    del scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
+    assert await scene.once() is None
+    assert len(scene.reconcile.memories) == 0
+
+
+def test_a_sweeps_key_is_never_that_of_a_run() -> None:
+    keys: set[Key] = {SweepKey("a", "b"), RunKey("a", "b")}
+    assert len(keys) == 2
+
+
+def test_a_run_tells_its_sweep_by_its_controller_alone() -> None:
+    controller = {"kind": SWEEP_KIND, "name": "other", "uid": "y"}
+    assert sweep_of_run(foreign(controller)) == SweepKey(NAMESPACE, "other")
+    assert sweep_of_run(foreign(None)) is None

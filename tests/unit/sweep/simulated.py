@@ -1,0 +1,100 @@
+"""A cluster in which runs of a sweep are created, go on and end as a test wills, and an operator that may die at any step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.decide.sweep.decision import SweepCollected, SweepDecision, SweepWorld
+from benchrun.decide.sweep.reconcile import decide, is_finished
+from benchrun.observe.swept_runs import swept_runs
+from benchrun.observe.views import Run, Sweep
+from unit.sweep.sweeps import NAME, NAMESPACE, UID, a_run, ended, failed, later, measured
+
+Json = dict[str, Any]
+
+
+class OperatorDied(Exception):
+    """In the middle of a pass."""
+
+
+@dataclass
+class SimulatedCluster:
+    """What the API server holds."""
+
+    spec: Json
+    runs: dict[str, Run] = field(default_factory=dict)
+    status: Json = field(default_factory=dict)
+    created: list[str] = field(default_factory=list)
+    """Every run that was ever created, in order."""
+    most_at_once: int = 0
+
+    def create(self, manifest: Json) -> None:
+        """As POST: a run that exists stays as it is."""
+        name = manifest["metadata"]["name"]
+        if name not in self.runs:
+            self.created.append(name)
+            self.runs[name] = a_run(name)
+            self.most_at_once = max(self.most_at_once, len(self.active()))
+
+    def cancel(self, name: str) -> None:
+        self.runs[name] = replace(self.runs[name], spec={"cancel": True})
+
+    def active(self) -> list[str]:
+        return [name for name, run in self.runs.items() if not swept_runs([run])[name].ended]
+
+    def end(self, name: str, fate: str) -> None:
+        """The run ends: as it was told to, or else by its fate, which is a reason of failure, or nothing."""
+        cancelled = self.runs[name].spec["cancel"]
+        status = failed("Cancelled") if cancelled else failed(fate) if fate else ended()
+        self.runs[name] = replace(self.runs[name], status=status)
+
+    @property
+    def is_over(self) -> bool:
+        return is_finished(BenchmarkSweepStatus.model_validate(self.status))
+
+
+@dataclass
+class SimulatedOperator:
+    """One process: what it has read it knows until it dies."""
+
+    cluster: SimulatedCluster
+    seconds: float = 0
+    measured: dict[str, BenchmarkRunStatus] = field(default_factory=dict)
+
+    def world(self) -> SweepWorld:
+        sweep = Sweep(NAMESPACE, NAME, UID, generation=1, spec=self.cluster.spec, status=dict(self.cluster.status))
+        collected = SweepCollected(measured=dict(self.measured))
+        return SweepWorld(sweep, swept_runs(self.cluster.runs.values()), collected, later(self.seconds))
+
+    def decide(self) -> SweepDecision:
+        decision = decide(self.world())
+        if decision.read:
+            self.measured |= {self.cluster.runs[name].uid: figures(name) for name in decision.read}
+            decision = decide(self.world())
+        assert decision.read == ()
+        return decision
+
+    def make_pass(self, *, dies_after: int | None = None) -> None:
+        """Carry a decision out, or so many steps of it."""
+        decision = self.decide()
+        steps = [
+            *(partial(self.cluster.cancel, ref.name) for ref in decision.cancel),
+            *(partial(self.cluster.create, manifest) for manifest in decision.create),
+            partial(self._write, decision),
+        ]
+        for number, step in enumerate(steps):
+            if number == dies_after:
+                raise OperatorDied
+            step()
+
+    def _write(self, decision: SweepDecision) -> None:
+        self.cluster.status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def figures(name: str) -> BenchmarkRunStatus:
+    """What a run measured: the same whenever it is read, another for each run."""
+    return measured(OutputThroughput=1000.0 + sum(name.encode()))

@@ -1,0 +1,120 @@
+"""Sweeps and their runs, made of a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.decide.sweep.decision import SweepCollected, SweepDecision, SweepWorld
+from benchrun.decide.sweep.reconcile import decide
+from benchrun.judge.sweep.measured import essence
+from benchrun.observe.swept_runs import swept_runs
+from benchrun.observe.views import Run, Sweep
+from unit.judge.comparison.sides import row, run
+from unit.plan.specs import spec_body
+
+Json = dict[str, Any]
+NAMESPACE, NAME, UID = "lab", "seqs", "sweep-uid-1"
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+SCHEDULED, RELEASED = "2026-01-01T11:00:00Z", "2026-01-01T11:01:40Z"
+HELD_SECONDS = 100.0
+"""How long every run of these tests holds its server."""
+
+
+def variant(name: str, *args: str, **settings: Any) -> Json:
+    """A named variant."""
+    return {"name": name, **({"args": list(args)} if args else {}), **settings}
+
+
+TWO = [variant("base"), variant("wide", "--max-num-seqs=256")]
+THREE = [*TWO, variant("wider", "--max-num-seqs=512")]
+
+
+def sweep_body(variants: Sequence[Json] = tuple(TWO), **changes: Any) -> Json:
+    """A spec with named variants; `changes` replace whole fields, None drops one."""
+    body: Json = {"template": spec_body(), "matrix": {"variants": list(variants)}, "order": "AsListed"}
+    return {name: value for name, value in (body | changes).items() if value is not None}
+
+
+def sweep_spec(variants: Sequence[Json] = tuple(TWO), **changes: Any) -> BenchmarkSweepSpec:
+    """`sweep_body`, parsed."""
+    return BenchmarkSweepSpec.model_validate(sweep_body(variants, **changes))
+
+
+def axis(name: str, *values: str) -> Json:
+    """An axis of a flag of that name."""
+    return {"name": name, "values": [{"name": value, "args": [f"--{name}={value}"]} for value in values]}
+
+
+def a_run(name: str, *, uid: str = "", status: Json | None = None, cancel: bool = False) -> Run:
+    """A run of the sweep."""
+    return Run(
+        NAMESPACE,
+        name,
+        uid or f"uid-of-{name}",
+        generation=1,
+        spec={"cancel": cancel},
+        status=status or {},
+        sweep_uid=UID,
+    )
+
+
+def ended(kind: str = "Complete", reason: str = "Measured", message: str = "measured") -> Json:
+    """The status of a run that is over: `Complete`, or `Failed` for a reason."""
+    condition = {"type": kind, "status": "True", "reason": reason, "message": message}
+    return {
+        "conditions": [condition],
+        "scheduledTime": SCHEDULED,
+        "serverReleasedTime": RELEASED,
+        "completionTime": RELEASED,
+    }
+
+
+def failed(reason: str = "OutOfGPUMemory", message: str = "CUDA out of memory") -> Json:
+    return ended("Failed", reason, message)
+
+
+def measured(**figures: Any) -> BenchmarkRunStatus:
+    """What memory keeps of a run with these figures."""
+    return essence(run("any", [row(**figures)]).status)
+
+
+def world(
+    spec: Json | None = None,
+    runs: Sequence[Run] = (),
+    *,
+    status: BenchmarkSweepStatus | Json | None = None,
+    now: datetime = NOW,
+    figures: Mapping[str, BenchmarkRunStatus] | None = None,
+    **collected: Any,
+) -> SweepWorld:
+    """What a pass sees. Runs that completed have been read, all with typical figures, unless `figures` says otherwise."""
+    if isinstance(status, BenchmarkSweepStatus):
+        status = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    known = {each.uid: measured() for each in runs} if figures is None else figures
+    sweep = Sweep(NAMESPACE, NAME, UID, generation=1, spec=spec or sweep_body(), status=status or {})
+    return SweepWorld(sweep, swept_runs(runs), SweepCollected(measured=known, **collected), now)
+
+
+def decided(*arguments: Any, **options: Any) -> SweepDecision:
+    """What is decided about that world."""
+    return decide(world(*arguments, **options))
+
+
+def created(decision: SweepDecision) -> list[str]:
+    """Names of the runs to create."""
+    return [manifest["metadata"]["name"] for manifest in decision.create]
+
+
+def later(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def condition(status: BenchmarkSweepStatus, type_: str) -> tuple[str, str]:
+    """Status and reason of a condition."""
+    found = next(c for c in status.conditions if c.type == type_)
+    return found.status, found.reason

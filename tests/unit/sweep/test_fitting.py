@@ -1,0 +1,79 @@
+"""The status stays small, whatever the sweep is."""
+
+from __future__ import annotations
+
+import json
+
+from benchrun.api.comparison import Change
+from benchrun.api.sweep.status import MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
+from benchrun.judge.sweep.fitting import MAX_BYTES, Findings, fitted
+from unit.plan.specs import concurrencies, spec_body, workload
+from unit.sweep.simulated import SimulatedCluster, SimulatedOperator
+from unit.sweep.sweeps import a_run, failed, sweep_body, variant
+
+
+def change(word: str) -> Change:
+    return Change.model_validate(
+        {"metric": "MeanTTFT", "word": word, "changePercent": -12.34, "lowPercent": -20.12, "highPercent": -3.456}
+    )
+
+
+def rows(count: int, words: list[str]) -> tuple[Row, ...]:
+    metrics: dict[str, float | None] = {"output_throughput": 1234.5, "mean_ttft_ms": 12.345}
+    changes = [change(word) for word in words]
+    return tuple(
+        Row(variant=f"variant-{n}", cell="chat/rate=4", metrics=metrics, changes=changes, verdict="Valid")
+        for n in range(count)
+    )
+
+
+def test_what_fits_is_left_as_it_is() -> None:
+    whole = Findings(rows(10, ["Better", "NoDetectableDifference"]), (), ())
+    assert fitted(whole) == (whole, ())
+
+
+def test_what_did_not_change_goes_first_and_what_got_worse_last() -> None:
+    whole = Findings(rows(100, ["Worse", "Better", "NoDetectableDifference", "Unknown"]), (), ())
+    kept, truncated = fitted(whole, max_bytes=30_000)
+    assert {change.word for row in kept.rows for change in row.changes} == {"Worse"}
+    assert len(kept.rows) == 100
+    assert [(t.field, t.total, t.included) for t in truncated] == [("results[].changes", 400, 100)]
+
+
+def test_rows_go_from_the_end_when_nothing_else_is_left() -> None:
+    kept, truncated = fitted(Findings(rows(200, []), (), ()), max_bytes=5_000)
+    assert 0 < len(kept.rows) < 200
+    assert kept.rows[0].variant == "variant-0"
+    assert [t.field for t in truncated] == ["results"]
+
+
+def test_searches_go_before_rows_and_it_is_said() -> None:
+    found = tuple(FoundLoad(workload=f"w{n}", axis="rate", loads=["123.456"] * 10) for n in range(16))
+    kept, truncated = fitted(Findings(rows(20, []), (), (), (found,) * 32))
+    assert (len(kept.rows), kept.searches) == (20, ((),) * 32)
+    assert [(t.field, t.total, t.included) for t in truncated] == [("variants[].searches", 512, 0)]
+
+
+def test_every_list_keeps_its_bound() -> None:
+    best = BestVariant(workload="w", objective="throughput", variant="v", cell="c", throughput_per_gpu=1.0)
+    point = FrontPoint(workload="w", variant="v", cell="c", throughput_per_gpu=1.0, mean_tpot_ms=1.0)
+    kept, _ = fitted(Findings(rows(300, []), (best,) * 100, (point,) * 200), max_bytes=10**9)
+    assert (len(kept.rows), len(kept.best), len(kept.front)) == (MAX_ROWS, 64, 128)
+
+
+def test_the_largest_sweep_has_a_status_below_100_kb() -> None:
+    names = [f"{'x' * 57}-{n:02d}" for n in range(32)]
+    template = spec_body(
+        workloads=[workload("w" * 40, load=concurrencies(*range(1, 9)))],
+        objectives=[{"metric": "TTFT", "percentile": str(p), "maxMilliseconds": 1} for p in range(80, 96)],
+    )
+    cluster = SimulatedCluster(sweep_body([variant(name) for name in names], template=template, replications=4))
+    for number in range(1, 33):
+        for replication in range(1, 5):
+            name = f"seqs-v{number}-r{replication}"
+            cluster.runs[name] = a_run(name, status=failed("R" * 128, "m" * 4096))
+    SimulatedOperator(cluster).make_pass()
+    assert cluster.is_over
+    text = json.dumps(cluster.status)
+    assert len(text) < 100_000
+    assert MAX_BYTES < 100_000

@@ -1,0 +1,76 @@
+"""In which order runs are started, and what they are called."""
+
+from __future__ import annotations
+
+from benchrun.api.names import MAX_RUN_NAME
+from benchrun.api.sweep.spec import MAX_NAME
+from benchrun.plan.metadata import Owner
+from benchrun.plan.sweep.order import PlannedRun, planned_runs
+from benchrun.plan.sweep.runs import run_manifest
+from benchrun.plan.sweep.variants import variants
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.plan.specs import spec_body
+from unit.sweep.sweeps import NAMESPACE, THREE, UID, sweep_spec, variant
+
+
+def planned(name: str = "s", **changes: object) -> tuple[PlannedRun, ...]:
+    spec = sweep_spec(changes.pop("listed", THREE), **changes)  # type: ignore[arg-type]
+    return planned_runs(name, spec, variants(spec))
+
+
+def test_as_listed_every_variant_comes_once_before_any_is_replicated() -> None:
+    assert [run.name for run in planned(replications=2)] == [
+        "s-v1-r1", "s-v2-r1", "s-v3-r1", "s-v1-r2", "s-v2-r2", "s-v3-r2",
+    ]  # fmt: skip
+
+
+def test_randomised_blocks_hold_every_variant_once_and_differ() -> None:
+    runs = planned(replications=10, order="RandomisedBlocks")
+    blocks = [[run.variant.number for run in runs if run.replication == r] for r in range(1, 11)]
+    assert [run.replication for run in runs] == sorted(run.replication for run in runs)
+    assert all(sorted(block) == [1, 2, 3] for block in blocks)
+    assert len({tuple(block) for block in blocks}) > 1
+
+
+def test_the_order_hangs_on_the_seed_and_not_on_the_name() -> None:
+    def order(name: str, seed: int) -> list[tuple[str, int]]:
+        template = spec_body(measurement={"seed": seed})
+        runs = planned(name, replications=5, order="RandomisedBlocks", template=template)
+        return [(run.variant.name, run.replication) for run in runs]
+
+    assert order("one", 1) == order("two", 1)
+    assert order("one", 1) != order("one", 2)
+
+
+@given(
+    sweep=st.from_regex(rf"[a-z][a-z0-9-]{{0,{MAX_NAME - 2}}}[a-z0-9]", fullmatch=True),
+    count=st.integers(1, 32),
+    replications=st.integers(1, 4),
+)
+def test_names_are_short_and_each_is_given_once(sweep: str, count: int, replications: int) -> None:
+    runs = planned(sweep, listed=[variant(f"v{n}") for n in range(count)], replications=replications)
+    names = [run.name for run in runs]
+    assert len(set(names)) == len(names) == count * replications
+    assert max(map(len, names)) <= MAX_RUN_NAME
+
+
+def test_a_run_belongs_to_its_sweep_and_says_of_which_variant_it_is() -> None:
+    manifest = run_manifest(Owner(NAMESPACE, "s", UID), planned()[1])
+    assert manifest["metadata"] == {
+        "name": "s-v2-r1",
+        "namespace": NAMESPACE,
+        "labels": {"benchrun.dev/sweep": "s"},
+        "annotations": {"benchrun.dev/variant": "wide"},
+        "ownerReferences": [
+            {
+                "apiVersion": "benchrun.dev/v1alpha1",
+                "kind": "BenchmarkSweep",
+                "name": "s",
+                "uid": UID,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    assert manifest["spec"]["server"]["args"] == ["--max-num-seqs=256"]

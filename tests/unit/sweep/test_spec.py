@@ -1,0 +1,52 @@
+"""What the operator's models accept and refuse. `tests/cluster/test_sweep_validation.py` asks the API server the same."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.api.sweep.crd import spec_schema
+from benchrun.api.sweep.matrix import combinations, count, named
+from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from pydantic import ValidationError
+from unit.api.spec_cases import Refused
+from unit.api.test_spec_agreement import path_of, with_defaults
+from unit.sweep.spec_cases import ACCEPTED, REFUSED, Spec
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in REFUSED.items()])
+def test_refused_where_the_fault_is(case: Refused) -> None:
+    with pytest.raises(ValidationError) as refused:
+        BenchmarkSweepSpec.model_validate(case.changes)
+    problems = refused.value.errors()
+    assert [p for p in problems if path_of(p).startswith(case.path) or case.path.startswith(path_of(p))] == problems
+    if case.message is not None:
+        assert [p["msg"] for p in problems] == [case.message]
+
+
+@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
+def test_defaults_of_the_crd_are_those_of_the_models(spec: Spec) -> None:
+    filled = with_defaults(spec, spec_schema())
+    assert BenchmarkSweepSpec.model_validate(filled) == BenchmarkSweepSpec.model_validate(spec)
+
+
+@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
+def test_variants_are_counted_without_making_them(spec: Spec) -> None:
+    matrix = BenchmarkSweepSpec.model_validate(spec).matrix
+    names = [name for name, _ in combinations(matrix)]
+    assert count(matrix) == len(names) == len(set(names))
+    assert [named(matrix, name) for name in names] == names
+
+
+def test_a_grid_is_every_combination_and_a_zip_goes_in_step() -> None:
+    grid = BenchmarkSweepSpec.model_validate(ACCEPTED["a grid with a baseline in another order"])
+    zipped = BenchmarkSweepSpec.model_validate(ACCEPTED["a zip"])
+    assert [name for name, _ in combinations(grid.matrix)] == [
+        "max-num-seqs=64,block-size=16",
+        "max-num-seqs=64,block-size=32",
+        "max-num-seqs=256,block-size=16",
+        "max-num-seqs=256,block-size=32",
+    ]
+    assert [name for name, _ in combinations(zipped.matrix)] == [
+        "max-num-seqs=64,block-size=16",
+        "max-num-seqs=256,block-size=32",
+    ]
+    assert named(grid.matrix, "block-size=16,max-num-seqs=64") == "max-num-seqs=64,block-size=16"

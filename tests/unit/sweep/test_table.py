@@ -1,0 +1,265 @@
+"""The table: every variant beside the baseline, and who did best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from benchrun.api.measurement import Objective
+from benchrun.api.status import Result, RoleFigures, SearchResult
+from benchrun.api.sweep.status import FoundLoad
+from benchrun.judge.comparison.runs import MeasuredRun
+from benchrun.judge.sweep.best import best_variants
+from benchrun.judge.sweep.contenders import contenders
+from benchrun.judge.sweep.front import pareto_front
+from benchrun.judge.sweep.measured import Side, essence
+from benchrun.judge.sweep.searches import found_loads
+from benchrun.judge.sweep.table import ONE_LEFT, Table, table
+from benchrun.plan.sweep.variants import Variant, variants
+from unit.judge.comparison.sides import CELL, repeated, row, run, servers
+from unit.sweep.sweeps import sweep_spec, variant
+
+OBJECTIVE = Objective(metric="TTFT", percentile="99", max_milliseconds=500)
+Sides = Mapping[str, Sequence[MeasuredRun]]
+
+
+def sides(given: Sides, **settings: Mapping[str, Any]) -> list[Side]:
+    """Variants with these runs; what is given for a variant by name is set in it."""
+    spec = sweep_spec([variant(name, **settings.get(name, {})) for name in given])
+    made: dict[str, Variant] = {found.name: found for found in variants(spec)}
+    return [
+        Side(made[name], tuple(MeasuredRun(r.name, r.uid, made[name].spec, r.status) for r in runs))
+        for name, runs in given.items()
+    ]
+
+
+def tabled(given: Sides, *, replications: int = 1, missing: Mapping[str, str] | None = None, **settings: Any) -> Table:
+    made = sides(given, **settings)
+    return table(made, baseline="base", planned=[CELL], replications=replications, missing=missing or {})
+
+
+def words(found: Table, name: str) -> dict[str, str]:
+    return {change.metric: change.word for row in found.rows if row.variant == name for change in row.changes}
+
+
+# ---- rows ----------------------------------------------------------------------------------------------------------
+
+
+def test_one_server_a_variant_is_compared_by_its_repeats_and_says_so() -> None:
+    found = tabled({"base": [repeated("b")], "wide": [repeated("w", OutputThroughput=1500.0)]})
+    assert found.scope == "WithinOneServer"
+    assert words(found, "wide")["OutputThroughput"] == "Better"
+    assert words(found, "wide")["MeanTTFT"] == "NoDetectableDifference"
+    assert found.outcomes == {"wide": "Better"}
+    [base, wide] = found.rows
+    assert (base.changes, base.runs, base.verdict) == ([], 1, "Valid")
+    change = next(c for c in wide.changes if c.metric == "OutputThroughput")
+    assert change.change_percent == pytest.approx(25)
+    assert change.low_percent is not None
+    assert change.high_percent is not None
+    assert change.low_percent < 25 < change.high_percent
+    assert (change.baseline, change.value) == (None, None)
+    assert wide.paired
+
+
+def test_one_repeat_on_one_server_has_a_change_and_no_word() -> None:
+    found = tabled({"base": [run("b")], "wide": [run("w", OutputThroughput=1500.0)]})
+    [change] = [c for c in found.rows[1].changes if c.metric == "OutputThroughput"]
+    assert (change.word, change.change_percent, change.low_percent) == ("Unknown", 25, None)
+
+
+def test_fresh_servers_are_compared_between_servers() -> None:
+    random = Random(7)
+    found = tabled(
+        {"base": servers("b", random, count=4), "same": servers("s", random, count=4), "slow": servers("w", random, count=4, effect=1.3)},
+        replications=4,
+    )  # fmt: skip
+    assert found.scope == "BetweenServers"
+    assert found.outcomes == {"same": "NoDetectableDifference", "slow": "Worse"}
+    assert found.rows[0].metrics["output_throughput"] == pytest.approx(1200, rel=0.05)
+
+
+def test_words_of_all_variants_together_err_in_at_most_a_twentieth_of_sweeps_of_equals() -> None:
+    random = Random(11)
+    wrong = sum(
+        any(
+            word in ("Better", "Worse")
+            for word in tabled(
+                {name: servers(name, random, count=3) for name in ("base", "a", "b", "c", "d")}, replications=3
+            ).outcomes.values()
+        )
+        for _ in range(200)
+    )
+    assert wrong <= 20  # 5 % are 10; more than 20 has a chance of 1 in 900
+
+
+def test_a_failed_variant_has_its_reason_in_its_row() -> None:
+    found = tabled({"base": [run("b")], "wide": []}, missing={"wide": "OutOfGPUMemory"})
+    assert (found.rows[1].verdict, found.rows[1].reason, found.rows[1].metrics) == ("Unknown", "OutOfGPUMemory", {})
+    assert found.outcomes == {}
+
+
+def test_without_a_baseline_the_others_have_figures_and_no_changes() -> None:
+    found = tabled({"base": [], "wide": [run("w")]}, missing={"base": "UsageError"})
+    assert found.rows[1].reason == "the baseline base has no run that was measured to its end"
+    assert found.rows[1].metrics["output_throughput"] == 1200
+    assert found.scope is None
+
+
+def test_one_server_of_several_is_not_compared_as_if_it_were_all() -> None:
+    found = tabled({"base": [run("b")], "wide": [run("w")]}, replications=3)
+    assert found.rows[1].reason == ONE_LEFT
+    lopsided = tabled({"base": [run("b1"), run("b2")], "wide": [run("w")]}, replications=3)
+    assert "one run against several" in (lopsided.rows[1].reason or "")
+
+
+def test_an_invalid_row_is_shown_and_not_compared() -> None:
+    found = tabled({"base": [run("b")], "wide": [run("w", [row(verdict="Invalid")])]})
+    assert (found.rows[1].verdict, found.rows[1].reason) == ("Invalid", "Invalid in w")
+    assert found.rows[1].metrics["output_throughput"] == 1200
+
+
+def test_one_server_that_cannot_be_trusted_is_left_out_and_it_is_said() -> None:
+    invalid = run("w3", [row(verdict="Invalid", OutputThroughput=9000.0)])
+    given = {
+        "base": [run("b1", OutputThroughput=1200.0), run("b2", OutputThroughput=1206.0)],
+        "wide": [run("w1", OutputThroughput=1500.0), run("w2", OutputThroughput=1504.0), invalid],
+    }
+    found = tabled(given, replications=3)
+    wide = found.rows[1]
+    assert (wide.runs, wide.left_out, wide.verdict, wide.reason) == (2, 1, "Suspect", None)
+    assert wide.metrics["output_throughput"] == pytest.approx(1502, abs=0.1)
+    assert words(found, "wide")["OutputThroughput"] == "Better"
+    [best] = best_variants(contenders(sides(given), [CELL]), [])
+    assert (best.variant, round(best.throughput_per_gpu)) == ("wide", 1502)
+
+
+def test_model_and_gpus_may_differ_since_they_are_what_is_varied() -> None:
+    two = {"model": {"name": "sparse"}, "resources": {"limits": {"nvidia.com/gpu": 2}}}
+    found = tabled(
+        {"base": [repeated("b")], "wide": [run("w", [row(repeats=5, cv=1.0)], server={"gpus": 2})]}, wide=two
+    )
+    assert found.outcomes == {"wide": "NoDetectableDifference"}
+    assert [found.rows[n].metrics["output_throughput_per_gpu"] for n in (0, 1)] == [1200, 600]
+
+
+def test_a_planned_load_point_is_a_row_of_all_and_one_that_a_search_tried_of_those_that_tried_it() -> None:
+    found = tabled({"base": [run("b", [])], "wide": [run("w", [row(), row("chat/rate=8")])]})
+    assert [(r.variant, r.cell, r.reason is None) for r in found.rows] == [
+        ("base", "chat/rate=4", False),
+        ("wide", "chat/rate=4", False),
+        ("wide", "chat/rate=8", False),
+    ]
+
+
+def serving(throughput: float, running: float, kv_percent: float) -> Result:
+    """A cell under a load that keeps the server supplied."""
+    role = RoleFigures(role="server", running_mean=running, kv_cache_max_percent=kv_percent)
+    cell = row("chat/rate=inf", repeats=5, cv=1.0, TotalTokenThroughput=throughput)
+    return cell.model_copy(update={"roles": [role], "metrics": {**cell.metrics, "completed": 500}})
+
+
+def test_more_at_once_that_brings_no_more_throughput_names_the_limit_by_the_variants() -> None:
+    given = {
+        "base": [run("b", [serving(20_300.0, 33.0, 9.4)])],
+        "wide": [run("w", [serving(20_600.0, 267.0, 78.0)])],
+    }
+    kept = {n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs] for n, runs in given.items()}
+    [wide] = [each for each in tabled(kept).rows if each.variant == "wide" and each.runs]
+    assert wide.limit is not None
+    assert wide.limit.limit == "Compute"
+    assert "from base to wide" in wide.limit.sentence
+
+
+def test_loads_that_searches_found_stand_with_their_variant() -> None:
+    def searched(name: str, lower: str | None) -> MeasuredRun:
+        result = SearchResult(
+            workload="chat", axis="rate", outcome="Bracketed", lower=lower, probes=5, stages=5, sentence="found"
+        )
+        return run(name, status={"searches": [result]})
+
+    [side] = sides({"base": [searched("b1", "8"), searched("b2", None)]})
+    assert found_loads(side) == (FoundLoad(workload="chat", axis="rate", loads=["8", "none"]),)
+
+
+def test_what_memory_keeps_of_a_run_makes_the_same_table() -> None:
+    whole = {"base": [repeated("b")], "wide": [repeated("w", MeanTTFT=30.0)]}
+    kept = {n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs] for n, runs in whole.items()}
+    assert tabled(whole) == tabled(kept)
+
+
+# ---- best ----------------------------------------------------------------------------------------------------------
+
+
+def meeting(outcome: str, **figures: Any) -> Result:
+    result = {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 500, "outcome": outcome}
+    return Result.model_validate(row(repeats=5, cv=1.0, **figures).model_dump() | {"objectives": [result]})
+
+
+def test_the_best_has_the_most_throughput_per_gpu() -> None:
+    made = sides(
+        {"base": [repeated("b")], "two": [repeated("t", OutputThroughput=2000.0)]},
+        two={"resources": {"limits": {"nvidia.com/gpu": 2}}},
+    )
+    [best] = best_variants(contenders(made, [CELL]), [])
+    assert (best.objective, best.variant, best.throughput_per_gpu, best.tied_with) == ("throughput", "base", 1200, [])
+
+
+def test_variants_that_cannot_be_told_from_the_best_are_named() -> None:
+    given = {
+        "base": [repeated("b")],
+        "same": [repeated("s", OutputThroughput=1203.0)],
+        "slow": [repeated("l", OutputThroughput=600.0)],
+    }
+    made = sides(given)
+    [best] = best_variants(contenders(made, [CELL]), [])
+    assert (best.variant, best.tied_with) == ("same", ["base"])
+
+
+def test_only_those_count_that_keep_the_objective_with_certainty() -> None:
+    given = {"base": [run("b", [meeting("Met")])], "fast": [run("f", [meeting("Missed", OutputThroughput=2000.0)])],
+             "maybe": [run("m", [meeting("Inconclusive", OutputThroughput=1900.0)])]}  # fmt: skip
+    able = contenders(sides(given), [CELL])
+    assert {b.objective: b.variant for b in best_variants(able, [OBJECTIVE])} == {
+        "throughput": "fast",
+        "TTFT p99 <= 500 ms": "base",
+    }
+
+
+def test_of_several_objectives_all_together_are_asked_for_too() -> None:
+    other = Objective(metric="TPOT", percentile="99", max_milliseconds=20)
+    able = contenders(sides({"base": [run("b", [meeting("Met")])]}), [CELL])
+    assert [b.objective for b in best_variants(able, [OBJECTIVE, other])] == ["throughput", "TTFT p99 <= 500 ms"]
+
+
+def test_a_variant_whose_runs_disagree_on_an_objective_does_not_keep_it() -> None:
+    given = {"base": [run("b1", [meeting("Met")]), run("b2", [meeting("Inconclusive")])]}
+    assert [b.objective for b in best_variants(contenders(sides(given), [CELL]), [OBJECTIVE])] == ["throughput"]
+
+
+def test_invalid_figures_win_nothing() -> None:
+    made = sides({"base": [run("b")], "wide": [run("w", [row(verdict="Invalid", OutputThroughput=9e9)])]})
+    able = contenders(made, [CELL])
+    assert [b.variant for b in best_variants(able, [])] == ["base"]
+    assert [point.variant for point in pareto_front(able)] == ["base"]
+
+
+# ---- front ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_front_leaves_out_what_another_beats_in_both() -> None:
+    figures = {"base": (1000.0, 10.0), "dominated": (900.0, 12.0), "fast": (2000.0, 20.0), "equal": (1000.0, 10.0)}
+    made = sides({name: [run(name, OutputThroughput=o, MeanTPOT=t)] for name, (o, t) in figures.items()})
+    front = pareto_front(contenders(made, [CELL]))
+    assert [(p.variant, p.throughput_per_gpu, p.mean_tpot_ms) for p in front] == [
+        ("base", 1000, 10),
+        ("fast", 2000, 20),
+    ]
+
+
+def test_each_workload_has_a_front_of_its_own() -> None:
+    rows = [row(), row("code/rate=4", OutputThroughput=1.0, MeanTPOT=900.0)]
+    front = pareto_front(contenders(sides({"base": [run("b", rows)]}), [CELL, "code/rate=4"]))
+    assert [(p.workload, p.cell) for p in front] == [("chat", "chat/rate=4"), ("code", "code/rate=4")]
