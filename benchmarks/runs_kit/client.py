@@ -19,6 +19,7 @@ from benchrun_client.contract import (
     Envelope,
     GapCounts,
     Plan,
+    RandomData,
     RequestColumns,
     ServerEdge,
     StageRecord,
@@ -87,7 +88,8 @@ class PlayedClient:
 
     def _record(self, sequence: int, edge: ServerEdge, *, began_us: int) -> StageRecord:
         stage = self._plan.stages[sequence]
-        requests, gaps = _latencies(stage.requests, stage.data.output_tokens or 1)
+        assert isinstance(stage.data, RandomData), "the played runs ask for nothing else"
+        requests, gaps = _latencies(stage.requests, stage.data.output_tokens)
         ended_us = max(_now_us(), began_us + 1)
         return StageRecord(
             run_uid=self._plan.run_uid,

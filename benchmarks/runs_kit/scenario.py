@@ -55,6 +55,8 @@ class PlayedRun:
     name: str
     address: str
     client: PlayedClient
+    uid: str = ""
+    """Known once it was applied."""
 
 
 class Scenario:
@@ -130,13 +132,17 @@ class Scenario:
         """Seconds from the apply of the last run until the first children of all exist."""
         path = PATHS["BenchmarkRun"].format(self._namespace)
         began = time.monotonic()
-        await self._each(lambda run: self._api.ask("POST", path, manifests.run(run.name, self._namespace)))
+        await self._each(lambda run: self._apply(run, path))
         applied = time.monotonic()
-        wanted = [(kind, names.child_name(run.name, role)) for run in self._runs for kind, role in _FIRST_CHILDREN]
+        wanted = [child for run in self._runs for child in _first_children(run)]
         await self._until(lambda: self._exist(wanted), "every run has plan, Service and client Job")
         seconds = self._last_seen(wanted) - applied
         self._report(f"{len(self._runs)} runs applied in {applied - began:.1f} s, first children {seconds:.2f} s later")
         return seconds
+
+    async def _apply(self, run: PlayedRun, path: str) -> None:
+        applied = await self._api.ask("POST", path, manifests.run(run.name, self._namespace))
+        run.uid = applied["metadata"]["uid"]
 
     async def _start_clients(self) -> float:
         """Seconds from the last client pod being ready until the Deployment of every run exists."""
@@ -153,7 +159,7 @@ class Scenario:
         return seconds
 
     async def _start_client(self, run: PlayedRun) -> None:
-        name = names.child_name(run.name, names.ROLE_PLAN)
+        name = names.plan_name(run.name, run.uid)
         body = self._picture.objects["ConfigMap"][name]
         await run.client.start(Plan.model_validate_json(body["data"][PLAN_FILE]))
         await self._write_client(run, ready=False)
@@ -319,11 +325,12 @@ class Scenario:
         self._say(f"{what} [operator: {usage.rss_mib:.0f} MiB, {cpu}]")
 
 
-_FIRST_CHILDREN = (
-    ("ConfigMap", names.ROLE_PLAN),
-    ("Service", names.ROLE_SERVER),
-    ("Job", names.ROLE_CLIENT),
-)
+def _first_children(run: PlayedRun) -> tuple[tuple[str, str], ...]:
+    return (
+        ("ConfigMap", names.plan_name(run.name, run.uid)),
+        ("Service", names.child_name(run.name, names.ROLE_SERVER)),
+        ("Job", names.child_name(run.name, names.ROLE_CLIENT)),
+    )
 
 
 def _role(body: Json) -> str | None:

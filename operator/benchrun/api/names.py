@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from benchrun.api.base import GROUP
 
 FIELD_MANAGER = f"{GROUP}/operator"
@@ -9,9 +11,12 @@ LABEL_RUN = f"{GROUP}/run"
 LABEL_RUN_UID = f"{GROUP}/run-uid"
 LABEL_ROLE = f"{GROUP}/role"
 LABEL_SEQUENCE = f"{GROUP}/sequence"
+LABEL_SWEEP = f"{GROUP}/sweep"
 ANNOTATION_DIGEST = f"{GROUP}/record-digest"
 ANNOTATION_BYTES = f"{GROUP}/stored-bytes"
+ANNOTATION_ENDS_SEARCH = f"{GROUP}/ends-search"
 ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
+ANNOTATION_VARIANT = f"{GROUP}/variant"
 
 ROLE_SERVER = "server"
 ROLE_CLIENT = "client"
@@ -27,6 +32,15 @@ def child_name(run: str, role: str, *, attempt: int = 1) -> str:
     return f"br-{run}-{role}-a{attempt}"
 
 
+def plan_name(run: str, uid: str, *, attempt: int = 1) -> str:
+    """ConfigMap of the plan: `br-<run>-plan-a<attempt>-<eight hexadecimal digits of the uid>`.
+
+    An immutable ConfigMap that a pod still mounts is not read anew by kubelet. The pods of a deleted run outlive it for
+    some seconds, and a client of the next run of that name would be given the old plan.
+    """
+    return f"{child_name(run, ROLE_PLAN, attempt=attempt)}-{hashlib.sha256(uid.encode()).hexdigest()[:8]}"
+
+
 def stage_name(run: str, sequence: int, *, attempt: int = 1) -> str:
     """ConfigMap of one stage's record and timeline."""
     return child_name(run, f"stage-{sequence:03d}", attempt=attempt)
@@ -35,6 +49,11 @@ def stage_name(run: str, sequence: int, *, attempt: int = 1) -> str:
 def timeline_name(run: str, chunk: int, *, attempt: int = 1) -> str:
     """ConfigMap of one timeline chunk taken within a long stage."""
     return child_name(run, f"timeline-{chunk:03d}", attempt=attempt)
+
+
+def log_name(run: str, *, attempt: int = 1) -> str:
+    """ConfigMap of what the server's log told."""
+    return child_name(run, "log", attempt=attempt)
 
 
 def service_name(run: str, *, attempt: int = 1) -> str:

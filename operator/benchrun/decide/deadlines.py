@@ -11,6 +11,9 @@ from benchrun.decide.instants import instant
 from benchrun.decide.refused import no_pod, refusal
 from benchrun.decide.situation import Situation
 
+CLIENT_GRACE_SECONDS = 30
+"""The client gives up an endpoint by itself and says what it answered last; the operator only where that word does not come."""
+
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
@@ -55,7 +58,7 @@ def _client_start(situation: Situation) -> Deadline | None:
 
 def _client_creation(situation: Situation) -> Deadline | None:
     """From acceptance until there is a pod. A Service's pods are looked for first; that has its own deadline."""
-    refused, planned = refusal(situation), situation.child("ConfigMap", names.ROLE_PLAN) is not None
+    refused, planned = refusal(situation), situation.has_plan
     if situation.spec.endpoint is not None and refused is None and not planned:
         return None
     seconds = situation.spec.startup_deadline_seconds
@@ -67,10 +70,13 @@ def _client_creation(situation: Situation) -> Deadline | None:
 def _endpoint(situation: Situation) -> Deadline | None:
     if situation.spec.endpoint is None or situation.status.server_ready_time is not None:
         return None
-    seconds = situation.spec.startup_deadline_seconds
-    pod = situation.client_pod
-    since = pod.created_at if pod is not None else instant(situation.status.accepted_time)
+    seconds, pod = situation.spec.startup_deadline_seconds, situation.client_pod
     message = f"the endpoint was not healthy within startupDeadlineSeconds ({seconds} s); check that it runs and answers /health"
+    ready = find_condition(situation.status.conditions, "ClientReady")
+    if ready is not None and ready.status == "True":
+        grace = CLIENT_GRACE_SECONDS if seconds else 0
+        return _deadline(Reason.STARTUP_DEADLINE, instant(ready.last_transition_time), seconds + grace, message)
+    since = pod.created_at if pod is not None else instant(situation.status.accepted_time)
     return _deadline(Reason.STARTUP_DEADLINE, since, seconds, message)
 
 
@@ -114,7 +120,7 @@ def _startup(situation: Situation) -> Deadline | None:
 
 def _run(situation: Situation) -> Deadline | None:
     seconds = situation.spec.run_deadline_seconds
-    done, total = len(situation.known), len(situation.planned)
+    done, total = len(situation.known), situation.stages_in_words
     message = (
         f"{done} of {total} stages were measured within runDeadlineSeconds ({seconds} s); raise it or measure less"
     )

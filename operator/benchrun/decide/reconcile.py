@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchrun.api import names
 from benchrun.api.conditions import Condition, Reason, timestamp
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.decide import bounds, condition_table
@@ -126,7 +125,7 @@ def _complete(situation: Situation) -> Decision:
         delete=release_server(situation),
         apply=last_to_store(situation),
         pull=pull_target(situation),
-        acknowledge=len(situation.planned) if situation.client_runs else None,
+        acknowledge=situation.total_stages if situation.client_runs else None,
         forget=True,
         events=(Event(status.phase or "Completed", status.message or "", warning=not ended_well),),
         requeue_after_seconds=1.0,
@@ -212,7 +211,7 @@ def _refused(world: World, status: BenchmarkRunStatus, problem: str) -> Decision
 
 def _endpoint_unknown(situation: Situation) -> bool:
     """A Service's pods must be known before the plan is written: their pages are snapshot at every edge."""
-    planned = situation.child("ConfigMap", names.ROLE_PLAN) is not None
+    planned = situation.has_plan
     return _behind_service(situation) and not planned and not situation.collected.endpoint_addresses
 
 

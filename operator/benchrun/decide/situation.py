@@ -12,7 +12,8 @@ from benchrun.api.status import BenchmarkRunStatus
 from benchrun.decide.decision import Collected, World
 from benchrun.observe.views import Child, Children, Pod
 from benchrun.plan.metadata import Owner
-from benchrun.plan.stages import PlannedStage, stages
+from benchrun.plan.searches import searched
+from benchrun.plan.stages import PlannedStage, most_probe_stages, stages
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,39 @@ class Situation:
 
     @cached_property
     def planned(self) -> tuple[PlannedStage, ...]:
-        """All stages, in order."""
+        """All stages whose load is listed, in order. Those of searches come after them."""
         return stages(self.spec, run_uid=self.owner.uid)
+
+    @cached_property
+    def most_stages(self) -> int:
+        """How many stages there can be."""
+        return len(self.planned) + most_probe_stages(self.spec)
+
+    @cached_property
+    def total_stages(self) -> int | None:
+        """How many stages there are; None: a search goes on, or its last record has not come."""
+        searches = {workload.name for workload in searched(self.spec)}
+        if not searches:
+            return len(self.planned)
+        ends = {s: name for s, name in self._search_ends.items() if s >= len(self.planned) and name in searches}
+        return max(ends) + 1 if set(ends.values()) == searches else None
+
+    @property
+    def stages_in_words(self) -> str:
+        """That number, or its bound, for a sentence."""
+        return f"at most {self.most_stages}" if self.total_stages is None else str(self.total_stages)
 
     def child(self, kind: str, role: str) -> Child | None:
         """Our object of that kind and role, unless it is on its way out."""
-        found = self.children.named(kind, names.child_name(self.owner.name, role))
+        return self._unless_deleting(kind, names.child_name(self.owner.name, role))
+
+    @cached_property
+    def has_plan(self) -> bool:
+        """Whether the plan's ConfigMap is there."""
+        return self._unless_deleting("ConfigMap", names.plan_name(self.owner.name, self.owner.uid)) is not None
+
+    def _unless_deleting(self, kind: str, name: str) -> Child | None:
+        found = self.children.named(kind, name)
         return found if found is not None and not found.deleting else None
 
     # ---- records ---------------------------------------------------------------------------------------------------
@@ -72,15 +100,25 @@ class Situation:
         """Sequences that are stored or have arrived."""
         return self.stored | {a.sequence for a in self.collected.arrivals} | self.collected.sequences
 
+    @cached_property
+    def _search_ends(self) -> dict[int, str]:
+        """Workloads whose search ended, by the sequence of its last stage."""
+        stored = {
+            c.sequence: c.ends_search
+            for c in self.children.objects
+            if c.role == names.ROLE_STAGE and c.sequence is not None and c.ends_search is not None
+        }
+        return stored | dict(self.collected.search_ends)
+
     @property
     def all_known(self) -> bool:
         """Whether every record is here: the server has nothing left to do."""
-        return len(self.known) == len(self.planned)
+        return self.total_stages is not None and self.known.issuperset(range(self.total_stages))
 
     @cached_property
     def stored_prefix(self) -> int:
         """Records 0 .. n-1 are stored, without a gap."""
-        return next(n for n in range(len(self.planned) + 1) if n not in self.stored)
+        return next(n for n in range(self.most_stages + 1) if n not in self.stored)
 
     # ---- client ----------------------------------------------------------------------------------------------------
 

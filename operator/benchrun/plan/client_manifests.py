@@ -9,9 +9,9 @@ from benchrun_client.contract import PLAN_FILE, RECORD_PORT, Plan
 from benchrun.api import names
 from benchrun.api.server import Endpoint
 from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.workloads import Workload
 from benchrun.plan import pods
-from benchrun.plan.client_plan import CA_FILE, DATA_DIRECTORY
+from benchrun.plan.client_plan import CA_FILE
+from benchrun.plan.dataset_files import placed_files
 from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
 from benchrun.plan.model_files import model_files
 
@@ -32,7 +32,7 @@ def plan_config_map(owner: Owner, plan: Plan) -> Manifest:
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": metadata(owner, name=names.child_name(owner.name, names.ROLE_PLAN), role=names.ROLE_PLAN),
+            "metadata": metadata(owner, name=names.plan_name(owner.name, owner.uid), role=names.ROLE_PLAN),
             "immutable": True,
             "data": {PLAN_FILE: plan.to_json()},
         }
@@ -74,12 +74,12 @@ def _active_deadline(spec: BenchmarkRunSpec) -> dict[str, int]:
 
 
 def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str) -> dict[str, Any]:
-    files = model_files(spec.model)
+    files, data = model_files(spec.model), placed_files(spec.workloads)
     volumes: list[dict[str, Any]] = [
-        {"name": "plan", "configMap": {"name": names.child_name(owner.name, names.ROLE_PLAN)}},
+        {"name": "plan", "configMap": {"name": names.plan_name(owner.name, owner.uid)}},
         {"name": "tmp", "emptyDir": {}},
         *files.volumes,
-        *(volume for w in spec.workloads if (volume := _data_volume(w)) is not None),
+        *(volume for file in data if (volume := file.volume()) is not None),
         *_ca_volume(spec.endpoint),
         *(spec.client.pod.volumes or []),
     ]
@@ -87,7 +87,7 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         {"name": "plan", "mountPath": PLAN_DIRECTORY, "readOnly": True},
         {"name": "tmp", "mountPath": "/tmp"},
         *files.mounts,
-        *(mount for w in spec.workloads if (mount := _data_mount(w)) is not None),
+        *(mount for file in data if (mount := file.mount()) is not None),
         *(
             [{"name": "ca", "mountPath": CA_FILE.rsplit("/", 1)[0], "readOnly": True}]
             if _ca_volume(spec.endpoint)
@@ -100,7 +100,7 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         "image": image,
         "imagePullPolicy": pull_policy,
         "args": [f"--plan={PLAN_DIRECTORY}/{PLAN_FILE}", f"--port={RECORD_PORT}"],
-        "env": pods.environment(_HOME, files.env, _api_key(spec.endpoint)),
+        "env": pods.environment(_HOME, files.env, _api_key(spec.endpoint), *(file.variables() for file in data)),
         "ports": [{"name": "records", "containerPort": RECORD_PORT}],
         "readinessProbe": {
             "httpGet": {"path": "/ready", "port": "records"},
@@ -123,26 +123,6 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         "volumes": volumes,
         **pods.placement(spec.client.pod),
     }
-
-
-def _data_volume(workload: Workload) -> dict[str, Any] | None:
-    """The dataset's file. Optional where Kubernetes allows it: the client says what is missing, a pod that can't start does not."""
-    share_gpt = workload.dataset.share_gpt
-    if share_gpt is None or share_gpt.file.url is not None:
-        return None
-    name = f"data-{workload.name}"
-    if share_gpt.file.config_map is not None:
-        return {"name": name, "configMap": {"name": share_gpt.file.config_map.name, "optional": True}}
-    claim = share_gpt.file.pvc.claim_name if share_gpt.file.pvc is not None else ""
-    return {"name": name, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
-
-
-def _data_mount(workload: Workload) -> dict[str, Any] | None:
-    share_gpt = workload.dataset.share_gpt
-    if share_gpt is None or share_gpt.file.url is not None:
-        return None
-    place = f"configmap/{share_gpt.file.config_map.name}" if share_gpt.file.config_map is not None else "pvc"
-    return {"name": f"data-{workload.name}", "mountPath": f"{DATA_DIRECTORY}/{workload.name}/{place}", "readOnly": True}
 
 
 def _ca_volume(endpoint: Endpoint | None) -> list[dict[str, Any]]:

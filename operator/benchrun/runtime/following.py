@@ -127,7 +127,7 @@ class Follower:
 
     async def _plan(self) -> Plan:
         """The plan that the client was given: what it sends is checked against it."""
-        name = names.child_name(self._run.name, names.ROLE_PLAN)
+        name = names.plan_name(self._run.name, self._run.uid)
         body = await self._cluster.get("ConfigMap", namespace=self._run.namespace, name=name)
         if controller_uid(body) != self._run.uid:
             raise Invalid(f"ConfigMap {name} is not of this run")

@@ -232,7 +232,8 @@ def _by_sequence(known: dict[int, StageRecord]) -> tuple[StageRecord, ...]:
 
 
 def _child(kind: str, role: str, **changes: Any) -> Child:
-    name = names.child_name(OWNER.name, role)
+    planned = names.plan_name(OWNER.name, OWNER.uid)
+    name = planned if role == names.ROLE_PLAN else names.child_name(OWNER.name, role)
     child = Child(kind, name, f"{kind}-uid", role, owner_uid=OWNER.uid, deleting=False, applied_hash="applied")
     return replace(child, **changes)
 

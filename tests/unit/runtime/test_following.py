@@ -25,7 +25,7 @@ from unit.runtime.memory_cluster import MemoryCluster
 NONCE = "0123456789abcdef"
 RUN = Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1)
 TARGET = PullTarget(pod="client", url="http://10.0.0.9:8090", nonce=NONCE, from_sequence=0)
-PLAN_NAME = names.child_name("chat", names.ROLE_PLAN)
+PLAN_NAME = names.plan_name("chat", UID)
 PLAN = Plan(
     run_uid=UID,
     nonce=NONCE,

@@ -1,0 +1,28 @@
+"""A run that is deleted and applied again under its name measures anew, whatever of the old one is still there."""
+
+from __future__ import annotations
+
+import pytest
+from kit.kubectl import RUN, Namespace
+from kit.runs import finished, phase, simulated_run
+
+
+@pytest.mark.timeout(600)
+def test_the_next_run_of_a_name_gets_its_own_plan(namespace: Namespace) -> None:
+    uids = set()
+    for _ in range(3):
+        namespace.apply(simulated_run("again"))
+        # The old client's pod still mounts the old plan when the next one starts.
+        run = namespace.wait_for(
+            RUN,
+            "again",
+            lambda r: phase(r) == "Running",
+            timeout_seconds=120,
+            what="running, with a client that answers",
+        )
+        uids.add(run["metadata"]["uid"])
+        namespace.delete(RUN, "again")
+    namespace.apply(simulated_run("again"))
+    run = finished(namespace, "again")
+    assert phase(run) == "Completed", run["status"]
+    assert len(uids | {run["metadata"]["uid"]}) == 4
