@@ -39,7 +39,7 @@ def follow_to_the_end(
     with sigterm_interrupts():
         if console.is_terminal and not console.is_dumb_terminal:
             # Of the terminal's own width: what wraps can't be drawn over.
-            with ScreenReporter(Console(highlight=False)) as screen:
+            with ScreenReporter(Console(highlight=False), several=len(kubectls) > 1) as screen:
                 found = follow(kubectls, screen, timeout_seconds=timeout_seconds)
         else:
             lines = LogReporter(console, several=len(kubectls) > 1)

@@ -24,10 +24,12 @@ REFRESHES_PER_SECOND = 4
 class ScreenReporter(AbstractContextManager["ScreenReporter"]):
     """One run fills the display; several have three lines each. Use it as a context, or the cursor stays hidden."""
 
-    def __init__(self, console: Console, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._console, self._now = console, now
+    def __init__(
+        self, console: Console, *, several: bool, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._console, self._several, self._now = console, several, now
         self._runs: tuple[Followed, ...] = ()
-        self._several = self._began = False
+        self._began = False
         self._live = Live(
             console=console, get_renderable=self._drawn, refresh_per_second=REFRESHES_PER_SECOND, transient=True
         )
@@ -44,7 +46,6 @@ class ScreenReporter(AbstractContextManager["ScreenReporter"]):
     def show(self, runs: Sequence[Followed]) -> None:
         """Drawn at the next refresh."""
         self._runs = tuple(runs)
-        self._several = self._several or len(runs) > 1
         self._began = self._began or bool(runs)
 
     def ended(self, run: Followed, code: int) -> None:

@@ -32,6 +32,8 @@ class Command:
             text=True,
             env=os.environ | {"PYTHONPATH": PYTHONPATH, "PYTHONUNBUFFERED": "1"},
             start_new_session=True,
+            # A shell that runs this in the background has signals of the keyboard ignored, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def until(self, text: str) -> str:
