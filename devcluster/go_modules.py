@@ -1,4 +1,4 @@
-"""The Go modules the servers are built from: which version they name, and how kube/go.mod is written.
+"""The Go modules the programs are built from: which version they name, and how kube/go.mod is written.
 
 k8s.io/kubernetes is published as a module that cannot be required as it stands: its go.mod points some thirty modules
 (k8s.io/api, k8s.io/client-go, ...) at folders of its own repository, and Go ignores the `replace` lines of whatever is
@@ -16,6 +16,8 @@ from devcluster.running import run
 
 KUBE = Path(__file__).parent / "kube"
 COREDNS = Path(__file__).parent / "coredns"
+PROMTOOL = Path(__file__).parent / "promtool"
+PROMETHEUS = "github.com/prometheus/prometheus"
 
 
 def required_version(go_mod: str, module: str) -> str:

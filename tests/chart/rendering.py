@@ -52,7 +52,16 @@ EVERYTHING: Object = {
             }
         }
     },
-    "metrics": {"serviceMonitor": {"enabled": True, "interval": "15s", "labels": {"release": "prometheus"}}},
+    "metrics": {
+        "resultRuns": 5,
+        "serviceMonitor": {"enabled": True, "interval": "15s", "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+        "dashboards": {
+            "enabled": True,
+            "labels": {"team": "serving"},
+            "annotations": {"grafana_folder": "Benchmarks"},
+        },
+    },
     "networkPolicy": {
         "enabled": True,
         "ingressFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],

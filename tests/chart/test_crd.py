@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition travels in the chart, unchanged but for labels and the policy that keeps it."""
+"""The CustomResourceDefinitions travel in the chart, unchanged but for labels and the policy that keeps them."""
 
 from __future__ import annotations
 
@@ -6,30 +6,42 @@ import pytest
 import yaml
 from benchrun.api.base import API_VERSION, KIND
 from benchrun.api.spec import BenchmarkRunSpec
-from chart.rendering import CHART, REPOSITORY, Object, notes, only, render
+from chart.rendering import CHART, REPOSITORY, Object, notes, render
 
-NAME = "benchmarkruns.benchrun.dev"
-SOURCE = REPOSITORY / "crds" / f"{NAME}.yaml"
-COPY = CHART / "files" / SOURCE.name
+NAMES = ["benchmarkruns.benchrun.dev", "benchmarksweeps.benchrun.dev"]
 
 
-def test_the_charts_copy_is_the_generated_file_byte_for_byte() -> None:
-    assert COPY.read_bytes() == SOURCE.read_bytes()
+def definitions(values: Object | None = None) -> dict[str, Object]:
+    """What is rendered of them, by name."""
+    rendered = [entry for entry in render(values or {}) if entry["kind"] == "CustomResourceDefinition"]
+    return {entry["metadata"]["name"]: entry for entry in rendered}
 
 
-def test_the_rendered_definition_is_the_charts_copy_with_labels_and_annotations() -> None:
-    rendered = only(render(), "CustomResourceDefinition")
+def test_there_are_just_those_that_the_repository_has() -> None:
+    assert sorted(definitions()) == NAMES == sorted(path.stem for path in (REPOSITORY / "crds").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_charts_copy_is_the_generated_file_byte_for_byte(name: str) -> None:
+    file = f"{name}.yaml"
+    assert (CHART / "files" / file).read_bytes() == (REPOSITORY / "crds" / file).read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rendered_definition_is_the_charts_copy_with_labels_and_annotations(name: str) -> None:
+    rendered = definitions()[name]
     assert rendered["metadata"].pop("labels").keys() > {"app.kubernetes.io/name"}
     assert rendered["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
-    assert rendered == yaml.safe_load(COPY.read_text())
+    assert rendered == yaml.safe_load((CHART / "files" / f"{name}.yaml").read_text())
 
 
-def test_it_is_given_up_on_uninstall_only_when_asked_for() -> None:
-    assert "annotations" not in only(render({"crds": {"keep": False}}), "CustomResourceDefinition")["metadata"]
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_given_up_on_uninstall_only_when_asked_for(name: str) -> None:
+    assert "annotations" not in definitions({"crds": {"keep": False}})[name]["metadata"]
 
 
 @pytest.mark.parametrize("values", [{"crds": {"enabled": False}}, {"crds": {"enabled": False, "keep": False}}])
-def test_it_can_be_left_to_someone_else(values: Object) -> None:
+def test_they_can_be_left_to_someone_else(values: Object) -> None:
     assert "CustomResourceDefinition" not in {entry["kind"] for entry in render(values)}
 
 

@@ -13,7 +13,7 @@ KUBERNETES_VERSIONS = ("1.29", kubernetes_validate.latest_version())
 """The oldest that Chart.yaml allows and the newest that is known."""
 
 SELECTOR = {"app.kubernetes.io/name": "benchrun", "app.kubernetes.io/instance": "bench"}
-NOT_BUILT_IN = {"ServiceMonitor"}
+NOT_BUILT_IN = {"PrometheusRule", "ServiceMonitor"}
 CLUSTER_SCOPED = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
 
 
@@ -97,12 +97,14 @@ def test_metrics_are_reached_through_the_pods_named_port() -> None:
     monitor = only(objects, "ServiceMonitor")
     ports = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"]
     assert service_port["targetPort"] in {port["name"] for port in ports}
-    assert monitor["spec"]["endpoints"] == [{"port": service_port["name"], "path": "/metrics", "interval": "15s"}]
+    assert monitor["spec"]["endpoints"] == [
+        {"port": service_port["name"], "path": "/metrics", "interval": "15s", "honorLabels": True}
+    ]
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
 
 
 def test_what_needs_another_operator_or_a_network_plugin_is_rendered_only_when_asked_for() -> None:
-    assert not {"ServiceMonitor", "NetworkPolicy"} & {entry["kind"] for entry in render()}
+    assert not {"ServiceMonitor", "PrometheusRule", "NetworkPolicy"} & {entry["kind"] for entry in render()}
 
 
 def test_the_network_policy_lets_through_what_the_operator_does_and_no_more() -> None:

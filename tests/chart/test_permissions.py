@@ -11,9 +11,12 @@ READ = {"get", "list", "watch"}
 OWN = READ | {"create", "patch", "delete"}
 
 OPERATOR = {
-    "benchrun.dev/benchmarkruns": READ | {"delete"},
+    "benchrun.dev/benchmarkruns": OWN,
     "benchrun.dev/benchmarkruns/status": {"patch"},
     "benchrun.dev/benchmarkruns/finalizers": {"update"},
+    "benchrun.dev/benchmarksweeps": READ,
+    "benchrun.dev/benchmarksweeps/status": {"patch"},
+    "benchrun.dev/benchmarksweeps/finalizers": {"update"},
     "apps/deployments": OWN,
     "batch/jobs": OWN,
     "/services": OWN,
@@ -78,14 +81,14 @@ def test_namespace_scope_without_namespaces_means_the_releases_own() -> None:
     assert only(render({"rbac": {"scope": "namespace"}}), "Role")["metadata"]["namespace"] == NAMESPACE
 
 
-def test_users_get_runs_with_the_roles_they_have() -> None:
+def test_users_get_runs_and_sweeps_with_the_roles_they_have() -> None:
     objects = render()
     view = named(objects, "ClusterRole", "bench-benchrun-view")
     edit = named(objects, "ClusterRole", "bench-benchrun-edit")
-    assert granted(view["rules"]) == {"benchrun.dev/benchmarkruns": READ}
-    assert granted(edit["rules"]) == {
-        "benchrun.dev/benchmarkruns": {"create", "update", "patch", "delete", "deletecollection"}
-    }
+    kinds = ("benchrun.dev/benchmarkruns", "benchrun.dev/benchmarksweeps")
+    write = {"create", "update", "patch", "delete", "deletecollection"}
+    assert granted(view["rules"]) == dict.fromkeys(kinds, READ)
+    assert granted(edit["rules"]) == dict.fromkeys(kinds, write)
     assert view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
     assert edit["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-edit"] == "true"
 

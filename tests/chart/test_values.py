@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
+from benchrun.runtime.latest_results import MAX_RUNS
 from benchrun.runtime.settings import Settings
 from chart.rendering import CHART, DIGEST, EVERYTHING, REPOSITORY, Object, only, refusal, render
 
@@ -113,6 +114,7 @@ def test_every_value_is_explained() -> None:
         ({"resyncSeconds": "soon"}, "resyncSeconds"),
         ({"unschedulableGraceSeconds": -1}, "unschedulableGraceSeconds"),
         ({"podRoad": "Tunnel"}, "podRoad"),
+        ({"metrics": {"resultRuns": -1}}, "resultRuns"),
         ({"commonLabels": {"a": "not a label"}}, "commonLabels"),
         ({"watchNamespaces": ["Upper"]}, "watchNamespaces"),
         ({"resources": {"limits": {"cpu": True}}}, "cpu"),
@@ -151,6 +153,7 @@ def test_the_operator_reads_from_its_environment_what_the_values_say() -> None:
         log_format="plain",
         workers=4,
         resync_seconds=60,
+        result_runs=5,
         pod_road="Proxy",
         unschedulable_grace_seconds=0,
     )
@@ -165,8 +168,9 @@ def test_the_operator_knows_every_way_to_log_that_the_chart_offers(level: str, l
 
 def test_the_charts_limits_are_the_operators() -> None:
     most = SCHEMA["properties"]["workers"]["maximum"], SCHEMA["properties"]["resyncSeconds"]["maximum"]
-    read = settings({"workers": most[0], "resyncSeconds": most[1]})
-    assert (read.workers, read.resync_seconds) == most
+    read = settings({"workers": most[0], "resyncSeconds": most[1], "metrics": {"resultRuns": MAX_RUNS}})
+    assert (read.workers, read.resync_seconds, read.result_runs) == (*most, MAX_RUNS)
+    assert SCHEMA["properties"]["metrics"]["properties"]["resultRuns"]["maximum"] == MAX_RUNS
     least = SCHEMA["properties"]["workers"]["minimum"], SCHEMA["properties"]["resyncSeconds"]["minimum"]
     read = settings({"workers": least[0], "resyncSeconds": least[1]})
     assert (read.workers, read.resync_seconds) == least

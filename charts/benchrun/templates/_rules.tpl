@@ -5,12 +5,15 @@ The right to write is to the kinds that a run is made of; of pods, which control
 {{- define "benchrun.rules" -}}
 - apiGroups: [benchrun.dev]
   resources: [benchmarkruns]
-  verbs: [get, list, watch, delete] # delete: ttlSecondsAfterFinished
+  verbs: [get, list, watch, create, patch, delete] # create, patch: runs of sweeps; delete: ttlSecondsAfterFinished
 - apiGroups: [benchrun.dev]
-  resources: [benchmarkruns/status]
+  resources: [benchmarksweeps]
+  verbs: [get, list, watch]
+- apiGroups: [benchrun.dev]
+  resources: [benchmarkruns/status, benchmarksweeps/status]
   verbs: [patch]
 - apiGroups: [benchrun.dev]
-  resources: [benchmarkruns/finalizers] # for blockOwnerDeletion, where OwnerReferencesPermissionEnforcement is on
+  resources: [benchmarkruns/finalizers, benchmarksweeps/finalizers] # for blockOwnerDeletion, where OwnerReferencesPermissionEnforcement is on
   verbs: [update]
 - apiGroups: [apps]
   resources: [deployments]

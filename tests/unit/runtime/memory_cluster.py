@@ -12,7 +12,7 @@ from benchrun.api.base import KIND
 from benchrun.decide.decision import Event, LogRange, LogWanted, Ref
 from benchrun.effects.errors import ClusterError, Conflict, NotFound, Occupied
 from benchrun.effects.kubernetes_api import LogPart, controller_uid
-from benchrun.observe.views import Run
+from benchrun.observe.views import Declared
 from unit.runtime.bodies import NAMESPACE
 
 Json = dict[str, Any]
@@ -61,22 +61,43 @@ class MemoryCluster:
         self.objects[key] = body
         return body
 
+    async def create_run(self, manifest: Json) -> Json:
+        name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
+        self._ask("create", KIND, name)
+        there = self.objects.get((KIND, namespace, name))
+        if there is not None:
+            if controller_uid(there) != controller_uid(manifest):
+                raise Occupied(f"{KIND} {name} exists and is not ours", found=there)
+            return there
+        body = copy.deepcopy(manifest)
+        body["metadata"] |= {"uid": f"uid-of-{name}", "resourceVersion": self._next_version(), "generation": 1}
+        return self.add(KIND, body)
+
+    async def cancel_run(self, ref: Ref) -> Json | None:
+        self._ask("cancel", ref.kind, ref.name)
+        there = self.objects.get((ref.kind, ref.namespace, ref.name))
+        if there is None or there["metadata"]["uid"] != ref.uid:
+            return None
+        return self.change(KIND, there, {"spec": {"cancel": True}})
+
+    def change(self, kind: str, body: Json, changes: Json) -> Json:
+        """Merge-patch an object, as somebody would."""
+        merged = _merged(copy.deepcopy(body), changes)
+        merged["metadata"]["resourceVersion"] = self._next_version()
+        return self.add(kind, merged)
+
     async def delete(self, ref: Ref) -> None:
         self._ask("delete", ref.kind, ref.name)
         there = self.objects.get((ref.kind, ref.namespace, ref.name))
         if there is not None and ref.uid in (None, there["metadata"]["uid"]):
             del self.objects[ref.kind, ref.namespace, ref.name]
 
-    async def patch_status(self, run: Run, *, resource_version: str, changes: Json) -> Json:
-        self._ask("status", KIND, run.name)
-        body = await self.get(KIND, namespace=run.namespace, name=run.name)
-        if (body["metadata"]["uid"], body["metadata"]["resourceVersion"]) != (run.uid, resource_version):
+    async def patch_status(self, declared: Declared, *, resource_version: str, changes: Json) -> Json:
+        self._ask("status", declared.kind, declared.name)
+        body = await self.get(declared.kind, namespace=declared.namespace, name=declared.name)
+        if (body["metadata"]["uid"], body["metadata"]["resourceVersion"]) != (declared.uid, resource_version):
             raise Conflict("the object has been modified", code=409)
-        merged = copy.deepcopy(body)
-        merged["status"] = _merged(merged.get("status") or {}, changes)
-        merged["metadata"]["resourceVersion"] = self._next_version()
-        self.objects[KIND, run.namespace, run.name] = merged
-        return merged
+        return self.change(declared.kind, body, {"status": changes})
 
     async def get(self, kind: str, *, namespace: str, name: str) -> Json:
         self._ask("get", kind, name)
@@ -110,8 +131,8 @@ class MemoryCluster:
         self._ask("endpoints", service, str(port))
         return self.addresses
 
-    async def create_event(self, run: Run, event: Event, *, now: datetime) -> None:
-        self._ask("event", event.reason, run.name)
+    async def create_event(self, about: Declared, event: Event, *, now: datetime) -> None:
+        self._ask("event", event.reason, about.name)
         self.events.append(event)
 
     def _ask(self, verb: str, *about: str) -> None:

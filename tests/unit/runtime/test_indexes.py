@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import names
-from benchrun.runtime.indexes import Indexes, RunKey, is_finished
+from benchrun.runtime.indexes import Body, Indexes, RunKey, SweepKey, is_finished
 from unit.runtime.bodies import KEY, UID, child_body, pod_body, run_body, stage_body
 
 FINISHED = {
@@ -124,6 +124,33 @@ def test_results_of_a_run_that_ended_are_not_kept_in_memory(indexes: Indexes) ->
     run = indexes.run(KEY)
     assert run is not None
     assert run.status == {"conditions": FINISHED["conditions"], "headline": FINISHED["headline"]}
+
+
+def test_the_table_of_a_sweep_that_ended_is_not_kept_in_memory(indexes: Indexes) -> None:
+    status = {"phase": "Completed", "results": [{}], "variants": [{}], "best": [{}], "front": [{}]}
+    ended = {"conditions": [{"type": "Complete", "status": "True"}]}
+    assert indexes.heard("BenchmarkSweep", run_body("s", status=status | ended), deleted=False) == SweepKey("lab", "s")
+    sweep = indexes.sweep(SweepKey("lab", "s"))
+    assert sweep is not None
+    assert sweep.status == {"phase": "Completed"} | ended
+    assert list(indexes.sweeps()) == [SweepKey("lab", "s")]
+    assert list(indexes.runs()) == []
+
+
+def test_runs_of_a_sweep_are_those_that_it_controls(indexes: Indexes) -> None:
+    def controlled(name: str, uid: str) -> Body:
+        owner = {
+            "apiVersion": "benchrun.dev/v1alpha1",
+            "kind": "BenchmarkSweep",
+            "name": "s",
+            "uid": uid,
+            "controller": True,
+        }
+        return run_body(name, uid=f"uid-of-{name}", ownerReferences=[owner])
+
+    for body in (controlled("ours", "u1"), controlled("theirs", "u2"), run_body("alone")):
+        indexes.heard("BenchmarkRun", body, deleted=False)
+    assert [run.name for run in indexes.runs_of("u1")] == ["ours"]
 
 
 def test_results_of_a_run_that_goes_on_are_kept(indexes: Indexes) -> None:

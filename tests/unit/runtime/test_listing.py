@@ -36,13 +36,14 @@ async def test_only_labelled_objects_are_asked_for_and_of_configmaps_only_metada
     await list_everything(cluster, Indexes(), ())
     asked = {entry[1]: entry[3:] for entry in cluster.log}
     expected: dict[str, tuple[str, ...]] = dict.fromkeys(CHILD_KINDS, (names.LABEL_RUN, "whole"))
-    assert asked == expected | {"ConfigMap": (names.LABEL_RUN, "metadata"), "BenchmarkRun": ("*", "whole")}
+    owners = dict.fromkeys(("BenchmarkRun", "BenchmarkSweep"), ("*", "whole"))
+    assert asked == expected | owners | {"ConfigMap": (names.LABEL_RUN, "metadata")}
 
 
-async def test_runs_come_last_so_that_no_run_is_known_without_its_children() -> None:
+async def test_owners_come_last_so_that_none_is_known_without_its_children() -> None:
     cluster = filled()
     await list_everything(cluster, Indexes(), ())
-    assert cluster.log[-1][1] == "BenchmarkRun"
+    assert [entry[1] for entry in cluster.log[-2:]] == ["BenchmarkRun", "BenchmarkSweep"]
 
 
 async def test_namespaces_are_listed_one_by_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -51,6 +52,14 @@ def test_records_are_in_order_whatever_order_they_came_in(memory: RunMemory) -> 
     collected = memory.collected(NOTHING)
     assert [r.sequence for r in collected.records] == [0, 1, 2]
     assert [a.sequence for a in collected.arrivals] == [0, 1, 2]
+
+
+def test_the_end_of_a_search_is_remembered_when_its_record_is_let_go(memory: RunMemory) -> None:
+    memory.take(arrival(0))
+    memory.take(replace(arrival(1), ends_search="chat"))
+    collected = memory.collected(Children(objects=(stage(1, "d"),)))
+    assert [a.sequence for a in collected.arrivals] == [0]
+    assert collected.search_ends == {1: "chat"}
 
 
 def test_first_record_of_a_stage_stands(memory: RunMemory) -> None:

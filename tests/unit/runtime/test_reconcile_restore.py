@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 from benchrun.decide.decision import Arrival, Decision, Ending, Ref, World
 from benchrun.effects.errors import Unavailable
+from benchrun.plan.stored import log_config_map
 from benchrun.runtime.queue import Later
 from benchrun_client.contract import Envelope
 from unit.measure.records import record
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body, stage_body
 from unit.runtime.memory_cluster import status_of
-from unit.runtime.scene import ENDED, RUNNING, STAGE_0, Scene, arrival, sample, stage
+from unit.runtime.scene import ENDED, OWNER, RUNNING, STAGE_0, Scene, arrival, sample, stage
 
 
 def arrival_of(run_uid: str) -> Arrival:
@@ -215,6 +216,39 @@ async def test_stage_of_another_run_of_the_same_name_is_not_read(scene: Scene) -
     scene.indexes.learnt("ConfigMap", foreign)
     await scene.once()
     assert [e for e in scene.cluster.log if e[1] == "ConfigMap"] == []
+
+
+# ---- what the server's log told --------------------------------------------------------------------------------------
+
+LOG = log_config_map(OWNER, compilations=(7.5,))
+
+
+async def test_what_the_judgement_adds_is_stored_before_the_end_is_written(to_judge: Scene) -> None:
+    first = to_judge.decide
+    to_judge.decide = lambda world: replace(first(world), apply=(LOG,) if world.collected.read_back else ())
+    await to_judge.once()
+    told = to_judge.cluster.log
+    assert told.index(("apply", "ConfigMap", "br-chat-log-a1")) < told.index(("status", "BenchmarkRun", "chat"))
+    assert status_of(to_judge.cluster)["phase"] == "Completed"
+
+
+async def test_a_run_is_not_called_finished_before_that_is_stored(to_judge: Scene) -> None:
+    first = to_judge.decide
+    to_judge.decide = lambda world: replace(first(world), apply=(LOG,) if world.collected.read_back else ())
+    to_judge.cluster.broken["apply"] = Unavailable("down")
+    with pytest.raises(Later):
+        await to_judge.once()
+    assert status_of(to_judge.cluster)["phase"] == "Running"
+
+
+async def test_a_new_operator_knows_what_the_log_told(after_restart: Scene) -> None:
+    """The server is gone, and its log with it."""
+    after_restart.cluster.add("ConfigMap", {**LOG, "metadata": LOG["metadata"] | {"uid": "l", "resourceVersion": "9"}})
+    await after_restart.listed()
+    await after_restart.once()
+    collected = after_restart.worlds[0].collected
+    assert (collected.compilations, collected.log_searched) == ((7.5,), True)
+    assert [s.at for s in collected.samples] == [1, 2]
 
 
 # ---- the baseline ----------------------------------------------------------------------------------------------------

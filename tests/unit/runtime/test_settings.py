@@ -21,6 +21,7 @@ def test_everything_can_be_set() -> None:
         "BENCHRUN_LOG_FORMAT": "plain",
         "BENCHRUN_WORKERS": "4",
         "BENCHRUN_RESYNC_SECONDS": "60",
+        "BENCHRUN_RESULT_RUNS": "0",
         "BENCHRUN_POD_ROAD": "Proxy",
         "BENCHRUN_UNSCHEDULABLE_GRACE_SECONDS": "0",
     }
@@ -34,6 +35,7 @@ def test_everything_can_be_set() -> None:
         log_format="plain",
         workers=4,
         resync_seconds=60,
+        result_runs=0,
         pod_road="Proxy",
         unschedulable_grace_seconds=0,
     )
@@ -66,6 +68,7 @@ def test_ipv6_address_to_listen_on() -> None:
         ("BENCHRUN_WORKERS", "0"),
         ("BENCHRUN_WORKERS", "many"),
         ("BENCHRUN_RESYNC_SECONDS", "1"),
+        ("BENCHRUN_RESULT_RUNS", "101"),
     ],
 )
 def test_bad_value_is_refused_by_name(name: str, value: str) -> None:

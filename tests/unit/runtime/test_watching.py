@@ -9,11 +9,11 @@ import kopf
 import pytest
 from benchrun.effects.resources import CHILD_KINDS, RESOURCES
 from benchrun.runtime import watching
-from benchrun.runtime.indexes import Indexes, RunKey
+from benchrun.runtime.indexes import Indexes, Key, SweepKey
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.bodies import KEY, child_body, run_body
 
-KINDS = ("BenchmarkRun", *CHILD_KINDS)
+KINDS = ("BenchmarkSweep", "BenchmarkRun", *CHILD_KINDS)
 
 
 class Scene:
@@ -21,7 +21,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.indexes = Indexes()
-        self.enqueued: list[RunKey] = []
+        self.enqueued: list[Key] = []
         self.telemetry = Telemetry()
         self.registry = watching.registry(self.indexes, enqueue=self.enqueued.append, telemetry=self.telemetry)
 
@@ -63,6 +63,26 @@ def test_event_without_news_enqueues_nothing(scene: Scene) -> None:
     scene.tell("BenchmarkRun", None, run_body())
     scene.tell("BenchmarkRun", "MODIFIED", run_body())
     assert scene.enqueued == [KEY]
+
+
+def test_event_of_a_run_enqueues_its_sweep_too_even_when_it_was_our_own_pass_that_changed_the_run(scene: Scene) -> None:
+    owner = {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkSweep",
+        "name": "s",
+        "uid": "u",
+        "controller": True,
+    }
+    body = run_body(ownerReferences=[owner])
+    scene.indexes.learnt("BenchmarkRun", body)
+    scene.tell("BenchmarkRun", "MODIFIED", body)
+    assert scene.enqueued == [SweepKey(KEY.namespace, "s")]
+
+
+def test_event_of_a_sweep_enqueues_it(scene: Scene) -> None:
+    scene.tell("BenchmarkSweep", "ADDED", run_body("s"))
+    assert scene.enqueued == [SweepKey(KEY.namespace, "s")]
+    assert scene.indexes.sweep(SweepKey(KEY.namespace, "s")) is not None
 
 
 def test_deleted_child_is_gone_from_the_index_and_its_run_is_looked_at(scene: Scene) -> None:

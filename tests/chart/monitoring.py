@@ -1,0 +1,85 @@
+"""What the operator really exposes, and promtool to hold queries against it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from benchrun.api.status import BenchmarkRunStatus, Live
+from benchrun.observe.finished import HEADLINE_FIGURES
+from benchrun.runtime.indexes import RunKey
+from benchrun.runtime.process import Operator
+from benchrun.runtime.settings import Settings
+from chart.rendering import NAMESPACE
+from prometheus_client.parser import text_string_to_metric_families
+
+JOB = "bench-benchrun"
+TARGET = {"job": JOB, "namespace": NAMESPACE}
+"""Labels that Prometheus adds to what it reads, where the series has none of that name (honorLabels)."""
+
+Series = tuple[str, dict[str, str]]
+
+
+def operators_page() -> str:
+    """The metrics page of an operator in which everything that can be counted was counted once."""
+    operator = Operator(Settings(client_image="client"), decide=cast(Any, None))
+    operator._assemble(cast(Any, None), cast(Any, None))
+    telemetry = operator.telemetry
+    for result in ("success", "conflict", "forbidden"):
+        with telemetry.a_pass() as outcome:
+            outcome.result = result
+    with telemetry.a_scrape():
+        pass
+    with telemetry.a_scrape() as outcome:
+        outcome.failed()
+    telemetry.count_write(verb="PATCH", resource="jobs", code="2xx")
+    telemetry.watch_event("Pod", "MODIFIED")
+    live = Live(at="", running=1, waiting=1, kv_cache_percent=1, generation_tokens_per_second=1)
+    telemetry.live(RunKey("lab", "now"), BenchmarkRunStatus(live=live), ended=False)
+    operator.indexes.heard("BenchmarkRun", _finished_run(), deleted=False)
+    return telemetry.page().decode()
+
+
+def exposed() -> Iterator[Series]:
+    """Every series as Prometheus stores it: the operator's, and the one that Prometheus makes for a target."""
+    yield "up", TARGET
+    for family in text_string_to_metric_families(operators_page()):
+        for sample in family.samples:
+            yield sample.name, TARGET | sample.labels
+
+
+def promtool(*arguments: str | Path) -> str:
+    """What promtool says. Fails the test when it finds something wrong."""
+    done = subprocess.run(
+        [_program(), *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def _program() -> str:
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    devcluster = Path(os.environ.get("DEVCLUSTER_CACHE") or caches / "benchrun-devcluster")
+    program = shutil.which("promtool") or shutil.which("promtool", path=str(devcluster / "bin"))
+    if program is None:
+        pytest.fail(f"promtool is needed, and neither on PATH nor in {devcluster / 'bin'}: python3 devcluster tools")
+    return program
+
+
+def _finished_run() -> dict[str, Any]:
+    result = {"cell": "chat/rate=4", "workload": "chat", "axis": "rate", "value": "4", "verdict": "Valid"}
+    return {
+        "metadata": {"name": "done", "namespace": "lab", "uid": "1", "resourceVersion": "1"},
+        "status": {
+            "conditions": [{"type": "Complete", "status": "True"}],
+            "completionTime": "2026-11-21T12:00:00Z",
+            "phase": "Completed",
+            "verdict": "Valid",
+            "results": [result | {"metrics": dict.fromkeys(HEADLINE_FIGURES, 1.0)}],
+        },
+    }

@@ -1,0 +1,92 @@
+"""What is remembered of a run that has ended: the headline figures, of few load points, from whatever a status holds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from benchrun.api.status import Result
+from benchrun.observe.finished import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, finished_run_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+ENDED = "2026-11-21T12:00:00Z"
+
+
+def row(cell: str = "chat/rate=4", **more: Any) -> dict[str, Any]:
+    """An entry of status.results."""
+    axis, _, value = cell.rpartition("/")[2].partition("=")
+    return {"cell": cell, "workload": "chat", "axis": axis, "value": value, "verdict": "Valid", **more}
+
+
+def found(**status: Any) -> FinishedRun:
+    run = finished_run_of({"completionTime": ENDED, "phase": "Completed", "verdict": "Valid"} | status)
+    assert run is not None
+    return run
+
+
+def test_figures_stand_in_a_fixed_order_and_others_are_left_out() -> None:
+    metrics = {name: float(place) for place, name in enumerate(HEADLINE_FIGURES)} | {"std_ttft_ms": 9.0}
+    run = found(results=[row(metrics=metrics)])
+    assert run.ended_at == datetime(2026, 11, 21, 12, tzinfo=UTC)
+    assert (run.phase, run.verdict, run.cells_left_out) == ("Completed", "Valid", 0)
+    cell = run.cells[0]
+    assert (cell.cell, cell.workload, cell.axis, cell.value, cell.verdict) == (
+        "chat/rate=4", "chat", "rate", "4", "Valid",
+    )  # fmt: skip
+    assert cell.figures == tuple(float(place) for place in range(len(HEADLINE_FIGURES)))
+
+
+def test_figures_that_too_few_requests_bound_are_none() -> None:
+    cell = found(results=[row(metrics={"p99_ttft_ms": 12.5, "median_ttft_ms": 3}, uncertain=["p99_ttft_ms"])]).cells[0]
+    shown = dict(zip(HEADLINE_FIGURES, cell.figures, strict=True))
+    assert (shown["p99_ttft_ms"], shown["median_ttft_ms"]) == (None, 3.0)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(None, id="none"),
+        pytest.param("12", id="text"),
+        pytest.param(True, id="bool"),
+        pytest.param(float("nan"), id="nan"),
+        pytest.param(float("inf"), id="infinite"),
+    ],
+)
+def test_what_is_no_finite_number_is_none(value: object) -> None:
+    assert found(results=[row(metrics={"output_throughput": value})]).cells[0].figures == (None,) * 8
+
+
+def test_cells_are_bounded_and_the_headlines_is_kept() -> None:
+    rows = [row(f"chat/rate={n}") for n in range(MAX_CELLS + 3)]
+    last = rows[-1]["cell"]
+    run = found(results=rows, headline={"cell": last})
+    assert [cell.cell for cell in run.cells] == [last, *(r["cell"] for r in rows[: MAX_CELLS - 1])]
+    assert run.cells_left_out == 3
+
+
+def test_cell_named_twice_counts_once() -> None:
+    assert len(found(results=[row(), row()]).cells) == 1
+
+
+def test_run_that_failed_has_no_cells() -> None:
+    run = found(phase="Failed", verdict=None)
+    assert (run.phase, run.verdict, run.cells) == ("Failed", "", ())
+
+
+def test_without_a_completion_time_nothing_is_remembered() -> None:
+    assert finished_run_of({"results": [row()]}) is None
+    assert finished_run_of({"completionTime": "yesterday"}) is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*Result.model_fields, "x"]), inner),
+    max_leaves=12,
+)
+
+
+@given(results=JSON, headline=JSON, verdict=JSON)
+def test_nothing_in_a_status_raises(results: object, headline: object, verdict: object) -> None:
+    assert len(found(results=results, headline=headline, verdict=verdict).cells) <= MAX_CELLS

@@ -1,0 +1,157 @@
+"""The newest finished runs: as many as asked for, gone with their object, and as Prometheus reads them."""
+
+from __future__ import annotations
+
+import json
+import math
+import tracemalloc
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from benchrun.observe.finished import HEADLINE_FIGURES, MAX_CELLS
+from benchrun.runtime.indexes import Indexes
+from benchrun.runtime.latest_results import MAX_RUNS
+from benchrun.runtime.result_metrics import SERIES_A_RUN, ResultMetrics
+from benchrun.runtime.telemetry import Telemetry
+from prometheus_client.parser import text_string_to_metric_families
+from unit.runtime.bodies import run_body
+
+FIRST = datetime(2026, 11, 21, 12, tzinfo=UTC)
+Sample = tuple[str, dict[str, str], float]
+
+
+def ended(minute: int = 0, *, cells: int = 1, verdict: str = "Valid", metrics: Any = None) -> dict[str, Any]:
+    """The status of a run that ended so many minutes after the first."""
+    full = {name: float(place) for place, name in enumerate(HEADLINE_FIGURES)}
+    return {
+        "conditions": [{"type": "Complete", "status": "True"}],
+        "completionTime": (FIRST + timedelta(minutes=minute)).isoformat(),
+        "phase": "Completed",
+        "verdict": verdict,
+        "results": [
+            {
+                "cell": f"chat/rate={n}", "workload": "chat", "axis": "rate", "value": str(n), "verdict": verdict,
+                "metrics": full if metrics is None else metrics,
+            }
+            for n in range(cells)
+        ],
+    }  # fmt: skip
+
+
+def heard(indexes: Indexes, name: str, status: dict[str, Any], *, version: int = 1, deleted: bool = False) -> None:
+    indexes.heard("BenchmarkRun", run_body(name, uid=name, version=version, status=status), deleted=deleted)
+
+
+def shown(indexes: Indexes) -> list[str]:
+    """Names of the runs with figures."""
+    return [name for (_, name), _ in indexes.results]
+
+
+def samples(indexes: Indexes) -> list[Sample]:
+    """Everything that Prometheus reads of results, from the page itself."""
+    telemetry = Telemetry()
+    telemetry.registry.register(ResultMetrics(indexes.results))
+    families = text_string_to_metric_families(telemetry.page().decode())
+    ours = [f for f in families if f.name.startswith(("benchrun_result", "benchrun_run_c", "benchrun_run_info"))]
+    return [(s.name, s.labels, s.value) for family in ours for s in family.samples]
+
+
+@pytest.fixture
+def indexes() -> Indexes:
+    """Room for two finished runs."""
+    return Indexes(result_runs=2)
+
+
+def test_finished_run_has_its_figures_and_its_verdict_on_the_page(indexes: Indexes) -> None:
+    heard(indexes, "chat", ended(verdict="Suspect", metrics={"output_throughput": 812.5, "p99_ttft_ms": None}))
+    run = {"namespace": "lab", "run": "chat"}
+    cell = {"cell": "chat/rate=0", "workload": "chat", "axis": "rate", "value": "0", "verdict": "Suspect"}
+    assert samples(indexes) == [
+        ("benchrun_run_info", run | {"phase": "Completed", "verdict": "Suspect"}, 1),
+        ("benchrun_run_completion_timestamp_seconds", run, FIRST.timestamp()),
+        ("benchrun_run_cells_left_out", run, 0),
+        ("benchrun_result_info", run | cell, 1),
+        ("benchrun_result", run | {"cell": "chat/rate=0", "metric": "output_throughput"}, 812.5),
+    ]
+
+
+def test_run_that_goes_on_is_not_shown(indexes: Indexes) -> None:
+    heard(indexes, "chat", ended() | {"conditions": []})
+    assert samples(indexes) == []
+
+
+def test_newest_runs_stay_whatever_order_they_are_heard_in(indexes: Indexes) -> None:
+    for name, minute in (("second", 2), ("third", 3), ("first", 1)):
+        heard(indexes, name, ended(minute))
+    assert shown(indexes) == ["second", "third"]
+    heard(indexes, "fourth", ended(4))
+    assert shown(indexes) == ["fourth", "third"]
+
+
+def test_figures_leave_with_the_run_and_the_next_list_fills_the_place(indexes: Indexes) -> None:
+    for minute, name in enumerate(("first", "second", "third")):
+        heard(indexes, name, ended(minute))
+    heard(indexes, "third", ended(2), version=2, deleted=True)
+    assert shown(indexes) == ["second"]
+    listing = indexes.begin_listing("BenchmarkRun", None)
+    for minute, name in enumerate(("first", "second")):
+        indexes.listed(listing, run_body(name, uid=name, version=1, status=ended(minute)))
+    indexes.end_listing(listing, complete=True)
+    assert shown(indexes) == ["first", "second"]
+
+
+def test_figures_leave_with_a_run_that_a_list_no_longer_holds(indexes: Indexes) -> None:
+    heard(indexes, "chat", ended())
+    indexes.end_listing(indexes.begin_listing("BenchmarkRun", None), complete=True)
+    assert shown(indexes) == []
+
+
+def test_run_made_anew_under_the_name_does_not_show_the_old_ones_figures(indexes: Indexes) -> None:
+    heard(indexes, "chat", ended())
+    indexes.heard("BenchmarkRun", run_body("chat", uid="again", version=9), deleted=False)
+    assert shown(indexes) == []
+
+
+def test_late_news_from_before_the_end_takes_nothing_away(indexes: Indexes) -> None:
+    heard(indexes, "chat", ended(), version=9)
+    heard(indexes, "chat", {}, version=8)
+    assert shown(indexes) == ["chat"]
+
+
+def test_nothing_is_kept_where_none_is_asked_for() -> None:
+    indexes = Indexes(result_runs=0)
+    heard(indexes, "chat", ended())
+    assert samples(indexes) == []
+
+
+def test_series_are_bounded_by_runs_cells_and_figures() -> None:
+    most = 5
+    indexes = Indexes(result_runs=most)
+    for minute in range(most + 3):
+        heard(indexes, f"run-{minute}", ended(minute, cells=64))
+    found = samples(indexes)
+    assert SERIES_A_RUN == 3 + MAX_CELLS + MAX_CELLS * len(HEADLINE_FIGURES) == 147
+    assert len(found) == most * SERIES_A_RUN
+    assert {value for name, _, value in found if name == "benchrun_run_cells_left_out"} == {64 - MAX_CELLS}
+    assert not any(math.isnan(value) for _, _, value in found)
+
+
+def test_most_that_can_be_asked_for_takes_little_memory() -> None:
+    indexes = Indexes(result_runs=MAX_RUNS)
+    telemetry = Telemetry()
+    telemetry.registry.register(ResultMetrics(indexes.results))
+    tracemalloc.start()
+    try:
+        for minute in range(MAX_RUNS):
+            # As the API server's answers are: no two words share their memory.
+            heard(indexes, f"run-{minute}", json.loads(json.dumps(ended(minute, cells=64))))
+        kept, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        length = len(telemetry.page())
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 2 * 2**20
+    assert length < 2 * 2**20
+    assert most < 12 * 2**20
