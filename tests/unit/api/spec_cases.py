@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from unit.api.dataset_cases import ACCEPTED_DATASETS, FILE, REFUSED_DATASETS
+
 Spec = dict[str, Any]
 _ABSENT = object()
 
@@ -44,6 +46,11 @@ def workload(name: str = "other", **fields: Any) -> Spec:
     return {**MINIMAL["workloads"][0], "name": name, **fields}
 
 
+def searching(**fields: Any) -> Spec:
+    """A load that is searched, from 1 to 64 requests a second."""
+    return {"search": {"axis": "RequestRate", "from": "1", "to": "64", **fields}}
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A spec with one thing wrong."""
@@ -60,6 +67,13 @@ _FILE = "workloads.0.dataset"
 _NEEDS_DEVELOPMENT_MODE = (
     "measurement.cachePolicy Reset needs VLLM_SERVER_DEV_MODE=1 and sets it: "
     "take it out of server.env, or give it the value 1"
+)
+_P90: Any = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}]
+_P99: Any = [{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 200}]
+_POINTS_8: Spec = {"requestRates": [str(n) for n in range(1, 9)]}
+_TOO_FEW = (
+    "a search needs requests (or durationSeconds x from) for its percentiles: at least 369 a stage for the 99th, "
+    "74 for the 95th, 37 for the 90th, in general 369 / (100 - percentile); fewer tell nothing for certain"
 )
 _POINTS_16 = [str(n) for n in range(1, 17)]
 _POINTS_13 = _POINTS_16[:13]
@@ -92,11 +106,24 @@ REFUSED: dict[str, Refused] = {
         {"model.source": {"hub": {}, "path": {"path": "/m"}}},
         "must set exactly one of hub, pvc, imageVolume and path",
     ),
-    "no dataset": Refused("spec.workloads[0].dataset", {_FILE: {}}, "must set exactly one of random and shareGPT"),
-    "a dataset file nowhere": Refused(
-        "spec.workloads[0].dataset.shareGPT.file",
-        {_FILE: {"shareGPT": {"file": {}}}},
-        "must set exactly one of configMap, pvc and url",
+    **{
+        name: Refused(f"spec.workloads[0].dataset{place}", {_FILE: dataset}, message)
+        for name, (place, dataset, message) in REFUSED_DATASETS.items()
+    },
+    "instants of a dataset that has none": Refused(
+        "spec.workloads[0]",
+        {_LOAD: {"traceSpeeds": ["1"]}},
+        "load.traceSpeeds replays instants, which only dataset.timedTrace has",
+    ),
+    "a trace at speed 0": Refused(
+        "spec.workloads[0].load.traceSpeeds[0]",
+        {_FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["0"]}},
+        "must be above 0",
+    ),
+    "a trace with a cap": Refused(
+        "spec.workloads[0].load",
+        {_FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["1"], "maxConcurrency": 2}},
+        "maxConcurrency caps requestRates; remove it",
     ),
     "both kinds of warm-up": Refused(
         "spec.measurement.warmup",
@@ -119,12 +146,14 @@ REFUSED: dict[str, Refused] = {
     ),
     # load
     "empty load": Refused(
-        "spec.workloads[0].load", {_LOAD: {}}, "must set exactly one of requestRates and concurrencies"
+        "spec.workloads[0].load",
+        {_LOAD: {}},
+        "must set exactly one of requestRates, concurrencies, search and traceSpeeds",
     ),
     "rates and concurrencies": Refused(
         "spec.workloads[0].load",
         {f"{_LOAD}.concurrencies": [1]},
-        "must set exactly one of requestRates and concurrencies",
+        "must set exactly one of requestRates, concurrencies, search and traceSpeeds",
     ),
     "no load point": Refused("spec.workloads[0].load.requestRates", {f"{_LOAD}.requestRates": []}),
     "33 load points": Refused(
@@ -184,6 +213,97 @@ REFUSED: dict[str, Refused] = {
         "spec.workloads[0]",
         {"workloads.0.requests": absent(), "workloads.0.durationSeconds": 501, f"{_LOAD}.requestRates": ["100"]},
         "rate x durationSeconds must be at most 50000 requests a stage",
+    ),
+    # a search
+    "search without objectives": Refused(
+        "spec.objectives",
+        {_LOAD: searching()},
+        "load.search looks for the highest load that meets the objectives: set at least one",
+    ),
+    "search and rates": Refused(
+        "spec.workloads[0].load",
+        {f"{_LOAD}.search": searching()["search"], "objectives": _P90},
+        "must set exactly one of requestRates, concurrencies, search and traceSpeeds",
+    ),
+    "search with repeats": Refused(
+        "spec.repeats",
+        {_LOAD: searching(), "objectives": _P90, "repeats": 2},
+        "load.search decides itself how often a load is measured (maxRepeats); leave repeats at 1",
+    ),
+    "search from where it ends": Refused(
+        "spec.workloads[0].load.search",
+        {_LOAD: searching(to="1.0"), "objectives": _P90},
+        "from must be below to",
+    ),
+    "search for half a user": Refused(
+        "spec.workloads[0].load.search",
+        {_LOAD: searching(axis="Concurrency", to="2.5"), "objectives": _P90},
+        "from and to are whole numbers where the axis is Concurrency",
+    ),
+    "search for a million users": Refused(
+        "spec.workloads[0].load.search",
+        {_LOAD: searching(axis="Concurrency", to="1000000"), "objectives": _P90},
+        "to must be at most 100000 where the axis is Concurrency",
+    ),
+    "search to a fraction of a percent": Refused(
+        "spec.workloads[0].load.search.tolerancePercent",
+        {_LOAD: searching(tolerancePercent="0.5"), "objectives": _P90},
+        "must be between 1 and 100",
+    ),
+    "search from words": Refused(
+        "spec.workloads[0].load.search.from", {_LOAD: searching(**{"from": "slow"}), "objectives": _P90}
+    ),
+    "search to everything at once": Refused(
+        "spec.workloads[0].load.search.to", {_LOAD: searching(to="inf"), "objectives": _P90}
+    ),
+    "search with too few requests for its percentile": Refused(
+        "spec.workloads", {_LOAD: searching(), "objectives": _P99, "workloads.0.requests": 368}, _TOO_FEW
+    ),
+    "search with too short stages for its percentile": Refused(
+        "spec.workloads",
+        {
+            _LOAD: searching(**{"from": "2"}),
+            "objectives": _P99,
+            "workloads.0.requests": absent(),
+            "workloads.0.durationSeconds": 184,
+        },
+        _TOO_FEW,
+    ),
+    "search for users by duration": Refused(
+        "spec.workloads[0]",
+        {
+            _LOAD: searching(axis="Concurrency"),
+            "objectives": _P90,
+            "workloads.0.requests": absent(),
+            "workloads.0.durationSeconds": 60,
+        },
+        "durationSeconds needs finite requestRates; use requests instead",
+    ),
+    "search with too many requests by duration": Refused(
+        "spec.workloads[0]",
+        {
+            _LOAD: searching(to="100"),
+            "objectives": _P90,
+            "workloads.0.requests": absent(),
+            "workloads.0.durationSeconds": 501,
+        },
+        "load.search.to x durationSeconds must be at most 50000 requests a stage",
+    ),
+    "searches that may take 66 load points": Refused(
+        "spec.workloads",
+        {
+            "workloads": [workload(f"w{n}", load=searching(maxProbes=22, maxRepeats=1)) for n in range(3)],
+            "objectives": _P90,
+        },
+        "workloads have 66 load points in all; the limit is 64",
+    ),
+    "a search that may take 264 stages": Refused(
+        "spec.workloads",
+        {
+            "workloads": [workload("a", load=searching(maxProbes=32, maxRepeats=8)), workload("b", load=_POINTS_8)],
+            "objectives": _P90,
+        },
+        "too many stages: a search may need maxProbes x maxRepeats; the limit is 256 over all workloads",
     ),
     # products
     "65 cells": Refused(
@@ -293,6 +413,10 @@ REFUSED: dict[str, Refused] = {
 }
 
 ACCEPTED: dict[str, Spec] = {
+    **{name: minimal({_FILE: dataset}) for name, dataset in ACCEPTED_DATASETS.items()},
+    "a trace replayed at two speeds": minimal(
+        {_FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["1", "2.5"]}}
+    ),
     "minimal": minimal(),
     "model from the hub with a token": minimal({"model.source": {"hub": {"tokenSecretRef": {"name": "hf"}}}}),
     "model at a revision": minimal({"model.revision": "main"}),
@@ -348,6 +472,34 @@ ACCEPTED: dict[str, Spec] = {
     "baseline": minimal({"baseline": {"name": "before"}}),
     "baseline with a limit and figures": minimal(
         {"baseline": {"name": "before", "maxRegressionPercent": "2.5", "metrics": ["TotalTokenThroughput", "MeanITL"]}}
+    ),
+    "search": minimal({_LOAD: searching(), "objectives": _P90}),
+    "search with as many requests as its percentile takes": minimal(
+        {_LOAD: searching(), "objectives": _P99, "workloads.0.requests": 369}
+    ),
+    "search of gaps between tokens, of which each request has many": minimal(
+        {
+            _LOAD: searching(),
+            "objectives": [{"metric": "ITL", "maxMilliseconds": 50, "percentile": "99"}],
+            "workloads.0.requests": 20,
+        }
+    ),
+    "search by duration": minimal(
+        {
+            _LOAD: searching(**{"from": "2"}, tolerancePercent="2.5", maxProbes=20, maxRepeats=1),
+            "objectives": _P99,
+            "workloads.0.requests": absent(),
+            "workloads.0.durationSeconds": 185,
+        }
+    ),
+    "search for users beside listed rates": minimal(
+        {
+            "workloads": [
+                workload("a", load=searching(axis="Concurrency", to="100000", maxProbes=32, maxRepeats=7)),
+                workload("b", load={"requestRates": _POINTS_16}),
+            ],
+            "objectives": _P90,
+        }
     ),
     "64 cells": minimal({"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)]}),
     "256 stages": minimal(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from benchrun.api.crd import spec_schema
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.structural import Schema
 from pydantic import ValidationError
 from unit.api.spec_cases import ACCEPTED, REFUSED, Refused, Spec, minimal
-
-EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 
 
 def path_of(problem: Any) -> str:
@@ -47,23 +43,6 @@ def test_refused_where_the_fault_is(case: Refused) -> None:
 @pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
 def test_defaults_of_the_crd_are_those_of_the_models(spec: Spec) -> None:
     assert BenchmarkRunSpec.model_validate(with_defaults(spec, spec_schema())) == BenchmarkRunSpec.model_validate(spec)
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_examples_are_accepted(example: Path) -> None:
-    manifest = yaml.safe_load(example.read_text())
-    assert (manifest["apiVersion"], manifest["kind"]) == ("benchrun.dev/v1alpha1", "BenchmarkRun")
-    spec = BenchmarkRunSpec.model_validate(manifest["spec"])
-    assert spec.workloads
-
-
-def test_the_examples_are_found() -> None:
-    assert {path.name for path in EXAMPLES} >= {
-        "quickstart.yaml",
-        "chat-qwen3-4b.yaml",
-        "sharegpt-four-latencies.yaml",
-        "existing-endpoint.yaml",
-    }
 
 
 def test_unknown_fields_are_refused() -> None:

@@ -1,0 +1,130 @@
+"""Datasets that must be accepted, and ones that must be refused: the field that is named, and our words where they are ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Dataset = dict[str, Any]
+
+FILE: Dataset = {"pvc": {"claimName": "data", "path": "rows"}}
+_TEXTS: Dataset = {"file": FILE, "column": "review"}
+_RANDOM: Dataset = {"random": {}}
+_ONE_FILE = "must set exactly one of configMap, pvc, url, s3 and path"
+_ONE_MIXABLE = "must set exactly one of random, prefixRepetition, agent, shareGPT, custom, texts and huggingFace"
+
+
+def _mix(*parts: Dataset) -> Dataset:
+    return {"mix": list(parts)}
+
+
+REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
+    "no dataset": (
+        "",
+        {},
+        "must set exactly one of random, prefixRepetition, agent, shareGPT, custom, texts, huggingFace, timedTrace and mix",
+    ),
+    "a dataset file nowhere": (".shareGPT.file", {"shareGPT": {"file": {}}}, _ONE_FILE),
+    "a dataset file in two places": (
+        ".custom.file",
+        {"custom": {"file": {**FILE, "url": "http://d/x"}}},
+        _ONE_FILE,
+    ),
+    "a dataset path within the image that is relative": (
+        ".custom.file.path",
+        {"custom": {"file": {"path": "data/x"}}},
+        None,
+    ),
+    "an object without a bucket": (".custom.file.s3.bucket", {"custom": {"file": {"s3": {"key": "k"}}}}, None),
+    "a bucket in capitals": (
+        ".custom.file.s3.bucket",
+        {"custom": {"file": {"s3": {"bucket": "Data", "key": "k"}}}},
+        None,
+    ),
+    "a store with a path": (
+        ".custom.file.s3.endpoint",
+        {"custom": {"file": {"s3": {"bucket": "data", "key": "k", "endpoint": "http://s/data"}}}},
+        None,
+    ),
+    "a store with a password": (
+        ".custom.file.s3.endpoint",
+        {"custom": {"file": {"s3": {"bucket": "data", "key": "k", "endpoint": "http://a:b@s"}}}},
+        None,
+    ),
+    "texts without a column": (".texts.column", {"texts": {"file": FILE}}, None),
+    "no text in a prompt": (".texts.textsPerPrompt", {"texts": {**_TEXTS, "textsPerPrompt": 0}}, None),
+    "texts of an unknown format": (".texts.format", {"texts": {**_TEXTS, "format": "Parquet"}}, None),
+    "answers beyond all bounds": (
+        ".texts",
+        {"texts": {**_TEXTS, "textsPerPrompt": 10_000, "outputTokensPerText": 101}},
+        "outputTokensPerText x textsPerPrompt must be at most 1000000",
+    ),
+    "an agent with neither prefix": (
+        ".agent",
+        {"agent": {}},
+        "must set exactly one of staticPrefix and dynamicPrefix",
+    ),
+    "an agent with both prefixes": (
+        ".agent",
+        {"agent": {"staticPrefix": {}, "dynamicPrefix": {}}},
+        "must set exactly one of staticPrefix and dynamicPrefix",
+    ),
+    "one variant of a dynamic prefix": (
+        ".agent.dynamicPrefix.variants",
+        {"agent": {"dynamicPrefix": {"variants": 1}}},
+        None,
+    ),
+    "no prefix to repeat": (".prefixRepetition.prefixes", {"prefixRepetition": {"prefixes": 0}}, None),
+    "a hub dataset without a column": (
+        ".huggingFace.column",
+        {"huggingFace": {"repository": "openai/gsm8k", "outputTokens": 9}},
+        None,
+    ),
+    "a hub dataset by its path": (
+        ".huggingFace.repository",
+        {"huggingFace": {"repository": "/data/x", "column": "c", "outputTokens": 9}},
+        None,
+    ),
+    "a trace in minutes": (".timedTrace.unit", {"timedTrace": {"file": FILE, "unit": "Minutes"}}, None),
+    "a mix of one": (".mix", _mix(_RANDOM), None),
+    "a mix of nine": (".mix", _mix(*[_RANDOM] * 9), None),
+    "a mix with an empty part": (".mix[1]", _mix(_RANDOM, {"weight": 2}), _ONE_MIXABLE),
+    "a mix with two in one part": (".mix[0]", _mix({**_RANDOM, "agent": {"staticPrefix": {}}}, _RANDOM), _ONE_MIXABLE),
+    "a part without weight": (".mix[0].weight", _mix({**_RANDOM, "weight": 0}, _RANDOM), None),
+}
+
+ACCEPTED_DATASETS: dict[str, Dataset] = {
+    "prefixes": {"prefixRepetition": {"prefixes": 4, "prefixTokens": 64}},
+    "an agent with its own conversation": {"agent": {"conversation": FILE, "staticPrefix": {}, "outputTokens": 8}},
+    "an agent whose clock goes on": {"agent": {"dynamicPrefix": {"variants": 100}}},
+    "talks with limits": {"shareGPT": {"file": FILE, "maxPromptTokens": 4000, "maxTotalTokens": 8000}},
+    "prompts in the image": {"custom": {"file": {"path": "/opt/data/prompts.jsonl"}}},
+    "prompts in a store": {
+        "custom": {
+            "file": {
+                "s3": {
+                    "bucket": "data",
+                    "key": "a b/ü.jsonl",
+                    "endpoint": "http://minio.storage:9000",
+                    "region": "eu-1",
+                    "credentialsSecretRef": {"name": "store"},
+                }
+            },
+            "promptField": "text",
+            "outputTokens": 9,
+        }
+    },
+    "texts packed": {
+        "texts": {
+            **_TEXTS,
+            "format": "JSONL",
+            "textsPerPrompt": 40,
+            "instruction": "Positive or negative?",
+            "duplicate": 100,
+        }
+    },
+    "the hub": {
+        "huggingFace": {"repository": "openai/gsm8k", "subset": "main", "column": "question", "outputTokens": 9}
+    },
+    "a trace as a list of lengths": {"timedTrace": {"file": FILE, "unit": "Seconds", "blockTokens": 16}},
+    "a mix of three": _mix({**_RANDOM, "weight": 8}, {"texts": _TEXTS, "weight": 1}, {"agent": {"dynamicPrefix": {}}}),
+}

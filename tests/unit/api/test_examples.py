@@ -1,0 +1,81 @@
+"""The manifests that people begin with: each is accepted, brings along what it reads, and is told of in the docs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from benchrun.api.base import API_VERSION, KIND
+from benchrun.api.datasets.union import file_of, parts_of
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.sweep.spec import KIND as SWEEP
+from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.plan.sweep.variants import variants
+from unit.api.examples import EACH, EXAMPLES, FILES, Example
+
+DOCS = Path(__file__).parents[3] / "docs"
+TINY = "-tiny.yaml"
+
+
+def runs_of(example: Example) -> list[BenchmarkRunSpec]:
+    """The spec of every run that comes of it; none for an object that is no benchmark."""
+    if example.kind == SWEEP:
+        return [variant.spec for variant in variants(BenchmarkSweepSpec.model_validate(example.body["spec"]))]
+    return [BenchmarkRunSpec.model_validate(example.body["spec"])] if example.kind == KIND else []
+
+
+def config_maps_read(example: Example) -> Iterator[tuple[str, str]]:
+    """Name and key of every ConfigMap that a dataset of it reads."""
+    for run in runs_of(example):
+        for workload in run.workloads:
+            for part in parts_of(workload.dataset):
+                file = file_of(part)
+                if file is not None and file.config_map is not None:
+                    yield file.config_map.name, file.config_map.key
+
+
+@pytest.mark.parametrize("example", EACH)
+def test_it_is_accepted(example: Example) -> None:
+    if example.kind == "ConfigMap":
+        assert example.body["apiVersion"] == "v1"
+        assert len(json.dumps(example.body)) < 64 * 1024
+    else:
+        assert example.body["apiVersion"] == API_VERSION
+        assert runs_of(example)
+
+
+@pytest.mark.parametrize("example", EACH)
+def test_what_it_reads_from_a_config_map_stands_before_it_in_the_same_file(example: Example) -> None:
+    before = [e for e in EXAMPLES[: EXAMPLES.index(example)] if e.file == example.file and e.kind == "ConfigMap"]
+    there = {(found.name, key) for found in before for key in found.body["data"]}
+    assert set(config_maps_read(example)) <= there
+
+
+@pytest.mark.parametrize("example", [each for each in EACH if each.id is not None and TINY in str(each.id)])
+def test_a_tiny_one_downloads_nothing(example: Example) -> None:
+    for run in runs_of(example):
+        assert run.model.source.path is not None
+        files = [file_of(part) for workload in run.workloads for part in parts_of(workload.dataset)]
+        assert all(file is None or file.config_map is not None for file in files)
+
+
+def test_no_two_objects_of_a_kind_have_one_name() -> None:
+    assert {of: n for of, n in Counter((e.kind, e.name) for e in EXAMPLES).items() if n > 1} == {}
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_each_experiment_is_there_for_a_gpu_and_tiny(number: int) -> None:
+    names = {path.name for path in FILES if path.name.startswith(f"e{number}-")}
+    large = [name for name in names if not name.endswith(TINY)]
+    assert len(large) == 1
+    tiny = large[0].replace(".yaml", TINY) if number > 1 else "which-run-is-true.yaml"
+    assert tiny in {path.name for path in FILES}
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.name[0] == "e" and p.name[1].isdigit()], ids=lambda p: p.name)
+def test_a_page_walks_through_the_experiment(path: Path) -> None:
+    pages = [page.read_text() for page in (DOCS / "experiments").glob("*.md")]
+    assert any(f"examples/{path.name}" in page for page in pages)

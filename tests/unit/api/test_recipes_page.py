@@ -1,0 +1,75 @@
+"""Every manifest on the page of recipes is one that its API takes, and the page's table of GPUs is the code's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from benchrun.api.base import API_VERSION, KIND
+from benchrun.api.gpus import is_gpu
+from benchrun.api.names import MAX_RUN_NAME
+from benchrun.api.spec import BenchmarkRunSpec
+
+PAGE = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()
+OBJECTS: list[dict[str, Any]] = [
+    body
+    for block in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    for body in yaml.safe_load_all(block)
+]
+NESTED = [yaml.safe_load(body["data"]["run.yaml"]) for body in OBJECTS if body["kind"] == "ConfigMap"]
+RUNS = [body for body in [*OBJECTS, *NESTED] if body["kind"] == KIND]
+OTHERS = [body for body in OBJECTS if body["kind"] != KIND]
+
+
+def of_kind(kind: str) -> dict[str, Any]:
+    (found,) = (body for body in OBJECTS if body["kind"] == kind)
+    return found
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: str(next(iter(run["metadata"].values()))))
+def test_its_runs_are_accepted(run: dict[str, Any]) -> None:
+    assert run["apiVersion"] == API_VERSION
+    assert BenchmarkRunSpec.model_validate(run["spec"]).workloads
+    assert len(run["metadata"].get("name") or f"{run['metadata']['generateName']}a1b2c") <= MAX_RUN_NAME
+
+
+@pytest.mark.parametrize("body", OTHERS, ids=lambda body: str(body["kind"]))
+def test_its_other_objects_are_kubernetes_own(body: dict[str, Any]) -> None:
+    kubernetes_validate.validate(body, kubernetes_validate.latest_version(), strict=True)
+    assert body["metadata"]["namespace"] == "lab"
+
+
+def test_the_nightly_job_may_create_runs_and_nothing_else() -> None:
+    account = of_kind("ServiceAccount")["metadata"]["name"]
+    assert of_kind("Role")["rules"] == [
+        {"apiGroups": ["benchrun.dev"], "resources": ["benchmarkruns"], "verbs": ["create"]}
+    ]
+    binding = of_kind("RoleBinding")
+    assert binding["roleRef"]["name"] == of_kind("Role")["metadata"]["name"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "lab"}]
+    pod = of_kind("CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == account
+    assert pod["volumes"][0]["configMap"]["name"] == of_kind("ConfigMap")["metadata"]["name"]
+    (run,) = NESTED
+    assert "generateName" in run["metadata"]
+
+
+def test_a_run_from_git_is_never_made_anew_by_itself() -> None:
+    (run,) = (run for run in RUNS if "annotations" in run["metadata"])
+    assert "name" in run["metadata"]
+    assert "ttlSecondsAfterFinished" not in run["spec"]
+
+
+def test_its_table_of_gpus_is_what_counts_as_one() -> None:
+    rows = re.findall(r"^\| (`[^|]*/[^|]*) \| ([^|]*) \|$", PAGE, re.MULTILINE)
+    told = {
+        name: not counted.startswith("**no**")
+        for names, counted in rows
+        for name in re.findall(r"`(\S+\.\S+/\S+)`", names)
+    }
+    assert len(told) == 9
+    assert {name: is_gpu(name) for name in told} == told
