@@ -22,7 +22,31 @@ import json
 import zlib
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from benchrun_client.contract_counters import SERVER_COUNTERS as SERVER_COUNTERS
+from benchrun_client.contract_counters import START_TIME as START_TIME
+from benchrun_client.contract_data import AgentData as AgentData
+from benchrun_client.contract_data import CustomData as CustomData
+from benchrun_client.contract_data import Data as Data
+from benchrun_client.contract_data import DataFile as DataFile
+from benchrun_client.contract_data import DatasetFacts as DatasetFacts
+from benchrun_client.contract_data import HuggingFaceData as HuggingFaceData
+from benchrun_client.contract_data import Message as Message
+from benchrun_client.contract_data import MixableData as MixableData
+from benchrun_client.contract_data import MixData as MixData
+from benchrun_client.contract_data import MixPart as MixPart
+from benchrun_client.contract_data import PrefixRepetitionData as PrefixRepetitionData
+from benchrun_client.contract_data import RandomData as RandomData
+from benchrun_client.contract_data import S3Object as S3Object
+from benchrun_client.contract_data import ShareGPTData as ShareGPTData
+from benchrun_client.contract_data import TextsData as TextsData
+from benchrun_client.contract_data import TimedTraceData as TimedTraceData
+from benchrun_client.contract_search import Limit as Limit
+from benchrun_client.contract_search import Probe as Probe
+from benchrun_client.contract_search import Search as Search
+from benchrun_client.contract_search import open_stage as open_stage
+from benchrun_client.contract_search import open_stage_id as open_stage_id
 
 PLAN_SCHEMA: Literal["benchrun.plan/1"] = "benchrun.plan/1"
 RECORD_SCHEMA: Literal["benchrun.record/1"] = "benchrun.record/1"
@@ -33,24 +57,6 @@ MAX_RECORD_BYTES = 8 * 1024 * 1024
 """Largest record taken, after decompression."""
 MAX_REQUESTS_A_STAGE = 50_000
 """With the bound on distinct gaps, what keeps a record below the 1 MiB that a ConfigMap holds."""
-SERVER_COUNTERS = (
-    "prefix_cache_queries_total",
-    "prefix_cache_hits_total",
-    "prompt_tokens_total",
-    "generation_tokens_total",
-    "request_success_total",
-    "num_preemptions_total",
-    "time_to_first_token_seconds_sum",
-    "time_to_first_token_seconds_count",
-    "request_queue_time_seconds_sum",
-    "request_queue_time_seconds_count",
-    "external_prefix_cache_queries_total",
-    "external_prefix_cache_hits_total",
-    "admission_rejections_total",
-)
-"""vLLM series (without the `vllm:` prefix) that an edge snapshot holds, summed over engines and reasons."""
-START_TIME = "process_start_time_seconds"
-"""Kept in an edge snapshot beside the counters: a change of it is a restart."""
 
 Micros = Annotated[int, Field(ge=0, le=10**16)]
 Count = Annotated[int, Field(ge=0, le=10**12)]
@@ -58,46 +64,19 @@ ShortText = Annotated[str, Field(max_length=300)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class Message(BaseModel):
-    """Base of everything that crosses the border: closed and immutable."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
 # ---- the plan -------------------------------------------------------------------------------------------------------
 
 
-class RandomData(Message):
-    """Prompts of random tokens; none shares its first KV block with another of the run."""
-
-    kind: Literal["random"] = "random"
-    input_tokens: int = Field(ge=1)
-    output_tokens: int = Field(ge=1)
-
-
-class ShareGPTData(Message):
-    """Rows of a ShareGPT file; each row is used once a run."""
-
-    kind: Literal["shareGPT"] = "shareGPT"
-    path: str | None = None
-    """File in the client's container (a mounted ConfigMap or claim)."""
-    url: str | None = None
-    """Where to fetch the file from, when it is not mounted."""
-    output_tokens: int | None = Field(default=None, ge=1)
-    """Forced output length; None takes each row's own answer length."""
-
-
-Data = Annotated[RandomData | ShareGPTData, Field(discriminator="kind")]
-
-
 class LoadPoint(Message):
-    """How requests arrive: an open loop at a rate (perhaps capped) or a closed loop of users."""
+    """How requests arrive: an open loop at a rate (perhaps capped), a closed loop of users, or as recorded."""
 
     request_rate: str = "inf"
     """Requests a second, a decimal, or "inf": all at once."""
     max_concurrency: int | None = Field(default=None, ge=1)
     burstiness: str = "1"
     """Gamma shape of the gaps between arrivals; 1 is Poisson."""
+    trace_speed: str | None = None
+    """A decimal: requests arrive at the instants of their trace, so many times as fast; None: they have none."""
 
 
 class Stage(Message):
@@ -142,6 +121,8 @@ class Target(Message):
     tokenizer: str
     """Path or hub id the tokenizer is loaded from."""
     tokenizer_revision: str | None = None
+    context_tokens: int | None = Field(default=None, ge=1)
+    """Longest request that the server will take, where its arguments say so: rows beyond it are left out."""
     ca_file: str | None = None
 
 
@@ -153,21 +134,35 @@ class Plan(Message):
     nonce: str = Field(min_length=16, max_length=64)
     """Known to operator and client only; an acknowledgement must carry it."""
     target: Target
-    stages: tuple[Stage, ...] = Field(min_length=1, max_length=1024)
+    stages: tuple[Stage, ...] = Field(max_length=1024)
+    searches: tuple[Search, ...] = Field(default=(), max_length=16)
     warmups: tuple[Warmup, ...] = ()
     cache_policy: CachePolicy = "Isolate"
     """Reset: the prefix cache of every server is emptied before each stage."""
     percentiles: tuple[str, ...]
     health_deadline_seconds: int = Field(ge=0)
-    """How long to wait for /health; 0: the operator ends the wait."""
+    """How long to wait for /health, as the run's startupDeadlineSeconds says of an endpoint; 0: the operator ends the wait."""
+
+    @model_validator(mode="after")
+    def _measures_something(self) -> Plan:
+        if not self.stages and not self.searches:
+            raise ValueError("neither stages nor searches: there is nothing to measure")
+        return self
+
+    @property
+    def apis(self) -> tuple[Literal["Completions", "Chat"], ...]:
+        """Every endpoint that is measured, once."""
+        return tuple(dict.fromkeys([*(s.api for s in self.stages), *(s.api for s in self.searches)]))
 
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: two plans are equal if and only if this is."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces."""
-        return json.dumps(self.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"))
+        """Canonical JSON: sorted keys, no spaces. A plan without a search says nothing of searches."""
+        unsaid = {"searches"} if not self.searches else None
+        document = self.model_dump(mode="json", by_alias=True, exclude=unsaid)
+        return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
 # ---- records --------------------------------------------------------------------------------------------------------
@@ -226,6 +221,8 @@ class ServerEdge(Message):
     """What /version says; None: it does not."""
     settings: str | None = Field(default=None, max_length=64)
     """Digest of what the server reports of its configuration (labels of cache_config_info); equal servers have equal ones."""
+    models: ShortText | None = None
+    """What /v1/models says: each model with where it comes from and its max_model_len; None: it does not."""
 
 
 class CacheReset(Message):
@@ -237,6 +234,16 @@ class CacheReset(Message):
     attempts: int = Field(ge=1)
     answer: ShortText
     """The last answer of the server that did not, else of the last one."""
+
+
+class WarmupOutcome(Message):
+    """What became of a workload's warm-up. Answered and failed together are fewer than asked for where its time was up."""
+
+    requests: int = Field(ge=1)
+    """Asked for."""
+    answered: Count
+    failed: Count
+    took_us: Micros
 
 
 class ClientFigures(Message):
@@ -268,7 +275,7 @@ class StageRecord(Message):
     run_uid: str = Field(max_length=64)
     plan_digest: Hex
     sequence: int = Field(ge=0, lt=1024)
-    """Position of the stage in the plan."""
+    """Position of the stage: in the plan, and after all of them those of the searches."""
     stage_id: str = Field(max_length=160)
     prompts_digest: Hex
     """SHA-256 over the prompts in order: equal digests mean equal traffic."""
@@ -278,6 +285,10 @@ class StageRecord(Message):
     shared_prefix_tokens: Count = 0
     """Tokens that every prompt begins with (special tokens, what a chat template puts first): to be found in the prefix
     cache without anybody's fault."""
+    repeated_tokens: Count = 0
+    """Prompt tokens, summed over the requests and beyond those, that the dataset repeats on purpose."""
+    datasets: Annotated[tuple[DatasetFacts, ...], Field(max_length=16)] = ()
+    """What was read for the workload; empty where nothing was."""
     idle_before_us: Micros
     """From the previous answer (or the canary's, or the warm-up's) to this stage's first request."""
     scalars: Annotated[dict[Annotated[str, Field(max_length=80)], float | int | None], Field(max_length=200)]
@@ -292,6 +303,10 @@ class StageRecord(Message):
     client: ClientFigures
     cache_reset: CacheReset | None = None
     """Under the policy Reset."""
+    warmup: WarmupOutcome | None = None
+    """Of the stage's workload, told with the first of its stages: the later ones were preceded by that one, too."""
+    probe: Probe | None = None
+    """Of a stage that a search chose; the load of others is in the plan."""
 
     @model_validator(mode="after")
     def _has_requests(self) -> StageRecord:

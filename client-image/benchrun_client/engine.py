@@ -9,7 +9,7 @@ called, `add_cli_args(parser)` and `main_async(args)`; the rest is module global
     aiohttp              opens sessions as we want them, see `Sessions`
     fetch_..._metrics    read a metrics page as bounded as ours, and together one
     ASYNC_REQUEST_FUNCS  wrapped, to note when a request went out and when its answer was complete
-    get_request          wrapped, to note when a request was due
+    get_request          wrapped, to note when a request was due, and to replay a trace
 
 With prompts handed out, `main_async` seeds its random state and nothing draws from it before the arrival times do: they equal
 those of `vllm bench serve` with that seed.
@@ -18,6 +18,7 @@ those of `vllm bench serve` with that seed.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import importlib
 import importlib.metadata
@@ -96,8 +97,10 @@ class Engine:
         self._serve.add_cli_args(self._parser)
         self._model, self._percentiles = model, percentiles
         self._on_send = self._on_answer = _nothing
-        self._instants = Instants()
+        self.instants = Instants()
+        """Of the load under way, or of the last one; what is left of one that was cut short."""
         self._urls: Sequence[str] = ()
+        self._due_after: Sequence[float] = ()
         self._sessions = Sessions(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
         self.name = EngineName(name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set())
         self._exchange_globals(tokenizer)
@@ -114,9 +117,10 @@ class Engine:
 
         `on_send` is called before the first request, `on_answer` after each; both on the path of the measurement.
         """
-        self._instants = Instants()
+        self.instants = Instants()
         self._on_send, self._on_answer = on_send, on_answer
         self._urls = [url + PATHS[load.api] for url in servers.urls]
+        self._due_after = _instants_of(load)
         samples = [self._sample_type(s.prompt, s.input_tokens, s.output_tokens) for s in load.samples]
         self._serve.get_samples = lambda *_, **__: samples
         try:
@@ -125,7 +129,7 @@ class Engine:
                 result: dict[str, Any] = await self._serve.main_async(self._arguments(load, servers.url))
         finally:
             await self._sessions.close()
-        return Outcome(result, self._instants)
+        return Outcome(result, self.instants)
 
     def _arguments(self, load: Load, url: str) -> argparse.Namespace:
         words = [
@@ -171,15 +175,23 @@ class Engine:
 
     def _noting_due(self, get_request: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
         async def noted(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            start, number = time.perf_counter(), 0
             async for request in get_request(*args, **kwargs):
-                self._instants.due.append(time.perf_counter())
+                if self._due_after:
+                    # Without a rate vLLM hands out all at once: the trace holds each back.
+                    due, number = start + self._due_after[number], number + 1
+                    if (wait := due - time.perf_counter()) > 0:
+                        await asyncio.sleep(wait)
+                    self.instants.due.append(due)
+                else:
+                    self.instants.due.append(time.perf_counter())
                 yield request
 
         return noted
 
     def _noting_answers(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def noted(request_func_input: Any, *args: Any, **kwargs: Any) -> Any:
-            instants = self._instants
+            instants = self.instants
             number = len(instants.sent)
             if number == 0:
                 self._on_send()
@@ -198,6 +210,14 @@ class Engine:
             return output
 
         return noted
+
+
+def _instants_of(load: Load) -> Sequence[float]:
+    """When each request of a replayed trace is due, in seconds from the first; empty where the load says it."""
+    if load.point.trace_speed is None:
+        return ()
+    speed = float(load.point.trace_speed)
+    return [(sample.at_seconds or 0.0) / speed for sample in load.samples]
 
 
 class _Parser(argparse.ArgumentParser):

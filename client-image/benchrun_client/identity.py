@@ -1,4 +1,4 @@
-"""What a server says of itself: its version and its settings, so that replicas that differ are not pooled unnoticed."""
+"""What a server says of itself: version, settings and models, so that replicas that differ are not pooled unnoticed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 
 from benchrun_client.http_session import answer_of
 from benchrun_client.snapshot import read_page
 
-VERSION_SECONDS = 2.0
+ANSWER_SECONDS = 2.0
 _SETTINGS = "vllm:cache_config_info{"
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _NOT_SETTINGS = frozenset(
@@ -22,6 +23,9 @@ _NOT_SETTINGS = frozenset(
 )
 """The engine's number, and what a server measures when it starts: that differs a little between equal servers."""
 DIGEST_CHARACTERS = 32
+_OF_A_MODEL = ("id", "root", "parent", "max_model_len")
+MAX_MODELS_CHARACTERS = 300
+"""As many as a record takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +35,50 @@ class Identity:
     version: str | None
     settings: str | None
     """Digest of what it reports of its configuration."""
+    models: str | None = None
+    """Each model with where it comes from and its longest context."""
 
 
 async def identify(session: aiohttp.ClientSession, metrics_urls: Sequence[str]) -> tuple[Identity, ...]:
-    """Ask every server, by its metrics page and the /version beside it. Never an error: a server may be silent."""
+    """Ask every server, by its metrics page and what lies beside it. Never an error: a server may be silent."""
     return tuple(await asyncio.gather(*(_identify_one(session, url) for url in metrics_urls)))
 
 
 async def _identify_one(session: aiohttp.ClientSession, metrics_url: str) -> Identity:
     page = await read_page(session, metrics_url)
-    version = await _version(session, metrics_url.removesuffix("/metrics") + "/version")
-    return Identity(version=version, settings=None if page is None else settings_digest(page))
+    base = metrics_url.removesuffix("/metrics")
+    return Identity(
+        version=_version(await _json(session, f"{base}/version")),
+        settings=None if page is None else settings_digest(page),
+        models=models_text(await _json(session, f"{base}/v1/models")),
+    )
 
 
-async def _version(session: aiohttp.ClientSession, url: str) -> str | None:
+async def _json(session: aiohttp.ClientSession, url: str) -> Any:
+    """The answer, if it is JSON; None for any other."""
     try:
-        async with session.get(url, timeout=aiohttp.ClientTimeout(total=VERSION_SECONDS)) as response:
+        async with session.get(url, timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)) as response:
             answer = await answer_of(response)
-        version = json.loads(answer.body)["version"] if answer.status == 200 else None
-    except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KeyError, TypeError):
+        return json.loads(answer.body) if answer.status == 200 else None
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError, RecursionError):
         return None
+
+
+def _version(said: Any) -> str | None:
+    version = said.get("version") if isinstance(said, dict) else None
     return version if isinstance(version, str) else None
+
+
+def models_text(said: Any) -> str | None:
+    """What equal servers say alike of their models: name, root, parent and max_model_len. Too long a list ends in a digest, so
+    that it still tells whether two are equal; None: no models."""
+    listed = said.get("data") if isinstance(said, dict) else None
+    models = [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []
+    told = [" ".join(f"{name}={model[name]}" for name in _OF_A_MODEL if model.get(name)) for model in models]
+    text = "; ".join(sorted(told))
+    if len(text) <= MAX_MODELS_CHARACTERS:
+        return text or None
+    return f"{text[: MAX_MODELS_CHARACTERS - DIGEST_CHARACTERS - 3]}.. {_digest(text)}"
 
 
 def settings_digest(page: str) -> str | None:
@@ -63,4 +90,8 @@ def settings_digest(page: str) -> str | None:
     }
     if not configurations:
         return None
-    return hashlib.sha256(json.dumps(sorted(configurations)).encode()).hexdigest()[:DIGEST_CHARACTERS]
+    return _digest(json.dumps(sorted(configurations)))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_CHARACTERS]

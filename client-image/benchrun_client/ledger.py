@@ -26,7 +26,7 @@ class Ledger:
         self._listeners: list[Callable[[], None]] = []
         self._run_uid = ""
         self._nonce: str | None = None
-        self._expected_records = 0
+        self._expected_records: int | None = 0
         self._progress = Progress(version=0, phase="Preparing")
         self._requests_done = 0
         self._envelopes: dict[int, Envelope] = {}
@@ -36,10 +36,17 @@ class Ledger:
 
     # ---- written by the run ------------------------------------------------------------------------------------------
 
-    def begin(self, *, run_uid: str, nonce: str | None, records: int) -> None:
-        """Name the run, and say how many records it will give; without a nonce nothing can be acknowledged."""
+    def begin(self, *, run_uid: str, nonce: str | None, records: int | None) -> None:
+        """Name the run, and say how many records it will give (None: a search will tell); without a nonce nothing can be
+        acknowledged."""
         with self._lock:
             self._run_uid, self._nonce, self._expected_records = run_uid, nonce, records
+
+    def expect(self, records: int) -> None:
+        """How many records the run gives, now that it is known."""
+        with self._lock:
+            self._expected_records = records
+        self._tell()
 
     def mark_ready(self) -> None:
         """Plan, tokenizer and data have been found."""

@@ -45,7 +45,7 @@ async def look_out(plan: Plan, material: Material, ledger: Ledger, *, tls: ssl.S
         if context := served.context_of(plan.target.served_model):
             check_lengths(plan, material, context_tokens=context, whose="the server (max_model_len)")
         for url in servers.urls:
-            for api in dict.fromkeys(stage.api for stage in plan.stages):
+            for api in plan.apis:
                 await send_canary(
                     session, url, api=api, model=plan.target.served_model, run_uid=plan.run_uid, served=served.names
                 )

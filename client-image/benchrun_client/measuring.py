@@ -1,4 +1,4 @@
-"""Warm-ups, then every stage, back to back.
+"""Warm-ups, then every stage, back to back: those that the plan lists, then those that searches choose.
 
 Between two stages the server idles, so as little as possible happens there: the closing snapshot, which is the next stage's
 opening one, and a copy of the numbers into the recorder's pipe.
@@ -10,18 +10,23 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import aiohttp
 
 from benchrun_client.cache_reset import reset_caches
 from benchrun_client.canary import ask, words_of
-from benchrun_client.contract import CacheReset, LoadPoint, Plan, Stage, Warmup
+from benchrun_client.contract import CacheReset, LoadPoint, Plan, Probe, Search, Stage, Warmup, WarmupOutcome
 from benchrun_client.datasets.samples import Sample, prompts_digest
-from benchrun_client.engine import Engine, Load, Outcome
+from benchrun_client.engine import Engine, Instants, Load, Outcome
 from benchrun_client.failures import first_line
 from benchrun_client.ledger import Ledger
 from benchrun_client.lookout import Found
 from benchrun_client.records import RawStage, micros, scalars_of
+from benchrun_client.search import course
+from benchrun_client.search.fared import Fared, fared, outcome_of
+from benchrun_client.search.probes import stage_at
+from benchrun_client.search.upcoming import Ready, Upcoming
 from benchrun_client.self_watch import SelfWatch, Toll
 from benchrun_client.snapshot import Snapshot, take, take_idle, take_settled
 from benchrun_client.traffic import Traffic
@@ -45,6 +50,7 @@ class Measuring:
         ledger: Ledger,
         session: aiohttp.ClientSession,
         hand_over: Callable[[RawStage], None],
+        upcoming: Upcoming,
     ) -> None:
         self._plan = plan
         self._plan_digest = plan.digest()
@@ -56,18 +62,41 @@ class Measuring:
         self._ledger = ledger
         self._session = session
         self._hand_over = hand_over
+        self._upcoming = upcoming
+        self._measured = 0
+        self._left: list[Snapshot | None] = []
+        """What the last stage left: the next one begins with it."""
+        self._warmed_up: dict[str, WarmupOutcome] = {}
+        """By workload, until it has been told."""
 
     async def run(self) -> None:
         """Warm up, measure every stage, hand each over as soon as it is measured."""
         if self._plan.warmups:
             await self._warm_up()
-        before = await take(self._session, self._servers.metrics_urls)
-        for sequence, stage in enumerate(self._plan.stages):
-            self._ledger.enter("Measuring", stage=stage.id)
-            reset = None
-            if self._plan.cache_policy == "Reset":
-                reset, before = await self._reset_caches(before)
-            before = await self._measure(sequence, stage, before, reset)
+        self._left = await take(self._session, self._servers.metrics_urls)
+        for stage, samples, digest in zip(self._plan.stages, self._traffic.stages, self._digests, strict=True):
+            self._hand_over(await self._measure(stage, Ready(samples, digest)))
+        for search in self._plan.searches:
+            await self._search(search)
+
+    async def _search(self, search: Search) -> None:
+        """Measure one load after the other, each chosen by how the ones before fared."""
+        here: course.Position | None = course.first(search)
+        total: Fared | None = None
+        while here is not None:
+            stage = stage_at(search, here)
+            ready = await self._upcoming.ready(stage)
+            self._upcoming.foresee(search, here)
+            raw = await self._measure(stage, ready)
+            total = fared(search, raw) if total is None else total + fared(search, raw)
+            outcome = outcome_of(search, total)
+            following = course.after(search, here, outcome)
+            value = course.spelled(here.value)
+            log.info("%s at %s: %s", stage.id, value, outcome)
+            self._hand_over(replace(raw, probe=Probe(value=value, ends_search=following is None)))
+            if following is None or following.number != here.number:
+                total = None
+            here = following
 
     async def _warm_up(self) -> None:
         self._ledger.enter("WarmingUp")
@@ -75,12 +104,12 @@ class Measuring:
         # How many successes the servers are to have counted is unknown after a warm-up cut short: idle is enough.
         before = await take(self._session, self._servers.metrics_urls)
         for warmup, samples in zip(self._plan.warmups, self._traffic.warmups, strict=True):
-            await self._send_warmup(warmup, samples)
+            self._warmed_up[warmup.workload] = await self._send_warmup(warmup, samples)
         self._last_answer = time.perf_counter()
         self._ledger.note(warmup_us=micros(self._last_answer - start))
         await take_settled(self._session, self._servers.metrics_urls, before=before, completed=0)
 
-    async def _send_warmup(self, warmup: Warmup, samples: Sequence[Sample]) -> None:
+    async def _send_warmup(self, warmup: Warmup, samples: Sequence[Sample]) -> WarmupOutcome:
         load = Load(
             samples=samples,
             seed=warmup.seed,
@@ -88,14 +117,16 @@ class Measuring:
             api=warmup.api,
             ignore_eos=True,
         )
+        start = time.perf_counter()
         try:
             async with asyncio.timeout(warmup.max_seconds):
-                outcome = await self._engine.run(load, self._servers)
+                await self._engine.run(load, self._servers)
         except TimeoutError:
             log.warning("warm-up of %s was cut short after %d s", warmup.workload, warmup.max_seconds)
-            return
-        if failed := outcome.instants.ok.count(False):
-            log.warning("warm-up of %s: %d of %d requests failed", warmup.workload, failed, warmup.requests)
+        outcome = _outcome_of(warmup, self._engine.instants, seconds=time.perf_counter() - start)
+        if outcome.failed:
+            log.warning("warm-up of %s: %d of %d requests failed", warmup.workload, outcome.failed, warmup.requests)
+        return outcome
 
     async def _reset_caches(self, left: list[Snapshot | None]) -> tuple[CacheReset, list[Snapshot | None]]:
         """Empty the prefix caches; then the snapshot that the next stage begins with. `left`: what the last one ended with."""
@@ -105,10 +136,11 @@ class Measuring:
         reset = await reset_caches(self._session, self._servers.own_urls)
         return reset, await take(self._session, self._servers.metrics_urls)
 
-    async def _measure(
-        self, sequence: int, stage: Stage, before: list[Snapshot | None], reset: CacheReset | None
-    ) -> list[Snapshot | None]:
-        samples = self._traffic.stages[sequence]
+    async def _measure(self, stage: Stage, ready: Ready) -> RawStage:
+        self._ledger.enter("Measuring", stage=stage.id)
+        before, reset, samples = self._left, None, ready.samples
+        if self._plan.cache_policy == "Reset":
+            reset, before = await self._reset_caches(before)
         load = Load(samples=samples, seed=stage.seed, point=stage.load, api=stage.api, ignore_eos=stage.ignore_eos)
         watch = SelfWatch(requests=len(samples))
 
@@ -125,8 +157,8 @@ class Measuring:
         ok = outcome.instants.ok
         after = await take_settled(self._session, self._servers.metrics_urls, before=before, completed=ok.count(True))
         raw = self._raw(
-            sequence,
             stage,
+            ready,
             outcome,
             edges=(before, after),
             reset=reset,
@@ -134,11 +166,12 @@ class Measuring:
             diagnostic=None if any(ok) else await self._diagnose(stage, samples[0]),
         )
         self._last_answer = max(outcome.instants.answered)
-        self._hand_over(raw)
-        if any(ok):
-            return after
-        # The diagnostic request is nobody's: the next stage's counters begin after it.
-        return await take_settled(self._session, self._servers.metrics_urls, before=after, completed=0)
+        self._measured += 1
+        if not any(ok):
+            # The diagnostic request is nobody's: the next stage's counters begin after it.
+            after = await take_settled(self._session, self._servers.metrics_urls, before=after, completed=0)
+        self._left = after
+        return raw
 
     async def _diagnose(self, stage: Stage, sample: Sample) -> str:
         """The server's own words about a request like those that failed; the engine keeps only reason phrases."""
@@ -158,8 +191,8 @@ class Measuring:
 
     def _raw(
         self,
-        sequence: int,
         stage: Stage,
+        ready: Ready,
         outcome: Outcome,
         *,
         edges: tuple[list[Snapshot | None], list[Snapshot | None]],
@@ -171,9 +204,9 @@ class Measuring:
         return RawStage(
             run_uid=self._plan.run_uid,
             plan_digest=self._plan_digest,
-            sequence=sequence,
+            sequence=self._measured,
             stage_id=stage.id,
-            prompts_digest=self._digests[sequence],
+            prompts_digest=ready.digest,
             engine=self._engine.name,
             scalars=scalars_of(result),
             due=instants.due,
@@ -188,7 +221,9 @@ class Measuring:
             input_lens=result["input_lens"],
             output_lens=result["output_lens"],
             shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(stage.api, 0),
-            asked_lens=[sample.output_tokens for sample in self._traffic.stages[sequence]],
+            repeated_tokens=sum(sample.repeated_tokens for sample in ready.samples),
+            datasets=self._traffic.datasets.get(stage.workload, ()),
+            asked_lens=[sample.output_tokens for sample in ready.samples],
             errors=result["errors"],
             diagnostic=diagnostic,
             addresses=self._servers.addresses,
@@ -196,12 +231,21 @@ class Measuring:
             after=_counters(edges[1]),
             versions=tuple(identity.version for identity in self._identities),
             settings=tuple(identity.settings for identity in self._identities),
+            models=tuple(identity.models for identity in self._identities),
             cache_reset=reset,
+            warmup=self._warmed_up.pop(stage.workload, None),
             cpu_seconds=toll.cpu_seconds,
             wall_seconds=toll.wall_seconds,
             throttled_periods=toll.throttled_periods,
             lags=toll.lags,
         )
+
+
+def _outcome_of(warmup: Warmup, instants: Instants, *, seconds: float) -> WarmupOutcome:
+    """A request that had not ended when time was up is neither answered nor failed."""
+    ended = sum(1 for answered in instants.answered if answered)
+    ok = instants.ok.count(True)
+    return WarmupOutcome(requests=warmup.requests, answered=ok, failed=ended - ok, took_us=micros(seconds))
 
 
 def _counters(edge: Sequence[Snapshot | None]) -> tuple[dict[str, float] | None, ...]:

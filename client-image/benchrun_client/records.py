@@ -12,11 +12,14 @@ from typing import Any, Literal
 from benchrun_client.contract import (
     CacheReset,
     ClientFigures,
+    DatasetFacts,
     Engine,
     GapCounts,
+    Probe,
     RequestColumns,
     ServerEdge,
     StageRecord,
+    WarmupOutcome,
 )
 from benchrun_client.failures import shorten
 
@@ -55,6 +58,8 @@ class RawStage:
     output_lens: list[int]
     asked_lens: list[int]
     shared_prefix_tokens: int
+    repeated_tokens: int
+    datasets: tuple[DatasetFacts, ...]
     errors: list[str]
     diagnostic: str | None
     addresses: tuple[str, ...]
@@ -62,12 +67,16 @@ class RawStage:
     after: tuple[dict[str, float] | None, ...]
     versions: tuple[str | None, ...]
     settings: tuple[str | None, ...]
+    models: tuple[str | None, ...]
     cache_reset: CacheReset | None
+    warmup: WarmupOutcome | None
     cpu_seconds: float
     wall_seconds: float
     throttled_periods: int | None
     lags: list[float]
     """How late the event loop came to each of the probe's ticks."""
+    probe: Probe | None = None
+    """Of a search's stage; known once its outcome is."""
 
 
 def record_of(raw: RawStage) -> StageRecord:
@@ -85,6 +94,8 @@ def record_of(raw: RawStage) -> StageRecord:
         idle_before_us=micros(first - raw.previous_answer),
         scalars=raw.scalars,
         shared_prefix_tokens=raw.shared_prefix_tokens,
+        repeated_tokens=raw.repeated_tokens,
+        datasets=raw.datasets,
         requests=_columns(raw),
         gaps=gap_counts(gap for gaps, ok in zip(raw.itls, raw.ok, strict=True) if ok for gap in gaps),
         servers=_edges(raw),
@@ -98,6 +109,8 @@ def record_of(raw: RawStage) -> StageRecord:
             lag_max_us=micros(max(raw.lags)) if raw.lags else None,
         ),
         cache_reset=raw.cache_reset,
+        warmup=raw.warmup,
+        probe=raw.probe,
     )
 
 
@@ -134,9 +147,10 @@ def _edges(raw: RawStage) -> tuple[ServerEdge, ...]:
             after=after,
             version=shorten(version, MAX_VERSION_CHARACTERS) if version else None,
             settings=settings,
+            models=models,
         )
-        for address, before, after, version, settings in zip(
-            raw.addresses, raw.before, raw.after, raw.versions, raw.settings, strict=True
+        for address, before, after, version, settings, models in zip(
+            raw.addresses, raw.before, raw.after, raw.versions, raw.settings, raw.models, strict=True
         )
     )
 

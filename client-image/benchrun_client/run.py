@@ -31,8 +31,10 @@ from benchrun_client.plan_file import peek_run_uid, read_plan
 from benchrun_client.record_server import RecordServer
 from benchrun_client.recorder import Recorder, packed
 from benchrun_client.records import RawStage
+from benchrun_client.search.scribe import Desk, Scribe
+from benchrun_client.search.upcoming import Upcoming
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer, longest_context
-from benchrun_client.traffic import Material, check_lengths, find_material, write_traffic
+from benchrun_client.traffic import Material, Traffic, check_lengths, find_material, is_written_late, write_traffic
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -75,11 +77,13 @@ class Run:
         log.info("ready: plan, tokenizer and data found")
         looking = self._watched(look_out(plan, material, self._ledger, tls=tls))
         self._recorder = self._background.run(Recorder.start(self._on_record))
+        scribe = self._scribe(plan)
         engine = Engine(
             tokenizer=counter.tokenizer, model=plan.target.served_model, percentiles=plan.percentiles, tls=tls
         )
         log.info("vLLM %s imported", engine.name.version)
         traffic = write_traffic(plan, material, counter)
+        upcoming = self._upcoming(scribe, material, traffic)
         digests = digests_of(traffic)
         log.info("prompts of %d stages written", len(traffic.stages))
         # vLLM walks the heap before each stage (0.4 s after this import); what is frozen already it passes over.
@@ -98,12 +102,14 @@ class Run:
                     ledger=self._ledger,
                     session=session,
                     hand_over=self._hand_over,
+                    upcoming=upcoming,
                 ).run()
 
         asyncio.run(measure())
         for record in self._recording:
             record.result()
         self._background.run(self._recorder.stop())
+        self._ledger.expect(len(self._recording))
         self._ledger.enter("Done")
         log.info("all stages measured")
 
@@ -113,8 +119,28 @@ class Run:
         except RunFailure:
             self._ledger.begin(run_uid=peek_run_uid(self._plan_path), nonce=None, records=0)
             raise
-        self._ledger.begin(run_uid=plan.run_uid, nonce=plan.nonce, records=len(plan.stages))
+        records = None if plan.searches else len(plan.stages)
+        self._ledger.begin(run_uid=plan.run_uid, nonce=plan.nonce, records=records)
         return plan
+
+    def _scribe(self, plan: Plan) -> Scribe | None:
+        """Who writes the prompts of searches that are written probe by probe; None: nobody has to. It begins with its tokenizer,
+        while vLLM is imported here."""
+        if not any(is_written_late(plan, search) for search in plan.searches):
+            return None
+        scribe = self._background.run(Scribe.start())
+        self._watched(scribe.read_tokenizer(plan.target))
+        return scribe
+
+    def _upcoming(self, scribe: Scribe | None, material: Material, traffic: Traffic) -> Upcoming:
+        """The prompts of searches."""
+        if scribe is None:
+            return Upcoming(traffic.probes, write=None)
+        # Questions are answered in order: nobody needs to wait for this one.
+        self._watched(scribe.sit_down(Desk(material.words, tuple(traffic.starts))))
+        return Upcoming(
+            traffic.probes, write=lambda stage, lengths: self._background.start(scribe.write(stage, lengths))
+        )
 
     def _hand_over(self, raw: RawStage) -> None:
         assert self._recorder is not None
@@ -161,7 +187,11 @@ def end_process(code: int) -> NoReturn:
 def _find_all(plan: Plan) -> tuple[TokenCounter, Material]:
     """Everything that can be missing, looked for before a server is started for this run."""
     counter = load_tokenizer(plan.target)
-    material = find_material(plan, counter)
-    if context := longest_context(plan.target.tokenizer):
+    context = longest_context(plan.target.tokenizer)
+    known = [tokens for tokens in (context, plan.target.context_tokens) if tokens]
+    material = find_material(plan, counter, context_tokens=min(known, default=None))
+    if context:
         check_lengths(plan, material, context_tokens=context, whose="the model (config.json)")
+    if plan.target.context_tokens:
+        check_lengths(plan, material, context_tokens=plan.target.context_tokens, whose="the server (--max-model-len)")
     return counter, material

@@ -22,6 +22,7 @@ MAX_WORDS = 16_384
 """Enough for any number of prompts that differ in their first words."""
 MIN_WORDS = 256
 _CHUNK = 4096
+_BATCH = 256
 
 
 class TokenCounter:
@@ -39,18 +40,15 @@ class TokenCounter:
             return self._lengths([self._rendered(text) for text in texts], special=False)
         return self._lengths(texts, special=True)
 
-    def shared_prefix(self, *, api: Api) -> int:
+    def shared_prefix(self, *, api: Api, after: str = "") -> int:
         """Tokens that every prompt begins with, whatever its text: special tokens, and for a chat what the template puts
-        before the user's words. Measured on two texts with nothing in common."""
-        texts = ["alpha", "omega"]
+        before the user's words; and those of `after`, for prompts that begin with it. Measured on two texts with nothing else
+        in common."""
+        texts = [f"{after}alpha", f"{after}omega"]
         chat = api == "Chat" and self._has_template
         prompts = [self._rendered(text) for text in texts] if chat else texts
         first, second = self.tokenizer(prompts, add_special_tokens=not chat)["input_ids"]
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
-
-    def count_text(self, text: str) -> int:
-        """Tokens as vLLM's ShareGPT reader counts them: the text with the tokenizer's special tokens."""
-        return self._lengths([text], special=True)[0]
 
     def words(self) -> list[str]:
         """Words that are one token each wherever they stand in a text, in the vocabulary's order.
@@ -84,7 +82,9 @@ class TokenCounter:
         return list(found)[:MAX_WORDS]
 
     def _lengths(self, texts: Sequence[str], *, special: bool) -> list[int]:
-        return [len(ids) for ids in self.tokenizer(list(texts), add_special_tokens=special)["input_ids"]]
+        # Bounded: the ids of many long prompts would take gigabytes.
+        batches = (list(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH))
+        return [len(ids) for batch in batches for ids in self.tokenizer(batch, add_special_tokens=special)["input_ids"]]
 
     def _rendered(self, text: str) -> str:
         messages = [{"role": "user", "content": text}]

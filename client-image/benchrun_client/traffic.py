@@ -6,22 +6,34 @@ too small never takes a GPU. Random prompts, which cannot be missing, are writte
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import chain, cycle, islice
 
-from benchrun_client.contract import Plan, RandomData, ShareGPTData
-from benchrun_client.datasets.fetching import fetch, shown_url
+from benchrun_client.contract import (
+    DatasetFacts,
+    Plan,
+    PrefixRepetitionData,
+    RandomData,
+    Search,
+    Stage,
+    TimedTraceData,
+    Warmup,
+)
+from benchrun_client.datasets.mix import interleaved, portions_of
+from benchrun_client.datasets.prefix_repetition import write_prefix_repetition
 from benchrun_client.datasets.random_words import RandomPrompts
-from benchrun_client.datasets.samples import Sample, Slot
-from benchrun_client.datasets.sharegpt import MAX_FILE_BYTES, RowAssignment, read_sharegpt, rows_needed
+from benchrun_client.datasets.samples import Portion, Sample, Slot
+from benchrun_client.datasets.supply import Supply, is_drawn
+from benchrun_client.datasets.timed_trace import Entry, write_trace
+from benchrun_client.datasets.words import Start
 from benchrun_client.failures import RunFailure
+from benchrun_client.search.course import first
+from benchrun_client.search.probes import every_stage, stage_at
 from benchrun_client.tokenizer import Api, TokenCounter
 
-FileKey = tuple[str | None, str | None]
-Drawn = dict[int, tuple[Sample, ...]]
-"""Samples by position among the run's slots: the stages in order, then the warm-ups."""
+Place = tuple[int, int]
+"""Of a portion: its slot's position among the run's slots (the stages in order, then the warm-ups), and its part in a mix."""
 
 
 @dataclass(frozen=True)
@@ -30,36 +42,74 @@ class Traffic:
 
     stages: tuple[tuple[Sample, ...], ...]
     warmups: tuple[tuple[Sample, ...], ...]
+    probes: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
+    """For stages of a search, by their id. Random ones, but for the first, are written when it is known which will be needed."""
+    starts: Collection[Start] = ()
+    """How the random prompts begin, that none written later begins so."""
     shared_prefix_tokens: Mapping[Api, int] = field(default_factory=dict)
     """Tokens that every prompt of an endpoint begins with."""
+    datasets: Mapping[str, tuple[DatasetFacts, ...]] = field(default_factory=dict)
+    """What was read for each workload."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """What was found before ready: rows already drawn, words for what is still to be written."""
+    """What was found before ready: rows already drawn, and what is needed to write the rest."""
 
-    rows: Drawn = field(default_factory=dict)
+    rows: Mapping[Place, tuple[Sample, ...]] = field(default_factory=dict)
+    entries: Mapping[Place, tuple[Entry, ...]] = field(default_factory=dict)
+    """Recorded requests whose texts are still to be written."""
     words: tuple[str, ...] = ()
+    datasets: Mapping[str, tuple[DatasetFacts, ...]] = field(default_factory=dict)
 
 
 def slots_of(plan: Plan) -> tuple[Slot, ...]:
-    """Every part of the run that sends requests."""
-    return (*plan.stages, *plan.warmups)
+    """Every part of the run that sends requests: of a search each stage that there may be."""
+    return (*_measured(plan), *plan.warmups)
 
 
-def find_material(plan: Plan, counter: TokenCounter) -> Material:
-    """Draw rows and collect words.
+def is_written_late(plan: Plan, search: Search) -> bool:
+    """Whether prompts of a search are written probe by probe."""
+    return isinstance(search.data, RandomData) and plan.cache_policy != "Share"
+
+
+def _measured(plan: Plan) -> tuple[Stage, ...]:
+    return (*plan.stages, *chain.from_iterable(every_stage(search) for search in plan.searches))
+
+
+def find_material(plan: Plan, counter: TokenCounter, *, context_tokens: int | None = None) -> Material:
+    """Draw rows and collect words. `context_tokens`: longest request that the model takes, if known; longer rows are left out.
 
     Raises:
         RunFailure: a dataset is missing, broken or too small, or the tokenizer cannot write random prompts.
     """
     slots, sources = slots_of(plan), sources_of(plan)
-    drawing = {i: slot for i, slot in enumerate(slots) if sources[i] == i}
-    rows: Drawn = {}
-    for file in dict.fromkeys((s.data.path, s.data.url) for s in slots if isinstance(s.data, ShareGPTData)):
-        rows |= _draw_rows(drawing, file, counter)
-    random_data = any(isinstance(s.data, RandomData) for s in slots)
-    return Material(rows=rows, words=tuple(counter.words()) if random_data else ())
+    portions = {
+        (i, portion.part): portion for i, slot in enumerate(slots) if sources[i] == i for portion in portions_of(slot)
+    }
+    supply = Supply(tuple(portions.values()), counter=counter, context_tokens=context_tokens)
+    rows = {place: supply.draw(portion) for place, portion in portions.items() if is_drawn(portion.data)}
+    entries = {
+        place: _entries(supply, portion.data, slots[place[0]])
+        for place, portion in portions.items()
+        if isinstance(portion.data, TimedTraceData)
+    }
+    to_write = len(rows) < len(portions)
+    workloads = dict.fromkeys(slot.workload for slot in slots)
+    return Material(
+        rows=rows,
+        entries=entries,
+        words=tuple(counter.words()) if to_write else (),
+        datasets={w: supply.facts(p for p in portions.values() if p.workload == w) for w in workloads},
+    )
+
+
+def _entries(supply: Supply, data: TimedTraceData, slot: Slot) -> tuple[Entry, ...]:
+    trace = supply.trace(data)
+    if isinstance(slot, Warmup) and trace.entries:
+        # A warm-up keeps no instants: a short trace may begin again.
+        return tuple(islice(cycle(trace.entries), slot.requests))
+    return trace.first(slot.requests)
 
 
 def sources_of(plan: Plan) -> tuple[int, ...]:
@@ -70,45 +120,55 @@ def sources_of(plan: Plan) -> tuple[int, ...]:
     if plan.cache_policy != "Share":
         return own
     longest: dict[str, int] = {}
-    for i, stage in enumerate(plan.stages):
+    measured = _measured(plan)
+    for i, stage in enumerate(measured):
         if stage.requests > slots[longest.setdefault(stage.workload, i)].requests:
             longest[stage.workload] = i
-    return tuple(longest[stage.workload] for stage in plan.stages) + own[len(plan.stages) :]
-
-
-def _draw_rows(slots: Mapping[int, Slot], file: FileKey, counter: TokenCounter) -> Drawn:
-    path, url = file
-    if path is not None:
-        data = read_sharegpt(Path(path), name=path)
-    elif url is not None:
-        fetched = asyncio.run(fetch(url, max_bytes=MAX_FILE_BYTES))
-        data = read_sharegpt(fetched, name=shown_url(url))
-        fetched.unlink()
-    else:
-        raise RunFailure("InvalidPlan", "shareGPT data needs a path or a url")
-    assignment = RowAssignment(data, count_tokens=counter.count_text)
-    needed = rows_needed(tuple(slots.values()), file)
-    return {
-        i: assignment.draw(slot, slot.data, needed_by_run=needed)
-        for i, slot in slots.items()
-        if isinstance(slot.data, ShareGPTData) and (slot.data.path, slot.data.url) == file
-    }
+    return tuple(longest[stage.workload] for stage in measured) + own[len(measured) :]
 
 
 def write_traffic(plan: Plan, material: Material, counter: TokenCounter) -> Traffic:
-    """All samples of the run, random ones written now."""
+    """All samples of the run, random ones written now, but for those that a search may never ask for."""
     prompts = RandomPrompts(words=material.words, counter=counter)
-    slots, sources = slots_of(plan), sources_of(plan)
+    slots, sources, late = slots_of(plan), sources_of(plan), _late_slots(plan)
     made = {
-        i: material.rows[i] if not isinstance(slot.data, RandomData) else prompts.write(slot, slot.data)
+        i: interleaved(slot, [_samples(prompts, material, (i, p.part), p) for p in portions_of(slot)])
         for i, slot in enumerate(slots)
-        if sources[i] == i
+        if sources[i] == i and i not in late
     }
-    samples = tuple(made[source][: slot.requests] for slot, source in zip(slots, sources, strict=True))
+    samples = {i: made[sources[i]][: slot.requests] for i, slot in enumerate(slots) if i not in late}
+    measured = _measured(plan)
+    fixed = len(plan.stages)
     return Traffic(
-        stages=samples[: len(plan.stages)],
-        warmups=samples[len(plan.stages) :],
-        shared_prefix_tokens={api: counter.shared_prefix(api=api) for api in {stage.api for stage in plan.stages}},
+        stages=tuple(samples[i] for i in range(fixed)),
+        warmups=tuple(samples[i] for i in range(len(measured), len(slots))),
+        probes={measured[i].id: samples[i] for i in range(fixed, len(measured)) if i in samples},
+        starts=prompts.starts,
+        shared_prefix_tokens={api: counter.shared_prefix(api=api) for api in plan.apis},
+        datasets=material.datasets,
+    )
+
+
+def _samples(prompts: RandomPrompts, material: Material, place: Place, portion: Portion) -> tuple[Sample, ...]:
+    """Of a portion: as they were drawn, or written now."""
+    match portion.data:
+        case RandomData():
+            return prompts.write(portion, portion.data)
+        case PrefixRepetitionData():
+            return write_prefix_repetition(prompts, portion, portion.data)
+        case TimedTraceData(block_tokens=block_tokens):
+            return write_trace(prompts, portion, material.entries[place], block_tokens=block_tokens)
+    return material.rows[place]
+
+
+def _late_slots(plan: Plan) -> frozenset[int]:
+    late = {search.workload for search in plan.searches if is_written_late(plan, search)}
+    firsts = {stage_at(search, first(search)).id for search in plan.searches}
+    measured = _measured(plan)
+    return frozenset(
+        i
+        for i in range(len(plan.stages), len(measured))
+        if measured[i].workload in late and measured[i].id not in firsts
     )
 
 
@@ -119,18 +179,23 @@ def check_lengths(plan: Plan, material: Material, *, context_tokens: int, whose:
         RunFailure: `PromptTooLong`, with both numbers.
     """
     for i, slot in enumerate(slots_of(plan)):
-        # Under Share a stage without rows of its own sends rows that are checked with the stage that has them.
-        for input_tokens, output_tokens in _lengths(slot, material.rows.get(i, ())):
-            total = input_tokens + output_tokens
-            if total > context_tokens:
-                raise RunFailure(
-                    "PromptTooLong",
-                    f"workload {slot.workload}: {input_tokens} input + {output_tokens} output = {total} tokens do not fit into "
-                    f"the {context_tokens} tokens of {whose}",
-                )
+        for portion in portions_of(slot):
+            for input_tokens, output_tokens in _lengths(portion, material, (i, portion.part)):
+                total = input_tokens + output_tokens
+                if total > context_tokens:
+                    raise RunFailure(
+                        "PromptTooLong",
+                        f"workload {slot.workload}: {input_tokens} input + {output_tokens} output = {total} tokens do not fit "
+                        f"into the {context_tokens} tokens of {whose}",
+                    )
 
 
-def _lengths(slot: Slot, rows: Sequence[Sample]) -> list[tuple[int, int]]:
-    if isinstance(slot.data, RandomData):
-        return [(slot.data.input_tokens, slot.data.output_tokens)]
-    return [(sample.input_tokens, sample.output_tokens) for sample in rows]
+def _lengths(portion: Portion, material: Material, place: Place) -> Sequence[tuple[int, int]]:
+    match portion.data:
+        case RandomData(input_tokens=input_tokens, output_tokens=output_tokens):
+            return [(input_tokens, output_tokens)]
+        case PrefixRepetitionData(output_tokens=output_tokens) as data:
+            return [(data.prefix_tokens + data.suffix_tokens, output_tokens)]
+    # Under Share a stage without rows of its own sends rows that are checked with the stage that has them.
+    found: Sequence[Sample | Entry] = material.rows.get(place) or material.entries.get(place) or ()
+    return [(request.input_tokens, request.output_tokens) for request in found]

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchrun_client.contract import LoadPoint, Plan, RandomData, ShareGPTData, Stage, StageRecord
+from benchrun_client.contract import LoadPoint, Plan, RandomData, Stage, StageRecord
 from client.processes import TINY_MODEL, client, free_port, simulator
-from unit.client.plans import plan, stage
+from unit.client.plans import plan, sharegpt, stage
 
 ROWS = 6
 MAX_IDLE_SECONDS = 0.5
@@ -26,13 +26,14 @@ def same_rows_twice(folder: Path) -> tuple[Stage, ...]:
         for n in range(ROWS)
     ]
     files = [folder / name for name in ("first.json", "second.json")]
-    for file in files:
-        file.write_text(json.dumps(rows))
+    for indent, file in enumerate(files):
+        # Files of the same content would share their rows, and use none twice.
+        file.write_text(json.dumps(rows, indent=indent))
     return tuple(
         stage(
             id=f"rows/concurrency=2/r{n}",
             repeat=n,
-            data=ShareGPTData(path=str(file), output_tokens=4),
+            data=sharegpt(str(file), output_tokens=4),
             requests=ROWS,
             load=LoadPoint(max_concurrency=2),
         )

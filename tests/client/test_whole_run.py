@@ -14,9 +14,9 @@ from statistics import median
 from typing import Any
 
 import pytest
-from benchrun_client.contract import LoadPoint, Plan, Progress, RandomData, ShareGPTData, Stage, StageRecord
+from benchrun_client.contract import LoadPoint, Plan, Progress, RandomData, Stage, StageRecord
 from client.processes import TINY_MODEL, VLLM_PYTHON, client, free_port, simulator
-from unit.client.plans import plan, stage, warmup
+from unit.client.plans import plan, sharegpt, stage, warmup
 
 TTFT_MS, TPOT_MS = 100, 10
 MAX_IDLE_SECONDS = 0.3
@@ -49,7 +49,7 @@ def stages(rows: Path) -> tuple[Stage, ...]:
             id="rows/concurrency=4/r1",
             workload="rows",
             load=LoadPoint(max_concurrency=4),
-            data=ShareGPTData(path=str(rows), output_tokens=6),
+            data=sharegpt(str(rows), output_tokens=6),
             seed=15,
         ),
     )
@@ -180,6 +180,13 @@ def test_waiting_for_a_free_place_is_told_apart_from_waiting_for_the_server(meas
 def test_repeats_send_different_prompts(measured: Measured) -> None:
     digests = [r.prompts_digest for r in measured.records]
     assert len(set(digests)) == len(digests)
+
+
+def test_the_first_stage_tells_what_became_of_the_warm_up(measured: Measured) -> None:
+    told = measured.records[0].warmup
+    assert told is not None
+    assert (told.requests, told.answered, told.failed) == (8, 8, 0)
+    assert [record.warmup for record in measured.records[1:]] == [None] * (len(measured.records) - 1)
 
 
 def test_the_progress_tells_the_instants_of_the_run(measured: Measured) -> None:

@@ -1,98 +1,94 @@
-"""`shareGPT` data: rows of a ShareGPT file, each used once a run.
+"""`shareGPT` data: rows of a ShareGPT file.
 
 A row is the first turn of a conversation with its answer, as in vLLM's reader, and what vLLM drops is dropped here: fewer than
-two turns, very short, or longer than vLLM's limits. Rows with a prompt that came before are dropped as well, for the second
-would be served from the prefix cache.
+two turns, very short, or longer than vLLM's limits. Other than in vLLM's reader a forced output length does not count against
+its limit of 2048 tokens in all: with one, rows are dropped that the model can't take.
 """
 
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from benchrun_client.contract import ShareGPTData
-from benchrun_client.datasets.samples import Sample, Slot
+from benchrun_client.datasets.files import OpenedFile, opened
+from benchrun_client.datasets.fitting import Fitting
+from benchrun_client.datasets.lines import json_type
+from benchrun_client.datasets.rows import Fit, Row, RowFile, RowReader
+from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 
 MIN_TOKENS = 4
-MAX_PROMPT_TOKENS = 1024
 MAX_TOTAL_TOKENS = 2048
-"""vLLM's limits of a usable row (`is_valid_sequence`)."""
-MAX_FILE_BYTES = 2 * 1024**3
+"""vLLM's limits of a usable row (`is_valid_sequence`); that of the prompt can be set."""
+
+NO_ANSWER = "FewerThanTwoTurns"
+TOO_SHORT = "TooShort"
+BEYOND_LIMITS = "BeyondTokenLimits"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One usable-looking row: the first two turns."""
-
-    prompt: str
-    answer: str
-
-
-@dataclass(frozen=True)
-class ShareGPTFile:
-    """A file that has been read: its rows, and how many entries it had."""
-
-    name: str
-    entries: int
-    rows: tuple[Row, ...]
-
-
-def read_sharegpt(path: Path, *, name: str) -> ShareGPTFile:
-    """Read a file; `name` is what people call it (its path, or the URL it came from).
+def read_sharegpt(data: ShareGPTData) -> RowFile:
+    """Every conversation a row.
 
     Raises:
         RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line or entry.
     """
-    entries = _entries(path, name)
-    rows: dict[str, Row] = {}
-    for number, entry in enumerate(entries):
-        row = _row(entry, where=f"{name}, entry {number}")
-        if row is not None:
-            rows.setdefault(row.prompt, row)
-    return ShareGPTFile(name=name, entries=len(entries), rows=tuple(rows.values()))
+    reader = RowReader()
+    with opened(data.file) as file:
+        for number, entry in enumerate(_entries(file)):
+            row = _row(entry, where=f"{file.name}, entry {number}")
+            if row is None:
+                reader.drop(NO_ANSWER)
+            else:
+                reader.add(row)
+        return reader.file(name=file.name, sha256=file.sha256)
 
 
-def _entries(path: Path, name: str) -> list[object]:
+def fit_sharegpt(data: ShareGPTData, fitting: Fitting) -> Fit:
+    """How a row becomes a request. vLLM's limits are of the bare text, whatever a chat adds to it."""
+
+    def fit(rows: Sequence[Row]) -> Sample | str:
+        (row,) = rows
+        prompt, answer = fitting.counter.count([row.text, row.answer], api="Completions")
+        output = data.output_tokens or answer
+        if prompt < MIN_TOKENS or (data.output_tokens is None and answer < MIN_TOKENS):
+            return TOO_SHORT
+        total = data.max_total_tokens or (MAX_TOTAL_TOKENS if data.output_tokens is None else None)
+        if prompt > data.max_prompt_tokens or (total is not None and prompt + output > total):
+            return BEYOND_LIMITS
+        return fitting.request(row.text, output_tokens=output)
+
+    return fit
+
+
+def _entries(file: OpenedFile) -> list[object]:
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise RunFailure("DatasetInvalid", f"{name} is larger than {MAX_FILE_BYTES // 1024**3} GiB")
-        parsed = json.loads(path.read_bytes())
-    except OSError as error:
-        raise RunFailure(
-            "DatasetNotFound",
-            f"cannot read {name} in the client's container: {error.strerror}. Check the mount and the path.",
-        ) from error
+        parsed = json.loads(file.path.read_bytes())
     except json.JSONDecodeError as error:
         raise RunFailure(
             "DatasetInvalid",
-            f"{name}, line {error.lineno}, column {error.colno}: {error.msg}. A ShareGPT file is one JSON list.",
+            f"{file.name}, line {error.lineno}, column {error.colno}: {error.msg}. A ShareGPT file is one JSON list.",
         ) from error
     except UnicodeDecodeError as error:
-        raise RunFailure("DatasetInvalid", f"{name} is not text: {error.reason} at byte {error.start}") from error
+        raise RunFailure("DatasetInvalid", f"{file.name} is not text: {error.reason} at byte {error.start}") from error
+    except RecursionError as error:
+        raise RunFailure("DatasetInvalid", f"{file.name}: nested too deeply") from error
     if not isinstance(parsed, list):
-        raise RunFailure(
-            "DatasetInvalid", f"{name} holds a JSON {type(parsed).__name__}; a ShareGPT file is one JSON list"
-        )
+        raise RunFailure("DatasetInvalid", f"{file.name} holds {json_type(parsed)}; a ShareGPT file is one JSON list")
     return parsed
 
 
 def _row(entry: Any, *, where: str) -> Row | None:
     """The entry as a row; None for one without two turns, which every ShareGPT file has some of."""
     if not isinstance(entry, dict):
-        raise RunFailure(
-            "DatasetInvalid", f'{where}: expected an object with "conversations", got a {type(entry).__name__}'
-        )
+        raise RunFailure("DatasetInvalid", f'{where}: expected an object with "conversations", got {json_type(entry)}')
     turns = entry.get("conversations", [])
     if not isinstance(turns, list):
         raise RunFailure("DatasetInvalid", f'{where}: "conversations" must be a list')
     if len(turns) < 2:
         return None
-    return Row(prompt=_value(turns[0], where=where), answer=_value(turns[1], where=where))
+    return Row(_value(turns[0], where=where), answer=_value(turns[1], where=where))
 
 
 def _value(turn: object, *, where: str) -> str:
@@ -100,66 +96,3 @@ def _value(turn: object, *, where: str) -> str:
     if not isinstance(value, str):
         raise RunFailure("DatasetInvalid", f'{where}: the first two turns must be objects with a text "value"')
     return value
-
-
-class RowAssignment:
-    """Gives every stage and warm-up rows of its own, drawn by its seed, in the order of asking."""
-
-    def __init__(self, file: ShareGPTFile, *, count_tokens: Callable[[str], int]) -> None:
-        self._file = file
-        self._count_tokens = count_tokens
-        self._pool = list(range(len(file.rows)))
-        self._lengths: dict[int, tuple[int, int]] = {}
-
-    def draw(self, slot: Slot, data: ShareGPTData, *, needed_by_run: int) -> tuple[Sample, ...]:
-        """Rows for one slot.
-
-        Raises:
-            RunFailure: `DatasetTooSmall`, with the numbers.
-        """
-        rng = random.Random(slot.seed)
-        samples: list[Sample] = []
-        unusable: list[int] = []
-        before = len(self._pool)
-        while len(samples) < slot.requests and self._pool:
-            row = self._take(rng)
-            sample = self._sample(row, data)
-            if sample is None:
-                unusable.append(row)
-            else:
-                samples.append(sample)
-        if len(samples) < slot.requests:
-            taken_before = len(self._file.rows) - before
-            raise RunFailure("DatasetTooSmall", self._too_small(taken_before + len(samples), needed_by_run))
-        # What does not fit here may fit a stage that forces another output length.
-        self._pool += unusable
-        return tuple(samples)
-
-    def _take(self, rng: random.Random) -> int:
-        i = rng.randrange(len(self._pool))
-        self._pool[i], self._pool[-1] = self._pool[-1], self._pool[i]
-        return self._pool.pop()
-
-    def _sample(self, row: int, data: ShareGPTData) -> Sample | None:
-        text = self._file.rows[row]
-        if row not in self._lengths:
-            self._lengths[row] = (self._count_tokens(text.prompt), self._count_tokens(text.answer))
-        prompt_tokens, answer_tokens = self._lengths[row]
-        output_tokens = data.output_tokens or answer_tokens
-        too_short = prompt_tokens < MIN_TOKENS or (data.output_tokens is None and answer_tokens < MIN_TOKENS)
-        if too_short or prompt_tokens > MAX_PROMPT_TOKENS or prompt_tokens + output_tokens > MAX_TOTAL_TOKENS:
-            return None
-        return Sample(text.prompt, prompt_tokens, output_tokens)
-
-    def _too_small(self, usable: int, needed: int) -> str:
-        return (
-            f"{self._file.name} has {self._file.entries} entries, {len(self._file.rows)} of them with two turns and a prompt "
-            f"of its own, {usable} usable for this run (prompt of {MIN_TOKENS} to {MAX_PROMPT_TOKENS} tokens, at most "
-            f"{MAX_TOTAL_TOKENS} with the output); the run needs {needed}, each used once. "
-            "Ask for fewer requests or repeats, or give a larger file."
-        )
-
-
-def rows_needed(slots: Sequence[Slot], file: tuple[str | None, str | None]) -> int:
-    """Rows that the whole run takes from one file, warm-ups included."""
-    return sum(s.requests for s in slots if isinstance(s.data, ShareGPTData) and (s.data.path, s.data.url) == file)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from pydantic.alias_generators import to_camel
 
-_ACRONYMS = {"ignore_eos": "ignoreEOS", "share_gpt": "shareGPT", "p99_ttft": "p99TTFT"}
+_ACRONYMS = {
+    "ignore_eos": "ignoreEOS",
+    "share_gpt": "shareGPT",
+    "p99_ttft": "p99TTFT",
+    "throughput_per_gpu": "throughputPerGPU",
+    "mean_tpot_ms": "meanTPOTMs",
+}
 
 
 def json_name(name: str) -> str:

@@ -28,6 +28,7 @@ class Code(StrEnum):
     LOAD_UNEVEN = "LoadUneven"
     COMPILATION_IN_WINDOW = "CompilationInWindow"
     COLD_START = "ColdStart"
+    WARMUP_INCOMPLETE = "WarmupIncomplete"
     NOT_STEADY_STATE = "NotSteadyState"
     DRIFT = "Drift"
     REPEATS_DISAGREE = "RepeatsDisagree"

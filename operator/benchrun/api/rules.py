@@ -40,7 +40,7 @@ class Rule:
         if self.holds(value):
             return value
         text = self.python_message(value) if self.python_message else self.message
-        raise PydanticCustomError("rule", "{text}", {"text": text})
+        raise PydanticCustomError("rule", "{text}", {"text": text, "path": self.path or ""})
 
     def entry(self) -> dict[str, str]:
         """The rule as one entry of `x-kubernetes-validations`."""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from benchrun.api import search
 from benchrun.api.base import SpecModel
 from benchrun.api.comparison import Baseline
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
@@ -26,13 +27,29 @@ MUTABLE_FIELDS = (
 
 Deadline = Annotated[int, Field(ge=0, le=604_800)]
 
-_RATES, _USERS = "w.load.requestRates", "w.load.concurrencies"
-_POINTS = f"(has({_RATES}) ? size({_RATES}) : has({_USERS}) ? size({_USERS}) : 0)"
+_RATES, _USERS, _SEARCH = "w.load.requestRates", "w.load.concurrencies", "w.load.search"
+_SPEEDS = "w.load.traceSpeeds"
+_POINTS = (
+    f"(has({_RATES}) ? size({_RATES}) : has({_USERS}) ? size({_USERS}) : "
+    f"has({_SEARCH}) ? {_SEARCH}.maxProbes : has({_SPEEDS}) ? size({_SPEEDS}) : 0)"
+)
 _CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
+_STAGES = search.search_stages("self.workloads", listed=_POINTS)
 
 
 def _cells(spec: BenchmarkRunSpec) -> int:
-    return sum(len(w.load.request_rates or w.load.concurrencies or ()) for w in spec.workloads)
+    return sum(
+        load.search.max_probes
+        if load.search is not None
+        else len(load.request_rates or load.concurrencies or load.trace_speeds or ())
+        for load in (workload.load for workload in spec.workloads)
+    )
+
+
+def _stages(spec: BenchmarkRunSpec) -> int:
+    """With a search each load point is listed once: repeats are 1."""
+    searches = [w.load.search for w in spec.workloads if w.load.search is not None]
+    return _cells(spec) + sum(s.max_probes * (s.max_repeats - 1) for s in searches)
 
 
 _NO_RESET = "self.measurement.cachePolicy != 'Reset'"
@@ -73,6 +90,13 @@ class BenchmarkRunSpec(SpecModel):
             ),
             path=".repeats",
         ),
+        Rule(
+            cel=f"!self.workloads.exists(w, has({_SEARCH})) || {_STAGES} <= {MAX_STAGES}",
+            holds=lambda spec: all(w.load.search is None for w in spec.workloads) or _stages(spec) <= MAX_STAGES,
+            message=f"too many stages: a search may need maxProbes x maxRepeats; the limit is {MAX_STAGES} over all workloads",
+            path=".workloads",
+        ),
+        *search.RULES,
         Rule(
             cel=f"{_NO_RESET} || !has(self.endpoint) || self.endpoint.allowCacheReset",
             holds=_may_reset,

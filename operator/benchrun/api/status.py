@@ -30,8 +30,8 @@ Instant = Annotated[str, Field(max_length=32, json_schema_extra={"format": "date
 class Estimate(StatusModel):
     """What the run will ask for, known as soon as it is accepted."""
 
-    stages: int = Field(description="Stages: load points x repeats.")
-    requests: int = Field(description="Measured requests in all.")
+    stages: int = Field(description="Stages: load points x repeats; of a search the most there can be.")
+    requests: int = Field(description="Measured requests in all; of a search the most there can be.")
     gpu_seconds: int | None = Field(
         default=None,
         description="Least GPU time of the measurement, where the load tells it (requests / rate); start-up is not in it.",
@@ -78,7 +78,7 @@ class ClientStatus(StatusModel):
 class Progress(StatusModel):
     """How far the measurement is."""
 
-    stages_total: int = Field(description="Stages planned.")
+    stages_total: int = Field(description="Stages planned; while a load is searched the most there can be.")
     stages_done: int = Field(default=0, description="Stages whose record is stored.")
     stage: str | None = Field(default=None, max_length=160, description="Stage under way.")
     summary: str = Field(default="", max_length=40, description="Both as text, for the printer column.")
@@ -172,7 +172,7 @@ class Result(StatusModel):
 
     cell: str = Field(max_length=160, description="Workload and load point, for example chat/rate=4.")
     workload: str = Field(max_length=40, description="Name of the workload.")
-    axis: Literal["rate", "concurrency"] = Field(description="What was varied.")
+    axis: Literal["rate", "concurrency", "speed"] = Field(description="What was varied.")
     value: str = Field(max_length=24, description="Requests a second (a decimal, or inf), or users.")
     repeats: int = Field(description="Stages pooled.")
     repeats_planned: int = Field(description="Stages there should be.")
@@ -209,6 +209,51 @@ class Result(StatusModel):
     findings: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=32, json_schema_extra=ATOMIC)] = (
         Field(default_factory=list, description="Codes of what was found wrong here; status.findings explains them.")
     )
+
+
+class DatasetStatus(StatusModel):
+    """What was read for a workload, and what was left out."""
+
+    name: str = Field(max_length=60, description="Name of the workload; in a mix with the dataset's position, from 0.")
+    source: str = Field(max_length=160, description="The file, as the client calls it; the end of a long name.")
+    sha256: str = Field(max_length=64, description="Digest of its content: equal digests are equal data.")
+    rows_read: int = Field(description="Rows, lines or entries there were.")
+    rows_used: int = Field(description="Of them, how many this workload took; its warm-up included.")
+    rows_dropped: Annotated[dict[str, int], Field(max_length=8)] = Field(
+        default_factory=dict,
+        description="How many could not be used, by reason; only rows that were looked at are counted.",
+    )
+
+
+class SearchResult(StatusModel):
+    """What came of one search. Its bounds rest on the judged load points, not on what the client made of them."""
+
+    workload: str = Field(max_length=40, description="Name of the workload.")
+    axis: str = Field(max_length=20, description="What was varied: rate or concurrency.")
+    outcome: Literal["Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"] = Field(
+        description="Bracketed: found, to the tolerance asked for. AtUpperBound: the highest load asked for meets the objectives. "
+        "NoneMet: not even the lowest does for certain. ProbeLimit: maxProbes ended it. Inconclusive: the bracket is wide, since "
+        "load points within it can't be trusted or told. Incomplete: the search did not come to its end, or a record is missing."
+    )
+    lower: str | None = Field(
+        default=None, max_length=24, description="Highest load that met every objective, with 95 % certainty each."
+    )
+    upper: str | None = Field(
+        default=None,
+        max_length=24,
+        description="Lowest load above it that is not known to meet them; none at the upper bound.",
+    )
+    upper_outcome: Literal["Missed", "Inconclusive"] | None = Field(
+        default=None,
+        description="Missed: an objective is missed there with 95 % certainty. Inconclusive: that is not "
+        "certain, or the numbers there can't be trusted (too many requests failed, say).",
+    )
+    resolution_percent: float | None = Field(
+        default=None, description="How far upper is above lower, of lower: the uncertainty of the answer."
+    )
+    probes: int = Field(description="Load points measured.")
+    stages: int = Field(description="Stages measured.")
+    sentence: Text = Field(description="The answer in a sentence.")
 
 
 class Finding(StatusModel):
@@ -272,6 +317,9 @@ class BenchmarkRunStatus(StatusModel):
         default_factory=list, description="The servers, one entry a role."
     )
     client: ClientStatus | None = Field(default=None, description="What generated the load, once it was measured.")
+    datasets: Annotated[list[DatasetStatus], Field(max_length=16, json_schema_extra=list_map("name"))] = Field(
+        default_factory=list, description="What the prompts were made of, where a file or the hub was read."
+    )
     progress: Progress | None = Field(default=None, description="How far the measurement is.")
     live: Live | None = Field(default=None, description="Latest figures of the servers, while the run goes on.")
     headline: Headline | None = Field(
@@ -281,10 +329,16 @@ class BenchmarkRunStatus(StatusModel):
     results: Annotated[list[Result], Field(max_length=64, json_schema_extra=list_map("cell"))] = Field(
         default_factory=list, description="The numbers, one entry a cell."
     )
+    searches: Annotated[list[SearchResult], Field(max_length=16, json_schema_extra=list_map("workload"))] = Field(
+        default_factory=list,
+        description="The highest load that met the objectives, one entry a workload with load.search.",
+    )
     findings: Annotated[list[Finding], Field(max_length=64, json_schema_extra=list_map("code"))] = Field(
         default_factory=list, description="What was found wrong with the measurement, one entry a code."
     )
-    verdict: Verdict | None = Field(default=None, description="The worst verdict of all cells.")
+    verdict: Verdict | None = Field(
+        default=None, description="The worst verdict of all cells; of a search that of the load found counts."
+    )
     judge: Judge | None = Field(default=None, description="Which rules judged.")
     comparison: Comparison | None = Field(default=None, description="What came of spec.baseline.")
     results_ref: str | None = Field(

@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api.base import DIFFERENT_NUMBERS, DnsLabel, Key, ObjectName, PositiveDecimal, Rate, SpecModel
+from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, DnsLabel, PositiveDecimal, Rate, SpecModel
+from benchrun.api.datasets.union import Dataset
 from benchrun.api.rules import Rule, Unique, exactly_one
+from benchrun.api.search import Search
 
 MAX_LOAD_POINTS = 32
 MAX_WORKLOADS = 16
@@ -16,72 +18,18 @@ MAX_STAGES = 256
 MAX_REQUESTS = 50_000
 """Requests of one stage."""
 
-Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
 Concurrency = Annotated[int, Field(ge=1, le=100_000)]
 Concurrencies = Annotated[list[Concurrency], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique()]
 Rates = Annotated[list[Rate], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique(), DIFFERENT_NUMBERS]
-
-
-class RandomDataset(SpecModel):
-    """No prompt shares its beginning with another, so the prefix cache stays cold; under cachePolicy Share every stage sends
-    the same ones."""
-
-    input_tokens: Tokens = Field(default=1024, description="Length of every prompt, in tokens.")
-    output_tokens: Tokens = Field(default=128, description="Tokens asked for in every answer.")
-
-
-class ConfigMapFile(SpecModel):
-    """A file in a ConfigMap of the run's namespace."""
-
-    name: ObjectName = Field(description="Name of the ConfigMap.")
-    key: Key = Field(description="Key that holds the file.")
-
-
-class PvcFile(SpecModel):
-    """A file on a claim of the run's namespace, mounted read-only."""
-
-    claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
-    path: Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^/].*$")] = Field(
-        description="Path within the claim."
-    )
-
-
-class DatasetFile(SpecModel):
-    """Exactly one of `configMap`, `pvc` and `url`."""
-
-    rules = (exactly_one("config_map", "pvc", "url"),)
-    config_map: ConfigMapFile | None = Field(default=None, description="A file in a ConfigMap of the run's namespace.")
-    pvc: PvcFile | None = Field(
-        default=None, description="A file on a claim of the run's namespace, mounted read-only."
-    )
-    url: Annotated[str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+([/?][^#\s]*)?$")] | None = Field(
-        default=None, description="Downloaded by the client pod."
-    )
-
-
-class ShareGPTDataset(SpecModel):
-    """The first turn of a conversation is the prompt. Each row is used once a run (under cachePolicy Share all stages of a
-    workload send the same rows). Left out: prompts and answers below 4 tokens, prompts above 1024, more than 2048 in all."""
-
-    file: DatasetFile = Field(description="Where the JSON file is.")
-    output_tokens: Tokens | None = Field(
-        default=None, description="Forces every answer to this length; the length of the row's own answer if left out."
-    )
-
-
-class Dataset(SpecModel):
-    """Exactly one of `random` and `shareGPT`."""
-
-    rules = (exactly_one("random", "share_gpt"),)
-    random: RandomDataset | None = Field(default=None, description="Random tokens of fixed length.")
-    share_gpt: ShareGPTDataset | None = Field(default=None, description="Conversations from a ShareGPT file.")
+Speeds = Annotated[list[PositiveDecimal], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique(), DIFFERENT_NUMBERS]
 
 
 class Load(SpecModel):
-    """Load points: request rates (open loop) or concurrencies (closed loop)."""
+    """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest load, or the
+    speeds at which a trace is replayed."""
 
     rules = (
-        exactly_one("request_rates", "concurrencies"),
+        exactly_one("request_rates", "concurrencies", "search", "trace_speeds"),
         Rule(
             cel="!has(self.maxConcurrency) || has(self.requestRates)",
             holds=lambda load: load.max_concurrency is None or load.request_rates is not None,
@@ -106,6 +54,14 @@ class Load(SpecModel):
     concurrencies: Concurrencies | None = Field(
         default=None, description="Users that each send the next request when the last was answered; each a load point."
     )
+    search: Search | None = Field(
+        default=None,
+        description="The highest load that meets the objectives: each load depends on how the ones before fared.",
+    )
+    trace_speeds: Speeds | None = Field(
+        default=None,
+        description="Replays the instants of dataset.timedTrace, each speed a load point: 1 as recorded, 2 twice as fast.",
+    )
 
 
 class Workload(SpecModel):
@@ -114,8 +70,16 @@ class Workload(SpecModel):
     rules = (
         exactly_one("requests", "duration_seconds"),
         Rule(
-            cel="!has(self.durationSeconds) || (has(self.load.requestRates) && self.load.requestRates.all(r, r != 'inf'))",
-            holds=lambda workload: workload.duration_seconds is None or _rates_are_finite(workload.load),
+            cel="!has(self.load.traceSpeeds) || has(self.dataset.timedTrace)",
+            holds=lambda workload: workload.load.trace_speeds is None or workload.dataset.timed_trace is not None,
+            message="load.traceSpeeds replays instants, which only dataset.timedTrace has",
+        ),
+        Rule(
+            cel="!has(self.durationSeconds) || (has(self.load.requestRates) && self.load.requestRates.all(r, r != 'inf')) || "
+            "(has(self.load.search) && self.load.search.axis == 'RequestRate')",
+            holds=lambda workload: (
+                workload.duration_seconds is None or _rates_are_finite(workload.load) or _searches_rates(workload.load)
+            ),
             message="durationSeconds needs finite requestRates; use requests instead",
         ),
         Rule(
@@ -127,6 +91,16 @@ class Workload(SpecModel):
                 or _highest_rate(workload.load) * workload.duration_seconds <= MAX_REQUESTS
             ),
             message=f"rate x durationSeconds must be at most {MAX_REQUESTS} requests a stage",
+        ),
+        Rule(
+            cel=f"!has(self.durationSeconds) || !has(self.load.search) || !self.load.search.to.matches({NUMBER}) || "
+            f"double(self.load.search.to) * double(self.durationSeconds) <= {MAX_REQUESTS}.0",
+            holds=lambda workload: (
+                workload.duration_seconds is None
+                or workload.load.search is None
+                or float(workload.load.search.to) * workload.duration_seconds <= MAX_REQUESTS
+            ),
+            message=f"load.search.to x durationSeconds must be at most {MAX_REQUESTS} requests a stage",
         ),
     )
     name: Annotated[DnsLabel, Field(max_length=40)] = Field(description="Name of the workload, part of every stage id.")
@@ -148,6 +122,10 @@ class Workload(SpecModel):
 
 def _rates_are_finite(load: Load) -> bool:
     return load.request_rates is not None and "inf" not in load.request_rates
+
+
+def _searches_rates(load: Load) -> bool:
+    return load.search is not None and load.search.axis == "RequestRate"
 
 
 def _highest_rate(load: Load) -> float:

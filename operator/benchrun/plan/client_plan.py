@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 
-from benchrun_client.contract import Data, LoadPoint, Plan, RandomData, ShareGPTData, Stage, Target, Warmup
+from benchrun_client.contract import LoadPoint, Plan, Stage, Target, Warmup
 
 from benchrun.api import names
 from benchrun.api.model_source import Model
 from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.workloads import Dataset, Load, Workload
+from benchrun.api.workloads import Load
+from benchrun.plan.datasets import client_data
 from benchrun.plan.metadata import Owner
 from benchrun.plan.model_files import model_files, served_name
 from benchrun.plan.roles import SERVER_PORT, roles
+from benchrun.plan.searches import search_asked
 from benchrun.plan.seeds import warmup_seed
 from benchrun.plan.stages import PlannedStage, stages
+from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
 
-DATA_DIRECTORY = "/data"
 CA_FILE = "/etc/benchrun-ca/ca.crt"
 DEFAULT_WARMUP_CONCURRENCY = 8
 """Where neither users nor a cap say how many requests are in flight."""
@@ -34,23 +36,17 @@ def client_plan(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tup
         nonce=nonce(owner.uid),
         target=_target(owner, spec, endpoint_addresses),
         stages=tuple(_stage(s) for s in stages(spec, run_uid=owner.uid)),
+        searches=tuple(
+            search_asked(spec, workload, workload.load.search, data=client_data(workload), uid=owner.uid)
+            for workload in spec.workloads
+            if workload.load.search is not None
+        ),
         warmups=_warmups(owner, spec),
         cache_policy=spec.measurement.cache_policy,
         percentiles=tuple(spec.measurement.percentiles),
-        health_deadline_seconds=0,
+        # Of an endpoint only the client knows why it isn't ready; a server's loading the operator watches.
+        health_deadline_seconds=0 if spec.endpoint is None else spec.startup_deadline_seconds,
     )
-
-
-def data_path(dataset: Dataset, workload: str) -> str | None:
-    """Where a dataset's file is in the client's container; None when there is none or the client downloads it."""
-    if dataset.share_gpt is None:
-        return None
-    file = dataset.share_gpt.file
-    if file.config_map is not None:
-        return f"{DATA_DIRECTORY}/{workload}/configmap/{file.config_map.name}/{file.config_map.key}"
-    if file.pvc is not None:
-        return f"{DATA_DIRECTORY}/{workload}/pvc/{file.pvc.path}"
-    return None
 
 
 def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str, ...]) -> Target:
@@ -62,7 +58,12 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
     common = {"served_model": served, "tokenizer": files.tokenizer, "tokenizer_revision": revision}
     if spec.endpoint is None:
         host = f"{names.service_name(owner.name)}.{owner.namespace}.svc"
-        return Target(base_url=f"http://{host}:{SERVER_PORT}", servers=sum(r.replicas for r in roles(spec)), **common)
+        return Target(
+            base_url=f"http://{host}:{SERVER_PORT}",
+            servers=sum(r.replicas for r in roles(spec)),
+            context_tokens=_context_tokens(spec),
+            **common,
+        )
     ca_file = CA_FILE if spec.endpoint.ca_config_map_ref is not None else None
     if spec.endpoint.service_ref is not None:
         reference = spec.endpoint.service_ref
@@ -73,6 +74,14 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
     return Target(base_url=base, servers=0, metrics_urls=(f"{base}/metrics",), ca_file=ca_file, **common)
 
 
+def _context_tokens(spec: BenchmarkRunSpec) -> int | None:
+    """What --max-model-len says; None: nothing, or something that only vLLM can read."""
+    try:
+        return ServeArgs.of(spec.server.args if spec.server is not None else ()).whole_if_given("max-model-len")
+    except UnreadableValue:
+        return None
+
+
 def _stage(planned: PlannedStage) -> Stage:
     workload = planned.workload
     return Stage(
@@ -80,7 +89,7 @@ def _stage(planned: PlannedStage) -> Stage:
         workload=workload.name,
         repeat=planned.repeat,
         load=_load_point(workload.load, planned.value),
-        data=_data(workload),
+        data=client_data(workload),
         requests=planned.requests,
         seed=planned.seed,
         api=workload.api,
@@ -91,17 +100,9 @@ def _stage(planned: PlannedStage) -> Stage:
 def _load_point(load: Load, value: str) -> LoadPoint:
     if load.concurrencies is not None:
         return LoadPoint(request_rate="inf", max_concurrency=int(value))
+    if load.trace_speeds is not None:
+        return LoadPoint(request_rate="inf", trace_speed=value)
     return LoadPoint(request_rate=value, max_concurrency=load.max_concurrency, burstiness=load.burstiness or "1")
-
-
-def _data(workload: Workload) -> Data:
-    dataset = workload.dataset
-    if dataset.random is not None:
-        return RandomData(input_tokens=dataset.random.input_tokens, output_tokens=dataset.random.output_tokens)
-    if dataset.share_gpt is None:
-        raise ValueError(f"workload {workload.name}: dataset must set exactly one of random and shareGPT")
-    url = dataset.share_gpt.file.url
-    return ShareGPTData(path=data_path(dataset, workload.name), url=url, output_tokens=dataset.share_gpt.output_tokens)
 
 
 def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Warmup, ...]:
@@ -112,7 +113,7 @@ def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Warmup, ...]:
     return tuple(
         Warmup(
             workload=workload.name,
-            data=_data(workload),
+            data=client_data(workload),
             requests=2 * _highest_concurrency(workload.load),
             concurrency=_highest_concurrency(workload.load),
             seed=warmup_seed(base=spec.measurement.seed, workload=workload.name, run_uid=uid),
@@ -124,4 +125,6 @@ def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Warmup, ...]:
 
 
 def _highest_concurrency(load: Load) -> int:
+    if load.search is not None:
+        return int(load.search.to) if load.search.axis == "Concurrency" else DEFAULT_WARMUP_CONCURRENCY
     return max(load.concurrencies) if load.concurrencies else load.max_concurrency or DEFAULT_WARMUP_CONCURRENCY

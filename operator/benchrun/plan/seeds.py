@@ -14,6 +14,12 @@ def stage_seed(*, base: int, workload: str, axis: str, value: str, repeat: int, 
     return _seed(parts)
 
 
+def probe_seed(*, base: int, workload: str, probe: int, repeat: int, run_uid: str | None) -> int:
+    """32-bit seed of one stage of a search: of its number, not of its load, so that prompts can be written before the load
+    is known. `run_uid` as for other stages."""
+    return _seed([_VERSION, "search", str(base), workload, str(probe), str(repeat), run_uid or ""])
+
+
 def warmup_seed(*, base: int, workload: str, run_uid: str | None) -> int:
     """32-bit seed of a workload's warm-up; never that of a stage."""
     return _seed([_VERSION, "warmup", str(base), workload, run_uid or ""])

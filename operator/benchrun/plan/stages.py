@@ -37,9 +37,11 @@ def canonical(value: str) -> str:
 
 
 def load_points(load: Load) -> tuple[Axis, tuple[str, ...]]:
-    """The axis of a workload's load and its values, as listed, each once."""
+    """The axis of a workload's load and its values, as listed, each once. Where a load is searched nothing is listed."""
     if load.concurrencies is not None:
         return "concurrency", tuple(dict.fromkeys(str(c) for c in load.concurrencies))
+    if load.trace_speeds is not None:
+        return "speed", tuple(dict.fromkeys(canonical(s) for s in load.trace_speeds))
     return "rate", tuple(dict.fromkeys(canonical(r) for r in load.request_rates or []))
 
 
@@ -105,14 +107,26 @@ def gpus(spec: BenchmarkRunSpec) -> int:
     return sum(int(str(n)) for name, n in limits.items() if is_gpu(name) and str(n).isdigit())
 
 
+def most_probe_stages(spec: BenchmarkRunSpec) -> int:
+    """How many stages all searches can take together."""
+    return sum(s.max_probes * s.max_repeats for w in spec.workloads if (s := w.load.search) is not None)
+
+
+def _most_probe_requests(spec: BenchmarkRunSpec) -> int:
+    return sum(
+        s.max_probes * s.max_repeats * requests_of(w, s.to) for w in spec.workloads if (s := w.load.search) is not None
+    )
+
+
 def estimate(spec: BenchmarkRunSpec) -> Estimate:
-    """Stages, requests, and the least GPU time: an open loop of n requests at rate r lasts at least n / r."""
+    """Stages, requests, and the least GPU time: an open loop of n requests at rate r lasts at least n / r. Of searches the most
+    stages and requests that they can take, and no time: what they come to depends on the server."""
     planned = stages(spec, run_uid="")
     open_loop = [s for s in planned if s.axis == "rate" and s.value != "inf"]
     seconds = sum((Decimal(s.requests) / Decimal(s.value) for s in open_loop), Decimal(0))
     known = bool(open_loop) and gpus(spec) > 0
     return Estimate(
-        stages=len(planned),
-        requests=sum(s.requests for s in planned),
+        stages=len(planned) + most_probe_stages(spec),
+        requests=sum(s.requests for s in planned) + _most_probe_requests(spec),
         gpu_seconds=int(seconds.to_integral_value(rounding=ROUND_CEILING)) * gpus(spec) if known else None,
     )

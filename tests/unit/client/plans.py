@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchrun_client.contract import (
+    DataFile,
     Engine,
     LoadPoint,
     Plan,
@@ -51,8 +52,13 @@ def warmup(**changes: Any) -> Warmup:
 
 
 def sharegpt_stage(path: str, **changes: Any) -> Stage:
-    """A stage that takes rows of a file."""
-    return stage(data=ShareGPTData(path=path), **changes)
+    """A stage that takes rows of a ShareGPT file."""
+    return stage(data=sharegpt(path), **changes)
+
+
+def sharegpt(path: str, **changes: Any) -> ShareGPTData:
+    """Rows of a file in the client's container."""
+    return ShareGPTData(file=DataFile(path=path), **changes)
 
 
 def plan(*stages: Stage, target: dict[str, Any] | None = None, **changes: Any) -> Plan:
@@ -102,6 +108,8 @@ def raw_stage(**changes: Any) -> RawStage:
             "output_lens": [4, 0],
             "asked_lens": [4, 4],
             "shared_prefix_tokens": 1,
+            "repeated_tokens": 0,
+            "datasets": (),
             "errors": ["", "Bad Request"],
             "diagnostic": None,
             "addresses": ("10.0.0.1:8000",),
@@ -109,7 +117,9 @@ def raw_stage(**changes: Any) -> RawStage:
             "after": ({"request_success_total": 2.0},),
             "versions": ("0.32.0",),
             "settings": ("c" * 32,),
+            "models": ("id=tiny max_model_len=4096",),
             "cache_reset": None,
+            "warmup": None,
             "cpu_seconds": 0.5,
             "wall_seconds": 1.5,
             "throttled_periods": None,

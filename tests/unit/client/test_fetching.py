@@ -54,3 +54,23 @@ async def test_an_endless_file_is_given_up_at_the_bound() -> None:
 def test_a_url_is_shown_without_its_secrets() -> None:
     shown = shown_url("https://user:password@host:8443/a/rows.json?signature=secret#x")
     assert shown == "https://host:8443/a/rows.json"
+
+
+async def test_a_url_that_leads_on_to_a_page_is_told_with_where_it_led() -> None:
+    async def lead_on(_: web.Request) -> web.Response:
+        raise web.HTTPFound("/login?next=secret")
+
+    page = answering(200, text="<html>", content_type="text/html")
+    async with serving(rows=lead_on, login=page) as url:
+        with pytest.raises(
+            RunFailure, match=r"/rows \(led on to http://.*/login\) answered with an HTML page"
+        ) as failure:
+            await fetch(f"{url}/rows", max_bytes=10_000)
+    assert failure.value.reason == "DatasetInvalid"
+    assert "secret" not in failure.value.message
+
+
+async def test_a_file_too_large_is_refused_by_what_the_server_says_of_it() -> None:
+    async with serving(rows=answering(200, text="x" * 11)) as url:
+        with pytest.raises(RunFailure, match="larger than 0 MiB"):
+            await fetch(f"{url}/rows", max_bytes=10)

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client.contract import ServerEdge
-from benchrun_client.identity import Identity, identify, settings_digest
+from benchrun_client.identity import Identity, identify, models_text, settings_digest
 from unit.client.servers import Handler, answering, serving
 
 LABELS = {
@@ -117,3 +117,44 @@ async def test_the_version_is_asked_beside_the_page_under_a_path_of_its_own() ->
     async with serving(base_version=version) as url, aiohttp.ClientSession() as session:
         await identify(session, [f"{url}/base/metrics"])
     assert asked == ["/base/version"]
+
+
+MODEL = {"id": "m", "object": "model", "created": 1, "root": "/models/m", "parent": None, "max_model_len": 4096}
+ADAPTER = {"id": "lora", "created": 2, "root": "/loras/l", "parent": "m", "max_model_len": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "models"),
+    [
+        pytest.param("id=m root=/models/m max_model_len=4096", [MODEL], id="one"),
+        pytest.param("id=m root=/models/m max_model_len=4096", [MODEL | {"created": 99}], id="when does not matter"),
+        pytest.param(
+            "id=lora root=/loras/l parent=m; id=m root=/models/m max_model_len=4096", [MODEL, ADAPTER], id="an adapter"
+        ),
+        pytest.param(None, [], id="none"),
+        pytest.param(None, "models", id="no list"),
+        pytest.param(None, ["m"], id="no models"),
+    ],
+)
+def test_models_are_told_by_what_equal_servers_have_alike(text: str | None, models: object) -> None:
+    assert models_text({"object": "list", "data": models}) == text
+
+
+@pytest.mark.parametrize("said", [None, [], "models", 7])
+def test_an_answer_that_is_no_list_of_models_tells_none(said: object) -> None:
+    assert models_text(said) is None
+
+
+def test_a_long_list_still_tells_whether_two_are_equal() -> None:
+    def told(last: str) -> str:
+        return models_text({"data": [*({"id": f"adapter-{n:03d}"} for n in range(100)), {"id": last}]}) or ""
+
+    assert told("z1") == told("z1") != told("z2")
+    assert len(told("z1")) == 300
+    assert ServerEdge(address="a", before=None, after=None, models=told("z1")).models == told("z1")
+
+
+async def test_models_are_asked_of_each_server() -> None:
+    answer = answering(200, text='{"data": [{"id": "m"}]}', content_type="application/json")
+    async with serving(v1_models=answer) as url, aiohttp.ClientSession() as session:
+        assert await identify(session, [f"{url}/metrics"]) == (Identity(None, None, "id=m"),)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from collections import Counter
 from typing import Any
 
 import pytest
-from benchrun_client.contract import MAX_REQUESTS_A_STAGE, CacheReset, Envelope, open_record
+from benchrun_client.contract import (
+    MAX_REQUESTS_A_STAGE,
+    CacheReset,
+    Envelope,
+    StageRecord,
+    WarmupOutcome,
+    open_record,
+)
 from benchrun_client.headline import MAX_HEADLINE_BYTES, headline
 from benchrun_client.records import (
     MAX_ERRORS,
@@ -64,11 +72,12 @@ def test_edges_keep_their_server_and_an_unread_page_stays_none() -> None:
             after=({"x": 2.0}, None),
             versions=("0.32.0" + "x" * 200, None),
             settings=("c" * 32, None),
+            models=("id=tiny", None),
         )
     )
-    assert [(e.address, e.before, e.after, e.settings) for e in record.servers] == [
-        ("a", {"x": 1.0}, {"x": 2.0}, "c" * 32),
-        ("b", None, None, None),
+    assert [(e.address, e.before, e.after, e.settings, e.models) for e in record.servers] == [
+        ("a", {"x": 1.0}, {"x": 2.0}, "c" * 32, "id=tiny"),
+        ("b", None, None, None, None),
     ]
     first, second = (e.version for e in record.servers)
     assert first is not None
@@ -94,6 +103,22 @@ def test_the_reset_of_the_caches_is_passed_on() -> None:
     reset = CacheReset(succeeded=False, attempts=3, answer="no")
     assert record_of(raw_stage(cache_reset=reset)).cache_reset == reset
     assert record_of(raw_stage()).cache_reset is None
+
+
+def test_what_became_of_the_warm_up_is_passed_on() -> None:
+    warmup = WarmupOutcome(requests=16, answered=7, failed=1, took_us=60_000_000)
+    assert record_of(raw_stage(warmup=warmup)).warmup == warmup
+    assert record_of(raw_stage()).warmup is None
+
+
+def test_a_record_of_the_version_before_is_read() -> None:
+    """It tells neither of the warm-up nor of the models."""
+    told = record_of(raw_stage()).model_dump(mode="json", by_alias=True)
+    del told["warmup"]
+    for edge in told["servers"]:
+        del edge["models"]
+    read = StageRecord.model_validate_json(json.dumps(told))
+    assert (read.warmup, [edge.models for edge in read.servers]) == (None, [None])
 
 
 def test_a_long_diagnostic_is_cut() -> None:

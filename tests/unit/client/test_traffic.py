@@ -6,12 +6,20 @@ import json
 from pathlib import Path
 
 import pytest
-from benchrun_client.contract import CachePolicy, Plan, RandomData, ShareGPTData
+from benchrun_client.contract import (
+    CachePolicy,
+    CustomData,
+    DataFile,
+    Plan,
+    PrefixRepetitionData,
+    RandomData,
+    TimedTraceData,
+)
 from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import Material, check_lengths, find_material, write_traffic
-from unit.client.plans import plan, sharegpt_stage, stage, warmup
+from unit.client.plans import plan, sharegpt, sharegpt_stage, stage, warmup
 from unit.client.words import WORDS, HubTokenizer
 
 COUNTER = TokenCounter(HubTokenizer())
@@ -30,7 +38,7 @@ def test_every_stage_and_warmup_gets_its_own_samples(tmp_path: Path) -> None:
         sharegpt_stage(path, seed=1),
         stage(requests=3),
         sharegpt_stage(path, seed=2),
-        warmups=(warmup(data=ShareGPTData(path=path)), warmup(requests=5)),
+        warmups=(warmup(data=sharegpt(path)), warmup(requests=5)),
     )
     traffic = write_traffic(mixed, find_material(mixed, COUNTER), COUNTER)
     assert [len(samples) for samples in traffic.stages] == [4, 3, 4]
@@ -47,7 +55,7 @@ def shared(path: str) -> Plan:
         sharegpt_stage(path, id="b/concurrency=2/r1", workload="b", requests=6, seed=8),
         sharegpt_stage(path, id="b/concurrency=2/r2", workload="b", requests=4, seed=8),
         stage(id="a/concurrency=2/r2", workload="a", requests=3, seed=7),
-        warmups=(warmup(workload="a", seed=70), warmup(workload="b", seed=80, data=ShareGPTData(path=path))),
+        warmups=(warmup(workload="a", seed=70), warmup(workload="b", seed=80, data=sharegpt(path))),
         cache_policy="Share",
     )
 
@@ -80,15 +88,16 @@ def test_under_every_other_policy_equal_seeds_still_make_different_prompts(polic
 
 def test_rows_for_warmups_are_needed_too(tmp_path: Path) -> None:
     path = rows_file(tmp_path, 5)
-    greedy = plan(sharegpt_stage(path), warmups=(warmup(data=ShareGPTData(path=path)),))
+    greedy = plan(sharegpt_stage(path), warmups=(warmup(data=sharegpt(path)),))
     with pytest.raises(RunFailure, match="needs 6"):
         find_material(greedy, COUNTER)
 
 
-def test_a_dataset_from_nowhere_is_an_invalid_plan() -> None:
-    with pytest.raises(RunFailure, match="path or a url") as failure:
-        find_material(plan(stage(data=ShareGPTData())), COUNTER)
-    assert failure.value.reason == "InvalidPlan"
+def test_a_file_is_in_exactly_one_place() -> None:
+    with pytest.raises(ValueError, match="exactly one of path, url and s3"):
+        DataFile()
+    with pytest.raises(ValueError, match="exactly one of path, url and s3"):
+        DataFile(path="/a", url="http://b")
 
 
 @pytest.mark.parametrize("context_tokens", [40, 41])
@@ -105,7 +114,7 @@ def test_a_request_longer_than_the_context_is_refused_with_both_numbers() -> Non
 
 
 def test_rows_are_checked_by_their_own_lengths() -> None:
-    material = Material(rows={0: (Sample("a", 5, 5), Sample("b", 20, 25))})
+    material = Material(rows={(0, 0): (Sample("a", 5, 5), Sample("b", 20, 25))})
     with pytest.raises(RunFailure, match="45 tokens"):
         check_lengths(plan(sharegpt_stage("x")), material, context_tokens=44, whose="the model")
 
@@ -116,3 +125,68 @@ def test_the_digest_tells_prompts_order_and_output_lengths_apart() -> None:
     digests = [prompts_digest(samples) for samples in different]
     assert len(set(digests)) == len(different)
     assert prompts_digest((a, b)) == digests[0]
+
+
+def trace_file(tmp_path: Path, requests: int, **line: int) -> TimedTraceData:
+    lines = [{"timestamp": n, "input_length": 30, "output_length": 4, **line} for n in range(requests)]
+    file = tmp_path / "trace.jsonl"
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    return TimedTraceData(file=DataFile(path=str(file)), unit="Seconds", block_tokens=8)
+
+
+def test_a_warm_up_begins_a_short_trace_again_and_a_stage_does_not(tmp_path: Path) -> None:
+    data = trace_file(tmp_path, 3)
+    given = plan(stage(data=data, requests=3), warmups=(warmup(data=data, requests=7),))
+    traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
+    assert [s.at_seconds for s in traffic.stages[0]] == [0, 1, 2]
+    assert len(traffic.warmups[0]) == 7
+    (facts,) = traffic.datasets["chat"]
+    assert (facts.rows_read, facts.rows_used) == (3, 3)
+    with pytest.raises(RunFailure, match="3 usable requests; a stage sends 4"):
+        find_material(plan(stage(data=data, requests=4)), COUNTER)
+
+
+def test_recorded_lengths_are_checked_too(tmp_path: Path) -> None:
+    given = plan(stage(data=trace_file(tmp_path, 4)))
+    material = find_material(given, COUNTER)
+    check_lengths(given, material, context_tokens=34, whose="the server")
+    with pytest.raises(RunFailure, match=r"30 input.* 4 output = 34 tokens"):
+        check_lengths(given, material, context_tokens=33, whose="the server")
+
+
+def test_prefixes_count_with_what_follows_them() -> None:
+    data = PrefixRepetitionData(prefixes=2, prefix_tokens=20, suffix_tokens=10, output_tokens=5)
+    given = plan(stage(data=data))
+    with pytest.raises(RunFailure, match=r"30 input.* 5 output = 35 tokens"):
+        check_lengths(given, find_material(given, COUNTER), context_tokens=34, whose="the server")
+
+
+def test_rows_longer_than_the_model_takes_are_left_out_before_anything_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    rows = [{"prompt": " ".join(WORDS[n : n + 5]), "output_tokens": 40 if n < 3 else 4} for n in range(7)]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    given = plan(stage(data=CustomData(file=DataFile(path=str(file)))))
+    material = find_material(given, COUNTER, context_tokens=20)
+    check_lengths(given, material, context_tokens=20, whose="the model")
+    assert {s.output_tokens for s in material.rows[0, 0]} == {4}
+    with pytest.raises(RunFailure, match=r"has 7 rows, 4 of them usable.*needs 8"):
+        find_material(plan(given.stages[0], given.stages[0].model_copy(update={"seed": 2})), COUNTER, context_tokens=20)
+
+
+def test_a_dataset_of_texts_needs_no_words_of_the_tokenizer(tmp_path: Path) -> None:
+    path = rows_file(tmp_path, 6)
+    poor = TokenCounter(HubTokenizer(WORDS[:10]))
+    assert find_material(plan(sharegpt_stage(path)), poor).words == ()
+    with pytest.raises(RunFailure, match="random data needs"):
+        find_material(plan(sharegpt_stage(path), stage()), poor)
+
+
+@pytest.mark.parametrize("policy", ["Isolate", "Share"])
+def test_what_was_read_is_told_once_for_each_workload(tmp_path: Path, policy: CachePolicy) -> None:
+    path = rows_file(tmp_path, 20)
+    stages = [sharegpt_stage(path, id=f"chat/concurrency=2/r{n}", repeat=n, seed=n) for n in (1, 2)]
+    given = plan(*stages, warmups=(warmup(data=sharegpt(path)),), cache_policy=policy)
+    material = find_material(given, COUNTER)
+    ((facts,),) = material.datasets.values()
+    assert (facts.source, facts.rows_read) == (path, 20)
+    assert facts.rows_used == (10 if policy == "Isolate" else 6)

@@ -20,6 +20,10 @@ class WordCounter:
     def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
         return [self._overhead[api] + sum(2 if w in self._double else 1 for w in text.split()) for text in texts]
 
+    def shared_prefix(self, *, api: Api, after: str = "") -> int:
+        """What is there beside the text stands before it."""
+        return self._overhead[api] + len(after.split())
+
 
 class HubTokenizer:
     """As much of a Hugging Face tokenizer as the client uses; words it does not know are a token per letter."""

@@ -1,0 +1,99 @@
+"""Text files line by line, within bounds, each fault named with its line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from benchrun_client.datasets.files import OpenedFile
+from benchrun_client.failures import RunFailure
+
+MAX_LINE_BYTES = 16 * 1024**2
+"""Of one line: a file without line breaks is not read whole."""
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
+    """Number and text of each line, the line's end included.
+
+    Raises:
+        RunFailure: `DatasetInvalid`, for a line that is not UTF-8 or far too long.
+    """
+    with file.path.open("rb") as content:
+        number = 0
+        while line := content.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(line) > MAX_LINE_BYTES:
+                raise RunFailure(
+                    "DatasetInvalid",
+                    f"{file.name}, line {number} is longer than {MAX_LINE_BYTES // 1024**2} MiB. Put each row on a line of its own.",
+                )
+            text = _decoded(line, where=f"{file.name}, line {number}")
+            yield number, text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
+
+
+def json_lines(file: OpenedFile) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Place (for messages) and object of each line that is not blank.
+
+    Raises:
+        RunFailure: `DatasetInvalid`, naming line and column.
+    """
+    for number, text in lines(file):
+        if not text.strip():
+            continue
+        where = f"{file.name}, line {number}"
+        try:
+            row = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise RunFailure(
+                "DatasetInvalid",
+                f"{where}, column {error.colno}: {error.msg}. A JSON Lines file has one JSON object a line.",
+            ) from error
+        except RecursionError as error:
+            raise RunFailure("DatasetInvalid", f"{where}: nested too deeply") from error
+        if not isinstance(row, dict):
+            raise RunFailure("DatasetInvalid", f"{where}: expected a JSON object, got {json_type(row)}")
+        yield where, row
+
+
+def text_field(row: dict[str, Any], field: str, *, where: str) -> str:
+    """A field that must hold a text.
+
+    Raises:
+        RunFailure: `DatasetInvalid`, naming the field and those that there are.
+    """
+    if field not in row:
+        raise RunFailure("DatasetInvalid", f'{where}: there is no field "{field}"; it has {listed(row)}')
+    value = row[field]
+    if not isinstance(value, str):
+        raise RunFailure("DatasetInvalid", f'{where}: "{field}" must be a text, is {json_type(value)}')
+    return value
+
+
+def listed(names: Any, *, most: int = 20) -> str:
+    """Names in quotes, for a message; the first ones of many."""
+    found = [f'"{name}"' for name in list(names)[:most]]
+    more = len(names) - len(found)
+    return (", ".join(found) or "none") + (f" and {more} more" if more else "")
+
+
+def json_type(value: object) -> str:
+    """What JSON calls it, with its article."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int | float):
+        return "a number"
+    return {"str": "a text", "list": "a list", "dict": "an object"}[type(value).__name__]
+
+
+def _decoded(line: bytes, *, where: str) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise RunFailure(
+            "DatasetInvalid",
+            f"{where}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is not UTF-8. Save the file as UTF-8.",
+        ) from error

@@ -1,0 +1,157 @@
+"""Rows of a file, each used once a run: what they are, and who takes which.
+
+Once, because a row that is sent again is served from the prefix cache. Which rows a stage gets is drawn by its seed. Rows that
+cannot be used are left out and counted, by reason.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from benchrun_client.contract import DatasetFacts
+from benchrun_client.datasets.counting import common_start
+from benchrun_client.datasets.samples import Portion, Sample
+from benchrun_client.failures import RunFailure
+
+REPEATED = "RepeatsEarlierRow"
+TOO_LONG = "TooLongForModel"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row as it was read."""
+
+    text: str
+    answer: str = ""
+    output_tokens: int | None = None
+    """Asked for by the row itself."""
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """A file that has been read."""
+
+    name: str
+    sha256: str
+    rows: tuple[Row, ...]
+    read: int
+    """Entries there were."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Entries that are not among the rows, by reason."""
+    common: str = ""
+    """What every row begins with."""
+
+
+class RowReader:
+    """Collects the rows of a file; the second of two with the same text is dropped."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Row] = {}
+        self._dropped: Counter[str] = Counter()
+        self._read = 0
+
+    def add(self, row: Row) -> None:
+        self._read += 1
+        if row.text in self._rows:
+            self._dropped[REPEATED] += 1
+        else:
+            self._rows[row.text] = row
+
+    def drop(self, reason: str) -> None:
+        self._read += 1
+        self._dropped[reason] += 1
+
+    def file(self, *, name: str, sha256: str) -> RowFile:
+        """What was collected."""
+        texts = tuple(self._rows)
+        return RowFile(name, sha256, tuple(self._rows.values()), self._read, dict(self._dropped), _common_start(texts))
+
+
+Fit = Callable[[Sequence[Row]], Sample | str]
+"""Rows made into a request, or the reason why that can't be."""
+
+
+class RowPool:
+    """The rows of one file that nobody has taken yet."""
+
+    def __init__(self, file: RowFile, *, needed: int) -> None:
+        """`needed`: rows that the whole run takes, for the message when there are too few."""
+        self._file = file
+        self._needed = needed
+        self._free = list(range(len(file.rows)))
+        self._dropped: dict[int, str] = {}
+        self._used: Counter[tuple[str, int]] = Counter()
+        self._taken = 0
+
+    @property
+    def common(self) -> str:
+        """What every row begins with."""
+        return self._file.common
+
+    def draw(self, portion: Portion, fit: Fit, *, prompts: int, rows_a_prompt: int = 1) -> tuple[Sample, ...]:
+        """So many prompts.
+
+        Raises:
+            RunFailure: `DatasetTooSmall`, with the numbers.
+        """
+        rng = random.Random(portion.seed)
+        samples: list[Sample] = []
+        unfit: list[int] = []
+        while len(samples) < prompts and len(self._free) >= rows_a_prompt:
+            taken = [self._take(rng) for _ in range(rows_a_prompt)]
+            made = fit([self._file.rows[i] for i in taken])
+            if isinstance(made, Sample):
+                samples.append(made)
+                self._mark_used(portion, taken)
+            else:
+                self._dropped.update(dict.fromkeys(taken, made))
+                unfit += taken
+        # What does not fit here may fit a stage that asks for shorter answers.
+        self._free += unfit
+        if len(samples) < prompts:
+            raise RunFailure("DatasetTooSmall", self._too_small())
+        return tuple(samples)
+
+    def facts(self, workload: str, part: int, *, source: str) -> DatasetFacts:
+        """What became of the file, and what a workload took of it. `source`: what the workload calls it."""
+        return DatasetFacts(
+            part=part,
+            source=source[-300:],
+            sha256=self._file.sha256,
+            rows_read=self._file.read,
+            rows_used=self._used[workload, part],
+            rows_dropped=self._all_dropped(),
+        )
+
+    def _take(self, rng: random.Random) -> int:
+        i = rng.randrange(len(self._free))
+        self._free[i], self._free[-1] = self._free[-1], self._free[i]
+        return self._free.pop()
+
+    def _mark_used(self, portion: Portion, taken: Sequence[int]) -> None:
+        self._used[portion.workload, portion.part] += len(taken)
+        self._taken += len(taken)
+        for i in taken:
+            self._dropped.pop(i, None)
+
+    def _all_dropped(self) -> dict[str, int]:
+        return dict(sorted((Counter(self._file.dropped) + Counter(self._dropped.values())).items()))
+
+    def _too_small(self) -> str:
+        dropped = ", ".join(f"{count} {reason}" for reason, count in self._all_dropped().items())
+        return (
+            f"{self._file.name} has {self._file.read} rows, {len(self._file.rows) - len(self._dropped)} of them usable"
+            f"{f' (dropped: {dropped})' if dropped else ''}; the run needs {self._needed}, each used once. "
+            "Ask for fewer requests or repeats, or give a larger file."
+        )
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    """Whole words that all of them begin with; what the first and the last in order share, those between share, too."""
+    if len(texts) < 2:
+        return ""
+    common = common_start(min(texts), max(texts))
+    return next(common[:end] for end in range(len(common), -1, -1) if end == 0 or common[end - 1].isspace())

@@ -1,0 +1,204 @@
+"""`timedTrace` data: what was recorded of real traffic, without its words.
+
+A line is a request: when it came, how long prompt and answer were, and which blocks its prompt was made of. Equal blocks become
+equal words, so prompts have in common what they had in common when they were recorded. vLLM's own reader draws the words by
+Python's `hash`, and takes as many blocks as there are; here they are drawn by the stage's seed, so that stages don't meet in the
+prefix cache, and prompts are filled up to their length.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchrun_client.contract import DatasetFacts, TimedTraceData
+from benchrun_client.datasets.files import opened
+from benchrun_client.datasets.lines import json_lines, json_type, listed
+from benchrun_client.datasets.rows import TOO_LONG
+from benchrun_client.datasets.samples import Portion, Sample
+from benchrun_client.datasets.words import Draft, WordWriter, batches
+from benchrun_client.failures import RunFailure
+
+Block = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One recorded request."""
+
+    at_seconds: float
+    input_tokens: int
+    output_tokens: int
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace that has been read."""
+
+    name: str
+    sha256: str
+    entries: tuple[Entry, ...]
+    """In order of time."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+    def first(self, requests: int) -> tuple[Entry, ...]:
+        """So many entries.
+
+        Raises:
+            RunFailure: `DatasetTooSmall`, with both numbers.
+        """
+        if len(self.entries) < requests:
+            left_out = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
+            raise RunFailure(
+                "DatasetTooSmall",
+                f"{self.name} has {len(self.entries)} usable requests{f' (dropped: {left_out})' if left_out else ''}; "
+                f"a stage sends {requests}. Ask for fewer, or give a longer trace.",
+            )
+        return self.entries[:requests]
+
+    def facts(self, *, used: int) -> DatasetFacts:
+        """What was read, and how much of it is sent."""
+        return DatasetFacts(
+            source=self.name[-300:],
+            sha256=self.sha256,
+            rows_read=len(self.entries) + sum(self.dropped.values()),
+            rows_used=min(used, len(self.entries)),
+            rows_dropped=dict(self.dropped),
+        )
+
+
+def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
+    """Every line a request; those that the model can't take are dropped.
+
+    Raises:
+        RunFailure: `DatasetNotFound` or `DatasetInvalid`, naming line and field.
+    """
+    entries: list[Entry] = []
+    dropped: Counter[str] = Counter()
+    last = 0.0
+    with opened(data.file) as file:
+        for where, line in json_lines(file):
+            entry = _entry(line, data, where=where)
+            if entry.at_seconds < last:
+                raise RunFailure(
+                    "DatasetInvalid",
+                    f'{where}: "{data.timestamp_field}" goes back in time, to {line[data.timestamp_field]}. '
+                    "Sort the trace by it.",
+                )
+            last = entry.at_seconds
+            if context_tokens is not None and entry.input_tokens + entry.output_tokens > context_tokens:
+                dropped[TOO_LONG] += 1
+            else:
+                entries.append(entry)
+        return Trace(file.name, file.sha256, tuple(entries), dict(dropped))
+
+
+def write_trace(
+    writer: WordWriter, portion: Portion, entries: Sequence[Entry], *, block_tokens: int
+) -> tuple[Sample, ...]:
+    """The samples of a portion: a function of its seed and the entries alone, but for collisions.
+
+    Raises:
+        RunFailure: `InvalidPlan` when special tokens and template alone fill a prompt.
+    """
+    rng = random.Random(portion.seed)
+    blocks, seen = _Blocks(writer, seed=portion.seed, words=block_tokens), _Seen()
+
+    def room(entry: Entry) -> int:
+        return writer.room(entry.input_tokens, api=portion.api, whose="a recorded input length of")
+
+    samples: list[Sample] = []
+    for batch in batches(entries):
+        drafts = [Draft(blocks.joined(entry.blocks, length=room(entry)), entry.input_tokens) for entry in batch]
+        for prompt, entry in zip(writer.exact(rng, drafts, api=portion.api), batch, strict=True):
+            again = min(seen.leading(entry.blocks) * block_tokens, room(entry))
+            at = entry.at_seconds - entries[0].at_seconds
+            samples.append(Sample(prompt, entry.input_tokens, entry.output_tokens, again, at))
+    return tuple(samples)
+
+
+class _Blocks:
+    """The words of each block of a stage, drawn when it first comes up."""
+
+    def __init__(self, writer: WordWriter, *, seed: int, words: int) -> None:
+        self._writer = writer
+        self._seed = seed
+        self._length = words
+        self._drawn: dict[Block, list[str]] = {}
+        self._rest = random.Random(f"{seed}/rest")
+
+    def joined(self, blocks: Sequence[Block], *, length: int) -> list[str]:
+        """Exactly so many words: those of the blocks, and new ones for what no block covers."""
+        words: list[str] = []
+        for block in blocks:
+            if len(words) >= length:
+                break
+            words += self._of(block)
+        missing = length - len(words)
+        if missing > 0:
+            words += self._writer.distinct(self._rest, missing)
+        return words[:length]
+
+    def _of(self, block: Block) -> list[str]:
+        if block not in self._drawn:
+            rng = random.Random(f"{self._seed}/{block!r}")
+            self._drawn[block] = self._writer.distinct(rng, self._length)
+        return self._drawn[block]
+
+
+class _Seen:
+    """Beginnings that earlier requests of the stage had: a tree of blocks."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[int, Block], int] = {}
+
+    def leading(self, blocks: Sequence[Block]) -> int:
+        """How many leading blocks an earlier request began with; from now on these are known, too."""
+        node, known = 0, 0
+        for block in blocks:
+            step = (node, block)
+            if step in self._nodes:
+                known += 1
+            else:
+                self._nodes[step] = len(self._nodes) + 1
+            node = self._nodes[step]
+        return known
+
+
+def _entry(line: dict[str, Any], data: TimedTraceData, *, where: str) -> Entry:
+    at = _number(line, data.timestamp_field, where=where)
+    blocks = line.get(data.blocks_field, [])
+    if not isinstance(blocks, list) or not all(isinstance(b, int | str) and not isinstance(b, bool) for b in blocks):
+        raise RunFailure("DatasetInvalid", f'{where}: "{data.blocks_field}" must be a list of numbers or texts')
+    return Entry(
+        at_seconds=at / 1000 if data.unit == "Milliseconds" else at,
+        input_tokens=_tokens(line, data.input_tokens_field, where=where),
+        output_tokens=_tokens(line, data.output_tokens_field, where=where),
+        blocks=tuple(blocks),
+    )
+
+
+def _number(line: dict[str, Any], field_name: str, *, where: str) -> float:
+    if field_name not in line:
+        raise RunFailure("DatasetInvalid", f'{where}: there is no field "{field_name}"; it has {listed(line)}')
+    value = line[field_name]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RunFailure("DatasetInvalid", f'{where}: "{field_name}" must be a number, is {json_type(value)}')
+    # Also refuses NaN, which is neither.
+    if not 0 <= value < float("inf"):
+        raise RunFailure("DatasetInvalid", f'{where}: "{field_name}" must be 0 or more, is {value}')
+    return float(value)
+
+
+def _tokens(line: dict[str, Any], field_name: str, *, where: str) -> int:
+    value = _number(line, field_name, where=where)
+    if value < 1 or value != int(value):
+        raise RunFailure(
+            "DatasetInvalid",
+            f'{where}: "{field_name}" must be a whole number of 1 or more, is {line[field_name]}',
+        )
+    return int(value)

@@ -1,0 +1,1 @@
+"""The highest load that meets the objectives, found on one loaded server."""

@@ -1,0 +1,107 @@
+"""Where the files of datasets are in the client's pod, and what brings them there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchrun_client.contract import DataFile, S3Object
+
+from benchrun.api.datasets.files import DatasetFile, S3File
+from benchrun.api.datasets.union import file_of, parts_of
+from benchrun.api.workloads import Workload
+
+DATA_DIRECTORY = "/data"
+_CREDENTIALS = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFile:
+    """One file of a workload."""
+
+    workload: str
+    part: int | None
+    """Position in a mix; None: the workload has no other."""
+    file: DatasetFile
+
+    def in_plan(self) -> DataFile:
+        """The file in the client's words."""
+        if self.file.s3 is not None:
+            return DataFile(s3=_object(self.file.s3, credentials=self._variable))
+        return DataFile(path=self._path(), url=self.file.url)
+
+    def volume(self) -> dict[str, Any] | None:
+        """What is mounted; None: nothing is. Optional where Kubernetes allows it: the client says what is missing, a pod that
+        can't start does not."""
+        if self.file.config_map is not None:
+            return {"name": self._volume_name, "configMap": {"name": self.file.config_map.name, "optional": True}}
+        if self.file.pvc is not None:
+            claim = {"claimName": self.file.pvc.claim_name, "readOnly": True}
+            return {"name": self._volume_name, "persistentVolumeClaim": claim}
+        return None
+
+    def mount(self) -> dict[str, Any] | None:
+        """Where it is mounted; None: nothing is."""
+        if self.volume() is None:
+            return None
+        return {"name": self._volume_name, "mountPath": self._directory, "readOnly": True}
+
+    def variables(self) -> tuple[dict[str, Any], ...]:
+        """Credentials from their Secret."""
+        if self.file.s3 is None or self.file.s3.credentials_secret_ref is None:
+            return ()
+        secret = self.file.s3.credentials_secret_ref.name
+        return tuple(
+            {
+                "name": f"{self._variable}_{name}",
+                "valueFrom": {"secretKeyRef": {"name": secret, "key": f"AWS_{name}", "optional": True}},
+            }
+            for name in _CREDENTIALS
+        )
+
+    @property
+    def _volume_name(self) -> str:
+        return f"data-{self.workload}" if self.part is None else f"data{self.part}-{self.workload}"
+
+    @property
+    def _variable(self) -> str:
+        """What the names of its variables begin with; the number stands where no workload's name can be mistaken for it."""
+        part = "" if self.part is None else f"PART{self.part}_"
+        return f"BENCHRUN_{part}S3_{self.workload.upper().replace('-', '_')}"
+
+    @property
+    def _directory(self) -> str:
+        kind = f"configmap/{self.file.config_map.name}" if self.file.config_map is not None else "pvc"
+        place = self.workload if self.part is None else f"{self.workload}/{self.part}"
+        return f"{DATA_DIRECTORY}/{place}/{kind}"
+
+    def _path(self) -> str | None:
+        if self.file.config_map is not None:
+            return f"{self._directory}/{self.file.config_map.key}"
+        if self.file.pvc is not None:
+            return f"{self._directory}/{self.file.pvc.path}"
+        return self.file.path
+
+
+def placed_files(workloads: Sequence[Workload]) -> tuple[PlacedFile, ...]:
+    """Every file of these workloads, the same one once for each that reads it."""
+    return tuple(placed for workload in workloads for placed in _files(workload))
+
+
+def _files(workload: Workload) -> Iterator[PlacedFile]:
+    is_mix = workload.dataset.mix is not None
+    for number, part in enumerate(parts_of(workload.dataset)):
+        file = file_of(part)
+        if file is not None:
+            yield PlacedFile(workload.name, number if is_mix else None, file)
+
+
+def _object(file: S3File, *, credentials: str) -> S3Object:
+    return S3Object(
+        bucket=file.bucket,
+        key=file.key,
+        endpoint=file.endpoint,
+        region=file.region,
+        credentials=credentials if file.credentials_secret_ref is not None else None,
+    )

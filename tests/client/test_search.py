@@ -1,0 +1,154 @@
+"""A search with the real load engine against a server whose capacity is known: it finds the knee.
+
+One client process searches twice, first for users, then for a rate. What it gave goes through the operator's own hands: the
+plan is made from a spec, records are held against it as they would come in, and judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+import pytest
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import SearchResult
+from benchrun.effects.open_stages import problem_with
+from benchrun.judge.results import results
+from benchrun.plan.client_plan import client_plan
+from benchrun.plan.metadata import Owner
+from benchrun.plan.searches import probed_cells
+from benchrun_client.contract import Plan, Progress, StageRecord, Target, open_stage
+from client.processes import TINY_MODEL, client, free_port, simulator
+
+SEQUENCES, TTFT_MS, TPOT_MS, OUTPUT_TOKENS = 8, 50, 20, 17
+SERVICE_SECONDS = (TTFT_MS + (OUTPUT_TOKENS - 1) * TPOT_MS) / 1000
+CAPACITY = SEQUENCES / SERVICE_SECONDS
+"""Requests a second that the server completes, and no more: 21.6."""
+LIMIT_MS = 250
+"""Far above the 50 ms of a request that finds a place, whatever else the machine does; far below what one waits that finds none:
+an answer takes 370 ms."""
+RATE_TOLERANCE_PERCENT = 20
+MAX_IDLE_SECONDS = 0.5
+
+
+def spec() -> BenchmarkRunSpec:
+    dataset = {"random": {"inputTokens": 24, "outputTokens": OUTPUT_TOKENS}}
+    users = {"axis": "Concurrency", "from": "4", "to": "64", "tolerancePercent": "1"}
+    rate = {
+        "axis": "RequestRate",
+        "from": "8",
+        "to": "80",
+        "tolerancePercent": str(RATE_TOLERANCE_PERCENT),
+        "maxRepeats": 2,
+    }
+    return BenchmarkRunSpec.model_validate(
+        {
+            "model": {"name": "tiny"},
+            "endpoint": {"url": "http://replaced"},
+            "workloads": [
+                {"name": "users", "dataset": dataset, "load": {"search": users}, "requests": 60},
+                {"name": "rate", "dataset": dataset, "load": {"search": rate}, "durationSeconds": 6},
+            ],
+            "objectives": [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": LIMIT_MS}],
+            # On a machine with other work the client is late at times. That is the judge's concern, and its tests'.
+            "validity": {
+                "severities": [
+                    {"code": code, "severity": "Note"}
+                    for code in ("ClientSaturated", "ClientThrottled", "RateNotAchieved")
+                ]
+            },
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What the client of this file gave."""
+
+    plan: Plan
+    records: list[StageRecord]
+    progress: Progress
+    exit_code: int
+
+    def of(self, workload: str) -> list[StageRecord]:
+        return [r for r in self.records if r.stage_id.startswith(f"{workload}/")]
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
+    folder, port = tmp_path_factory.mktemp("search"), free_port()
+    made = client_plan(Owner(namespace="lab", name="search", uid="uid-1"), spec())
+    target = Target(base_url=f"http://localhost:{port}", servers=1, served_model="tiny", tokenizer=str(TINY_MODEL))
+    plan = made.model_copy(update={"target": target})
+    flags = (
+        *("--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS)),
+        *("--max-num-seqs", str(SEQUENCES)),
+    )
+    with simulator(*flags, port=port), client(folder, plan) as running:
+        records, progress = running.pull_all()
+        return Searched(plan, records, progress, running.process.wait())
+
+
+def answers(searched: Searched) -> dict[str, SearchResult]:
+    of = spec()
+    found = results(probed_cells(of, searched.records), searched.records, (), spec=of, compilations=())
+    return {each.workload: each for each in found.searches}
+
+
+def test_it_finds_how_many_users_the_server_has_places_for(searched: Searched) -> None:
+    answer = answers(searched)["users"]
+    assert answer.outcome == "Bracketed", answer
+    assert (answer.lower, answer.upper) == (str(SEQUENCES), str(SEQUENCES + 1))
+
+
+def test_it_finds_the_rate_that_the_server_completes(searched: Searched) -> None:
+    answer = answers(searched)["rate"]
+    assert answer.outcome == "Bracketed", answer
+    assert answer.lower is not None
+    assert answer.upper is not None
+    # Below capacity a queue of chance arrivals already costs some; the first seconds beyond it do not cost enough.
+    assert 0.6 * CAPACITY < float(answer.lower) < float(answer.upper) < 1.3 * CAPACITY
+    assert answer.resolution_percent is not None
+    assert answer.resolution_percent <= RATE_TOLERANCE_PERCENT
+
+
+def test_every_record_is_one_that_the_operator_takes_and_the_last_of_each_search_says_so(searched: Searched) -> None:
+    assert [r.sequence for r in searched.records] == list(range(len(searched.records)))
+    assert [problem_with(r, searched.plan.searches, listed=0) for r in searched.records] == [None] * len(
+        searched.records
+    )
+    for workload in ("users", "rate"):
+        ends = [r.probe.ends_search for r in searched.of(workload) if r.probe is not None]
+        assert ends == [False] * (len(ends) - 1) + [True]
+    assert (searched.progress.phase, searched.progress.records) == ("Done", len(searched.records))
+    assert searched.exit_code == 0
+
+
+def test_no_bound_is_exceeded(searched: Searched) -> None:
+    for search in searched.plan.searches:
+        places = [open_stage(r.stage_id) for r in searched.of(search.workload)]
+        probes = {place[1] for place in places if place is not None}
+        assert probes == set(range(1, len(probes) + 1))
+        assert len(probes) <= search.max_probes
+        assert max(place[2] for place in places if place is not None) <= search.max_repeats
+
+
+def test_no_prompt_of_a_probe_meets_another_in_the_prefix_cache(searched: Searched) -> None:
+    digests = [r.prompts_digest for r in searched.records]
+    assert len(set(digests)) == len(digests)
+    for record in searched.records:
+        edge = record.servers[0]
+        assert edge.before is not None
+        assert edge.after is not None
+        assert edge.after["prefix_cache_hits_total"] == edge.before["prefix_cache_hits_total"]
+        assert edge.after["request_success_total"] - edge.before["request_success_total"] == len(record.requests.ok)
+
+
+def test_between_probes_the_server_hardly_waits(searched: Searched) -> None:
+    # An open loop begins with a wait of its own.
+    idle = [r.idle_before_us / 1e6 for r in searched.of("users")]
+    assert idle[0] < MAX_IDLE_SECONDS
+    assert median(idle) < MAX_IDLE_SECONDS
+    for earlier, later in pairwise(searched.records):
+        assert earlier.servers[0].after == later.servers[0].before

@@ -1,0 +1,38 @@
+"""Data files to test with, and portions that read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from benchrun_client.contract import Data, DataFile
+from benchrun_client.datasets.samples import Portion, Sample
+from benchrun_client.datasets.supply import Supply
+from unit.client.words import WordCounter
+
+
+def written(folder: Path, name: str, content: str | bytes) -> DataFile:
+    """A file with this content."""
+    file = folder / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return DataFile(path=str(file))
+
+
+def json_lines(folder: Path, rows: Iterable[Any], name: str = "rows.jsonl") -> DataFile:
+    """A file with a JSON value a line."""
+    return written(folder, name, "".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def portion(data: Data, **changes: Any) -> Portion:
+    """Four requests of a dataset."""
+    return Portion(
+        **{"workload": "chat", "part": 0, "data": data, "requests": 4, "seed": 1, "api": "Completions", **changes}
+    )
+
+
+def drawn(*portions: Portion, context_tokens: int | None = None) -> list[tuple[Sample, ...]]:
+    """What a run that consists of these portions sends."""
+    supply = Supply(portions, counter=WordCounter(special=1), context_tokens=context_tokens)
+    return [supply.draw(each) for each in portions]

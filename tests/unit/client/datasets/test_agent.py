@@ -1,0 +1,139 @@
+"""`agent` data: copies of one conversation that differ in their date, or don't; the same whenever they are made."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchrun_client.contract import AgentData, DataFile
+from benchrun_client.datasets.counting import common_start
+from benchrun_client.datasets.samples import Sample
+from benchrun_client.failures import RunFailure
+from unit.client.datasets.files import drawn, portion, written
+
+HEADER = re.compile(r"(\d\d:\d\d:\d\d) (\d{4}-\d\d-\d\d)\n")
+STATIC, DYNAMIC = AgentData(variants=1), AgentData()
+
+
+def turns(*pairs: tuple[str, str]) -> dict[str, Any]:
+    return {"conversations": [{"from": role, "value": text} for role, text in pairs]}
+
+
+def conversation(folder: Path, *pairs: tuple[str, str]) -> DataFile:
+    return written(folder, "talk.json", json.dumps(turns(*pairs)))
+
+
+def headers(samples: tuple[Sample, ...]) -> list[tuple[str, date]]:
+    found = [HEADER.search(s.prompt) for s in samples]
+    return [(match[1], date.fromisoformat(match[2])) for match in found if match]
+
+
+def test_a_static_prefix_makes_copies_that_are_declared_but_for_the_first() -> None:
+    (samples,) = drawn(portion(STATIC))
+    assert len({s.prompt for s in samples}) == 1
+    assert len(headers(samples)) == 4
+    first, *others = samples
+    assert {s.repeated_tokens for s in others} == {first.input_tokens - 1}
+    assert first.repeated_tokens < first.input_tokens / 2
+
+
+def test_a_dynamic_prefix_goes_back_a_day_a_request() -> None:
+    (samples,) = drawn(portion(DYNAMIC, requests=40))
+    found = headers(samples)
+    newest = found[0][1]
+    assert [day for _, day in found] == [newest - timedelta(days=n) for n in range(40)]
+    assert len({time for time, _ in found}) == 1
+
+
+def test_variants_come_again_and_are_declared_then() -> None:
+    (samples,) = drawn(portion(AgentData(variants=3), requests=8))
+    assert [s.prompt for s in samples] == [samples[n % 3].prompt for n in range(8)]
+    assert [s.repeated_tokens > s.input_tokens / 2 for s in samples] == [False] * 3 + [True] * 5
+
+
+def test_dynamic_requests_declare_what_stands_before_the_date_and_no_more(tmp_path: Path) -> None:
+    file = conversation(tmp_path, ("system", "You help."), ("human", "Tell me all."), ("gpt", "All of it."))
+    (samples,) = drawn(portion(AgentData(file=file)))
+    # "System: You help. User:" is in front of every request of the run, the time of day in front of all of this stage.
+    assert [s.repeated_tokens for s in samples] == [4, 6, 6, 6]
+
+
+def test_stages_share_nothing_but_what_stands_before_the_date(tmp_path: Path) -> None:
+    file = conversation(tmp_path, ("human", "Tell me all."), ("gpt", "All of it."))
+    stages = drawn(*(portion(AgentData(file=file, variants=1), seed=seed) for seed in range(60)))
+    times = [headers(samples)[0][0] for samples in stages]
+    assert len(set(times)) == 60
+    assert all(samples[0].prompt.startswith(time) for samples, time in zip(stages, times, strict=True))
+
+
+def test_equal_seeds_in_one_run_still_carry_different_times() -> None:
+    one, other = drawn(portion(STATIC), portion(STATIC, workload="other"))
+    assert headers(one)[0][0] != headers(other)[0][0]
+
+
+def test_the_date_is_a_function_of_the_seed() -> None:
+    # Written down when this was made: the clock has no part in it.
+    assert headers(drawn(portion(STATIC, seed=7))[0])[0] == ("11:47:25", date(2016, 9, 9))
+    assert drawn(portion(DYNAMIC, seed=7)) == drawn(portion(DYNAMIC, seed=7))
+
+
+def test_the_conversation_goes_up_to_its_last_answer_whose_length_is_asked_for(tmp_path: Path) -> None:
+    pairs = [("human", "One."), ("gpt", "Two."), ("tool", "Three."), ("assistant", "Four five six.")]
+    (samples,) = drawn(portion(AgentData(file=conversation(tmp_path, *pairs)), requests=1))
+    (time, day), *_ = headers(samples)
+    assert samples[0].prompt == f"User: {time} {day}\nOne.\n\nAssistant: Two.\n\nTool: Three."
+    assert samples[0].output_tokens == 4
+
+
+def test_a_single_turn_is_sent_as_it_is(tmp_path: Path) -> None:
+    file = conversation(tmp_path, ("user", "Tell me."))
+    (samples,) = drawn(portion(AgentData(file=file, output_tokens=9), requests=1))
+    (time, day), *_ = headers(samples)
+    assert (samples[0].prompt, samples[0].output_tokens) == (f"{time} {day}\nTell me.", 9)
+
+
+def test_openais_messages_are_a_conversation_too(tmp_path: Path) -> None:
+    messages = {"messages": [{"role": "user", "content": "Tell me."}, {"role": "assistant", "content": "No."}]}
+    file = written(tmp_path, "talk.json", json.dumps([messages]))
+    assert drawn(portion(AgentData(file=file)))[0][0].prompt.endswith("\nTell me.")
+
+
+def test_the_built_in_conversation_is_long_with_a_short_answer() -> None:
+    (samples,) = drawn(portion(STATIC, requests=1))
+    assert samples[0].input_tokens > 20 * samples[0].output_tokens
+
+
+def test_declared_is_never_more_than_two_requests_have_in_common() -> None:
+    (samples,) = drawn(portion(DYNAMIC, requests=50))
+    for n, sample in enumerate(samples[1:], start=1):
+        common = max(len(common_start(sample.prompt, earlier.prompt).split()) for earlier in samples[:n])
+        assert 0 < sample.repeated_tokens <= common
+
+
+@pytest.mark.parametrize(
+    ("message", "content"),
+    [
+        pytest.param("line 1, column 2: Expecting", "{", id="no JSON"),
+        pytest.param("holds 2 conversations; an agent dataset takes one", "[{}, {}]", id="two"),
+        pytest.param("holds a number; a conversation is an object", "7", id="a number"),
+        pytest.param('neither "conversations" nor "messages"', '{"turns": []}', id="another key"),
+        pytest.param('"messages" must be a list of turns', '{"messages": []}', id="no turns"),
+        pytest.param('"messages", turn 0: expected an object, got a text', '{"messages": ["hi"]}', id="a text"),
+        pytest.param('turn 0: "from" or "role" must be one of', '{"messages": [{"role": "boss"}]}', id="role"),
+        pytest.param('turn 0: "value" or "content" must be a text', '{"messages": [{"role": "user"}]}', id="no text"),
+        pytest.param("set outputTokens", '{"messages": [{"role": "user", "content": "a"}]}', id="no answer"),
+        pytest.param(
+            "has no user's turn", '{"messages": [{"role": "assistant", "content": "a"}]}', id="only an answer"
+        ),
+        pytest.param("is not UTF-8", b'"\xff"', id="bad UTF-8"),
+    ],
+)
+def test_a_broken_conversation_is_refused_naming_the_turn(tmp_path: Path, message: str, content: str | bytes) -> None:
+    with pytest.raises(RunFailure, match=r"talk\.json") as failure:
+        drawn(portion(AgentData(file=written(tmp_path, "talk.json", content))))
+    assert failure.value.reason == "DatasetInvalid"
+    assert message in failure.value.message

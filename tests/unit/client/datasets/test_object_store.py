@@ -1,0 +1,96 @@
+"""An object of a store: asked for where it is, with or without credentials; what can't be had is told."""
+
+from __future__ import annotations
+
+import pytest
+from aiohttp import web
+from benchrun_client.contract import S3Object
+from benchrun_client.datasets.object_store import fetch_object, object_url, shown_object
+from benchrun_client.failures import RunFailure
+from unit.client.servers import answering, serving, serving_at
+
+PREFIX = "BENCHRUN_S3_CHAT"
+
+
+def place(**changes: object) -> S3Object:
+    return S3Object.model_validate({"bucket": "data", "key": "chat.jsonl", "region": "eu-west-1", **changes})
+
+
+@pytest.mark.parametrize(
+    ("url", "changes"),
+    [
+        pytest.param("https://data.s3.eu-west-1.amazonaws.com/chat.jsonl", {}, id="at AWS"),
+        pytest.param("https://s3.eu-west-1.amazonaws.com/my.data/chat.jsonl", {"bucket": "my.data"}, id="with a dot"),
+        pytest.param(
+            "http://minio:9000/data/chat.jsonl", {"endpoint": "http://minio:9000/"}, id="a store of one's own"
+        ),
+        pytest.param("http://s/data/a%20b%2B.csv", {"endpoint": "http://s", "key": "a b+.csv"}, id="a key to encode"),
+    ],
+)
+def test_where_an_object_is(url: str, changes: dict[str, str]) -> None:
+    assert object_url(place(**changes)) == url
+
+
+async def test_an_object_is_asked_for_with_a_signature_by_its_encoded_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}_ACCESS_KEY_ID", "key-id")
+    monkeypatch.setenv(f"{PREFIX}_SECRET_ACCESS_KEY", "secret")
+    asked: list[web.Request] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request)
+        return web.Response(text="rows")
+
+    async with serving_at("/data/a b+.csv", answer) as url:
+        path = await fetch_object(place(endpoint=url, key="a b+.csv", credentials=PREFIX), max_bytes=10)
+    assert path.read_text() == "rows"
+    path.unlink()
+    (request,) = asked
+    assert request.raw_path == "/data/a%20b%2B.csv"
+    assert request.headers["Authorization"].startswith("AWS4-HMAC-SHA256 Credential=key-id/")
+    assert request.headers["Host"] == url.removeprefix("http://")
+    assert "secret" not in str(request.headers)
+
+
+async def test_without_a_secret_nothing_is_signed() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=str("Authorization" in request.headers))
+
+    async with serving_at("/data/chat.jsonl", answer) as url:
+        path = await fetch_object(place(endpoint=url), max_bytes=10)
+    assert path.read_text() == "False"
+    path.unlink()
+
+
+async def test_missing_credentials_name_the_keys_that_the_secret_must_have() -> None:
+    with pytest.raises(RunFailure, match=r"s3://data/chat\.jsonl.*AWS_ACCESS_KEY_ID") as failure:
+        await fetch_object(place(credentials="BENCHRUN_S3_ABSENT"), max_bytes=10)
+    assert failure.value.reason == "DatasetNotFound"
+
+
+async def test_a_refusal_is_told_with_its_status_and_without_the_url() -> None:
+    async with serving(data=answering(403)) as url:
+        with pytest.raises(RunFailure, match=r"^s3://data/chat\.jsonl answered 404 Not Found$") as failure:
+            await fetch_object(place(endpoint=url), max_bytes=10)
+    assert failure.value.reason == "DatasetNotFound"
+
+
+async def test_a_signed_request_is_not_led_on_to_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}_ACCESS_KEY_ID", "key-id")
+    monkeypatch.setenv(f"{PREFIX}_SECRET_ACCESS_KEY", "secret")
+    asked: list[str] = []
+
+    async def other(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.Response()
+
+    async def lead_on(_: web.Request) -> web.Response:
+        raise web.HTTPTemporaryRedirect(f"{elsewhere}/chat")
+
+    async with serving(chat=other) as elsewhere, serving_at("/data/chat.jsonl", lead_on) as url:
+        with pytest.raises(RunFailure, match="answered 307"):
+            await fetch_object(place(endpoint=url, credentials=PREFIX), max_bytes=10)
+    assert asked == []
+
+
+def test_an_object_is_called_by_its_bucket_and_key() -> None:
+    assert shown_object(place()) == "s3://data/chat.jsonl"

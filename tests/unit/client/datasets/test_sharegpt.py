@@ -1,0 +1,174 @@
+"""Rows of a ShareGPT file: each used once, over-long ones dropped and counted, a broken file refused by entry."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchrun_client.contract import DataFile, ShareGPTData
+from benchrun_client.datasets.samples import Sample
+from benchrun_client.datasets.supply import Supply
+from benchrun_client.failures import RunFailure
+from unit.client.datasets.files import drawn, portion, written
+from unit.client.words import WordCounter
+
+
+def text(name: str, tokens: int) -> str:
+    return f"{name} " * tokens
+
+
+def entry(name: str, *, prompt_tokens: int = 10, answer_tokens: int = 20) -> dict[str, Any]:
+    return {
+        "id": name,
+        "conversations": [
+            {"from": "human", "value": text(name, prompt_tokens)},
+            {"from": "gpt", "value": text("answer", answer_tokens)},
+        ],
+    }
+
+
+def talks(folder: Path, *entries: dict[str, Any], **changes: Any) -> ShareGPTData:
+    return ShareGPTData(file=written(folder, "rows.json", json.dumps(entries)), **changes)
+
+
+def names(samples: tuple[Sample, ...]) -> list[str]:
+    return [s.prompt.split()[0] for s in samples]
+
+
+def plain(*datasets: ShareGPTData, **changes: Any) -> Supply:
+    """A supply that counts no special tokens."""
+    return Supply([portion(data) for data in datasets], counter=WordCounter(), **{"context_tokens": None, **changes})
+
+
+def test_each_row_is_used_once_in_a_run(tmp_path: Path) -> None:
+    data = talks(tmp_path, *(entry(f"row{n}") for n in range(12)))
+    found = [name for samples in drawn(*(portion(data, seed=seed) for seed in range(3))) for name in names(samples)]
+    assert sorted(found) == sorted(f"row{n}" for n in range(12))
+
+
+def test_equal_plans_draw_equal_rows_and_another_seed_others(tmp_path: Path) -> None:
+    data = talks(tmp_path, *(entry(f"row{n}") for n in range(100)))
+    assert drawn(portion(data, seed=1)) == drawn(portion(data, seed=1))
+    assert drawn(portion(data, seed=1)) != drawn(portion(data, seed=2))
+
+
+def test_lengths_are_those_of_the_row_unless_the_output_is_forced(tmp_path: Path) -> None:
+    own = talks(tmp_path, *(entry(f"row{n}", prompt_tokens=7, answer_tokens=9) for n in range(8)))
+    forced = own.model_copy(update={"output_tokens": 100})
+    supply = plain(own, forced)
+    assert {(s.input_tokens, s.output_tokens) for s in supply.draw(portion(own))} == {(7, 9)}
+    assert {(s.input_tokens, s.output_tokens) for s in supply.draw(portion(forced))} == {(7, 100)}
+
+
+@pytest.mark.parametrize(
+    ("prompt_tokens", "answer_tokens", "forced", "usable"),
+    [
+        pytest.param(4, 4, None, True, id="shortest"),
+        pytest.param(3, 4, None, False, id="prompt-too-short"),
+        pytest.param(4, 3, None, False, id="answer-too-short"),
+        pytest.param(4, 3, 1, True, id="forced-output-may-be-short"),
+        pytest.param(1024, 1024, None, True, id="longest"),
+        pytest.param(1025, 4, None, False, id="prompt-too-long"),
+        pytest.param(1024, 1025, None, False, id="total-too-long"),
+        pytest.param(1024, 4, 1025, True, id="a-forced-output-is-not-limited-by-vllms-2048"),
+        pytest.param(1024, 4, 3072, True, id="a-forced-output-that-just-fits-the-model"),
+        pytest.param(1024, 4, 3073, False, id="a-forced-output-that-does-not"),
+    ],
+)
+def test_rows_are_usable_as_in_vllm_but_for_forced_lengths(
+    tmp_path: Path, prompt_tokens: int, answer_tokens: int, forced: int | None, usable: bool
+) -> None:
+    data = talks(tmp_path, entry("a", prompt_tokens=prompt_tokens, answer_tokens=answer_tokens), output_tokens=forced)
+    supply, one = plain(data, context_tokens=4096), portion(data, requests=1)
+    if usable:
+        assert names(supply.draw(one)) == ["a"]
+    else:
+        with pytest.raises(RunFailure, match=", 0 of them usable"):
+            supply.draw(one)
+
+
+def test_a_forced_length_of_2048_drops_the_rows_that_do_not_fit_and_counts_them(tmp_path: Path) -> None:
+    entries = [entry(f"row{n}") for n in range(4)] + [entry(f"long{n}", prompt_tokens=1000) for n in range(3)]
+    data = talks(tmp_path, *entries, output_tokens=2048)
+    supply = plain(data, context_tokens=3000)
+    whole = portion(data)
+    assert sorted(names(supply.draw(whole))) == [f"row{n}" for n in range(4)]
+    with pytest.raises(RunFailure, match="3 TooLongForModel"):
+        supply.draw(portion(data, requests=1))
+    assert supply.facts([whole])[0].rows_dropped == {"TooLongForModel": 3}
+
+
+def test_limits_can_be_set(tmp_path: Path) -> None:
+    entries = [entry("long", prompt_tokens=3000, answer_tokens=500)]
+    wide = talks(tmp_path, *entries, max_prompt_tokens=4000, max_total_tokens=3500)
+    narrow = wide.model_copy(update={"max_total_tokens": 3499})
+    assert names(plain(wide).draw(portion(wide, requests=1))) == ["long"]
+    with pytest.raises(RunFailure, match="1 BeyondTokenLimits"):
+        plain(narrow).draw(portion(narrow, requests=1))
+
+
+def test_a_chat_is_measured_with_its_template(tmp_path: Path) -> None:
+    data = talks(tmp_path, entry("a"))
+    supply = Supply([portion(data)], counter=WordCounter(template=6), context_tokens=None)
+    (sample,) = supply.draw(portion(data, requests=1, api="Chat"))
+    assert sample.input_tokens == 16
+
+
+def test_a_row_too_long_for_one_stage_is_kept_for_another(tmp_path: Path) -> None:
+    own = talks(tmp_path, entry("long", prompt_tokens=1000), entry("short"))
+    forced = own.model_copy(update={"output_tokens": 2000})
+    supply = plain(own, forced, context_tokens=2500)
+    assert names(supply.draw(portion(forced, requests=1))) == ["short"]
+    assert names(supply.draw(portion(own, requests=1))) == ["long"]
+    assert supply.facts([portion(own)])[0].rows_dropped == {}
+
+
+def test_a_file_too_small_is_refused_with_the_numbers(tmp_path: Path) -> None:
+    single = {"conversations": [{"from": "human", "value": "alone"}]}
+    entries = [entry("a"), entry("a"), entry("b"), entry("c", prompt_tokens=2000), single, {"id": "empty"}]
+    data = talks(tmp_path, *entries)
+    with pytest.raises(RunFailure) as failure:
+        drawn(portion(data, requests=40))
+    assert failure.value.reason == "DatasetTooSmall"
+    assert (
+        "rows.json has 6 rows, 2 of them usable (dropped: 1 BeyondTokenLimits, 2 FewerThanTwoTurns, 1 RepeatsEarlierRow); "
+        "the run needs 40, each used once"
+    ) in failure.value.message
+
+
+def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
+    data = talks(tmp_path, *(entry(f"row{n}") for n in range(6)))
+    with pytest.raises(RunFailure, match="6 of them usable; the run needs 8"):
+        drawn(portion(data), portion(data, seed=2))
+
+
+@pytest.mark.parametrize(
+    ("expected", "content"),
+    [
+        pytest.param("line 2, column 1", "[\n", id="cut-short"),
+        pytest.param("line 2, column 1: Extra data", '{"a": 1}\n{"a": 2}', id="json-lines"),
+        pytest.param("holds an object", "{}", id="no-list"),
+        pytest.param("entry 1: expected an object", '[{"conversations": []}, 7]', id="entry-no-object"),
+        pytest.param('entry 0: "conversations" must be a list', '[{"conversations": "x"}]', id="turns-no-list"),
+        pytest.param(
+            "entry 0: the first two turns", '[{"conversations": [{"value": 1}, {"value": "x"}]}]', id="no-text"
+        ),
+        pytest.param("entry 0: the first two turns", '[{"conversations": ["a", "b"]}]', id="turns-no-objects"),
+        pytest.param("is not text", b"PK\x03\x04\xff\xfe\xfd", id="an-archive"),
+    ],
+)
+def test_a_broken_file_is_refused_naming_the_place(tmp_path: Path, expected: str, content: str | bytes) -> None:
+    with pytest.raises(RunFailure, match=r"rows\.json") as failure:
+        plain(ShareGPTData(file=written(tmp_path, "rows.json", content)))
+    assert failure.value.reason == "DatasetInvalid"
+    assert expected in failure.value.message
+
+
+@pytest.mark.parametrize("name", ["none.json", "."])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+    path = str(tmp_path / name)
+    with pytest.raises(RunFailure, match=f"cannot read {path}") as failure:
+        plain(ShareGPTData(file=DataFile(path=path)))
+    assert failure.value.reason == "DatasetNotFound"

@@ -1,0 +1,30 @@
+"""Searches for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchrun_client.contract import Limit, RandomData, Search
+
+TTFT_LIMIT = Limit(metric="TTFT", percentile="90", max_milliseconds=100)
+
+
+def search(**changes: Any) -> Search:
+    """From 1 to 64 requests a second, to 5 %, in at most twelve probes of up to three stages each."""
+    fields: dict[str, Any] = {
+        "workload": "chat",
+        "axis": "rate",
+        "lowest": "1",
+        "highest": "64",
+        "tolerance_percent": "5",
+        "max_probes": 12,
+        "max_repeats": 3,
+        "objectives": (TTFT_LIMIT,),
+        "max_failed_percent": "1",
+        "data": RandomData(input_tokens=16, output_tokens=4),
+        "requests": 40,
+    } | changes
+    if "duration_seconds" in changes and "requests" not in changes:
+        fields["requests"] = None
+    fields.setdefault("seeds", tuple(range(fields["max_probes"] * fields["max_repeats"])))
+    return Search(**fields)

@@ -1,0 +1,157 @@
+"""Where a search goes: it ends, stays within its bounds, and brackets the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from benchrun_client.contract import Search
+from benchrun_client.search.certainty import Outcome
+from benchrun_client.search.course import Position, after, first, may_follow, spelled
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.client.search.searches import search
+
+Steps = list[tuple[Position, Outcome]]
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """What a search has found when it ended: the highest load that met the objectives, the lowest that did not."""
+
+    met: Decimal | None
+    not_met: Decimal | None
+
+
+def walked(of: Search, outcome: Callable[[Position], Outcome]) -> Steps:
+    """The whole course of a search whose outcomes are these."""
+    steps: Steps = []
+    here: Position | None = first(of)
+    while here is not None:
+        found = outcome(here)
+        steps.append((here, found))
+        here = after(of, here, found)
+    return steps
+
+
+def bracket(steps: Steps) -> Bracket:
+    last = {position.number: (position.value, outcome) for position, outcome in steps}.values()
+    met = [value for value, outcome in last if outcome == "Met"]
+    not_met = [value for value, outcome in last if outcome != "Met"]
+    return Bracket(max(met, default=None), min(not_met, default=None))
+
+
+def keeps(limit: Decimal) -> Callable[[Position], Outcome]:
+    """A server that keeps the objectives up to this load."""
+    return lambda position: "Met" if position.value <= limit else "Missed"
+
+
+def values(steps: Steps) -> list[str]:
+    return [spelled(position.value) for position, _ in steps]
+
+
+rates = st.decimals(min_value="0.01", max_value=10_000, places=2)
+tolerances = st.sampled_from(["1", "2.5", "5", "20", "100"])
+outcomes: st.SearchStrategy[Outcome] = st.sampled_from(["Met", "Missed", "Inconclusive"])
+
+
+@st.composite
+def searches(draw: st.DrawFn) -> Search:
+    axis = draw(st.sampled_from(["rate", "concurrency"]))
+    numbers: st.SearchStrategy[Decimal] = rates if axis == "rate" else st.integers(1, 20_000).map(Decimal)
+    low, high = sorted([draw(numbers), draw(numbers)])
+    return search(
+        axis=axis,
+        lowest=str(low),
+        highest=str(high if high > low else low + 1),
+        tolerance_percent=draw(tolerances),
+        max_probes=draw(st.integers(1, 64)),
+        max_repeats=draw(st.integers(1, 4)),
+    )
+
+
+def test_it_doubles_until_a_load_is_too_much_and_then_halves_the_bracket() -> None:
+    steps = walked(search(), keeps(Decimal("11")))
+    assert values(steps) == ["1", "2", "4", "8", "16", "11.31", "9.512", "10.37", "10.83"]
+    assert bracket(steps) == Bracket(Decimal("10.83"), Decimal("11.31"))
+
+
+def test_a_load_that_is_not_certain_is_measured_again_and_then_bounds_the_search_from_above() -> None:
+    unclear = Decimal(4)
+    steps = walked(
+        search(), lambda p: "Inconclusive" if p.value == unclear else "Met" if p.value < unclear else "Missed"
+    )
+    assert [(p.number, p.repeat) for p, _ in steps if p.value == unclear] == [(3, 1), (3, 2), (3, 3)]
+    assert bracket(steps).not_met == unclear
+
+
+def test_one_repeat_that_settles_it_is_enough() -> None:
+    steps = walked(search(highest="2"), lambda p: "Inconclusive" if p.repeat == 1 else "Met")
+    assert [(spelled(p.value), p.repeat) for p, _ in steps] == [("1", 1), ("1", 2), ("2", 1), ("2", 2)]
+
+
+def test_where_the_lowest_load_is_too_much_it_ends() -> None:
+    steps = walked(search(), keeps(Decimal("0.5")))
+    assert values(steps) == ["1"]
+
+
+def test_where_the_highest_load_is_kept_it_ends_there() -> None:
+    steps = walked(search(highest="6"), keeps(Decimal(100)))
+    assert values(steps) == ["1", "2", "4", "6"]
+
+
+def test_users_are_whole_and_the_bracket_ends_at_neighbours() -> None:
+    steps = walked(search(axis="concurrency", tolerance_percent="1"), keeps(Decimal(5)))
+    assert values(steps) == ["1", "2", "4", "8", "6", "5"]
+    assert bracket(steps) == Bracket(Decimal(5), Decimal(6))
+
+
+@given(of=searches(), data=st.data())
+def test_whatever_comes_it_ends_within_its_bounds_and_never_measures_a_load_twice(
+    of: Search, data: st.DataObject
+) -> None:
+    steps = walked(of, lambda _: data.draw(outcomes))
+    numbers = [position.number for position, _ in steps]
+    assert max(numbers) <= of.max_probes
+    assert len(steps) <= of.most_stages
+    assert max(position.repeat for position, _ in steps) <= of.max_repeats
+    loads = {position.number: position.value for position, _ in steps}
+    assert len(set(loads.values())) == len(loads) == max(numbers)
+    assert all(Decimal(of.lowest) <= value <= Decimal(of.highest) for value in loads.values())
+    if of.axis == "concurrency":
+        assert all(value == int(value) for value in loads.values())
+
+
+@given(of=searches(), data=st.data())
+def test_whatever_comes_the_loads_that_met_lie_below_those_that_did_not(of: Search, data: st.DataObject) -> None:
+    found = bracket(walked(of, lambda _: data.draw(outcomes)))
+    if found.met is not None and found.not_met is not None:
+        assert found.met < found.not_met
+
+
+@given(of=searches(), share=st.floats(0, 1.2))
+def test_with_probes_enough_the_bracket_holds_the_truth_and_is_as_narrow_as_asked(of: Search, share: float) -> None:
+    of = of.model_copy(update={"max_probes": 64})
+    low, high = Decimal(of.lowest), Decimal(of.highest)
+    truth = low + (high - low) * Decimal(share)
+    found = bracket(walked(of, keeps(truth)))
+    assert found.met is not None
+    assert found.met <= truth
+    if found.not_met is None:
+        assert found.met == high
+        return
+    assert truth < found.not_met
+    finest = Decimal(1) if of.axis == "concurrency" else Decimal("0.000001")
+    width = found.not_met - found.met
+    assert width <= max(finest, found.met * Decimal(of.tolerance_percent) / 100)
+
+
+@given(of=searches(), data=st.data())
+def test_what_may_follow_holds_what_does(of: Search, data: st.DataObject) -> None:
+    here: Position | None = first(of)
+    while here is not None:
+        foreseen = may_follow(of, here)
+        assert len(foreseen) <= 3
+        here = after(of, here, data.draw(outcomes))
+        assert here is None or here in foreseen

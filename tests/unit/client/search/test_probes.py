@@ -1,0 +1,164 @@
+"""The stages of a search, and what is sent in them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from concurrent.futures import Future
+from decimal import Decimal
+
+import pytest
+from benchrun_client.contract import CachePolicy, LoadPoint, Plan, RandomData, Stage
+from benchrun_client.datasets.samples import Sample, prompts_digest
+from benchrun_client.failures import RunFailure
+from benchrun_client.search.certainty import Outcome
+from benchrun_client.search.course import Position, after, first
+from benchrun_client.search.probes import every_stage, stage_at
+from benchrun_client.search.scribe import Trouble, Written
+from benchrun_client.search.upcoming import Upcoming
+from benchrun_client.tokenizer import TokenCounter
+from benchrun_client.traffic import check_lengths, find_material, write_traffic
+from pydantic import ValidationError
+from unit.client.plans import plan, stage, warmup
+from unit.client.search.searches import search
+from unit.client.words import HubTokenizer
+
+COUNTER = TokenCounter(HubTokenizer())
+
+
+def test_a_stage_is_named_by_probe_and_repeat_and_carries_the_load() -> None:
+    seventh = stage_at(search(), Position(7, 2, Decimal("11.310")))
+    assert (seventh.id, seventh.repeat, seventh.load) == ("chat/search-07/r2", 2, LoadPoint(request_rate="11.31"))
+    assert seventh.seed == (7 - 1) * 3 + 1
+    users = stage_at(search(axis="concurrency"), Position(1, 1, Decimal(8)))
+    assert users.load == LoadPoint(max_concurrency=8)
+
+
+def test_requests_are_as_asked_for_or_rate_times_duration() -> None:
+    assert stage_at(search(requests=50), Position(2, 1, Decimal(9))).requests == 50
+    assert stage_at(search(duration_seconds=10), Position(2, 1, Decimal("1.23"))).requests == 13
+
+
+def test_a_seed_is_of_the_stage_and_not_of_its_load() -> None:
+    slow, fast = (stage_at(search(), Position(2, 1, Decimal(value))) for value in (2, 4))
+    assert slow.seed == fast.seed
+    seeds = [each.seed for each in every_stage(search())]
+    assert len(set(seeds)) == len(seeds) == 36
+
+
+@pytest.mark.parametrize("changes", [{"seeds": (1, 2)}, {"requests": None}, {"requests": 5, "duration_seconds": 5}])
+def test_a_search_that_is_not_whole_is_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        search(**changes)
+
+
+def test_a_plan_without_a_search_says_nothing_of_searches() -> None:
+    assert "searches" not in plan().to_json()
+    searching = plan(searches=(search(),))
+    assert Plan.model_validate_json(searching.to_json()) == searching
+
+
+def test_a_plan_measures_something() -> None:
+    with pytest.raises(ValidationError, match="neither stages nor searches"):
+        Plan.model_validate({**plan().model_dump(), "stages": ()})
+
+
+# ---- prompts ----------------------------------------------------------------------------------------------------------
+
+
+def test_random_prompts_of_probes_are_left_for_later_and_begin_as_no_other() -> None:
+    given = plan(stage(), searches=(search(),), warmups=(warmup(),))
+    traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
+    assert [len(samples) for samples in (*traffic.stages, *traffic.warmups)] == [4, 2]
+    assert {stage_id: len(samples) for stage_id, samples in traffic.probes.items()} == {"chat/search-01/r1": 40}
+    assert {tuple(s.prompt.split()[:8]) for s in traffic.stages[0]} <= set(traffic.starts)
+
+
+def test_under_share_all_probes_send_the_same_prompts_as_many_as_they_need() -> None:
+    policy: CachePolicy = "Share"
+    of = search(max_probes=2, max_repeats=1, highest="4", duration_seconds=10, seeds=(3, 3))
+    given = plan(stage(workload="other"), searches=(of,), cache_policy=policy)
+    traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
+    one, two = traffic.probes["chat/search-01/r1"], traffic.probes["chat/search-02/r1"]
+    assert one == two[:10]
+    assert (len(one), len(two)) == (10, 40)
+
+
+def test_a_searched_workload_is_held_against_the_context_too() -> None:
+    given = plan(searches=(search(data=RandomData(input_tokens=30, output_tokens=11)),))
+    with pytest.raises(RunFailure, match="41 tokens"):
+        check_lengths(given, find_material(given, COUNTER), context_tokens=40, whose="the model")
+
+
+# ---- before they are needed -------------------------------------------------------------------------------------------
+
+
+class Scribe:
+    """Writes at once, and remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, tuple[int, ...]]] = []
+
+    def write(self, of: Stage, lengths: Sequence[int]) -> Future[bytes]:
+        numbers = tuple(lengths)
+        self.asked.append((of.id, numbers))
+        samples = tuple(Sample(f"{of.id} {n}", 2, 2) for n in range(numbers[-1]))
+        done: Future[bytes] = Future()
+        done.set_result(pickle.dumps(Written(samples, {n: prompts_digest(samples[:n]) for n in numbers})))
+        return done
+
+
+async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
+    of, scribe = search(duration_seconds=10, max_repeats=2), Scribe()
+    upcoming = Upcoming({"chat/search-01/r1": tuple(Sample(f"first {n}", 2, 2) for n in range(10))}, scribe.write)
+    here = first(of)
+    outcomes: tuple[Outcome, ...] = ("Met", "Met", "Inconclusive", "Missed")
+    for outcome in outcomes:
+        ready = await upcoming.ready(stage_at(of, here))
+        assert len(ready.samples) == stage_at(of, here).requests
+        assert ready.digest == prompts_digest(ready.samples)
+        upcoming.foresee(of, here)
+        following = after(of, here, outcome)
+        assert following is not None
+        here = following
+    assert scribe.asked == [
+        ("chat/search-02/r1", (20,)),
+        ("chat/search-01/r2", (10,)),
+        ("chat/search-03/r1", (15, 40)),
+        ("chat/search-02/r2", (20,)),
+        ("chat/search-04/r1", (29, 80)),
+        ("chat/search-03/r2", (40,)),
+    ]
+
+
+async def test_prompts_that_can_not_be_needed_any_more_are_let_go() -> None:
+    of, scribe = search(), Scribe()
+    upcoming = Upcoming({}, scribe.write)
+    here = first(of)
+    upcoming.foresee(of, here)
+    following = after(of, here, "Met")
+    assert following is not None
+    upcoming.foresee(of, following)
+    with pytest.raises(KeyError, match="chat/search-01/r2"):
+        await upcoming.ready(stage_at(of, Position(1, 2, here.value)))
+
+
+async def test_rows_that_were_drawn_before_are_sent_as_they_are() -> None:
+    rows = tuple(Sample(f"row {n}", 2, 2) for n in range(40))
+    upcoming = Upcoming({"chat/search-01/r1": rows}, write=None)
+    ready = await upcoming.ready(stage_at(search(requests=30), first(search())))
+    assert ready.samples == rows[:30]
+    assert ready.digest == prompts_digest(rows[:30])
+
+
+async def test_a_scribe_that_can_not_write_ends_the_run_with_its_reason() -> None:
+    failed: Future[bytes] = Future()
+    failed.set_result(pickle.dumps(Trouble("TokenizerUnusable", "no words")))
+    upcoming = Upcoming({}, lambda *_: failed)
+    here = first(search())
+    upcoming.foresee(search(), here)
+    following = after(search(), here, "Met")
+    assert following is not None
+    with pytest.raises(RunFailure, match="no words") as failure:
+        await upcoming.ready(stage_at(search(), following))
+    assert failure.value.reason == "TokenizerUnusable"
