@@ -73,7 +73,7 @@ def main() -> int:
 
     def judge() -> object:
         run = run_context(planned, by_stage, samples, thresholds_of(spec), spec=spec, compilations=())
-        return judge_run(run, ())
+        return judge_run(run)
 
     rules = _median_ms(judge)
     whole = _median_ms(lambda: results(planned, [record], samples, spec=spec, compilations=()))

@@ -38,9 +38,9 @@ def main() -> int:
 
 
 async def _measure(scale: Scale) -> Figures:
-    definition = Path(__file__).parents[1] / "crds" / "benchmarkruns.benchrun.dev.yaml"
-    await command("kubectl", "apply", "--server-side", "--force-conflicts", f"--filename={definition}")
-    await command("kubectl", "wait", "--for=condition=Established", "--filename", str(definition), "--timeout=30s")
+    definitions = Path(__file__).parents[1] / "crds"
+    await command("kubectl", "apply", "--server-side", "--force-conflicts", f"--filename={definitions}")
+    await command("kubectl", "wait", "--for=condition=Established", "--filename", str(definitions), "--timeout=30s")
     with tempfile.TemporaryDirectory(prefix="benchrun-scale-") as directory:
         return await Scenario(scale, f"scale-{uuid.uuid4().hex[:8]}", say=_say).play(Path(directory))
 

@@ -25,9 +25,9 @@ from benchrun.plan.metadata import Owner
 from benchrun.plan.stages import cells
 from benchrun_client.contract import Acknowledgement, Delivery, Plan, Progress, StageRecord, open_record
 
-from truth_kit.processes import TINY_MODEL, Server, client, cpu_quota, server
+from truth_kit.processes import TINY_MODEL, Server, client, cpu_quota, server, stand_still
 
-PATIENCE_SECONDS = 400.0
+PATIENCE_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,8 @@ class Experiment:
     """Words that the evidence of one of the expected findings must hold."""
     client_cpu_share: float | None = None
     """So much of a core for the client once it measures."""
+    client_stopped: tuple[float, float] | None = None
+    """From when until when the client's process stands still, in seconds after its first measured request."""
     read_servers: bool = True
     """Whether the operator can read the servers' metrics pages."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -114,7 +116,7 @@ async def _measure(
     scraping = [asyncio.create_task(_scrape(http, each, f"server-{n}", samples)) for n, each in enumerate(read)]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await _pull(http, url, plan, process, group), samples
+            return await _pull(http, url, plan, process, group, stopped=experiment.client_stopped), samples
     finally:
         for task in scraping:
             task.cancel()
@@ -132,11 +134,18 @@ def _plan(spec: BenchmarkRunSpec, servers: Sequence[Server]) -> Plan:
 
 
 async def _pull(
-    http: httpx.AsyncClient, url: str, plan: Plan, process: asyncio.subprocess.Process, group: Path | None
+    http: httpx.AsyncClient,
+    url: str,
+    plan: Plan,
+    process: asyncio.subprocess.Process,
+    group: Path | None,
+    *,
+    stopped: tuple[float, float] | None,
 ) -> list[StageRecord]:
     """Every record, acknowledged as it comes; as the operator does."""
     records: list[StageRecord] = []
     seen, held = -1, False
+    standing: asyncio.Task[None] | None = None
     while True:
         try:
             answer = await http.get(f"{url}/records", params={"from": len(records), "seen": seen, "wait": 5})
@@ -151,11 +160,17 @@ async def _pull(
         if group is not None and not held and delivery.progress.phase in ("WarmingUp", "Measuring"):
             (group / "cgroup.procs").write_text(str(process.pid))
             held = True
+        began = delivery.progress.first_request_unix_us
+        if stopped is not None and standing is None and began is not None:
+            start, end = (began / 1e6 + seconds for seconds in stopped)
+            standing = asyncio.create_task(stand_still(process, from_unix=start, until_unix=end))
         records += [open_record(envelope.data()) for envelope in delivery.records]
         if delivery.records:
             said = Acknowledgement(nonce=nonce(plan.run_uid), through=len(records)).model_dump_json()
             await http.post(f"{url}/ack", content=said)
         if len(records) == len(plan.stages):
+            if standing is not None:
+                await standing
             return records
 
 

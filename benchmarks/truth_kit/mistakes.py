@@ -100,6 +100,14 @@ MISTAKES: tuple[Experiment, ...] = (
         client_cpu_share=0.08,
     ),
     _mistake(
+        "a client that stands still as the last requests are due",
+        {Code.RATE_NOT_ACHIEVED: "Suspect"},
+        # Gaps that are even: the last request is due 10.95 s after the first, and leaves 0.75 s late.
+        workloads=[open_loop(load={"requestRates": ["20"], "burstiness": "1000"})],
+        client_stopped=(10.6, 11.7),
+    ),
+    _mistake("a slow way", {Code.CLIENT_SATURATED: "Suspect"}, "--sim-way-ms=8"),
+    _mistake(
         "more streams than a process carries",
         {Code.CLIENT_SATURATED: "Invalid"},
         workloads=[users(600, 9000, tokens=64)],
@@ -113,6 +121,13 @@ MISTAKES: tuple[Experiment, ...] = (
         "--sim-kv-tokens=1024",
         "--max-model-len=1024",
         workloads=[users(16, 640, tokens=48)],
+    ),
+    _mistake("a single preemption", {Code.PREEMPTED: "Note"}, "--sim-preempt-at-request=100"),
+    _mistake(
+        "a warm-up that is cut short",
+        {Code.WARMUP_INCOMPLETE: "Note"},
+        workloads=[open_loop("5", 12, tokens=400)],
+        measurement={"warmup": {"auto": {"maxSeconds": 1}}},
     ),
     _mistake("somebody else's requests", {Code.FOREIGN_TRAFFIC: "Invalid"}, "--sim-foreign-rate=2"),
     _mistake(
@@ -165,6 +180,5 @@ MISTAKES: tuple[Experiment, ...] = (
     ),
     _mistake("no counters at all", {Code.NOT_CHECKED: "Note"}, "--sim-metrics=none"),
 )
-"""One experiment each. Not in here: a missing record and an answer without tokens, which need no server, and the lesser
-severities of what depends on the machine's speed (a rate nearly sent, a client a little late, few preemptions); unit tests
-hold those to their lines."""
+"""One experiment each. Not in here: a missing record and an answer without tokens, which need no server; unit tests hold
+those to their lines."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -92,6 +93,16 @@ def cpu_quota(name: str, share: float) -> Iterator[Path]:
         yield group
     finally:
         group.rmdir()
+
+
+async def stand_still(process: asyncio.subprocess.Process, *, from_unix: float, until_unix: float) -> None:
+    """Stop the process between these instants, as a machine does that has more urgent work."""
+    await asyncio.sleep(max(0.0, from_unix - time.time()))
+    process.send_signal(signal.SIGSTOP)
+    try:
+        await asyncio.sleep(max(0.0, until_unix - time.time()))
+    finally:
+        process.send_signal(signal.SIGCONT)
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from benchrun.api.status import BenchmarkRunStatus
 from benchrun.judge.results import results
 from benchrun.judge.thresholds import Thresholds, judge_of
 from benchrun.measure.samples import Sample
+from benchrun.plan.searches import probed_cells
 from benchrun.plan.stages import cells
 
 
@@ -34,24 +35,38 @@ def judge_again(
     samples: Sequence[Sample],
     *,
     thresholds: Thresholds,
+    compilations: tuple[float, ...] | None = None,
 ) -> JudgedAgain:
-    """Judge what is there. The server's log is not stored: rules that read it are not checked.
+    """Judge what is there. `compilations`: what is stored of the server's log; None: rules that read it are not checked.
 
     A record that was not kept is not held against its cell; a stage that was never measured is, as it was the first time.
     """
     here = {record.stage_id for record in records}
     judged_once = {row.cell: row.repeats for row in stored.results}
     planned, missing = [], {}
-    for cell in cells(spec):
+    known = (*cells(spec), *probed_cells(spec, records))
+    for cell in known:
         left = _without_lost(cell, here, measured=judged_once.get(cell.id, len(cell.stage_ids)))
         lost = len(cell.stage_ids) - len(left.stage_ids)
         if lost:
             missing[cell.id] = lost
         if not here.isdisjoint(left.stage_ids):
             planned.append(left)
-    found = results(planned, records, samples, spec=spec, servers=stored.servers, thresholds=thresholds)
+    # Loads that a search chose are in no plan: where all their records are lost, their row alone tells of them.
+    ids = {cell.id for cell in known}
+    missing |= {row.cell: row.repeats for row in stored.results if row.cell not in ids}
+    found = results(
+        planned,
+        records,
+        samples,
+        spec=spec,
+        compilations=compilations,
+        servers=stored.servers,
+        thresholds=thresholds,
+    )
     update = {
         "results": list(found.results),
+        "searches": list(found.searches),
         "findings": list(found.findings),
         "verdict": found.verdict,
         "headline": found.headline,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from operator import sub
 
 from benchrun_client.contract import StageRecord
 
@@ -40,18 +41,21 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
 
 
 def rate_not_achieved(record: StageRecord, context: StageContext) -> Found:
-    """Time taken to send, against requests / rate. A cap that holds requests back is another rule's matter.
+    """Time taken to send, against requests / rate, or against what the trace says. A cap that holds requests back is another
+    rule's matter.
 
     The engine sets the first request after a gap of its own and the last at requests / rate, so a client that keeps up
     never takes longer, however the gaps fall.
     """
-    rate, lines = context.asked.rate, context.thresholds
-    if rate is None or context.asked.capped:
+    lines, starts = context.thresholds, record.requests.start_us
+    if not context.asked.has_due_instants:
         return []
-    starts = record.requests.start_us
     if len(starts) < 2:
         return [NotChecked(Code.RATE_NOT_ACHIEVED, "a single request has no rate")]
     took = (max(starts) - min(starts)) / 1e6
+    rate = context.asked.rate or _recorded_rate(record)
+    if rate is None:
+        return []
     percent = 100 * len(starts) / rate / took if took > 0 else math.inf
     if percent >= lines.sent_rate_suspect_percent:
         return []
@@ -66,6 +70,13 @@ def rate_not_achieved(record: StageRecord, context: StageContext) -> Found:
         "invalidPercent": lines.sent_rate_invalid_percent,
     }
     return [StageFinding(Code.RATE_NOT_ACHIEVED, severity, record.stage_id, evidence, weight=100 - percent)]
+
+
+def _recorded_rate(record: StageRecord) -> float | None:
+    """Of a trace, as it was due; None: all of it at one instant."""
+    due = list(map(sub, record.requests.start_us, record.requests.queue_us))
+    seconds = (max(due) - min(due)) / 1e6
+    return len(due) / seconds if seconds > 0 else None
 
 
 def concurrency_not_reached(record: StageRecord, context: StageContext) -> Found:
@@ -110,7 +121,8 @@ def queue_wait_hidden(record: StageRecord, context: StageContext) -> Found:
     latency = milliseconds(Distribution.of(shape.e2el_us).mean())
     if latency is None:
         return []
-    if max(mean, p99) <= max(lines.queue_wait_note_ms, lines.queue_wait_note_percent / 100 * latency):
+    line = max(lines.queue_wait_note_ms, lines.queue_wait_note_percent / 100 * latency)
+    if max(mean, p99) <= line:
         return []
     evidence = {
         "meanQueueWaitMs": rounded(mean),
@@ -119,6 +131,7 @@ def queue_wait_hidden(record: StageRecord, context: StageContext) -> Found:
         "meanE2elWithQueueMs": rounded(mean + latency),
         "maxConcurrency": context.asked.concurrency,
         "askedRate": context.asked.rate,
+        "lineMs": rounded(line),
         "noteMs": lines.queue_wait_note_ms,
         "notePercent": lines.queue_wait_note_percent,
     }

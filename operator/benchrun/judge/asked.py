@@ -15,7 +15,7 @@ class Asked:
     """A load point of a workload, in numbers."""
 
     rate: float | None
-    """Arrivals a second of an open loop; None: users, or all at once."""
+    """Arrivals a second of an open loop; None: users, a trace, or all at once."""
     concurrency: int | None
     """Users of a closed loop, or the cap of an open one; None: no bound."""
     closed_loop: bool
@@ -24,16 +24,25 @@ class Asked:
     ignore_eos: bool
     cache_policy: CachePolicy
     scrape_interval_seconds: float
+    follows_trace: bool = False
+    """Whether requests arrive at recorded instants: an open loop without a rate."""
+    through_service: bool = False
+    """Whether requests go through a Service, whose pods were listed when the run began: others may join it."""
 
     @property
     def all_at_once(self) -> bool:
         """Every request is sent at the first instant: what is measured is the draining of a queue."""
-        return self.rate is None and self.concurrency is None
+        return self.rate is None and self.concurrency is None and not self.follows_trace
 
     @property
     def capped(self) -> bool:
         """An open loop whose arrivals may have to wait in the client."""
         return self.rate is not None and self.concurrency is not None
+
+    @property
+    def has_due_instants(self) -> bool:
+        """Whether each request is to be sent at an instant of its own, and nothing holds it back but the client."""
+        return (self.rate is not None and not self.capped) or self.follows_trace
 
 
 def asked_of(spec: BenchmarkRunSpec, cell: Cell) -> Asked:
@@ -49,4 +58,6 @@ def asked_of(spec: BenchmarkRunSpec, cell: Cell) -> Asked:
         ignore_eos=workload.ignore_eos,
         cache_policy=spec.measurement.cache_policy,
         scrape_interval_seconds=float(spec.measurement.scrape_interval_seconds),
+        follows_trace=cell.axis == "speed",
+        through_service=spec.endpoint is not None and spec.endpoint.service_ref is not None,
     )

@@ -24,6 +24,7 @@ from benchrun.judge import (
     server_restarted,
     steady,
     token_counts,
+    warm_up,
     window,
 )
 from benchrun.judge.finding import Code, Explanation
@@ -52,6 +53,7 @@ STAGE_RULES: tuple[StageRule, ...] = (
     client_load.client_throttled,
     compilation.compilation_in_window,
     compilation.cold_start,
+    warm_up.warmup_incomplete,
     window.window_too_short,
     steady.not_steady_state,
     scraping.scrape_coverage,
@@ -74,6 +76,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     **arrivals.EXPLANATIONS,
     **client_load.EXPLANATIONS,
     **compilation.EXPLANATIONS,
+    **warm_up.EXPLANATIONS,
     **window.EXPLANATIONS,
     **steady.EXPLANATIONS,
     **scraping.EXPLANATIONS,

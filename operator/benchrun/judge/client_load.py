@@ -48,6 +48,11 @@ class _Sign:
         return self.value / self.line
 
     @property
+    def invalid_line(self) -> float | None:
+        """None: it makes no stage Invalid."""
+        return self.invalid_factor * self.line if math.isfinite(self.invalid_factor) else None
+
+    @property
     def severity(self) -> Severity:
         return "Invalid" if self.load > self.invalid_factor else "Suspect"
 
@@ -61,10 +66,13 @@ def client_saturated(record: StageRecord, context: StageContext) -> Found:
         return _missing(record, at_server)
     worst = max(crossed, key=lambda sign: (sign.severity == "Invalid", sign.load))
     evidence: Evidence = {sign.name: rounded(sign.value) for sign in signs} | {
+        "eventLoopLagMaxMs": rounded(milliseconds(record.client.lag_max_us)),
+        "proxyLookups": "true" if record.engine.trust_env else "false",
         "serverTtftMs": rounded(at_server),
         "crossed": ", ".join(sign.name for sign in crossed),
         "worst": worst.name,
         "line": rounded(worst.line),
+        "lineForInvalid": rounded(worst.invalid_line),
     }
     return [StageFinding(Code.CLIENT_SATURATED, worst.severity, record.stage_id, evidence, weight=worst.load)]
 
@@ -87,7 +95,7 @@ def _signs(record: StageRecord, context: StageContext, at_server: float | None) 
     if at_server is not None and at_client is not None:
         line = max(lines.client_gap_suspect_ms, lines.client_gap_suspect_percent / 100 * at_server)
         signs.append(_Sign("ttftGapMs", at_client - at_server, line, factor))
-    if context.asked.rate is not None and not context.asked.capped:
+    if context.asked.has_due_instants:
         late = milliseconds(Distribution.of(record.requests.queue_us).percentile(99)) or 0.0
         signs.append(_Sign("sendLagP99Ms", late, lines.client_lag_suspect_ms, factor))
     if client.lag_p99_us is not None:

@@ -70,8 +70,11 @@ def cold_start(record: StageRecord, context: StageContext) -> Found:
         "requests": len(shape.ttft_us),
         "medianTtftOfThemMs": rounded(milliseconds(beginning.median_us)),
         "medianTtftOfOthersMs": rounded(milliseconds(beginning.usual_us)),
+        "slowestOfOthersMs": rounded(milliseconds(beginning.slowest_other_us)),
         "slowFromMs": rounded(milliseconds(beginning.slow_from_us)),
         "chance": rounded(beginning.chance),
+        "suspectChance": lines.chance_of_alarm,
+        "suspectFactor": lines.cold_start_factor,
     }
     weight = beginning.median_us / max(1.0, beginning.usual_us)
     return [StageFinding(Code.COLD_START, "Suspect", record.stage_id, evidence, weight=weight)]
@@ -85,6 +88,7 @@ class _Beginning:
     median_us: float
     usual_us: float
     """Median of all others."""
+    slowest_other_us: float
     slow_from_us: float
     chance: float
     """How likely a random order puts so many slow ones first."""
@@ -105,6 +109,7 @@ def _slow_beginning(ttft_us: Sequence[int], lines: Thresholds) -> _Beginning:
         requests=row,
         median_us=median(ttft_us[:row]) if row else 0.0,
         usual_us=median(others) if others else 0.0,
+        slowest_other_us=max(others, default=0.0),
         slow_from_us=slow_from,
         chance=_chance_of_row(row, slow, len(ttft_us)),
         outstanding=row == 1 and ttft_us[0] > lines.cold_start_factor * max(others),

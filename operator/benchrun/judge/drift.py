@@ -87,7 +87,9 @@ def _drifting(figure: str, courses: Sequence[_Course], lines: Thresholds) -> lis
             "repeats": len(course.repeats),
             "cellsCompared": len(courses),
             "chanceOfOrder": rounded(chance),
+            "suspectChanceOfOrder": lines.drift_order_chance,
             "chanceOfSpread": rounded(noise),
+            "suspectChanceOfSpread": lines.chance_of_alarm,
         }
         findings.append(StageFinding(Code.DRIFT, "Suspect", course.cell.cell.id, evidence, weight=abs(change)))
     return findings

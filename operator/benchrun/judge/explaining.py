@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
@@ -12,9 +12,9 @@ from benchrun.judge.bottleneck import Observed, bottleneck
 from benchrun.judge.finding import Code, StageFinding
 from benchrun.judge.overload import overload_of
 from benchrun.judge.rules import CellContext
-from benchrun.judge.verdict import verdict_of_findings
 from benchrun.judge.waiting import waiting
 from benchrun.measure.cells import duration_seconds
+from benchrun.measure.edges import QUEUE_TIME_COUNT, QUEUE_TIME_SUM, rise
 from benchrun.measure.pace import stretches
 from benchrun.measure.pressure import Lengths, Pressure, pressure
 from benchrun.measure.scaling import OperatingPoint
@@ -33,20 +33,24 @@ class _Seen(NamedTuple):
     observed: Observed
     waiting: Waiting
     workload: str
-    is_trusted: bool
 
 
 def explanations(
-    cells: Mapping[str, CellContext], found: Mapping[str, Sequence[StageFinding]], limits: ServerLimits
+    cells: Mapping[str, CellContext],
+    found: Mapping[str, Sequence[StageFinding]],
+    limits: ServerLimits,
+    *,
+    trusted: Collection[str],
 ) -> Mapping[str, Explanation]:
-    """Of every measured cell, by its id. Invalid cells are explained, too, but no other is compared with them."""
+    """Of every measured cell, by its id. Those that are not among the `trusted` are explained, too, but no other is compared
+    with them. `found` is what the rules see, whatever the spec makes of it."""
     seen = {cell_id: _seen(cell, found[cell_id], limits) for cell_id, cell in cells.items() if cell.stages}
 
     def others(cell_id: str) -> list[OperatingPoint]:
         of_workload = (
             each.observed.comparable
             for other, each in seen.items()
-            if other != cell_id and each.is_trusted and each.workload == seen[cell_id].workload
+            if other != cell_id and other in trusted and each.workload == seen[cell_id].workload
         )
         return [point for point in of_workload if point is not None]
 
@@ -58,7 +62,7 @@ def explanations(
 def _seen(cell: CellContext, found: Sequence[StageFinding], limits: ServerLimits) -> _Seen:
     of_role, lengths = _first_role(cell), _lengths(cell)
     under = pressure(of_role, limits, lengths)
-    told = waiting(under, limits, lengths=lengths, overload=overload_of(cell.stages, found))
+    told = waiting(under, limits, lengths=lengths, overload=overload_of(cell.stages, found), queue_ms=_queue_ms(cell))
     observed = Observed(
         point=_point(cell, under),
         pressure=under,
@@ -68,12 +72,20 @@ def _seen(cell: CellContext, found: Sequence[StageFinding], limits: ServerLimits
         always_busy=cell.asked.closed_loop or cell.asked.all_at_once,
         client=_client(found),
     )
-    return _Seen(observed, told, cell.cell.workload, verdict_of_findings(found) != "Invalid")
+    return _Seen(observed, told, cell.cell.workload)
 
 
 def _first_role(cell: CellContext) -> list[Window]:
     windows = [window for stage in cell.stages for window in stage.context.windows]
     return [window for window in windows if window.role == windows[0].role]
+
+
+def _queue_ms(cell: CellContext) -> float | None:
+    """Mean wait of a request in the servers, over all stages; None where a server did not count at both ends."""
+    sums = [rise(stage.record.servers, QUEUE_TIME_SUM).value for stage in cell.stages]
+    counts = [rise(stage.record.servers, QUEUE_TIME_COUNT).value for stage in cell.stages]
+    seconds, requests = (math.fsum(v for v in values if v is not None) for values in (sums, counts))
+    return None if None in (*sums, *counts) or not requests else 1000 * seconds / requests
 
 
 def _lengths(cell: CellContext) -> Lengths | None:
@@ -95,6 +107,6 @@ def _point(cell: CellContext, under: Pressure | None) -> OperatingPoint | None:
 
 
 def _client(found: Sequence[StageFinding]) -> StageFinding | None:
-    """Where the client was found saturated, badly enough to doubt the numbers; the worst of the stages."""
-    saturated = [f for f in found if f.code is Code.CLIENT_SATURATED and f.severity != "Note"]
+    """Where the client was found saturated; the worst of the stages."""
+    saturated = [f for f in found if f.code is Code.CLIENT_SATURATED]
     return max(saturated, key=lambda finding: finding.weight, default=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchrun.judge.finding import Code, Evidence, Explanation, StageFinding
+from benchrun.judge.objectives import pool_of
 from benchrun.judge.rules import CellContext, Found
 from benchrun.measure.intervals import least_count, percentile_ranks
 
@@ -18,19 +19,31 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
 
 
 def too_few_samples(cell: CellContext) -> Found:
-    """Percentiles of the spec without a two-sided 95 % interval at this number of answered requests."""
-    requests = cell.pools["e2el"].count if cell.pools else 0
-    if requests == 0:
-        return []
-    open_ended = sorted(float(p) for p in cell.percentiles if percentile_ranks(requests, float(p)) is None)
+    """Percentiles of the spec, those of its objectives too, without a two-sided 95 % interval at this number of values."""
+    counts = _asked(cell)
+    open_ended = sorted(
+        percentile for percentile, count in counts.items() if percentile_ranks(count, percentile) is None
+    )
     needed = {percentile: least_count(percentile) for percentile in open_ended}
     if not needed:
         return []
     hungriest = max(needed, key=lambda percentile: needed[percentile] or 0)
     evidence: Evidence = {
-        "requests": requests,
+        "samples": counts[hungriest],
         "percentiles": ", ".join(f"{percentile:g}" for percentile in open_ended),
         "percentile": hungriest,
         "needed": needed[hungriest],
     }
     return [StageFinding(Code.TOO_FEW_SAMPLES, "Note", cell.cell.id, evidence, weight=hungriest)]
+
+
+def _asked(cell: CellContext) -> Mapping[float, int]:
+    """How many values each percentile rests on: answered requests, or what an objective's own latency has, where that is
+    less. What was not measured lacks no samples."""
+    requests = cell.pools["e2el"].count if cell.pools else 0
+    counts = dict.fromkeys(map(float, cell.percentiles), requests) if requests else {}
+    for objective in cell.objectives:
+        percentile, values = float(objective.percentile), pool_of(objective, cell.pools).count
+        if values:
+            counts[percentile] = min(counts.get(percentile, values), values)
+    return counts

@@ -12,13 +12,21 @@ from benchrun.judge.not_checked import not_checked
 from benchrun.judge.overrides import overridden
 from benchrun.judge.rules import CellContext, Found, MeasuredStage, RunContext
 
+Findings = Mapping[str, Sequence[StageFinding]]
+"""Of every cell, by its id."""
 
-def judge_run(run: RunContext, rules: Sequence[RuleSeverity]) -> Mapping[str, tuple[StageFinding, ...]]:
-    """The findings of every cell, by its id; rules don't stop each other."""
+
+def judge_run(run: RunContext) -> Findings:
+    """Everything that any rule finds, as the rules have it; rules don't stop each other."""
     by_cell = {cell_id: _judge_cell(cell) for cell_id, cell in run.cells.items()}
     for finding in _split((found for rule in RUN_RULES for found in rule(run)), where=""):
         by_cell[finding.stage_id].append(finding)
-    return {cell_id: tuple(overridden(found, rules)) for cell_id, found in by_cell.items()}
+    return by_cell
+
+
+def as_wanted(found: Findings, rules: Sequence[RuleSeverity]) -> Findings:
+    """The findings as the spec wants them: with other severities, or left out."""
+    return {cell_id: tuple(overridden(of_cell, rules)) for cell_id, of_cell in found.items()}
 
 
 def judge_stage(stage: MeasuredStage) -> list[StageFinding]:

@@ -28,7 +28,7 @@ _SINCE_DUE: Mapping[str, str] = {"ttft": QUEUED_TTFT, "e2el": QUEUED_E2EL}
 def objective_results(objectives: Sequence[Objective], pools: Pools, verdict: Verdict) -> list[ObjectiveResult]:
     """Each objective, over all requests of the cell. Pools with the wait in the client's queue, where there are any, go
     before those without; of a latency without any nothing is known."""
-    return [_result(objective, _pool(objective, pools), verdict) for objective in objectives]
+    return [_result(objective, pool_of(objective, pools), verdict) for objective in objectives]
 
 
 def request_limits(objectives: Sequence[Objective]) -> RequestLimits:
@@ -41,7 +41,8 @@ def request_limits(objectives: Sequence[Objective]) -> RequestLimits:
     return RequestLimits(ttft_ms=strictest("TTFT"), tpot_ms=strictest("TPOT"), e2el_ms=strictest("E2EL"))
 
 
-def _pool(objective: Objective, pools: Pools) -> Distribution:
+def pool_of(objective: Objective, pools: Pools) -> Distribution:
+    """The values an objective is about; none where they were not measured."""
     latency = next(each for each in LATENCIES if each.upper() == objective.metric)
     return pools.get(_SINCE_DUE.get(latency, latency)) or pools.get(latency) or _NOTHING
 

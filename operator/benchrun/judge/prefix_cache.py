@@ -48,7 +48,8 @@ def prefix_cache(record: StageRecord, context: StageContext) -> Found:
         return []
     percent = 100 * (hits + external_hits) / looked_up
     lines = context.thresholds
-    declared = min(percent, 100 * record.shared_prefix_tokens * len(record.requests.ok) / looked_up)
+    allowed_for = record.shared_prefix_tokens * len(record.requests.ok) + record.repeated_tokens
+    declared = min(percent, 100 * allowed_for / looked_up)
     beyond = percent - declared
     if beyond <= lines.prefix_hits_suspect_percent:
         return []
@@ -59,6 +60,7 @@ def prefix_cache(record: StageRecord, context: StageContext) -> Found:
         "lookedUpTokens": looked_up,
         "hitPercent": rounded(percent),
         "declaredPercent": rounded(declared),
+        "beyondPercent": rounded(beyond),
         "suspectPercent": lines.prefix_hits_suspect_percent,
         "invalidPercent": lines.prefix_hits_invalid_percent,
         "cachePolicy": context.asked.cache_policy,

@@ -41,6 +41,7 @@ def repeats_disagree(cell: CellContext) -> Found:
         "least": rounded(min(means)),
         "most": rounded(max(means)),
         "chance": rounded(apart[worst].p_value),
+        "suspectChance": cell.thresholds.chance_of_alarm,
         "figures": ", ".join(apart),
     }
     weight = apart[worst].cv_percent or 0.0

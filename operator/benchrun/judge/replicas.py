@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import ServerEdge, StageRecord
 
 from benchrun.judge.finding import Code, Evidence, Explanation, NotChecked, StageFinding
 from benchrun.judge.rules import Found, StageContext
@@ -14,8 +14,8 @@ from benchrun.measure.edges import REQUESTS_FINISHED, rise, rise_at
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.REPLICAS_UNEQUAL: Explanation(
-        meaning="The servers of the run are not alike, or one of them was there for a part of the stage only: its figures "
-        "are a mixture that belongs to no configuration.",
+        meaning="The servers of the run are not alike, or one was there for a part of the stage only, or one that nobody knew "
+        "of answered: the figures are a mixture that belongs to no configuration.",
         remedy="Run again with equal servers: one image by its digest, one set of arguments, one kind of GPU, and nothing "
         "that scales them meanwhile.",
     ),
@@ -30,31 +30,66 @@ MAX_NAMES_CHARS = 200
 
 
 def replicas_unequal(record: StageRecord, context: StageContext) -> Found:
-    """Versions, settings and presence of the servers; a single one is equal to itself."""
+    """What servers say of themselves, their presence at both ends, and answers that none of them gave."""
     servers = record.servers
-    if len(servers) == 1:
-        return []
     if not servers:
         return [NotChecked(Code.REPLICAS_UNEQUAL, "no server's pages were read")]
-    versions = {edge.version for edge in servers if edge.version is not None}
-    settings = {edge.settings for edge in servers if edge.settings is not None}
     halves = [edge for edge in servers if (edge.before is None) != (edge.after is None)]
     # Not one page read at one end: that is the client's trouble, or the network's.
     partly_there = len(halves) if len(halves) < len(servers) else 0
-    if len(versions) > 1 or len(settings) > 1 or partly_there:
+    told = {name: _told(servers, name) for name in _TOLD}
+    different = sum(len(words) > 1 for words in told.values())
+    unknown_percent = _by_unknown_servers(record, context)
+    line = context.thresholds.unknown_servers_invalid_percent
+    if different or partly_there or unknown_percent > line:
         evidence: Evidence = {
             "servers": len(servers),
-            "versions": len(versions),
-            "settings": len(settings),
+            **{name: len(words) for name, words in told.items()},
             "readAtOneEndOnly": partly_there,
             **({"server": halves[0].address} if partly_there else {}),
-            **({"versionNames": ", ".join(sorted(versions))[:MAX_NAMES_CHARS]} if len(versions) > 1 else {}),
+            **{f"{name}Named": _named(told[name]) for name in _NAMED if len(told[name]) > 1},
+            "byUnknownServersPercent": rounded(unknown_percent),
+            "invalidPercent": line,
         }
-        weight = partly_there + len(versions) + len(settings)
+        weight = partly_there + different + unknown_percent / 100
         return [StageFinding(Code.REPLICAS_UNEQUAL, "Invalid", record.stage_id, evidence, weight=weight)]
-    if halves or any(edge.version is None or edge.settings is None for edge in servers):
-        return [NotChecked(Code.REPLICAS_UNEQUAL, "a server did not tell its version or its settings at both ends")]
+    if len(servers) > 1 and (halves or any(_is_silent(servers, name) for name in _TOLD)):
+        return [NotChecked(Code.REPLICAS_UNEQUAL, "a server did not tell what the others tell, or not at both ends")]
     return []
+
+
+_TOLD: Mapping[str, Callable[[ServerEdge], str | None]] = {
+    "versions": lambda edge: edge.version,
+    "settings": lambda edge: edge.settings,
+    "models": lambda edge: edge.models,
+}
+_NAMED = ("versions", "models")
+"""Settings are a digest, which names nothing."""
+
+
+def _told(servers: Sequence[ServerEdge], name: str) -> set[str]:
+    """The different words of those that say something."""
+    return {said for edge in servers if (said := _TOLD[name](edge)) is not None}
+
+
+def _named(words: set[str]) -> str:
+    """All of them, each cut so that they have equal room."""
+    room = MAX_NAMES_CHARS // len(words)
+    return "; ".join(said[:room] for said in sorted(words))
+
+
+def _is_silent(servers: Sequence[ServerEdge], name: str) -> bool:
+    """Models are not told by every gateway, and not in older records: silence of all of them is no difference."""
+    silent = [_TOLD[name](edge) is None for edge in servers]
+    return any(silent) and not (name == "models" and all(silent))
+
+
+def _by_unknown_servers(record: StageRecord, context: StageContext) -> float:
+    """Answers that no known server counted, in percent; 0 where that can't be told."""
+    answered, finished = sum(record.requests.ok), rise(record.servers, REQUESTS_FINISHED).value
+    if not context.asked.through_service or not answered or finished is None:
+        return 0.0
+    return 100 * max(answered - finished, 0) / answered
 
 
 def load_uneven(record: StageRecord, context: StageContext) -> Found:
@@ -73,7 +108,8 @@ def load_uneven(record: StageRecord, context: StageContext) -> Found:
     off_percent = 100 * abs(farthest - equal) / equal
     if off_percent <= lines.uneven_suspect_percent:
         return []
-    if _chance(farthest, requests=finished, servers=len(servers)) > lines.uneven_chance:
+    chance = _chance(farthest, requests=finished, servers=len(servers))
+    if chance > lines.uneven_chance:
         return []
     evidence = {
         "servers": len(servers),
@@ -82,6 +118,8 @@ def load_uneven(record: StageRecord, context: StageContext) -> Found:
         "largestSharePercent": rounded(100 * max(answered) / finished),
         "offPercent": rounded(off_percent),
         "suspectPercent": lines.uneven_suspect_percent,
+        "chance": rounded(chance),
+        "suspectChance": lines.uneven_chance,
         "server": servers[answered.index(farthest)].address,
     }
     return [StageFinding(Code.LOAD_UNEVEN, "Suspect", record.stage_id, evidence, weight=off_percent)]

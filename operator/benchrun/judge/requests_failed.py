@@ -37,7 +37,7 @@ def requests_failed(record: StageRecord, context: StageContext) -> Found:
     """All failed, or more than the threshold."""
     requests, failed = len(record.requests.ok), failed_requests(record)
     if failed == requests:
-        evidence = {"requests": requests, **_first_error(record)}
+        evidence = {"requests": requests, "failed": failed, **_first_error(record)}
         return [StageFinding(Code.ALL_REQUESTS_FAILED, "Invalid", record.stage_id, evidence, weight=requests)]
     percent, limit = 100 * failed / requests, context.thresholds.max_failed_percent
     if percent <= limit:
@@ -57,7 +57,8 @@ def no_output(record: StageRecord, context: StageContext) -> Found:
     answered = sum(record.requests.ok)
     if answered == 0 or any(compress(record.requests.output_tokens, record.requests.ok)):
         return []
-    return [StageFinding(Code.NO_OUTPUT, "Invalid", record.stage_id, {"answered": answered}, weight=answered)]
+    evidence = {"answered": answered, "outputTokens": 0}
+    return [StageFinding(Code.NO_OUTPUT, "Invalid", record.stage_id, evidence, weight=answered)]
 
 
 def _first_error(record: StageRecord) -> Evidence:

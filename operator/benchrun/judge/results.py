@@ -9,18 +9,19 @@ from benchrun_client.contract import StageRecord
 
 from benchrun.api.cells import Cell
 from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Finding, Headline, Result, ServerStatus, Truncated, Verdict
+from benchrun.api.status import Finding, Headline, Result, SearchResult, ServerStatus, Truncated, Verdict
 from benchrun.judge.aggregate import aggregate
 from benchrun.judge.asked import Asked, asked_of
 from benchrun.judge.comparison.fitting import SHARE_BYTES
 from benchrun.judge.explaining import explanations
 from benchrun.judge.fitting import MAX_BYTES, fitted
 from benchrun.judge.headline import headline, p99_ttft
-from benchrun.judge.judging import judge_run
+from benchrun.judge.judging import Findings, as_wanted, judge_run
 from benchrun.judge.row import row
 from benchrun.judge.rules import CellContext, MeasuredStage, RunContext, StageContext
+from benchrun.judge.searching import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.judge.verdict import worst
+from benchrun.judge.verdict import verdict_of_findings, worst
 from benchrun.measure.cells import pools_of
 from benchrun.measure.samples import Sample
 from benchrun.measure.server_limits import ServerLimits, server_limits
@@ -35,6 +36,7 @@ class Judged(NamedTuple):
     verdict: Verdict
     headline: Headline | None
     truncated: tuple[Truncated, ...]
+    searches: tuple[SearchResult, ...] = ()
 
 
 def results(
@@ -58,20 +60,30 @@ def results(
         return Judged((), (), "Unknown", None, ())
     lines = thresholds or thresholds_of(spec)
     run = run_context(plan_cells, by_stage, samples, lines, spec=spec, compilations=compilations)
-    found = judge_run(run, spec.validity.severities)
-    explained = explanations(run.cells, found, _limits(spec, servers or ()))
+    seen = judge_run(run)
+    found = as_wanted(seen, spec.validity.severities)
+    # Why requests waited does not depend on what the reader wants to hear of.
+    explained = explanations(run.cells, seen, _limits(spec, servers or ()), trusted=_trusted(found))
     rows = [
         row(cell, found[cell_id], spec=spec, explanation=explained.get(cell_id)) for cell_id, cell in run.cells.items()
     ]
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
-    kept, truncated = fitted(rows, findings, max_bytes=MAX_BYTES - (SHARE_BYTES if spec.baseline else 0))
+    searches = search_results(spec, run.cells, rows)
+    elsewhere = (SHARE_BYTES if spec.baseline else 0) + SEARCH_BYTES * len(searches)
+    kept, truncated = fitted(rows, findings, max_bytes=MAX_BYTES - elsewhere)
+    relied_on = deciding(rows, searches)
     return Judged(
         results=kept,
         findings=findings,
-        verdict=worst(each.verdict for each in rows) or "Unknown",
-        headline=headline(rows, lambda cell_id: p99_ttft(run.cells[cell_id])),
+        verdict=worst(each.verdict for each in relied_on) or "Unknown",
+        headline=headline(relied_on, lambda cell_id: p99_ttft(run.cells[cell_id])),
         truncated=truncated,
+        searches=searches,
     )
+
+
+def _trusted(found: Findings) -> frozenset[str]:
+    return frozenset(cell_id for cell_id, of_cell in found.items() if verdict_of_findings(of_cell) != "Invalid")
 
 
 def _limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> ServerLimits:
@@ -106,6 +118,7 @@ def run_context(
             percentiles=spec.measurement.percentiles,
             stages=tuple(measured(record, asked) for record in records),
             pools=pools_of(records),
+            objectives=spec.objectives,
         )
 
     return RunContext(thresholds, {cell.id: context(cell) for cell in plan_cells})

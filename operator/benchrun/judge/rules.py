@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from benchrun_client.contract import StageRecord
 
 from benchrun.api.cells import Cell
+from benchrun.api.measurement import Objective
 from benchrun.judge.asked import Asked
 from benchrun.judge.finding import NotChecked, StageFinding
 from benchrun.judge.shape import StageShape
@@ -64,6 +65,7 @@ class CellContext:
     percentiles: Sequence[str]
     stages: tuple[MeasuredStage, ...]
     pools: Pools = field(default_factory=dict)
+    objectives: Sequence[Objective] = ()
 
 
 @dataclass(frozen=True)

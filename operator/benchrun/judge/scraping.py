@@ -84,7 +84,8 @@ def littles_law(record: StageRecord, context: StageContext) -> Found:
     error = _standard_error([count - mine for (_, count), mine in zip(held, seen, strict=True)])
     if percent <= lines.littles_law_suspect_percent or per_request_ms <= lines.littles_law_floor_ms:
         return []
-    if gap <= lines.littles_law_errors * error:
+    by_noise = lines.littles_law_errors * error
+    if gap <= by_noise:
         return []
     evidence = {
         "clientInFlight": rounded(client),
@@ -92,7 +93,9 @@ def littles_law(record: StageRecord, context: StageContext) -> Found:
         "differencePercent": rounded(percent),
         "suspectPercent": lines.littles_law_suspect_percent,
         "millisecondsARequest": rounded(per_request_ms),
-        "standardError": rounded(error),
+        "suspectMilliseconds": lines.littles_law_floor_ms,
+        "difference": rounded(gap),
+        "explainedByNoise": rounded(by_noise),
         "samples": len(held),
     }
     return [StageFinding(Code.LITTLES_LAW_BROKEN, "Suspect", record.stage_id, evidence, weight=percent)]

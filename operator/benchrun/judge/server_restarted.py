@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import START_TIME, StageRecord
 
 from benchrun.judge.finding import Code, Evidence, Explanation, NotChecked, StageFinding
 from benchrun.judge.rules import Found, StageContext
@@ -27,14 +27,20 @@ _READ = ("generation_tokens", "prompt_tokens", "requests_finished", "prefix_quer
 
 def server_restarted(record: StageRecord, context: StageContext) -> Found:
     """The process has another start time at the end or in a reading, or (where it tells none) its counters fell."""
-    restarted = [edge.address for edge in record.servers if is_restarted(edge)] or _pods_with_two_starts(context)
+    restarted = _restarted_at_edges(record) or _restarted_between_readings(context)
     if restarted:
-        evidence: Evidence = {"servers": len(restarted), "server": restarted[0]}
+        evidence: Evidence = {"servers": len(restarted), **restarted[0]}
         return [StageFinding(Code.SERVER_RESTARTED, "Invalid", record.stage_id, evidence, weight=len(restarted))]
-    fallen = [(edge, counters) for edge in record.servers if (counters := fallen_counters(edge))]
+    fallen = [(edge, counters[0]) for edge in record.servers if (counters := fallen_counters(edge))]
     if fallen:
-        edge, counters = fallen[0]
-        evidence = {"servers": len(fallen), "server": edge.address, "counter": counters[0]}
+        edge, counter = fallen[0]
+        evidence = {
+            "servers": len(fallen),
+            "server": edge.address,
+            "counter": counter,
+            "before": (edge.before or {}).get(counter),
+            "after": (edge.after or {}).get(counter),
+        }
         return [StageFinding(Code.COUNTERS_RESET, "Invalid", record.stage_id, evidence, weight=len(fallen))]
     return _fallen_between_readings(record, context) or _not_seen(record, context)
 
@@ -55,17 +61,37 @@ def _fallen_between_readings(record: StageRecord, context: StageContext) -> list
             now = getattr(sample, counter)
             if now is None:
                 continue
-            if now < last.get((sample.pod, counter), now):
-                evidence: Evidence = {"servers": 1, "server": sample.pod, "counter": counter}
+            before = last.get((sample.pod, counter), now)
+            if now < before:
+                evidence: Evidence = {
+                    "servers": 1,
+                    "server": sample.pod,
+                    "counter": counter,
+                    "before": before,
+                    "after": now,
+                }
                 return [StageFinding(Code.COUNTERS_RESET, "Invalid", record.stage_id, evidence, weight=1)]
             last[sample.pod, counter] = now
     return []
 
 
-def _pods_with_two_starts(context: StageContext) -> list[str]:
+def _restarted_at_edges(record: StageRecord) -> list[Evidence]:
+    return [
+        _start_times(edge.address, (edge.before or {}).get(START_TIME), (edge.after or {}).get(START_TIME))
+        for edge in record.servers
+        if is_restarted(edge)
+    ]
+
+
+def _restarted_between_readings(context: StageContext) -> list[Evidence]:
     """Seen by the operator while the client could not read the closing edge."""
     starts: dict[str, set[float]] = {}
     for sample in (sample for window in context.windows for sample in window.samples):
         if sample.start_time is not None:
             starts.setdefault(sample.pod, set()).add(sample.start_time)
-    return [pod for pod, seen in starts.items() if len(seen) > 1]
+    return [_start_times(pod, min(seen), max(seen)) for pod, seen in starts.items() if len(seen) > 1]
+
+
+def _start_times(server: str, before: float | None, after: float | None) -> Evidence:
+    """Unix seconds at which its process began, as it said first and last."""
+    return {"server": server, "startedBefore": before, "startedAfter": after}

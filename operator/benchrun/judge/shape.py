@@ -42,6 +42,8 @@ class StageShape:
     @cached_property
     def plateau(self) -> Plateau | NoPlateau:
         """Where the load stands as asked."""
+        if self.asked.follows_trace:
+            return NoPlateau.FOLLOWS_TRACE
         return plateau(
             self.record.requests,
             self.flight,

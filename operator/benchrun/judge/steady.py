@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import sub
 
 from benchrun_client.contract import StageRecord
@@ -15,7 +16,7 @@ from benchrun.measure.batches import BATCHES
 from benchrun.measure.cells import rounded
 from benchrun.measure.plateau_figures import completed_in
 from benchrun.measure.steady import NoPlateau, Plateau
-from benchrun.measure.trend import Trend, trend
+from benchrun.measure.trend import trend
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.NOT_STEADY_STATE: Explanation(
@@ -35,7 +36,7 @@ SKIPPED_SHARE = 0.1
 def not_steady_state(record: StageRecord, context: StageContext) -> Found:
     """A trend both large and certain: of the requests in the system under a rate, of E2EL where users keep up the load."""
     shape, lines = context.shape(record), context.thresholds
-    if context.asked.all_at_once or not shape.answered:
+    if context.asked.all_at_once or context.asked.follows_trace or not shape.answered:
         return []
     where = shape.plateau
     if where is NoPlateau.ANSWERS_OUTLAST_SENDING:
@@ -61,60 +62,76 @@ def _is_long(where: Plateau, shape: StageShape) -> bool:
 
 def _open_loop(shape: StageShape, where: Plateau, due: Sequence[int], lines: Thresholds) -> Found:
     in_system = shape.demand.means(where.start_us, where.end_us, parts=BATCHES)
-    moved = _alarming(in_system, lines.steady_change_percent, lines)
+    moved = _moved("requestsInSystem", in_system, lines.steady_change_percent, lines)
     if moved is None:
         return []
     arrived = sum(1 for instant in due if where.start_us < instant <= where.end_us)
     completed, seconds = completed_in(shape.record.requests, where), where.length_us / 1e6
-    rising = moved.relative_change > 0
+    rising = moved.percent > 0
     short = rising and 100 * completed < lines.steady_completed_percent * arrived
     cause = BEYOND_CAPACITY if short else "latencies rise" if rising else "latencies fall"
-    rates = {"arrivalsPerSecond": rounded(arrived / seconds), "completionsPerSecond": rounded(completed / seconds)}
-    return [_finding(shape, moved, "requestsInSystem", cause, rates)]
+    rates = {
+        "arrivalsPerSecond": rounded(arrived / seconds),
+        "completionsPerSecond": rounded(completed / seconds),
+        "completedPercent": rounded(100 * completed / arrived) if arrived else None,
+        "capacityPercent": lines.steady_completed_percent,
+    }
+    return [_finding(shape, moved, cause, rates)]
 
 
 def _closed_loop(shape: StageShape, where: Plateau, lines: Thresholds) -> Found:
     requests = shape.record.requests
     latencies = [requests.e2el_us[i] for i in where.started if requests.ok[i]]
-    moved = _alarming(latencies, lines.steady_change_percent, lines)
+    moved = _moved("e2el", latencies, lines.steady_change_percent, lines)
     if moved is None:
         return []
-    cause = "latencies rise" if moved.relative_change > 0 else "latencies fall"
-    return [_finding(shape, moved, "e2el", cause, {})]
+    return [_finding(shape, moved, "latencies rise" if moved.percent > 0 else "latencies fall", {})]
 
 
 def _growing_queue(shape: StageShape, lines: Thresholds) -> Found:
     """Answers take about as long as the sending: either the stage is too short for them, or the queue grows."""
     requests, due = shape.record.requests, _due_us(shape)
     waits = [requests.queue_us[i] + requests.ttft_us[i] for i in shape.answered]
-    moved = _alarming(waits[round(SKIPPED_SHARE * len(waits)) :], lines.queue_growth_percent, lines)
-    if moved is None or moved.relative_change < 0:
+    waits = waits[round(SKIPPED_SHARE * len(waits)) :]
+    moved = _moved("queueWaitAndTtft", waits, lines.queue_growth_percent, lines)
+    if moved is None or moved.percent < 0:
         return [NotChecked(Code.NOT_STEADY_STATE, "answers took about as long as the sending")]
     arriving, whole = (max(due) - min(due)) / 1e6, (shape.flight.instants_us[-1] - min(due)) / 1e6
     rates = {
         "arrivalsPerSecond": rounded(len(due) / arriving) if arriving > 0 else None,
         "completionsPerSecond": rounded(len(shape.answered) / whole) if whole > 0 else None,
     }
-    return [_finding(shape, moved, "queueWaitAndTtft", BEYOND_CAPACITY, rates)]
+    return [_finding(shape, moved, BEYOND_CAPACITY, rates)]
 
 
-def _alarming(values: Sequence[float], percent: float, lines: Thresholds) -> Trend | None:
-    """The trend of a series in order of time, if it is large and no chance."""
-    moved = trend(values)
-    if moved is None or moved.p_value >= lines.chance_of_alarm:
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A figure whose trend is both large and no chance."""
+
+    percent: float
+    """From the first to the last of its values, by the trend; negative where it fell."""
+    evidence: Evidence
+
+
+def _moved(figure: str, values: Sequence[float], percent: float, lines: Thresholds) -> _Moved | None:
+    """The trend of a series in order of time, if it is beyond `percent` and chance does not make it."""
+    found = trend(values)
+    if found is None or found.p_value >= lines.chance_of_alarm:
         return None
-    return moved if 100 * abs(moved.relative_change) > percent else None
-
-
-def _finding(
-    shape: StageShape, moved: Trend, figure: str, cause: str, rates: Mapping[str, float | None]
-) -> StageFinding:
-    change = 100 * moved.relative_change
+    change = 100 * found.relative_change
+    if abs(change) <= percent:
+        return None
     evidence: Evidence = {
-        "cause": cause,
         "figure": figure,
         "changePercent": rounded(change),
-        "chance": rounded(moved.p_value),
-        **rates,
+        "suspectPercent": percent,
+        "chance": rounded(found.p_value),
+        "suspectChance": lines.chance_of_alarm,
     }
-    return StageFinding(Code.NOT_STEADY_STATE, "Suspect", shape.record.stage_id, evidence, weight=abs(change))
+    return _Moved(change, evidence)
+
+
+def _finding(shape: StageShape, moved: _Moved, cause: str, rates: Evidence) -> StageFinding:
+    evidence: Evidence = {"cause": cause, **moved.evidence, **rates}
+    weight = abs(moved.percent)
+    return StageFinding(Code.NOT_STEADY_STATE, "Suspect", shape.record.stage_id, evidence, weight=weight)

@@ -41,6 +41,9 @@ class Thresholds:
     """Nothing of our own is ever counted twice, so the line only spares long stages a single probe."""
     preempted_suspect_percent: float = 1.0
     """Above one request in a hundred it is preemption that a p99 shows."""
+    unknown_servers_invalid_percent: float = 1.0
+    """Of the answers, by servers that nobody knew of. Each server counts its own to the last one, so the line only spares a
+    count that comes late."""
     uneven_suspect_percent: float = 10.0
     """Off an equal share. A server with a tenth more load meets its limit at a tenth less of the total."""
     uneven_chance: float = 1e-4

@@ -17,9 +17,27 @@ MIN_QUEUED_SHARE = 0.1
 
 
 def waiting(
-    pressure: Pressure | None, limits: ServerLimits, *, lengths: Lengths | None, overload: Overload | None
+    pressure: Pressure | None,
+    limits: ServerLimits,
+    *,
+    lengths: Lengths | None,
+    overload: Overload | None,
+    queue_ms: float | None = None,
 ) -> Waiting:
-    """`overload`: arrivals of an open loop that exceed what is completed; None where there is none."""
+    """`overload`: arrivals of an open loop that exceed what is completed; None where there is none. `queue_ms`: how long a
+    request waited on average by the servers' own count, which misses no moment between two readings."""
+    told = _waiting(pressure, limits, lengths, overload)
+    if queue_ms is None:
+        return told
+    sentence = f"{told.sentence} By the servers' own count a request waited {number(queue_ms)} ms on average."
+    return told.model_copy(
+        update={"sentence": sentence, "evidence": {**told.evidence, "meanQueueTimeMs": rounded(queue_ms)}}
+    )
+
+
+def _waiting(
+    pressure: Pressure | None, limits: ServerLimits, lengths: Lengths | None, overload: Overload | None
+) -> Waiting:
     if pressure is None:
         return Waiting(
             reason="Unknown",

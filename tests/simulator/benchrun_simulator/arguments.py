@@ -172,6 +172,8 @@ def _resolve(
         timing=sim_flags.timing(found),
         disturbances=sim_flags.disturbances(found),
         prefill_serial=found.sim_prefill_serial,
+        preempted_request=found.sim_preempt_at_request,
+        way_seconds=found.sim_way_ms / 1e3,
         foreign=sim_flags.foreign(found),
         load_seconds=found.sim_load_seconds,
         log_stats=not found.disable_log_stats,

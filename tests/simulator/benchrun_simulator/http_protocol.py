@@ -106,9 +106,11 @@ class Exchange:
 class HttpConnection(asyncio.Protocol):
     """One client connection, kept alive between requests."""
 
-    def __init__(self, queue: HandlerQueue, clock: Callable[[], float]) -> None:
+    def __init__(self, queue: HandlerQueue, clock: Callable[[], float], *, way_seconds: float = 0.0) -> None:
         self._queue = queue
         self._clock = clock
+        self._way_seconds = way_seconds
+        self._under_way: deque[Callable[[], None]] = deque()
         self._transport: asyncio.Transport | None = None
         self._unread = bytearray()
         self._current: Exchange | None = None
@@ -134,8 +136,10 @@ class HttpConnection(asyncio.Protocol):
             self.cut()  # pipelining without end
 
     def write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
+        if self._way_seconds:
+            self._send_off(lambda: self._put(data))
+        else:
+            self._put(data)
 
     def cut(self) -> None:
         if self._transport is not None:
@@ -144,10 +148,26 @@ class HttpConnection(asyncio.Protocol):
     def exchange_done(self) -> None:
         """The answer is written: close, or go on with the next request."""
         self._current = None
-        if not self._keep_alive and self._transport is not None:
-            self._transport.close()
+        if not self._keep_alive:
+            self._send_off(self._close)
         elif self._unread:
             self._read_request()
+
+    def _send_off(self, arrival: Callable[[], None]) -> None:
+        """Let it happen at once, or as much later as the way takes, and in order."""
+        if not self._way_seconds:
+            arrival()
+            return
+        self._under_way.append(arrival)
+        asyncio.get_running_loop().call_later(self._way_seconds, lambda: self._under_way.popleft()())
+
+    def _put(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
 
     def _read_request(self) -> None:
         end = self._unread.find(b"\r\n\r\n")
@@ -183,8 +203,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _refuse(self, status: HTTPStatus) -> None:
         self.write(_head(status, {"content-length": "0", "connection": "close"}))
-        if self._transport is not None:
-            self._transport.close()
+        self._send_off(self._close)
 
 
 def _parse_head(head: bytes) -> tuple[str, str, dict[str, str]]:

@@ -77,7 +77,7 @@ async def _serve(settings: Settings, started_at: float) -> None:
     api = _api(settings, engine=engine, request_log=request_log, loop=loop, started_at=started_at)
     queue = HandlerQueue(loop, api.handle)
     server = await loop.create_server(
-        lambda: HttpConnection(queue, loop.time),
+        lambda: HttpConnection(queue, loop.time, way_seconds=settings.way_seconds),
         settings.host,
         settings.port,
         backlog=LISTEN_BACKLOG,
@@ -108,6 +108,7 @@ def _engine(settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: 
         cache=cache,
         max_sequences=settings.max_sequences,
         prefill_budget=PrefillBudget(tokens=settings.max_batched_tokens) if settings.prefill_serial else None,
+        preempted_request=settings.preempted_request,
         jitter=jitter_source(settings),
     )
     return Engine(

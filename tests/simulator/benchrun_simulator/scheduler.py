@@ -40,12 +40,14 @@ class Scheduler:
         cache: KvCache,
         max_sequences: int,
         prefill_budget: PrefillBudget | None = None,
+        preempted_request: int | None = None,
         jitter: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._pace = pace
         self._cache = cache
         self._max_sequences = max_sequences
         self._prefill_budget = prefill_budget  # None: prefills don't slow each other
+        self._preempted_request = preempted_request  # after its first token, though there are blocks
         self._jitter = jitter  # seconds added to one token's instant; the following ones are not moved
         self._waiting: deque[Sequence] = deque()
         self._running: dict[Sequence, None] = {}  # in the order of admission
@@ -144,6 +146,10 @@ class Scheduler:
             self._expect(sequence, sequence.next_token_at + seconds)
 
     def _continue(self, sequence: Sequence) -> None:
+        if sequence.number == self._preempted_request and not sequence.preemptions:
+            self._preempt(sequence)
+            self._admit(sequence.next_token_at)
+            return
         while not self._cache.grow(sequence.lease, tokens=sequence.tokens):
             victim = next(reversed(self._running))
             self._preempt(victim)

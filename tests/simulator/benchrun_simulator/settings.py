@@ -96,6 +96,10 @@ class Settings:
     disturbances: Disturbances
     prefill_serial: bool
     """Prefills share the engine and `max_batched_tokens`."""
+    preempted_request: int | None
+    """This request is preempted once, after its first token, though there are blocks."""
+    way_seconds: float
+    """Everything that is written leaves so much later, counted and logged as if it had left."""
     foreign: Foreign
     load_seconds: float
     log_stats: bool

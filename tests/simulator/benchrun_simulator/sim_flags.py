@@ -55,6 +55,8 @@ def _add_pace_flags(parser: argparse.ArgumentParser) -> None:
     add("--sim-jit-at-request", type=int)
     add("--sim-jit-each-length", action="store_true")
     add("--sim-jit-ms", type=float, default=500.0)
+    add("--sim-preempt-at-request", type=int)
+    add("--sim-way-ms", type=float, default=0.0)
 
 
 def _add_answer_flags(parser: argparse.ArgumentParser) -> None:

@@ -65,9 +65,12 @@ def answered(count: int, *, prompt: int = 100, output: int = 50, **changes: Any)
 
 
 def judged(
-    *points: LoadPoint, args: Sequence[str] | None = None, servers: Sequence[ServerStatus] | None = None
+    *points: LoadPoint,
+    args: Sequence[str] | None = None,
+    servers: Sequence[ServerStatus] | None = None,
+    off: Sequence[str] = (),
 ) -> tuple[Result, ...]:
-    """The rows. `args`: of the run's own server; None measures an endpoint."""
+    """The rows. `args`: of the run's own server; None measures an endpoint. `off`: rules that the spec turns off."""
     axis = points[0].cell.axis
     values = [point.cell.value for point in points]
     load: dict[str, Any] = {"requestRates": values} if axis == "rate" else {"concurrencies": [int(v) for v in values]}
@@ -76,6 +79,10 @@ def judged(
         [point.cell for point in points],
         [point.record for point in points],
         [sample for point in points for sample in point.samples],
-        spec=spec(workloads=[workload(load=load)], **whose),
+        spec=spec(workloads=[workload(load=load)], validity={"severities": _off(off)}, **whose),
         servers=servers,
     ).results
+
+
+def _off(codes: Sequence[str]) -> list[dict[str, str]]:
+    return [{"code": code, "severity": "Off"} for code in codes]

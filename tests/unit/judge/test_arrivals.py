@@ -204,6 +204,7 @@ def test_evidence_of_hidden_waits() -> None:
                 "meanE2elWithQueueMs": 51.0,
                 "maxConcurrency": 4,
                 "askedRate": 10.0,
+                "lineMs": 1.0,
                 "noteMs": 1.0,
                 "notePercent": 1.0,
             },

@@ -118,14 +118,30 @@ def test_evidence_names_all_figures_and_the_line_crossed_most() -> None:
                 "sendLagP99Ms": 2.0,
                 "eventLoopLagP99Ms": 4.0,
                 "coresAProcess": 0.9,
+                "eventLoopLagMaxMs": 1.0,
+                "proxyLookups": "false",
                 "serverTtftMs": 50.0,
                 "crossed": "ttftGapMs, coresAProcess",
                 "worst": "ttftGapMs",
                 "line": 5.0,
+                "lineForInvalid": 15.0,
             },
             weight=6.0,
         )
     ]
+
+
+def test_what_may_have_made_the_gap_is_told() -> None:
+    """The longest time for which nothing was read, and proxies that are looked up within every TTFT."""
+    held_up = stage(ttft_ms=80.0, lag_max_us=212_000)
+    engine = held_up.engine.model_copy(update={"trust_env": True})
+    evidence = only(client_saturated(held_up.model_copy(update={"engine": engine}), context())).evidence
+    assert (evidence["eventLoopLagMaxMs"], evidence["proxyLookups"]) == (212.0, "true")
+
+
+def test_a_line_that_makes_nothing_invalid_has_no_second_one() -> None:
+    evidence = only(client_saturated(stage(cpu_seconds=9.0), context())).evidence
+    assert (evidence["worst"], evidence["line"], evidence["lineForInvalid"]) == ("coresAProcess", 0.6, None)
 
 
 def test_failed_requests_have_no_ttft() -> None:

@@ -8,53 +8,7 @@ import pytest
 from benchrun.api.status import Finding
 from benchrun.judge.catalogue import EXPLANATIONS
 from benchrun.judge.finding import Code
-from benchrun.judge.results import results
-from benchrun_client.contract import START_TIME, CacheReset, GapCounts, StageRecord
-from unit.judge.scenes import SCENES, Scene
-from unit.judge.specs import spec, workload
-from unit.measure.records import cell, edge, record, requests
-
-STAGE = "chat/rate=4/r1"
-FOUND_BY: dict[Code, StageRecord] = {
-    Code.ALL_REQUESTS_FAILED: record(requests=requests(ok=(0, 0)), errors={"e" * 300: 2}, diagnostic="d" * 1000),
-    Code.REQUESTS_FAILED: record(requests=requests(ok=(0, 1)), errors={"e" * 300: 1}),
-    Code.NO_OUTPUT: record(requests=requests(output_tokens=(0, 0))),
-    Code.SERVER_RESTARTED: record(servers=(edge("a" * 300, after={START_TIME: 5.0}),)),
-    Code.COUNTERS_RESET: record(
-        servers=(edge("a" * 300, before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 1.0}),)
-    ),
-    Code.PREFIX_CACHE_CONTAMINATED: record(
-        servers=(edge(rises={"prefix_cache_hits_total": 9.0, "prefix_cache_queries_total": 10.0}),)
-    ),
-    Code.CACHE_RESET_FAILED: record(cache_reset=CacheReset(succeeded=False, attempts=9, answer="a" * 300)),
-    Code.FOREIGN_TRAFFIC: record(servers=(edge(rises={"request_success_total": 3.0}),)),
-    Code.OUTPUT_TOO_SHORT: record(requests=requests(asked_tokens=(128, 128))),
-    Code.STREAM_TRUNCATED: record(requests=requests(ended=(1, 0))),
-    Code.REQUESTS_REJECTED: record(requests=requests(ok=(0, 1)), errors={"Too Many Requests": 1}),
-    Code.REPLICAS_UNEQUAL: record(servers=(edge("a" * 300), edge("b" * 300).model_copy(update={"after": None}))),
-    Code.LOAD_UNEVEN: record(servers=(edge("a" * 300, rises={"request_success_total": 99.0}), edge("b", rises={}))),
-    Code.TOKEN_COUNTS_DISAGREE: record(servers=(edge(rises={"generation_tokens_total": 44.0}),)),
-    Code.PREEMPTED: record(servers=(edge(rises={"num_preemptions_total": 1.0}),)),
-    Code.CHUNKS_ARE_NOT_TOKENS: record(gaps=GapCounts(us=(9_000,), count=(9,))),
-    Code.NOT_CHECKED: record(servers=()),
-    Code.RECORD_MISSING: record(),
-}
-"""What a single record shows; the others need a scene."""
-
-
-SPEC = spec(
-    endpoint={"url": "http://server:8000", "allowCacheReset": True},
-    measurement={"percentiles": ["50", "99"], "cachePolicy": "Reset"},
-)
-
-
-def findings_of(code: Code, *, repeats: int = 1) -> dict[str, Finding]:
-    """What is found where this code must be; of a single record, in a cell of so many repeats."""
-    scene = SCENES[code] if code in SCENES else Scene([FOUND_BY[code]], of=cell(repeats=repeats))
-    load = {"requestRates": ["4"]} | ({"maxConcurrency": scene.max_concurrency} if scene.max_concurrency else {})
-    of = SPEC.model_copy(update={"workloads": spec(workloads=[workload(load=load)]).workloads})
-    judged = results([scene.of], scene.records, scene.samples, spec=of, compilations=scene.compilations)
-    return {finding.code: finding for finding in judged.findings}
+from unit.judge.found import findings_of
 
 
 @pytest.mark.parametrize("code", list(Code))

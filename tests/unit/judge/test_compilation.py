@@ -155,8 +155,11 @@ def test_evidence_of_a_cold_start() -> None:
                 "requests": 100,
                 "medianTtftOfThemMs": 900.0,
                 "medianTtftOfOthersMs": 20.0,
+                "slowestOfOthersMs": 20.0,
                 "slowFromMs": 120.0,
                 "chance": 6.1843e-06,
+                "suspectChance": 0.001,
+                "suspectFactor": 3.0,
             },
             weight=45.0,
         )

@@ -63,7 +63,7 @@ def found_in_round(number: int) -> Iterator[StageFinding]:
     """What is found in forty cells."""
     for place, (value, measure) in enumerate(measures()):
         context = measured_cell(value, measure, seed=100_000 * number + 100 * place)
-        yield from judge_run(RunContext(Thresholds(), {context.cell.id: context}), [])[context.cell.id]
+        yield from judge_run(RunContext(Thresholds(), {context.cell.id: context}))[context.cell.id]
 
 
 def test_clean_stages_draw_no_suspicion() -> None:

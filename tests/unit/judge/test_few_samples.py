@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Literal
+
 import pytest
+from benchrun.api.measurement import Objective
 from benchrun.judge.few_samples import too_few_samples
 from benchrun.judge.finding import Code, StageFinding
 from benchrun.judge.rules import CellContext
@@ -12,8 +16,8 @@ from unit.judge.stages import OPEN_LOOP, findings
 from unit.measure.records import CELL, cell, record, requests
 
 
-def of(count: int, *percentiles: str, stages: int = 1) -> CellContext:
-    columns = requests(ttft_us=[1000] * count, e2el_us=[2000] * count, output_tokens=[2] * count)
+def of(count: int, *percentiles: str, stages: int = 1, tokens: int = 2) -> CellContext:
+    columns = requests(ttft_us=[1000] * count, e2el_us=[2000] * count, output_tokens=[tokens] * count)
     records = [record(stage, requests=columns) for stage in cell(repeats=stages).stage_ids]
     return CellContext(cell(repeats=stages), Thresholds(), OPEN_LOOP, percentiles, (), pools_of(records))
 
@@ -43,7 +47,41 @@ def test_evidence_names_what_the_highest_needs() -> None:
             Code.TOO_FEW_SAMPLES,
             "Note",
             CELL,
-            {"requests": 50, "percentiles": "95, 99", "percentile": 99.0, "needed": 368},
+            {"samples": 50, "percentiles": "95, 99", "percentile": 99.0, "needed": 368},
             weight=99.0,
         )
     ]
+
+
+def with_objective(
+    context: CellContext, metric: Literal["TTFT", "TPOT", "ITL", "E2EL"], percentile: str
+) -> CellContext:
+    objective = Objective(metric=metric, percentile=percentile, max_milliseconds=500)
+    return replace(context, objectives=(objective,))
+
+
+def test_a_percentile_that_only_an_objective_asks_for_is_asked_for() -> None:
+    (found,) = findings(too_few_samples(with_objective(of(400, "99"), "E2EL", "99.9")))
+    assert (found.evidence["percentiles"], found.evidence["needed"]) == ("99.9", 3688)
+
+
+@pytest.mark.parametrize(("tokens", "found"), [(2, True), (40, False)])
+def test_an_objective_on_gaps_rests_on_as_many_as_there_are(tokens: int, found: bool) -> None:
+    """400 requests have one gap each, or 39."""
+    context = with_objective(of(400, "99", tokens=tokens), "ITL", "99.9")
+    assert bool(findings(too_few_samples(context))) == found
+
+
+def test_an_objective_that_rests_on_fewer_values_than_requests_counts_those() -> None:
+    """Of 400 answers half have a single token, and no time per token after it."""
+    half = [1, 2] * 200
+    columns = requests(ttft_us=[1000] * 400, e2el_us=[2000] * 400, output_tokens=half)
+    context = replace(of(400, "99"), pools=pools_of([record(requests=columns)]))
+    (found,) = findings(too_few_samples(with_objective(context, "TPOT", "99")))
+    assert (found.evidence["percentiles"], found.evidence["samples"]) == ("99", 200)
+
+
+def test_a_latency_that_was_not_measured_lacks_no_samples() -> None:
+    columns = requests(ttft_us=[1000] * 400, e2el_us=[2000] * 400, output_tokens=[1] * 400)
+    context = replace(of(400, "99"), pools=pools_of([record(requests=columns)]))
+    assert findings(too_few_samples(with_objective(context, "TPOT", "99"))) == []

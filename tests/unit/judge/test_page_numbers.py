@@ -32,6 +32,7 @@ LINES: Mapping[Code, tuple[str, ...]] = {
         "client_cores_suspect",
         "client_invalid_factor",
     ),
+    Code.REPLICAS_UNEQUAL: ("unknown_servers_invalid_percent",),
     Code.LOAD_UNEVEN: ("uneven_suspect_percent", "uneven_chance"),
     Code.COLD_START: ("cold_start_factor", "cold_start_floor_ms", "chance_of_alarm"),
     Code.NOT_STEADY_STATE: (

@@ -73,6 +73,7 @@ def test_evidence_has_the_figures_and_the_lines() -> None:
                 "lookedUpTokens": 1000.0,
                 "hitPercent": 3.0,
                 "declaredPercent": 0.0,
+                "beyondPercent": 3.0,
                 "suspectPercent": 1.0,
                 "invalidPercent": 10.0,
                 "cachePolicy": "Isolate",
@@ -95,6 +96,23 @@ def test_evidence_has_the_figures_and_the_lines() -> None:
 def test_a_common_beginning_is_allowed_for(severity: Severity | None, hits: float) -> None:
     """250 tokens that both requests begin with."""
     stage = record(servers=(looked_up(hits, 1000),), shared_prefix_tokens=250)
+    found = findings(prefix_cache(stage, context()))
+    assert [f.severity for f in found] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("severity", "hits"),
+    [
+        pytest.param(None, 700, id="all that was declared"),
+        pytest.param("Suspect", 711, id="more than 1 % beyond it"),
+        pytest.param("Invalid", 801, id="more than 10 % beyond it"),
+    ],
+)
+def test_what_the_dataset_repeats_is_allowed_for_beside_the_common_beginning(
+    severity: Severity | None, hits: float
+) -> None:
+    """100 tokens that both requests begin with, and 500 that one of them has from the other."""
+    stage = record(servers=(looked_up(hits, 1000),), shared_prefix_tokens=100, repeated_tokens=500)
     found = findings(prefix_cache(stage, context()))
     assert [f.severity for f in found] == ([severity] if severity else [])
 

@@ -98,6 +98,7 @@ def test_evidence_of_disagreement() -> None:
         "repeats": 3,
         "least": 100.0,
         "most": 200.0,
+        "suspectChance": 0.001,
         "figures": "meanTtftMs, meanTpotMs, meanE2elMs",
     }
     assert found.weight == pytest.approx(43.301, abs=1e-3)
@@ -215,6 +216,8 @@ def test_evidence_of_a_drift() -> None:
         "repeats": 4,
         "cellsCompared": 1,
         "chanceOfOrder": 0.083333,
+        "suspectChanceOfOrder": 0.1,
+        "suspectChanceOfSpread": 0.001,
     }
     assert (found.severity, found.stage_id) == ("Suspect", CELL)
 

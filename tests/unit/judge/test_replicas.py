@@ -10,8 +10,8 @@ import pytest
 from benchrun.judge.finding import Code, StageFinding
 from benchrun.judge.replicas import load_uneven, replicas_unequal
 from benchrun_client.contract import ServerEdge
-from unit.judge.stages import context, findings, unchecked
-from unit.measure.records import STAGE, ZERO, edge, record
+from unit.judge.stages import asked, context, findings, unchecked
+from unit.measure.records import STAGE, ZERO, edge, record, requests
 
 FINISHED = "request_success_total"
 
@@ -43,6 +43,7 @@ def test_equal_replicas(servers: tuple[ServerEdge, ...]) -> None:
     [
         pytest.param((server("a"), server("b", version="0.31.0")), id="another version"),
         pytest.param((server("a"), server("b", settings="e" * 64)), id="other settings"),
+        pytest.param((server("a", models="id=m max_model_len=4096"), server("b", models="id=m")), id="other models"),
         pytest.param((server("a"), server("b", after=None)), id="gone at the end"),
         pytest.param((server("a"), server("b", before=None)), id="new at the end"),
         pytest.param((server("a", version="0.31.0"), server("b", version=None), server("c")), id="one tells nothing"),
@@ -59,6 +60,7 @@ def test_unequal_replicas(servers: tuple[ServerEdge, ...]) -> None:
         pytest.param((server("a"), server("b", version=None)), id="a version is not told"),
         pytest.param((server("a"), server("b", settings=None)), id="settings are not told"),
         pytest.param((server("a", after=None), server("b", after=None)), id="no page was read at the end"),
+        pytest.param((server("a", models="id=m"), server("b")), id="models are told by one only"),
     ],
 )
 def test_equality_that_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
@@ -77,13 +79,54 @@ def test_evidence_of_unequal_replicas() -> None:
                 "servers": 3,
                 "versions": 2,
                 "settings": 1,
+                "models": 0,
                 "readAtOneEndOnly": 1,
                 "server": "c",
-                "versionNames": "0.31.0, 0.32.0",
+                "versionsNamed": "0.31.0; 0.32.0",
+                "byUnknownServersPercent": 0.0,
+                "invalidPercent": 1.0,
             },
-            weight=4,
+            weight=2.0,
         )
     ]
+
+
+def test_long_names_have_equal_room() -> None:
+    (found,) = unequal(server("a", models="a" * 300), server("b", models="b" * 300))
+    assert found.evidence["modelsNamed"] == f"{'a' * 100}; {'b' * 100}"
+
+
+SERVICE = asked(through_service=True)
+
+
+def behind_service(answered: int, *counted: float) -> list[StageFinding]:
+    columns = requests(ttft_us=[1] * answered, e2el_us=[2] * answered, output_tokens=[2] * answered)
+    servers = tuple(server(f"s{n}", each) for n, each in enumerate(counted))
+    return findings(replicas_unequal(record(requests=columns, servers=servers), context(of=SERVICE)))
+
+
+@pytest.mark.parametrize(
+    ("percent", "answered", "counted"),
+    [
+        pytest.param(None, 200, (100.0, 100.0), id="each answer is counted"),
+        pytest.param(None, 200, (150.0, 100.0), id="more than that is somebody else's"),
+        pytest.param(None, 200, (100.0, 98.0), id="1 %"),
+        pytest.param(1.5, 200, (100.0, 97.0), id="more than 1 %"),
+        pytest.param(50.0, 200, (100.0,), id="a single pod was listed, and a second one joined"),
+    ],
+)
+def test_answers_of_a_pod_that_joined_the_service(
+    percent: float | None, answered: int, counted: tuple[float, ...]
+) -> None:
+    found = behind_service(answered, *counted)
+    assert [(f.severity, f.evidence["byUnknownServersPercent"]) for f in found] == (
+        [("Invalid", percent)] if percent else []
+    )
+
+
+def test_servers_that_are_pinned_are_all_there_are() -> None:
+    columns = requests(ttft_us=[1] * 200, e2el_us=[2] * 200, output_tokens=[2] * 200)
+    assert findings(replicas_unequal(record(requests=columns, servers=(server("a", 100),)), context())) == []
 
 
 def uneven(*finished: float) -> list[StageFinding]:
@@ -145,6 +188,8 @@ def test_evidence_of_uneven_load() -> None:
                 "largestSharePercent": 41.667,
                 "offPercent": 25.0,
                 "suspectPercent": 10.0,
+                "chance": 1.6692e-08,
+                "suspectChance": 1e-4,
                 "server": "s0",
             },
             weight=25.0,

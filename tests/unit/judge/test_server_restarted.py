@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.rules import StageContext
+from benchrun.judge.rules import Found, StageContext
 from benchrun.judge.server_restarted import server_restarted
 from benchrun.measure.samples import Sample
 from benchrun.measure.windows import Window
@@ -86,7 +86,45 @@ def test_evidence_names_server_and_counter() -> None:
             Code.COUNTERS_RESET,
             "Invalid",
             STAGE,
-            {"servers": 1, "server": "10.0.0.9:8000", "counter": "prompt_tokens_total"},
+            {
+                "servers": 1,
+                "server": "10.0.0.9:8000",
+                "counter": "prompt_tokens_total",
+                "before": 9.0,
+                "after": 8.0,
+            },
             weight=1,
         )
     ]
+
+
+def test_evidence_of_a_fall_between_readings() -> None:
+    read = [sample(n, generation_tokens=tokens) for n, tokens in enumerate((1.0, 3.0, 2.0))]
+    (found,) = findings(server_restarted(record(), seen(*read)))
+    assert (found.evidence["counter"], found.evidence["before"], found.evidence["after"]) == (
+        "generation_tokens",
+        3.0,
+        2.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("server", "found"),
+    [
+        pytest.param(
+            "10.0.0.9:8000",
+            server_restarted(record(servers=(edge("10.0.0.9:8000", after={START_TIME: 1342.0}),)), QUIET),
+            id="at the edges",
+        ),
+        pytest.param(
+            "pod",
+            server_restarted(
+                record(servers=(UNREAD,)), seen(sample(1.0, pod="pod"), sample(2.0, pod="pod", start_time=1342.0))
+            ),
+            id="by readings",
+        ),
+    ],
+)
+def test_evidence_of_a_restart_has_both_start_times(server: str, found: Found) -> None:
+    (finding,) = findings(found)
+    assert finding.evidence == {"servers": 1, "server": server, "startedBefore": 1000.0, "startedAfter": 1342.0}

@@ -41,6 +41,8 @@ def test_both_rates_are_told() -> None:
     assert (evidence["figure"], evidence["cause"]) == ("requestsInSystem", BEYOND_CAPACITY)
     assert evidence["arrivalsPerSecond"] == pytest.approx(13.0, rel=0.1)
     assert evidence["completionsPerSecond"] == pytest.approx(10.0, rel=0.1)
+    assert evidence["completedPercent"] == pytest.approx(77.0, rel=0.1)
+    assert evidence["capacityPercent"] == 97.0
 
 
 def test_both_rates_are_told_where_answers_outlast_the_sending() -> None:
@@ -48,6 +50,7 @@ def test_both_rates_are_told_where_answers_outlast_the_sending() -> None:
     stage = open_loop(server, rate=40.0, count=400, seed=1)
     evidence = only(not_steady_state(stage.record, stage.context)).evidence
     assert (evidence["figure"], evidence["cause"]) == ("queueWaitAndTtft", BEYOND_CAPACITY)
+    assert evidence["suspectPercent"] == 100.0
     assert evidence["arrivalsPerSecond"] == pytest.approx(40.0, rel=0.1)
     assert evidence["completionsPerSecond"] == pytest.approx(10.0, rel=0.1)
 
@@ -121,6 +124,7 @@ def test_evidence_of_a_trend() -> None:
     assert (finding.code, finding.severity, finding.stage_id) == (Code.NOT_STEADY_STATE, "Suspect", STAGE)
     assert {key: finding.evidence[key] for key in ("cause", "figure")} == {"cause": "latencies rise", "figure": "e2el"}
     assert finding.evidence["changePercent"] == pytest.approx(50.0, abs=0.2)
+    assert (finding.evidence["suspectPercent"], finding.evidence["suspectChance"]) == (25.0, 0.001)
     assert isinstance(finding.evidence["chance"], float)
     assert finding.evidence["chance"] < 1e-4
 

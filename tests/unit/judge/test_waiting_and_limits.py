@@ -6,7 +6,7 @@ import re
 
 from benchrun.api.status import Bottleneck, Result, ServerStatus, Waiting
 from unit.judge.explained import LoadPoint, answered, judged
-from unit.measure.records import client
+from unit.measure.records import client, edge
 
 TWO_PLACES = ["--max-num-seqs", "2"]
 
@@ -47,6 +47,22 @@ def test_two_places_for_eight_users() -> None:
         "The limit on running requests: running stayed at 2, the server's max-num-seqs, while 6 waited on average."
     )
     assert waiting.evidence["sequenceLimit"] == 2
+
+
+def test_how_long_requests_waited_is_the_servers_own_count() -> None:
+    """It misses no moment between two readings."""
+    point = eight_users_in_two_places()
+    waited = {"request_queue_time_seconds_sum": 240.0, "request_queue_time_seconds_count": 80.0}
+    point.record = point.record.model_copy(update={"servers": (edge(rises=waited),)})
+    (row,) = judged(point, args=TWO_PLACES)
+    waiting, _ = told(row)
+    assert waiting.sentence.endswith(" By the servers' own count a request waited 3000 ms on average.")
+    assert waiting.evidence["meanQueueTimeMs"] == 3000.0
+
+
+def test_a_server_that_does_not_count_its_queue_is_not_quoted() -> None:
+    (row,) = judged(eight_users_in_two_places(), args=TWO_PLACES)
+    assert "meanQueueTimeMs" not in told(row)[0].evidence
 
 
 def test_what_an_endpoint_reports_of_itself_counts() -> None:
@@ -182,6 +198,12 @@ def test_a_client_that_comes_too_late() -> None:
     assert told(row)[1].evidence == {"eventLoopLagP99Ms": 80.0}
 
 
+def test_a_rule_that_is_off_changes_no_explanation() -> None:
+    slow = LoadPoint([(7.5, 0, 0.2)] * 40, columns=answered(80), client=client(lag_p99_us=80_000))
+    (row,) = judged(slow, args=[], off=["ClientSaturated"])
+    assert ("ClientSaturated" in row.findings, words(row)[1]) == (False, "Client")
+
+
 def test_a_late_client_that_keeps_a_queue_standing_is_not_the_limit() -> None:
     point = eight_users_in_two_places()
     point.record = point.record.model_copy(update={"client": client(lag_p99_us=80_000)})
@@ -214,6 +236,8 @@ def test_arrivals_beyond_capacity() -> None:
     point = LoadPoint(gauges, columns=columns, axis="rate", value="20", scalars={"duration": 75.0})
     (row,) = judged(point, args=["--max-num-seqs=8"])
     assert words(row) == ("BeyondCapacity", "SequenceLimit")
+    (silent,) = judged(point, args=["--max-num-seqs=8"], off=["NotSteadyState"])
+    assert (silent.waiting, "NotSteadyState" in silent.findings) == (row.waiting, False)
     assert re.match(
         r"Arrivals exceed capacity: 20(\.\d)? requests a second came and \S+ were completed, so that those under way went from "
         r"\d+ to \d+ in 15 s; running stayed at 8, the server's max-num-seqs\.",

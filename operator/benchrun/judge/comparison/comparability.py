@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from benchrun.api.workloads import Workload
+from benchrun.judge.comparison.origins import content_differs, unknown_origins
 from benchrun.judge.comparison.runs import MeasuredRun
 
 Side = Sequence[MeasuredRun]
 
 
-def obstacle(baseline: Side, candidate: Side) -> str | None:
-    """Why none of their figures may be compared; None: they may."""
-    return next((reason for check in _CHECKS if (reason := check(baseline, candidate)) is not None), None)
+def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | None:
+    """Why none of their figures may be compared; None: they may. What a sweep varies on purpose is no obstacle there."""
+    checks = (check for check in _CHECKS if not (swept and check in _VARIED_BY_SWEEPS))
+    return next((reason for check in checks if (reason := check(baseline, candidate)) is not None), None)
 
 
 def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
@@ -27,7 +29,7 @@ def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
             return f"{run.name} has no such load point in its results"
         if row.verdict not in ("Valid", "Suspect"):
             return f"{row.verdict} in {run.name}"
-    return _traffic_differs(cell.partition("/")[0], runs)
+    return _traffic_differs(cell.partition("/")[0], runs) or content_differs(cell, runs)
 
 
 def unknowns(baseline: Side, candidate: Side) -> list[str]:
@@ -35,7 +37,8 @@ def unknowns(baseline: Side, candidate: Side) -> list[str]:
     runs = (*baseline, *candidate)
     nodes = {server.node for run in runs for server in run.status.servers}
     blind = any(server.gpus and server.gpu is None for run in runs for server in run.status.servers)
-    return ["the kind of GPU is not known on every side"] if blind and (len(nodes) > 1 or None in nodes) else []
+    kind = ["the kind of GPU is not known on every side"] if blind and (len(nodes) > 1 or None in nodes) else []
+    return [*kind, *unknown_origins(runs)]
 
 
 def _twice(baseline: Side, candidate: Side) -> str | None:
@@ -113,14 +116,19 @@ def _warm_up(run: MeasuredRun) -> str:
     return "none" if run.spec.measurement.warmup.none is not None else "auto"
 
 
+_SAME_MODEL = _same("model", _model)
+_SAME_GPUS = _same("GPUs", _gpus)
+_SAME_TOKENIZER = _same("tokenizer", lambda run: run.spec.model.tokenizer or "the model's own")
+_VARIED_BY_SWEEPS = (_SAME_MODEL, _SAME_TOKENIZER, _SAME_GPUS)
 _CHECKS: tuple[Callable[[Side, Side], str | None], ...] = (
     _twice,
     _unfinished,
     _lopsided,
     _mixed_side,
-    _same("model", _model),
+    _SAME_MODEL,
+    _SAME_TOKENIZER,
     _same("server", _kind_of_server),
-    _same("GPUs", _gpus),
+    _SAME_GPUS,
     _same("GPU", _gpu),
     _same("client engine", _engine),
     _same("client image", _client_image),

@@ -19,9 +19,12 @@ from benchrun.measure.scaling import FLAT_PERCENT, Comparison, OperatingPoint, c
 KV_NEARLY_FULL_PERCENT = 95.0
 
 
-def limits(baseline: Side, candidate: Side, cells: Iterable[str]) -> dict[str, Bottleneck]:
+def limits(
+    baseline: Side, candidate: Side, cells: Iterable[str], *, names: tuple[str, str] = ("baseline", "candidate")
+) -> dict[str, Bottleneck]:
     """By load point, of those that are comparable: a limit that the two sides together show. Most show none."""
-    found = {cell: _limit(_point("baseline", cell, baseline), _point("candidate", cell, candidate)) for cell in cells}
+    before, after = names
+    found = {cell: _limit(_point(before, cell, baseline), _point(after, cell, candidate)) for cell in cells}
     return {cell: limit for cell, limit in found.items() if limit is not None}
 
 

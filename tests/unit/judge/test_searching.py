@@ -1,0 +1,156 @@
+"""The answer of a search, by its judged load points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.judge.results import Judged, results
+from benchrun.plan.searches import probed_cells
+from benchrun.plan.stages import cells
+from benchrun_client.contract import Probe, StageRecord, open_stage_id
+from unit.judge.specs import spec, workload
+from unit.measure.records import record, requests
+
+FAST, SLOW = 50_000, 500_000
+LIMIT_MS = 100
+
+
+def searching(*others: dict[str, Any], **search: Any) -> BenchmarkRunSpec:
+    """To 5 %, from 1 to 64."""
+    of = {"axis": "RequestRate", "from": "1", "to": "64", **search}
+    return spec(
+        workloads=[workload("chat", load={"search": of}, requests=100), *others],
+        objectives=[{"metric": "TTFT", "percentile": "90", "maxMilliseconds": LIMIT_MS}],
+    )
+
+
+def stage(probe: int, value: str, slow: int, *, repeat: int = 1, ends: bool = False, failed: int = 0) -> StageRecord:
+    """A hundred requests at their rate, so many of which took too long, or failed."""
+    rate = float(value)
+    ttft = [SLOW] * slow + [FAST] * (100 - slow)
+    columns = requests(
+        ttft_us=ttft,
+        e2el_us=[t + 100_000 for t in ttft],
+        output_tokens=[11] * 100,
+        start_us=[round(1e6 * n / rate) for n in range(100)],
+        ok=[0] * failed + [1] * (100 - failed),
+    )
+    return record(
+        open_stage_id("chat", probe, repeat),
+        requests=columns,
+        sequence=probe * 4 + repeat,
+        scalars={"duration": 100 / rate + 0.2},
+        probe=Probe(value=value, ends_search=ends),
+    )
+
+
+def judged(of: BenchmarkRunSpec, records: Sequence[StageRecord]) -> Judged:
+    return results((*cells(of), *probed_cells(of, records)), records, (), spec=of, compilations=())
+
+
+def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_not() -> None:
+    found = judged(
+        searching(),
+        [stage(1, "1", 0), stage(2, "2", 60), stage(3, "1.414", 0), stage(4, "1.45", 60, ends=True)],
+    )
+    (answer,) = found.searches
+    assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (
+        "Bracketed",
+        "1.414",
+        "1.45",
+        "Missed",
+    )
+    assert answer.resolution_percent == pytest.approx(100 * (1.45 / 1.414 - 1), abs=0.001)
+    assert (answer.probes, answer.stages) == (4, 4)
+    assert answer.sentence == "the objectives are met up to 1.414 requests a second; at 1.45 they are missed"
+    assert [row.value for row in found.results] == ["1", "1.414", "1.45", "2"]
+
+
+def test_an_uncertain_load_bounds_it_and_is_told_as_such() -> None:
+    records = [stage(1, "1", 0), stage(2, "2", 10), stage(2, "2", 10, repeat=2), stage(2, "2", 10, repeat=3, ends=True)]
+    (answer,) = judged(searching(tolerancePercent="100"), records).searches
+    assert (answer.outcome, answer.upper, answer.upper_outcome) == ("Bracketed", "2", "Inconclusive")
+    assert "at 2 that is not certain" in answer.sentence
+    assert (answer.probes, answer.stages) == (2, 4)
+
+
+def test_none_met() -> None:
+    (answer,) = judged(searching(), [stage(1, "1", 60, ends=True)]).searches
+    assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == ("NoneMet", None, "1", "Missed")
+    assert answer.resolution_percent is None
+
+
+def test_the_highest_load_asked_for_is_met() -> None:
+    (answer,) = judged(searching(to="2"), [stage(1, "1", 0), stage(2, "2", 0, ends=True)]).searches
+    assert (answer.outcome, answer.lower, answer.upper) == ("AtUpperBound", "2", None)
+
+
+def test_probes_ran_out() -> None:
+    (answer,) = judged(searching(maxProbes=2), [stage(1, "1", 0), stage(2, "2", 60, ends=True)]).searches
+    assert (answer.outcome, answer.resolution_percent) == ("ProbeLimit", 100.0)
+
+
+def test_a_load_whose_numbers_can_not_be_trusted_meets_nothing() -> None:
+    records = [stage(1, "1", 0), stage(2, "2", 0, failed=30), stage(3, "4", 60, ends=True)]
+    (answer,) = judged(searching(), records).searches
+    assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (
+        "Inconclusive",
+        "1",
+        "2",
+        "Inconclusive",
+    )
+
+
+def test_a_search_cut_short_is_incomplete_and_tells_what_it_found() -> None:
+    (answer,) = judged(searching(), [stage(1, "1", 0), stage(2, "2", 60)]).searches
+    assert (answer.outcome, answer.lower, answer.upper) == ("Incomplete", "1", "2")
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param([stage(1, "1", 0), stage(3, "1.04", 60, ends=True)], id="probe"),
+        pytest.param([stage(1, "1", 0), stage(2, "1.04", 60, repeat=2, ends=True)], id="repeat"),
+        pytest.param([stage(2, "1.04", 60, ends=True)], id="first"),
+    ],
+)
+def test_a_record_missing_in_between_is_noticed(records: list[StageRecord]) -> None:
+    (answer,) = judged(searching(), records).searches
+    assert answer.outcome == "Incomplete"
+
+
+def test_a_missing_repeat_makes_its_load_point_invalid() -> None:
+    found = judged(searching(), [stage(1, "1", 0), stage(2, "1.04", 60, repeat=2, ends=True)])
+    assert "RecordMissing" in found.results[1].findings
+
+
+def test_nothing_measured_at_all() -> None:
+    assert judged(searching(), []).searches == ()
+
+
+def test_the_runs_verdict_and_headline_are_of_the_load_found() -> None:
+    records = [stage(1, "1", 0), stage(2, "2", 60, failed=30), stage(3, "1.04", 60, ends=True)]
+    found = judged(searching(), records)
+    by_value = {row.value: row.verdict for row in found.results}
+    assert by_value["2"] == "Invalid"
+    assert found.verdict == by_value["1"] != "Invalid"
+    if found.headline is not None:
+        assert found.headline.cell == "chat/rate=1"
+
+
+def test_neighbours_are_as_narrow_as_users_get() -> None:
+    def users(probe: int, value: str, slow: int, *, ends: bool = False) -> StageRecord:
+        return stage(probe, value, slow, ends=ends)
+
+    of = searching(axis="Concurrency", tolerancePercent="1", to="8")
+    (answer,) = judged(of, [users(1, "1", 0), users(2, "2", 60, ends=True)]).searches
+    assert (answer.axis, answer.outcome, answer.lower, answer.upper) == ("concurrency", "Bracketed", "1", "2")
+    assert "met up to 1 users at once" in answer.sentence
+
+
+def test_a_run_without_a_search_has_none() -> None:
+    of = spec()
+    assert judged(of, [record()]).searches == ()

@@ -1,0 +1,94 @@
+"""A load that follows a trace: an open loop without a rate, which nobody expects to stand."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.api.cells import Cell
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import Severity
+from benchrun.judge.arrivals import all_at_once, rate_not_achieved
+from benchrun.judge.asked import asked_of
+from benchrun.judge.client_load import client_saturated
+from benchrun.judge.shape import StageShape
+from benchrun.judge.steady import not_steady_state
+from benchrun.measure.steady import NoPlateau
+from benchrun.plan.stages import cells
+from benchrun_client.contract import StageRecord
+from unit.judge.specs import workload
+from unit.judge.stages import asked, context, findings, unchecked
+from unit.measure.records import record, requests
+from unit.plan.specs import spec_body
+
+SECOND = 1_000_000
+TRACE = asked(rate=None, follows_trace=True)
+
+
+def replayed(due_seconds: list[float], late_seconds: list[float]) -> StageRecord:
+    """Requests due at these instants, each sent so much later."""
+    count = len(due_seconds)
+    columns = {
+        "start_us": [round((due + late) * SECOND) for due, late in zip(due_seconds, late_seconds, strict=True)],
+        "queue_us": [round(late * SECOND) for late in late_seconds],
+        "ttft_us": [1000] * count,
+        "e2el_us": [2000] * count,
+        "output_tokens": [2] * count,
+    }
+    return record(requests=requests(**columns))
+
+
+def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
+    body = spec_body(
+        workloads=[
+            workload("chat")
+            | {
+                "dataset": {"timedTrace": {"file": {"path": "/trace.jsonl"}}},
+                "load": {"traceSpeeds": ["1", "2.0"]},
+            }
+        ]
+    )
+    spec = BenchmarkRunSpec.model_validate(body)
+    found: tuple[Cell, ...] = cells(spec)
+    assert [(cell.id, cell.axis, cell.value) for cell in found] == [
+        ("chat/speed=1", "speed", "1"),
+        ("chat/speed=2", "speed", "2"),
+    ]
+    of = asked_of(spec, found[1])
+    assert (of.rate, of.concurrency, of.closed_loop, of.capped) == (None, None, False, False)
+    assert of.follows_trace
+    assert not of.all_at_once
+    assert of.has_due_instants
+
+
+@pytest.mark.parametrize(
+    ("severity", "late_seconds"),
+    [
+        pytest.param(None, [0.0] * 100, id="on time"),
+        pytest.param(None, [5.0] * 100, id="all of it late by the same"),
+        pytest.param(None, [n * 0.03 for n in range(100)], id="drawn out by 3 %"),
+        pytest.param("Suspect", [n * 0.04 for n in range(100)], id="drawn out by 4 %"),
+        pytest.param("Invalid", [n * 0.12 for n in range(100)], id="drawn out by 12 %"),
+    ],
+)
+def test_a_trace_takes_as_long_to_send_as_it_says(severity: Severity | None, late_seconds: list[float]) -> None:
+    found = findings(rate_not_achieved(replayed([float(n) for n in range(100)], late_seconds), context(of=TRACE)))
+    assert [f.severity for f in found] == ([severity] if severity else [])
+
+
+def test_a_trace_of_one_instant_has_no_pace() -> None:
+    assert findings(rate_not_achieved(replayed([0.0] * 9, [0.0] * 9), context(of=TRACE))) == []
+
+
+def test_a_trace_is_not_expected_to_stand() -> None:
+    stage = replayed([n * n / 100 for n in range(100)], [0.0] * 100)
+    assert StageShape(stage, TRACE).plateau is NoPlateau.FOLLOWS_TRACE
+    assert list(not_steady_state(stage, context(of=TRACE))) == []
+    assert list(all_at_once(stage, context(of=TRACE))) == []
+
+
+def test_a_client_that_sends_late_is_told() -> None:
+    late = replayed([float(n) for n in range(100)], [0.5] * 100)
+    (found,) = findings(client_saturated(late, context(of=TRACE)))
+    assert found.evidence["sendLagP99Ms"] == 500
+    on_time = replayed([float(n) for n in range(100)], [0.0] * 100)
+    assert findings(client_saturated(on_time, context(of=TRACE))) == []
+    assert unchecked(rate_not_achieved(replayed([0.0], [0.0]), context(of=TRACE)))
