@@ -1,4 +1,4 @@
-"""A real API server: the one that KUBECONFIG names, with the CustomResourceDefinition of this checkout."""
+"""A real API server: the one that KUBECONFIG names, with the CustomResourceDefinitions of this checkout."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kit.kubectl import RUN, Namespace, command
+from kit.kubectl import RUN, SWEEP, Namespace, command
 
-CRD_FILE = Path(__file__).parents[2] / "crds" / f"{RUN}.yaml"
+CRDS = Path(__file__).parents[2] / "crds"
 
 
 @pytest.fixture(scope="session")
 def definition() -> str:
-    """The name of the CustomResourceDefinition, applied and served."""
+    """The name of the CustomResourceDefinition of runs; it and that of sweeps are applied and served."""
     if not os.environ.get("KUBECONFIG"):
         pytest.fail("KUBECONFIG is not set; run `make devcluster-up` and `make test-cluster`", pytrace=False)
-    command("kubectl", "apply", "--server-side", "--force-conflicts", f"--filename={CRD_FILE}")
-    command("kubectl", "wait", "--for=condition=Established", f"customresourcedefinition/{RUN}", "--timeout=30s")
+    command("kubectl", "apply", "--server-side", "--force-conflicts", f"--filename={CRDS}")
+    names = (f"customresourcedefinition/{name}" for name in (RUN, SWEEP))
+    command("kubectl", "wait", "--for=condition=Established", *names, "--timeout=30s")
     return RUN
 
 

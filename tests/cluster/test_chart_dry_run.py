@@ -6,7 +6,7 @@ import json
 import os
 
 import pytest
-from chart.rendering import CHART, DEFAULT, EVERYTHING, RELEASE, Object, helm, only, render
+from chart.rendering import CHART, DEFAULT, EVERYTHING, RELEASE, Object, helm, render
 from kit.kubectl import CommandFailed, command
 
 MODES: dict[str, Object] = {
@@ -48,7 +48,7 @@ def test_the_api_server_accepts_every_object(mode: str) -> None:
 
 
 def test_the_api_server_compiles_the_rules_so_accepting_them_means_something() -> None:
-    definition = only(render(), "CustomResourceDefinition")
+    definition = next(entry for entry in render() if entry["kind"] == "CustomResourceDefinition")
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["x-kubernetes-validations"] = [{"rule": "self.metadata.nmae != ''", "message": "mistyped"}]
     with pytest.raises(CommandFailed, match="undefined field 'nmae'"):

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from benchrun.api import names
+from benchrun.api.base import API_VERSION, KIND
 from benchrun.decide.decision import Event, LogRange, LogWanted, Ref
 from benchrun.effects import connection as connecting
 from benchrun.effects.connection import Connection, configuration
@@ -25,7 +26,7 @@ from benchrun.observe.compilations import compilations
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
 from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
-from kit.kubectl import Namespace
+from kit.kubectl import SWEEP, Namespace
 from kit.polling import polling
 from kit.runs import SIMULATOR_IMAGE, simulated_run
 from kubernetes.aio.config import incluster_config
@@ -82,6 +83,51 @@ def config_map(run: Run, *, name: str = "", immutable: bool = False, **data: str
         "data": data,
     }
     return stamped(body | ({"immutable": True} if immutable else {}))
+
+
+# ---- runs of a sweep -------------------------------------------------------------------------------------------------
+
+
+def sweep_uid(namespace: Namespace, name: str) -> str:
+    """Uid of a sweep that exists and starts nothing."""
+    spec = {"template": simulated_run("any")["spec"], "matrix": {"variants": [{"name": "only"}]}, "suspend": True}
+    namespace.apply({"apiVersion": API_VERSION, "kind": "BenchmarkSweep", "metadata": {"name": name}, "spec": spec})
+    uid: str = namespace.get(SWEEP, name)["metadata"]["uid"]
+    return uid
+
+
+def run_of_a_sweep(namespace: Namespace, name: str, *, uid: str) -> Manifest:
+    """As a sweep makes it, but suspended."""
+    owner = {"apiVersion": API_VERSION, "kind": "BenchmarkSweep", "name": "s", "uid": uid, "controller": True}
+    manifest: Manifest = simulated_run(name, suspend=True)
+    return {**manifest, "metadata": {"name": name, "namespace": namespace.name, "ownerReferences": [owner]}}
+
+
+async def test_run_of_a_sweep_comes_back_whole_and_is_made_once(api: KubernetesApi, namespace: Namespace) -> None:
+    uid = sweep_uid(namespace, "s")
+    made = await api.create_run(run_of_a_sweep(namespace, "once", uid=uid))
+    assert made["spec"]["measurement"]["seed"] == 1  # a default of the schema
+    again = await api.create_run(run_of_a_sweep(namespace, "once", uid=uid))
+    assert (again["metadata"]["uid"], again["spec"]) == (made["metadata"]["uid"], made["spec"])
+    assert run_of(again).sweep_uid == uid
+
+
+async def test_run_of_another_sweep_is_not_taken_for_ours(api: KubernetesApi, namespace: Namespace) -> None:
+    theirs = sweep_uid(namespace, "s")
+    await api.create_run(run_of_a_sweep(namespace, "theirs", uid=theirs))
+    with pytest.raises(Occupied) as taken:
+        await api.create_run(run_of_a_sweep(namespace, "theirs", uid=sweep_uid(namespace, "ours")))
+    assert taken.value.found["metadata"]["ownerReferences"][0]["uid"] == theirs
+
+
+async def test_run_is_cancelled_but_not_its_namesake(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+    namesake = Ref(KIND, run.namespace, run.name, "of-another")
+    assert await api.cancel_run(namesake) is None
+    assert namespace.get(RESOURCE, run.name)["spec"]["cancel"] is False
+    cancelled = await api.cancel_run(Ref(KIND, run.namespace, run.name, run.uid))
+    assert cancelled is not None
+    assert namespace.get(RESOURCE, run.name)["spec"]["cancel"] is True
+    assert await api.cancel_run(Ref(KIND, run.namespace, "nobody", run.uid)) is None
 
 
 # ---- apply -----------------------------------------------------------------------------------------------------------

@@ -8,17 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from benchrun.api.crd import spec_schema
 from kit.kubectl import RUN, CommandFailed, Namespace, Object
+from unit.api.examples import EACH, Example
 from unit.api.spec_cases import ACCEPTED, REFUSED, Refused, Spec, minimal
 from unit.api.test_spec_agreement import with_defaults
-
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 
 
 def manifest(spec: Spec, *, name: str = "run") -> Object:
@@ -77,10 +74,9 @@ def test_accepted_with_the_documented_defaults(namespace: Namespace, spec: Spec)
     assert create(namespace, manifest(spec))["spec"] == with_defaults(spec, spec_schema())
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_examples_are_accepted(namespace: Namespace, example: Path) -> None:
-    created = create(namespace, yaml.safe_load(example.read_text()))
-    assert created["kind"] == "BenchmarkRun"
+@pytest.mark.parametrize("example", EACH)
+def test_examples_are_accepted(namespace: Namespace, example: Example) -> None:
+    assert create(namespace, example.body)["kind"] == example.kind
 
 
 def test_a_minimal_run_is_filled_in(namespace: Namespace) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 Object = dict[str, Any]
 RUN = "benchmarkruns.benchrun.dev"
+SWEEP = "benchmarksweeps.benchrun.dev"
 
 
 class CommandFailed(AssertionError):

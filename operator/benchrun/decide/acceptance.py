@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
+from benchrun.api.problems import first_problem
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.observe.views import Run
 
@@ -17,11 +18,4 @@ def accept(run: Run) -> BenchmarkRunSpec:
     try:
         return BenchmarkRunSpec.model_validate(run.spec)
     except ValidationError as error:
-        raise Unacceptable(_first_problem(error)) from error
-
-
-def _first_problem(error: ValidationError) -> str:
-    problem = error.errors(include_url=False, include_input=False)[0]
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
-    more = error.error_count() - 1
-    return f"spec{path}: {problem['msg']}" + (f" (and {more} more)" if more else "")
+        raise Unacceptable(first_problem(error)) from error

@@ -8,7 +8,7 @@ from benchrun.decide.decision import Manifest
 from benchrun.decide.refused import results_refused
 from benchrun.decide.situation import Situation
 from benchrun.measure.timeline import bucket_size, bucketed, encode
-from benchrun.plan.stored import stage_config_map, timeline_config_map
+from benchrun.plan.stored import log_config_map, stage_config_map, timeline_config_map
 
 CHUNK_SECONDS = 60.0
 """The timeline within a stage is kept at least this often: what a dead operator can lose."""
@@ -28,6 +28,7 @@ def to_store(situation: Situation) -> tuple[Manifest, ...]:
                 digest=arrival.digest,
                 record=arrival.data,
                 timeline=_packed(situation) if samples and position == 0 else None,
+                ends_search=arrival.ends_search,
             )
             for position, arrival in enumerate(fresh)
         )
@@ -47,7 +48,13 @@ def worth_waiting_to_store(situation: Situation) -> bool:
 
 def last_to_store(situation: Situation) -> tuple[Manifest, ...]:
     """At the end of a run: what can't be stored keeps nobody from the results."""
-    return () if results_refused(situation) else to_store(situation)
+    return () if results_refused(situation) else (*to_store(situation), *_log_told(situation))
+
+
+def _log_told(situation: Situation) -> tuple[Manifest, ...]:
+    """Once, and only where the log could be read: the server it came from is gone by then."""
+    told = situation.collected.compilations
+    return () if told is None else (log_config_map(situation.owner, compilations=told),)
 
 
 def _packed(situation: Situation) -> bytes:
@@ -62,5 +69,4 @@ def to_acknowledge(situation: Situation, stored_now: tuple[Manifest, ...]) -> in
     progress = situation.collected.progress
     if progress is None or not situation.client_runs or not (situation.collected.arrivals or stored_now):
         return None
-    count = len(situation.planned)
-    return next(n for n in range(count + 1) if n not in situation.known) or None
+    return next(n for n in range(situation.most_stages + 1) if n not in situation.known) or None

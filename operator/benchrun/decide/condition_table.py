@@ -23,9 +23,10 @@ _OBJECTIVES_REASON: dict[ConditionStatus, str] = {
 }
 
 
-def _with_all(
+def with_all(
     conditions: tuple[Condition, ...], rows: Iterable[_Row], *, generation: int, now: datetime
 ) -> tuple[Condition, ...]:
+    """The conditions with these rows, each type, status, reason and message, replaced or appended."""
     for type_, status, reason, message in rows:
         new = Condition(type=type_, status=status, reason=reason, message=message, observed_generation=generation)
         conditions = with_condition(conditions, new, now=now)
@@ -56,7 +57,7 @@ def going_on(
         rows.append(("ObjectivesMet", "Unknown", reason, "nothing was judged yet"))
     if has_baseline:
         rows.append(("NotRegressed", "Unknown", reason, "nothing was compared yet"))
-    return _with_all(old, rows, generation=generation, now=now)
+    return with_all(old, rows, generation=generation, now=now)
 
 
 def measured(
@@ -92,7 +93,7 @@ def measured(
         rows.append(("ObjectivesMet", objectives_met, _OBJECTIVES_REASON[objectives_met], ""))
     if not_regressed is not None:
         rows.append(("NotRegressed", *not_regressed))
-    return _with_all(old, rows, generation=generation, now=now)
+    return with_all(old, rows, generation=generation, now=now)
 
 
 def ended_early(
@@ -118,4 +119,4 @@ def ended_early(
         ("Reconciling", "False", reason, ""),
         ("Stalled", "True", reason, message),
     ]
-    return _with_all(old, rows, generation=generation, now=now)
+    return with_all(old, rows, generation=generation, now=now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -26,6 +26,8 @@ class Arrival:
     digest: str
     data: bytes
     """The record, packed; checked when it came."""
+    ends_search: str | None = None
+    """The workload whose search ended with it."""
 
     @property
     def record(self) -> StageRecord:
@@ -62,6 +64,8 @@ class Collected:
     """Records at hand, by sequence: those on their way into ConfigMaps, and once read back all others."""
     sequences: frozenset[int] = frozenset()
     """Of every record that came, told without opening them."""
+    search_ends: Mapping[int, str] = field(default_factory=dict)
+    """Of those that ended a search: its workload, by sequence."""
     read_back: bool = False
     """Whether all that is stored and can be read is among `records`."""
     arrivals: tuple[Arrival, ...] = ()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from benchrun.api import names
 from benchrun.api.conditions import ConditionStatus, Reason, timestamp
-from benchrun.api.status import BenchmarkRunStatus, Phase, Verdict
+from benchrun.api.status import BenchmarkRunStatus, Phase
 from benchrun.decide import bounds, condition_table
 from benchrun.decide.client_status import client_status
 from benchrun.decide.collection import last_to_store
 from benchrun.decide.comparison import held_against
+from benchrun.decide.dataset_status import dataset_statuses
 from benchrun.decide.decision import Ending
 from benchrun.decide.live import progress
 from benchrun.decide.pruning import pruned
@@ -16,6 +17,7 @@ from benchrun.decide.servers import server_statuses
 from benchrun.decide.situation import Situation
 from benchrun.judge.results import Judged, results
 from benchrun.judge.thresholds import judge_of
+from benchrun.plan.searches import probed_cells
 from benchrun.plan.stages import cells
 
 
@@ -24,7 +26,7 @@ def completed(situation: Situation) -> BenchmarkRunStatus:
     found = _judge(situation)
     invalid = sum(r.verdict == "Invalid" for r in found.results)
     reason = {"Valid": Reason.ALL_VALID, "Suspect": Reason.SUSPECT}.get(found.verdict, Reason.INVALID_CELLS)
-    message = _sentence(found.verdict, invalid=invalid, total=len(found.results))
+    message = _sentence(found, invalid=invalid)
     if _every_request_failed(found):
         told = next((r.diagnostic for r in situation.collected.records if r.diagnostic), None)
         answer = f"; the server's answer to one more: {told}" if told else ""
@@ -70,7 +72,7 @@ def failed(situation: Situation, end: Ending) -> BenchmarkRunStatus:
 def _judge(situation: Situation) -> Judged:
     spec, collected = situation.spec, situation.collected
     return results(
-        cells(spec),
+        (*cells(spec), *probed_cells(spec, collected.records)),
         tuple(collected.records),
         tuple(collected.samples),
         spec=spec,
@@ -81,6 +83,7 @@ def _judge(situation: Situation) -> Judged:
 
 def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> BenchmarkRunStatus:
     servers = server_statuses(situation)
+    datasets, datasets_cut = dataset_statuses(situation.collected.records)
     measured_anything = bool(situation.collected.records)
     selector = f"{names.LABEL_RUN_UID}={situation.owner.uid}"
     released = situation.status.server_released_time or (timestamp(situation.now) if situation.server_exists else None)
@@ -93,15 +96,18 @@ def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> B
             "server_released_time": released,
             "servers": servers,
             "client": client_status(situation),
+            "datasets": datasets,
             "progress": progress(situation).model_copy(update={"stage": None}),
             "live": None,
             "results": list(found.results),
+            "searches": list(found.searches),
             "findings": list(found.findings),
             "verdict": found.verdict,
             "headline": found.headline,
             "judge": judge_of(situation.spec),
             "truncated": [
                 *found.truncated,
+                *datasets_cut,
                 *bounds.truncations(situation.spec, servers),
                 *pruned(situation, last_to_store(situation)),
             ],
@@ -111,17 +117,28 @@ def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> B
 
 
 def _objectives_met(found: Judged) -> ConditionStatus:
-    """Unknown unless all could be told: an objective nobody could judge is not met."""
-    outcomes = {o.outcome for r in found.results for o in r.objectives}
+    """Unknown unless all could be told: an objective nobody could judge is not met. A search that found a load met them."""
+    searches = {search.workload for search in found.searches}
+    outcomes = {o.outcome for r in found.results for o in r.objectives if r.workload not in searches}
+    outcomes |= {"Met" if s.lower is not None else s.upper_outcome or "Inconclusive" for s in found.searches}
     if "Missed" in outcomes:
         return "False"
     return "Unknown" if "Inconclusive" in outcomes else "True"
 
 
-def _sentence(verdict: Verdict, *, invalid: int, total: int) -> str:
+def _sentence(found: Judged, *, invalid: int) -> str:
+    verdict, total = found.verdict, len(found.results)
+    if found.searches:
+        return _search_sentence(found)
     points = "the load point" if total == 1 else f"all {total} load points"
     if verdict == "Valid":
         return f"measured {points}; every number is valid"
     if verdict == "Suspect":
         return f"measured {points}; some numbers are suspect, see findings"
     return f"measured {points}, but {invalid} of {total} are invalid: their numbers mean nothing, see findings"
+
+
+def _search_sentence(found: Judged) -> str:
+    sentences = "; ".join(f"{search.workload}: {search.sentence}" for search in found.searches)
+    worth = {"Valid": "", "Suspect": " Some numbers it rests on are suspect, see findings."}
+    return f"{sentences}.{worth.get(found.verdict, ' Numbers it rests on are invalid, see findings.')}"

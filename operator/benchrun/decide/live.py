@@ -12,13 +12,14 @@ from benchrun.measure.timeline import live
 
 def progress(situation: Situation) -> Progress:
     """Stages done and under way."""
-    total, done = len(situation.planned), len(situation.known)
+    known, done = situation.total_stages, len(situation.known)
+    total = situation.most_stages if known is None else known
     heard = situation.collected.progress
     return Progress(
         stages_total=total,
         stages_done=done,
         stage=heard.stage if heard is not None else None,
-        summary=f"{done}/{total}",
+        summary=f"{done}/{total}" if known is not None else f"{done}/<={total}",
     )
 
 

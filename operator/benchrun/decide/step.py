@@ -30,7 +30,7 @@ def current_step(situation: Situation, *, server: Diagnosis | None, client: Diag
     progress = situation.collected.progress
     if progress is not None and progress.phase == "WarmingUp":
         return Step("WarmingUp", Reason.WARMING_UP, "sending warm-up requests", True, True)
-    done, total = len(situation.known), len(situation.planned)
+    done, total = len(situation.known), situation.stages_in_words
     if situation.all_known:
         return Step("Collecting", Reason.COLLECTING, f"all {total} stages measured; storing the records", True, True)
     stage = progress.stage if progress is not None and progress.stage else "the next stage"

@@ -13,11 +13,14 @@ from benchrun_client.contract import (
     Envelope,
     Plan,
     Progress,
+    StageRecord,
     open_record,
+    open_stage,
 )
 from pydantic import ValidationError
 
 from benchrun.decide.decision import Arrival
+from benchrun.effects.open_stages import problem_with
 from benchrun.effects.scraper import Fetcher, FetchError
 
 WAIT_SECONDS = 20
@@ -62,6 +65,7 @@ class ClientLink:
         self._run_uid = plan.run_uid
         self._plan_digest = plan.digest()
         self._stage_ids = tuple(stage.id for stage in plan.stages)
+        self._searches = plan.searches
 
     async def pull(self, *, from_sequence: int, seen_version: int) -> Pulled:
         """Wait for a record or news of the progress. Raises FetchError, or Refused when the answer is not our client's."""
@@ -110,12 +114,24 @@ class ClientLink:
             raise Refused(f"{where} is of another plan")
         if record.sequence != envelope.sequence:
             raise Refused(f"{where} says it is record {record.sequence}")
-        if record.sequence >= len(self._stage_ids):
-            raise Refused(f"{where}: the plan has {len(self._stage_ids)} stages")
+        if (problem := self._misplaced(record)) is not None:
+            raise Refused(f"{where}: {problem}")
+        return Arrival(envelope.sequence, envelope.digest, data, ends_search=_search_ended(record))
+
+    def _misplaced(self, record: StageRecord) -> str | None:
+        """Why the plan has no such stage at this place."""
+        listed = len(self._stage_ids)
+        if record.sequence >= listed:
+            return problem_with(record, self._searches, listed=listed)
         planned = self._stage_ids[record.sequence]
         if record.stage_id != planned:
-            raise Refused(f"{where} is of stage {record.stage_id}, the plan says {planned}")
-        return Arrival(sequence=record.sequence, digest=envelope.digest, data=data)
+            return f"it is of stage {record.stage_id}, the plan says {planned}"
+        return None if record.probe is None else "it is of no search"
+
+
+def _search_ended(record: StageRecord) -> str | None:
+    place = open_stage(record.stage_id)
+    return place[0] if place is not None and record.probe is not None and record.probe.ends_search else None
 
 
 def _in_short(error: ValidationError) -> str:

@@ -13,13 +13,13 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from benchrun.api import names
-from benchrun.api.base import API_VERSION, KIND
+from benchrun.api.base import API_VERSION
 from benchrun.api.conditions import timestamp
 from benchrun.decide.decision import Event, LogRange, LogWanted, Ref
 from benchrun.effects.connection import METADATA_LIST_ONLY, METADATA_ONLY, Connection, Json, Query
 from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound, Occupied
 from benchrun.effects.resources import RESOURCES, RUN, Resource
-from benchrun.observe.views import Run
+from benchrun.observe.views import Declared
 
 LIST_PAGE = 50
 """A page of runs with the largest status is 5 MB."""
@@ -63,11 +63,19 @@ class Cluster(Protocol):
         """
         ...
 
+    async def create_run(self, manifest: Json) -> Json:
+        """Create a run of a sweep, once: one that exists and is the sweep's is returned as it is, whole. Occupied otherwise."""
+        ...
+
+    async def cancel_run(self, ref: Ref) -> Json | None:
+        """Tell a run to end; None where it is gone, or replaced by a namesake."""
+        ...
+
     async def delete(self, ref: Ref) -> None:
         """Delete in the background; an object that is gone, or replaced by a namesake, is a success."""
         ...
 
-    async def patch_status(self, run: Run, *, resource_version: str, changes: Json) -> Json:
+    async def patch_status(self, declared: Declared, *, resource_version: str, changes: Json) -> Json:
         """Merge changes into the status of exactly this version of this object; Conflict when it has moved on."""
         ...
 
@@ -93,8 +101,8 @@ class Cluster(Protocol):
         """Addresses of the ready pods behind a Service, as host:port."""
         ...
 
-    async def create_event(self, run: Run, event: Event, *, now: datetime) -> None:
-        """Say something about a run, once: the same reason for the same run is one event."""
+    async def create_event(self, about: Declared, event: Event, *, now: datetime) -> None:
+        """Say something about a run or sweep, once: the same reason for the same object is one event."""
         ...
 
 
@@ -144,6 +152,33 @@ class KubernetesApi:
             raise Occupied(f"{manifest['kind']} {meta['name']} exists and is not ours", found=found)
         return found
 
+    async def create_run(self, manifest: Json) -> Json:
+        """Create a run of a sweep, once: one that exists and is the sweep's is returned as it is, whole. Occupied otherwise."""
+        meta = manifest["metadata"]
+        try:
+            query = (("fieldManager", names.FIELD_MANAGER),)
+            return await self._write("POST", RUN, RUN.path(meta["namespace"]), body=manifest, query=query)
+        except Exists:
+            found = await self.get(manifest["kind"], namespace=meta["namespace"], name=meta["name"])
+            if controller_uid(found) != controller_uid(manifest):
+                raise Occupied(f"{manifest['kind']} {meta['name']} exists and is not ours", found=found) from None
+            return found
+
+    async def cancel_run(self, ref: Ref) -> Json | None:
+        """Tell a run to end; None where it is gone, or replaced by a namesake."""
+        body = {"metadata": {"uid": ref.uid}, "spec": {"cancel": True}}
+        try:
+            return await self._write(
+                "PATCH",
+                RUN,
+                RUN.path(ref.namespace, ref.name),
+                body=body,
+                query=(("fieldManager", names.FIELD_MANAGER),),
+                content_type="application/merge-patch+json",
+            )
+        except (NotFound, Conflict):
+            return None
+
     async def delete(self, ref: Ref) -> None:
         """Delete in the background; an object that is gone, or replaced by a namesake, is a success."""
         resource = RESOURCES[ref.kind]
@@ -157,12 +192,13 @@ class KubernetesApi:
         except (NotFound, Conflict):
             return
 
-    async def patch_status(self, run: Run, *, resource_version: str, changes: Json) -> Json:
+    async def patch_status(self, declared: Declared, *, resource_version: str, changes: Json) -> Json:
         """Merge changes into the status of exactly this version of this object; Conflict when it has moved on."""
+        resource = RESOURCES[declared.kind]
         return await self._write(
             "PATCH",
-            RUN,
-            RUN.path(run.namespace, run.name, "status"),
+            resource,
+            resource.path(declared.namespace, declared.name, "status"),
             # A version belongs to one object alone, so a namesake is a conflict too (/status ignores a uid given here).
             body={"metadata": {"resourceVersion": resource_version}, "status": changes},
             query=(("fieldManager", names.FIELD_MANAGER),),
@@ -224,11 +260,11 @@ class KubernetesApi:
         slices = [s async for s in self.list("EndpointSlice", namespace=namespace, selector=selector)]
         return addresses_of(slices, port_name)
 
-    async def create_event(self, run: Run, event: Event, *, now: datetime) -> None:
-        """Say something about a run, once: the same reason for the same run is one event."""
+    async def create_event(self, about: Declared, event: Event, *, now: datetime) -> None:
+        """Say something about a run or sweep, once: the same reason for the same object is one event."""
         resource = RESOURCES["Event"]
         try:
-            await self._write("POST", resource, resource.path(run.namespace), body=event_body(run, event, now=now))
+            await self._write("POST", resource, resource.path(about.namespace), body=event_body(about, event, now=now))
         except Exists:
             return
 
@@ -276,19 +312,19 @@ def addresses_of(slices: list[Json], port_name: str) -> tuple[str, ...]:
     return tuple(sorted(found))[:MAX_ENDPOINTS]
 
 
-def event_body(run: Run, event: Event, *, now: datetime) -> Json:
-    """A core/v1 Event whose name depends on run and reason alone, so that a repeat is refused as existing."""
-    digest = hashlib.sha256(f"{run.uid}/{event.reason}".encode()).hexdigest()[:16]
+def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
+    """A core/v1 Event whose name depends on object and reason alone, so that a repeat is refused as existing."""
+    digest = hashlib.sha256(f"{about.uid}/{event.reason}".encode()).hexdigest()[:16]
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{run.name}.{digest}", "namespace": run.namespace},
+        "metadata": {"name": f"{about.name}.{digest}", "namespace": about.namespace},
         "involvedObject": {
             "apiVersion": API_VERSION,
-            "kind": KIND,
-            "namespace": run.namespace,
-            "name": run.name,
-            "uid": run.uid,
+            "kind": about.kind,
+            "namespace": about.namespace,
+            "name": about.name,
+            "uid": about.uid,
         },
         "type": "Warning" if event.warning else "Normal",
         "reason": event.reason,

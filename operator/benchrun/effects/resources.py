@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from benchrun.api.base import GROUP, KIND, PLURAL, VERSION
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep.spec import PLURAL as SWEEP_PLURAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Resource:
 RUN = Resource(GROUP, VERSION, PLURAL)
 RESOURCES = {
     KIND: RUN,
+    SWEEP_KIND: Resource(GROUP, VERSION, SWEEP_PLURAL),
     "Deployment": Resource("apps", "v1", "deployments"),
     "Job": Resource("batch", "v1", "jobs"),
     "Service": Resource("", "v1", "services"),

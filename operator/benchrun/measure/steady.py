@@ -5,7 +5,7 @@ load comes to stand depends on what keeps it up:
 
     a cap alone       the first instant with 95 % of the cap in flight, or with the most there ever were
     a rate            once the first requests could have been answered, and the first tenth of the sending is over
-    neither           all at once: nothing ever stands, there is no plateau
+    neither           all at once, or as recorded: nothing ever stands, there is no plateau
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class NoPlateau(StrEnum):
 
     NO_REQUESTS = "no requests"
     ALL_AT_ONCE = "all requests were sent at once"
+    FOLLOWS_TRACE = "the load is a trace, which does not stand"
     ANSWERS_OUTLAST_SENDING = "answers took longer than the sending lasted"
     TOO_FEW_REQUESTS = "too few requests were sent while the load stood"
 

@@ -5,13 +5,17 @@ It knows nothing of decisions. Time passes by `tick`; everything else happens th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from benchrun.decide.decision import Arrival
 from benchrun.observe.trim import child_of
 from benchrun.observe.views import Child, Pod, Termination
-from benchrun_client.contract import PLAN_FILE, Plan, Progress
+from benchrun_client.contract import PLAN_FILE, Plan, Probe, Progress
+from benchrun_client.search import course
+from benchrun_client.search.probes import stage_at
 from unit.decide.deliveries import arrival
 from unit.decide.scenes import instant, unix_us
 from unit.plan.specs import OWNER
@@ -43,7 +47,14 @@ class SimulatedClient:
     @property
     def finished(self) -> bool:
         """Whether everything it measured is stored."""
-        return self.through >= len(self.plan.stages)
+        return self.through >= len(self._course)
+
+    @cached_property
+    def _course(self) -> list[Arrival]:
+        """The record of every stage; those of searches as a server gives them that bears the highest load."""
+        digest = self.plan.digest()
+        listed = [arrival(sequence, stage.id, digest) for sequence, stage in enumerate(self.plan.stages)]
+        return [*listed, *_searched(self.plan, digest, first_sequence=len(listed))]
 
     def tick(self, now: int, *, server_healthy: bool) -> None:
         """Go on as far as time allows."""
@@ -56,10 +67,9 @@ class SimulatedClient:
         began = self.healthy_at + WARM_UP_SECONDS
         if now < began:
             return self._say(phase="WarmingUp", healthy_unix_us=unix_us(self.healthy_at))
-        done = min((now - began) // STAGE_SECONDS, len(self.plan.stages))
-        for sequence in range(len(self.records), done):
-            self.records.append(arrival(sequence, self.plan.stages[sequence].id, self.plan.digest()))
-        stage = self.plan.stages[done].id if done < len(self.plan.stages) else None
+        done = min((now - began) // STAGE_SECONDS, len(self._course))
+        self.records += self._course[len(self.records) : done]
+        stage = self._course[done].record.stage_id if done < len(self._course) else None
         return self._say(
             phase="Measuring" if stage is not None else "Done",
             stage=stage,
@@ -72,6 +82,18 @@ class SimulatedClient:
         said = self.progress.model_copy(update=news)
         if said != self.progress:
             self.progress = said.model_copy(update={"version": self.progress.version + 1})
+
+
+def _searched(plan: Plan, digest: str, *, first_sequence: int) -> Iterator[Arrival]:
+    sequence = first_sequence
+    for search in plan.searches:
+        here: course.Position | None = course.first(search)
+        while here is not None:
+            following = course.after(search, here, "Met")
+            probe = Probe(value=course.spelled(here.value), ends_search=following is None)
+            came = arrival(sequence, stage_at(search, here).id, digest, probe=probe)
+            yield replace(came, ends_search=search.workload if probe.ends_search else None)
+            here, sequence = following, sequence + 1
 
 
 @dataclass

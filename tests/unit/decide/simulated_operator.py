@@ -77,6 +77,7 @@ class SimulatedOperator:
             progress=client.progress,
             arrivals=(*self.collected.arrivals, *new),
             sequences=known | {a.sequence for a in new},
+            search_ends={**self.collected.search_ends, **{a.sequence: a.ends_search for a in new if a.ends_search}},
         )
         self._let_go_what_is_stored()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from unit.decide.scenes import SERVICE_ENDPOINT, URL_ENDPOINT, Scene
+from unit.decide.scenes import CLIENT_READY, SERVICE_ENDPOINT, URL_ENDPOINT, Scene
 
 LIMITS = {"pendingDeadlineSeconds": 600, "startupDeadlineSeconds": 300, "runDeadlineSeconds": 1000}
 NONE = dict.fromkeys(LIMITS, 0)
@@ -19,9 +19,12 @@ CASES = [
     pytest.param("RunDeadlineExceeded", 1060, Scene().server_healthy(), id="warm-up does not end"),
     pytest.param("RunDeadlineExceeded", 1060, Scene().measuring(), id="measuring does not end"),
     pytest.param("RunDeadlineExceeded", 1060, Scene().measuring().arrived(0).stored(0), id="half of it is measured"),
-    # the client's pod was created at 1; 1 + 300
+    # the client was ready then, and has 300 and 30 more to say why
     pytest.param(
-        "StartupDeadlineExceeded", 301, Scene(spec=URL_ENDPOINT).client_ready(), id="endpoint does not get healthy"
+        "StartupDeadlineExceeded",
+        CLIENT_READY + 330,
+        Scene(spec=URL_ENDPOINT).client_ready(),
+        id="endpoint does not get healthy",
     ),
     # accepted at 0, no client yet; 0 + 300
     pytest.param(

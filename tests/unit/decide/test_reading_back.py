@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from benchrun.decide.decision import Ending, LogRange
+from benchrun.plan.stored import COMPILATIONS_KEY, stored_compilations
 from unit.decide.saying import applied, deleted, standing
 from unit.decide.scenes import HEALTHY, URL_ENDPOINT, Scene
 
@@ -62,6 +65,27 @@ def test_what_the_log_told_is_judged() -> None:
     within = measured.collected.records[0].first_send_unix_us / 1e6 + 0.1
     status = measured.knowing(compilations=(within,)).decide().status
     assert "CompilationInWindow" in {finding.code for finding in status.findings}
+
+
+def stored_log(scene: Scene) -> list[Any]:
+    """What is to be kept of the server's log, at the end."""
+    kept = [m for m in scene.decide().apply if COMPILATIONS_KEY in m.get("binaryData", {})]
+    return [(m["metadata"]["name"], stored_compilations(m)) for m in kept]
+
+
+@pytest.mark.parametrize("told", [(), (1.0, 2.5)])
+def test_what_the_log_told_is_stored_even_if_it_is_nothing(told: tuple[float, ...]) -> None:
+    measured = Scene().measuring().arrived(0, 1).at(300)
+    assert stored_log(measured.knowing(compilations=told)) == [("br-qwen-log-a1", told)]
+    assert stored_log(measured.stored(0, 1).knowing(compilations=told)) == [("br-qwen-log-a1", told)]
+
+
+def test_a_log_that_could_not_be_read_is_not_stored() -> None:
+    assert stored_log(Scene().measuring().arrived(0, 1).at(300)) == []
+
+
+def test_it_is_stored_with_the_end_and_not_before() -> None:
+    assert stored_log(Scene().measuring().arrived(0).at(300).knowing(compilations=(1.0,))) == []
 
 
 UNSEARCHED = Scene().measuring().arrived(0, 1).knowing(log_searched=False).at(300)

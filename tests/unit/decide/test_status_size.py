@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.measure.samples import ServerFacts
 from benchrun.observe.views import Termination
+from benchrun_client.contract import DatasetFacts
 from unit.decide.scenes import Scene
 from unit.plan.specs import concurrencies, workload
 
@@ -55,13 +56,23 @@ def test_measured_with_every_objective_missed() -> None:
 
 
 def test_failed_with_a_long_message_and_a_long_log() -> None:
+    files = tuple(_facts(part) for part in range(8))
     died = Termination(exit_code=1, reason="Error", message="\N{COLLISION SYMBOL}" * 4096)
     failed = (
-        LARGEST.arrived(*range(63)).pod("server", restarts=1, last_terminated=died).fails("ClientError", "é" * 2000)
+        LARGEST.arrived(*range(63), datasets=files)
+        .pod("server", restarts=1, last_terminated=died)
+        .fails("ClientError", "é" * 2000)
     )
     status = failed.decide().status
-    assert status.phase == "Failed"
+    assert (status.phase, len(status.datasets)) == ("Failed", 16)
     assert size(status) < LIMIT_BYTES
+
+
+def _facts(part: int) -> DatasetFacts:
+    dropped = {f"{reason}{'R' * 29}": 10**9 for reason in range(8)}
+    return DatasetFacts(
+        part=part, source="/" * 300, sha256="a" * 64, rows_read=10**9, rows_used=10**9, rows_dropped=dropped
+    )
 
 
 def test_what_was_cut_is_said() -> None:

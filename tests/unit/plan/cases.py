@@ -9,6 +9,8 @@ def _share_gpt(file: Json) -> Json:
     return workload("talk", dataset={"shareGPT": {"file": file, "outputTokens": 32}}, load=rates("2"), requests=20)
 
 
+_OBJECT: Json = {"s3": {"bucket": "data", "key": "c.json", "credentialsSecretRef": {"name": "store"}}}
+
 CASES: dict[str, Json] = {
     "hub-with-token": spec_body(
         model={
@@ -32,6 +34,29 @@ CASES: dict[str, Json] = {
     ),
     "sharegpt-configmap": spec_body(workloads=[_share_gpt({"configMap": {"name": "talks", "key": "talks.json"}})]),
     "sharegpt-pvc": spec_body(workloads=[_share_gpt({"pvc": {"claimName": "data", "path": "sharegpt/talks.json"}})]),
+    "dataset-files": spec_body(
+        workloads=[
+            workload(
+                "mixed",
+                dataset={
+                    "mix": [
+                        {"random": {}, "weight": 2},
+                        {"custom": {"file": {"configMap": {"name": "prompts", "key": "a.jsonl"}}}},
+                        {"texts": {"file": {"pvc": {"claimName": "data", "path": "b.csv"}}, "column": "review"}},
+                        {"shareGPT": {"file": _OBJECT}},
+                    ]
+                },
+                load=rates("1"),
+                requests=20,
+            ),
+            workload(
+                "replayed",
+                dataset={"timedTrace": {"file": _OBJECT, "unit": "Seconds"}},
+                load={"traceSpeeds": ["1", "2.0"]},
+                requests=20,
+            ),
+        ]
+    ),
     "sharegpt-url": spec_body(workloads=[_share_gpt({"url": "https://data.example/talks.json"})]),
     "endpoint-url": endpoint_body(
         {
@@ -85,6 +110,15 @@ CASES: dict[str, Json] = {
         pendingDeadlineSeconds=600,
     ),
     "reset": spec_body(measurement={"cachePolicy": "Reset"}, workloads=[workload(load=rates("1", "4"))], repeats=2),
+    "search": spec_body(
+        workloads=[
+            workload("listed", load=rates("2")),
+            workload(
+                load={"search": {"axis": "RequestRate", "from": "0.50", "to": "16", "maxProbes": 3, "maxRepeats": 2}}
+            ),
+        ],
+        objectives=[{"metric": "TTFT", "percentile": "95", "maxMilliseconds": 500}],
+    ),
     "share": spec_body(measurement={"cachePolicy": "Share", "order": "AsListed"}, repeats=2),
 }
 ENDPOINT_ADDRESSES = {"endpoint-service": ("10.0.0.7:8080", "10.0.0.8:8080")}

@@ -30,10 +30,12 @@ def test_what_is_mounted_is_the_plan_itself() -> None:
             id="capped, bursty",
         ),
         pytest.param(LoadPoint(request_rate="inf", max_concurrency=16), concurrencies(16), id="closed loop"),
+        pytest.param(LoadPoint(request_rate="inf", trace_speed="2"), {"traceSpeeds": ["2.0"]}, id="as recorded"),
     ],
 )
 def test_load_points(expected: LoadPoint, load: Json) -> None:
-    assert [s.load for s in plan(spec_body(workloads=[workload(load=load)])).stages] == [expected]
+    dataset = {"timedTrace": {"file": {"path": "/trace.jsonl"}}} if "traceSpeeds" in load else {"random": {}}
+    assert [s.load for s in plan(spec_body(workloads=[workload(load=load, dataset=dataset)])).stages] == [expected]
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,18 @@ def test_the_cache_policy_is_the_specs(policy: str) -> None:
 
 def test_no_warm_up_where_none_is_wanted() -> None:
     assert plan(spec_body(measurement={"warmup": {"none": {}}})).warmups == ()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "body"),
+    [
+        pytest.param(0, spec_body(startupDeadlineSeconds=600), id="the operator watches a server's loading"),
+        pytest.param(600, endpoint_body({"url": "http://llm"}, startupDeadlineSeconds=600), id="an endpoint"),
+        pytest.param(0, endpoint_body({"url": "http://llm"}, startupDeadlineSeconds=0), id="without limit"),
+    ],
+)
+def test_the_client_gives_up_an_endpoint_by_itself(seconds: int, body: Json) -> None:
+    assert plan(body).health_deadline_seconds == seconds
 
 
 def test_own_server_is_addressed_by_its_headless_service() -> None:
@@ -98,3 +112,21 @@ def test_tokenizer_is_found_where_it_is(expected: tuple[str, str | None], model:
 def test_nonce_is_the_same_after_a_restart_and_another_for_another_run() -> None:
     assert nonce("a") == nonce("a") != nonce("b")
     assert len(nonce("a")) == 32
+
+
+@pytest.mark.parametrize(
+    ("tokens", "args"),
+    [
+        pytest.param(12_000, ["--max-model-len=12000"], id="as a number"),
+        pytest.param(16_384, ["--max-model-len", "8k", "--max_model_len", "16K"], id="the last one, in vLLM's units"),
+        pytest.param(None, [], id="left to vLLM"),
+        pytest.param(None, ["--max-model-len=auto"], id="left to vLLM in so many words"),
+        pytest.param(None, ["--max-model-len=-1"], id="left to vLLM as a number"),
+    ],
+)
+def test_the_longest_request_is_what_the_servers_arguments_say(tokens: int | None, args: list[str]) -> None:
+    assert plan(spec_body(server={"image": "vllm", "args": args})).target.context_tokens == tokens
+
+
+def test_of_an_endpoint_the_longest_request_is_not_known_beforehand() -> None:
+    assert plan(endpoint_body({"url": "https://llm.example"})).target.context_tokens is None

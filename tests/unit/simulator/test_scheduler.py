@@ -150,6 +150,19 @@ def test_the_preempted_keeps_its_first_admission() -> None:
     assert young.scheduled_at == 0.0
 
 
+def test_a_request_is_preempted_once_though_there_is_room() -> None:
+    """After its first token: its prompt and that token are computed once more."""
+    target = Scheduler(pace=Pace(TIMING), cache=KvCache(blocks=100, block_size=4), max_sequences=8, preempted_request=2)
+    first, second = (sequence(prompt=[1] * 50, tokens=3), sequence(prompt=[2] * 50, tokens=3))
+    first.number, second.number = 1, 2
+    submit(target, first, second)
+    seen = instants(target)
+    assert (target.totals.preemptions, first.preemptions, second.preemptions) == (1, 0, 1)
+    assert of(first, seen) == pytest.approx([0.15, 0.17, 0.19])
+    # 48 tokens of the prompt are whole blocks, and found again.
+    assert of(second, seen) == pytest.approx([0.15, 0.253, 0.273])
+
+
 def test_an_aborted_sequence_says_nothing_more_and_frees_its_place() -> None:
     target = scheduler(max_sequences=1)
     gone, next_one = sequence(prompt=[], tokens=5), sequence(prompt=[], tokens=1)

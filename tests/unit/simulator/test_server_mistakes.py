@@ -221,3 +221,24 @@ async def test_waiting_for_the_token_budget(serve: Serve, http: aiohttp.ClientSe
     assert await metric(http, url, "vllm:num_requests_running") == 1
     assert await metric(http, url, "vllm:kv_cache_usage_perc") < 0.01
     await asyncio.gather(*requests)
+
+
+async def test_one_request_is_preempted(serve: Serve, http: aiohttp.ClientSession) -> None:
+    url = serve(*QUICK, "--sim-preempt-at-request=2").url
+    for _ in range(3):
+        status, _ = await complete(http, url)
+        assert status == 200
+    assert await metric(http, url, "vllm:num_preemptions_total") == 1
+    assert await metric(http, url, "vllm:generation_tokens_total") == 30
+
+
+async def test_over_a_slow_way_all_comes_late_and_the_server_does_not_know(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
+    url = serve(*QUICK, "--sim-way-ms=300").url
+    began = asyncio.get_running_loop().time()
+    events = await streamed(http, url)
+    assert asyncio.get_running_loop().time() - began >= 0.3
+    assert (len(words(events)), events[-1]) == (10, "[DONE]")
+    assert await metric(http, url, "vllm:time_to_first_token_seconds_sum") < 0.3
+    assert (await complete(http, url))[0] == 200

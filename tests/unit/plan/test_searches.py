@@ -1,0 +1,105 @@
+"""Searches in the plan: what the client is asked for, and the cells that came of it."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.plan.client_plan import client_plan
+from benchrun.plan.searches import probed_cells, searched
+from benchrun.plan.stages import cells, estimate, stages
+from benchrun_client.contract import Limit, Probe, StageRecord, open_stage_id
+from unit.measure.records import record
+from unit.plan.specs import OWNER, Json, endpoint_body, rates, spec, workload
+
+OBJECTIVES = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}]
+
+
+def searching(**changes: object) -> Json:
+    return {"search": {"axis": "RequestRate", "from": "1.0", "to": "64", **changes}}
+
+
+def probed(workload_name: str, probe: int, value: str, *, repeat: int = 1, sequence: int = 0) -> StageRecord:
+    """A record of a search's stage."""
+    stage_id = open_stage_id(workload_name, probe, repeat)
+    return record(stage_id, sequence=sequence, probe=Probe(value=value, ends_search=False))
+
+
+def test_the_plan_asks_for_the_search_in_the_clients_words() -> None:
+    of = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
+    plan = client_plan(OWNER, of)
+    assert plan.stages == ()
+    (asked,) = plan.searches
+    assert (asked.axis, asked.lowest, asked.highest, asked.tolerance_percent) == ("rate", "1", "64", "5")
+    assert (asked.max_probes, asked.max_repeats, asked.requests) == (12, 3, 40)
+    assert asked.objectives == (Limit(metric="TTFT", percentile="90", max_milliseconds=200),)
+    assert len(set(asked.seeds)) == 36
+
+
+def test_listed_load_points_are_measured_first() -> None:
+    of = spec(
+        workloads=[workload("found", load=searching()), workload("listed", load=rates("2", "8"))], objectives=OBJECTIVES
+    )
+    plan = client_plan(OWNER, of)
+    assert {stage.workload for stage in plan.stages} == {"listed"}
+    assert [search.workload for search in plan.searches] == ["found"] == [w.name for w in searched(of)]
+    assert {cell.workload for cell in cells(of)} == {"listed"}
+
+
+def test_seeds_are_of_the_run_where_the_cache_outlives_it_and_equal_where_prompts_are_shared() -> None:
+    body = {"workloads": [workload(load=searching(), requests=40)], "objectives": OBJECTIVES}
+    here, there = (
+        client_plan(OWNER, spec(**body)),
+        client_plan(OWNER, spec(**endpoint_body({"url": "http://x"}, **body), server=None)),
+    )
+    assert here.searches[0].seeds != there.searches[0].seeds
+    shared = client_plan(OWNER, spec(**body, measurement={"cachePolicy": "Share"}))
+    assert len(set(shared.searches[0].seeds)) == 1
+    plain = client_plan(OWNER, spec(workloads=[workload("x")], measurement={"cachePolicy": "Isolate"}))
+    assert not set(here.searches[0].seeds) & {stage.seed for stage in plain.stages}
+
+
+@pytest.mark.parametrize(("axis", "to", "warmup"), [("RequestRate", "64", 16), ("Concurrency", "64", 128)])
+def test_the_warm_up_is_of_the_highest_concurrency(axis: str, to: str, warmup: int) -> None:
+    load = searching(axis=axis, to=to) | {}
+    load["search"]["from"] = "1"
+    of = spec(workloads=[workload(load=load, requests=40)], objectives=OBJECTIVES)
+    assert client_plan(OWNER, of).warmups[0].requests == warmup
+
+
+def test_the_estimate_is_the_most_that_there_can_be() -> None:
+    of = spec(
+        workloads=[
+            workload("found", load=searching(maxProbes=5, maxRepeats=2), requests=None, durationSeconds=40),
+            workload("listed", load=rates("2"), requests=7),
+        ],
+        objectives=OBJECTIVES,
+    )
+    found = estimate(of)
+    assert (found.stages, found.requests) == (11, 10 * 64 * 40 + 7)
+    assert len(stages(of, run_uid="u")) == 1
+
+
+def test_each_load_measured_is_a_cell_by_rising_load() -> None:
+    of = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
+    records = [
+        probed("chat", 1, "1"),
+        probed("chat", 2, "2"),
+        probed("chat", 3, "1.414"),
+        probed("chat", 3, "1.414", repeat=2),
+    ]
+    found = probed_cells(of, records)
+    assert [(cell.id, cell.axis, cell.value) for cell in found] == [
+        ("chat/rate=1", "rate", "1"),
+        ("chat/rate=1.414", "rate", "1.414"),
+        ("chat/rate=2", "rate", "2"),
+    ]
+    assert found[1].stage_ids == ("chat/search-03/r1", "chat/search-03/r2")
+
+
+def test_a_repeat_that_is_missing_between_others_is_still_of_its_cell() -> None:
+    of = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
+    (found,) = probed_cells(of, [probed("chat", 1, "1", repeat=3)])
+    assert found.stage_ids == ("chat/search-01/r1", "chat/search-01/r2", "chat/search-01/r3")
+
+
+def test_without_a_search_nothing_is_probed_and_no_record_is_looked_at() -> None:
+    assert probed_cells(spec(), iter([record()])) == ()
