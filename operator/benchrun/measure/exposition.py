@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchrun.measure.samples import Sample, ServerFacts
+from benchrun.measure.samples import Sample, ServerFacts, start_instant
 
 MAX_SERIES = 4096
 """Wanted series on one page: 8 families of 512 engines. More is not a page of a vLLM server."""
@@ -86,8 +86,7 @@ def sample_from_page(text: str, *, at: float, role: str, pod: str) -> Sample:
         preemptions=total("preemptions"),
         prefix_queries=total("prefix_queries"),
         prefix_hits=total("prefix_hits"),
-        # As precise as it is stored: two precisions of one instant would look like two processes.
-        start_time=None if started is None else round(started, 3),
+        start_time=None if started is None else start_instant(started),
     )
 
 

@@ -35,3 +35,9 @@ class ServerFacts:
     kv_cache_tokens: int | None = None
     reported: dict[str, str] = field(default_factory=dict)
     """Labels of vLLM's cache_config_info, and max_model_len."""
+
+
+def start_instant(told: float) -> float:
+    """The start time of a process, as precise as it is kept (1 ms): two precisions of one instant would look like two
+    processes."""
+    return round(told, 3)

@@ -24,7 +24,7 @@ from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 from benchrun.api.names import ROLE_SERVER
 from benchrun.measure.cells import duration_seconds
 from benchrun.measure.edges import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES, rise
-from benchrun.measure.samples import Sample
+from benchrun.measure.samples import Sample, start_instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,21 @@ def _edge_of(edges: Sequence[ServerEdge], samples: Sequence[Sample], *, alone: b
     if alone and len(edges) == 1:
         return edges[0]
     starts = {s.start_time for s in samples if s.start_time is not None}
-    same = [edge for edge in edges if edge.before is not None and edge.before.get(START_TIME) in starts]
+    same = [edge for edge in edges if _began(edge) in starts]
     return same[0] if len(same) == 1 else None
 
 
+def _began(edge: ServerEdge | None) -> float | None:
+    """When the process began that served at the start of the stage; None where it does not say."""
+    told = None if edge is None or edge.before is None else edge.before.get(START_TIME)
+    return None if told is None else start_instant(told)
+
+
 def _inside(record: StageRecord, edge: ServerEdge | None, samples: Iterable[Sample]) -> list[Sample]:
+    began = _began(edge)
+    if began is not None:
+        # A process that was gone before the stage counted on its own: its count may lie between these edges by chance.
+        samples = [s for s in samples if s.start_time is None or s.start_time >= began]
     before, after = _counts(edge)
     if before is None or after is None or before >= after:
         return [s for s in samples if _in_wall_clock(record, s)]

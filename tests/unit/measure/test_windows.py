@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchrun.measure.edges import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES
-from benchrun.measure.samples import Sample
+from benchrun.measure.samples import Sample, start_instant
 from benchrun.measure.windows import Figures, Window, figures, windows
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 from hypothesis import given
@@ -61,6 +61,27 @@ def test_a_reading_belongs_by_the_servers_count(
 def test_where_counts_cannot_tell_the_clients_clock_does(servers: tuple[ServerEdge, ...]) -> None:
     before, during, after = (sample(at, generation_tokens=99.0) for at in (999.9, 1000.0, 1010.1))
     assert inside(record(servers=servers), before, during, after) == (during,)
+
+
+def test_readings_of_a_process_that_was_gone_before_do_not_belong() -> None:
+    told = 1763748999.1234567
+    servers = (edge(before={START_TIME: told, GENERATION_TOKENS: 5.0}, rises={GENERATION_TOKENS: 22.0}),)
+    gone = sample(990.0, start_time=1763748888.0, generation_tokens=9.0, running=1.0)
+    there = sample(DURING, start_time=start_instant(told), generation_tokens=9.0, running=1.0)
+    came_later = sample(DURING + 1, start_time=1763749555.0, generation_tokens=9.0, running=1.0)
+    assert inside(record(servers=servers), gone, there, came_later) == (there, came_later)
+
+
+def test_servers_are_matched_by_a_start_time_told_more_precisely_than_kept() -> None:
+    told = (1763748999.1234567, 1763748999.7654321)
+    servers = tuple(
+        edge(name, before={START_TIME: at, GENERATION_TOKENS: 5.0}) for name, at in zip("ab", told, strict=True)
+    )
+    readings = [
+        sample(ELSEWHEN, pod=pod, start_time=start_instant(at), generation_tokens=6.0, running=1.0)
+        for pod, at in zip("ab", told, strict=True)
+    ]
+    assert inside(record(servers=servers), *readings) == tuple(readings)
 
 
 def test_servers_are_matched_by_their_start_time() -> None:
