@@ -15,6 +15,9 @@ from benchrun.measure.server_limits import ServerLimits
 MIN_QUEUED_SHARE = 0.1
 """Of the readings: a queue seen more seldom is the moment in which a load begins, and no figure is about it."""
 
+MIN_QUEUE_MS = 1.0
+"""By the servers' own count: below it no request waited that anybody would ask about."""
+
 
 def waiting(
     pressure: Pressure | None,
@@ -26,7 +29,10 @@ def waiting(
 ) -> Waiting:
     """`overload`: arrivals of an open loop that exceed what is completed; None where there is none. `queue_ms`: how long a
     request waited on average by the servers' own count, which misses no moment between two readings."""
-    told = _waiting(pressure, limits, lengths, overload)
+    if pressure is None and queue_ms is not None and queue_ms < MIN_QUEUE_MS:
+        told = Waiting(reason="None", sentence="No reading met a busy server.", evidence={"readings": 0})
+    else:
+        told = _waiting(pressure, limits, lengths, overload)
     if queue_ms is None:
         return told
     sentence = f"{told.sentence} By the servers' own count a request waited {number(queue_ms)} ms on average."

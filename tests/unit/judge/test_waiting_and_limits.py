@@ -97,6 +97,18 @@ def test_no_reading_no_reason() -> None:
     assert words(row) == ("Unknown", "Unknown")
 
 
+def test_no_reading_and_no_queue_by_the_servers_own_count() -> None:
+    point = LoadPoint([], columns=answered(80), scalars={"duration": 10.0})
+    waited = {"request_queue_time_seconds_sum": 0.004, "request_queue_time_seconds_count": 80.0}
+    point.record = point.record.model_copy(update={"servers": (edge(rises=waited),)})
+    (row,) = judged(point, args=TWO_PLACES)
+    waiting, _ = told(row)
+    assert waiting.reason == "None"
+    assert waiting.sentence == (
+        "No reading met a busy server. By the servers' own count a request waited 0.05 ms on average."
+    )
+
+
 def test_a_queue_without_word_of_the_cache() -> None:
     (row,) = judged(LoadPoint([(20 + i % 3, 9, None) for i in range(40)], columns=answered(80)))
     assert words(row) == ("Unknown", "Unknown")
