@@ -22,12 +22,13 @@ from benchrun_client.contract import (
     RandomData,
     RequestColumns,
     ServerEdge,
+    Stage,
     StageRecord,
 )
 from benchrun_client.ledger import Ledger
 from benchrun_client.record_server import RecordServer
 
-from runs_kit.metrics_page import Server
+from runs_kit.metrics_page import Server, Work
 
 RECORDING_SECONDS = 0.2
 """A record is made beside the next stage and arrives this long after that has begun."""
@@ -68,7 +69,8 @@ class PlayedClient:
             else:
                 await asyncio.sleep(RECORDING_SECONDS)
                 self._ledger.add(made)
-            began = _now_us()
+            began, seconds = _now_us(), max(0.0, end - time.monotonic())
+            server.begin(_work(stage, began / 1e6, seconds))
             await asyncio.sleep(max(0.0, end - time.monotonic()))
             after = server.counters()
             edge = ServerEdge(address=f"http://{self._address}:8000/metrics", before=before, after=after)
@@ -88,8 +90,7 @@ class PlayedClient:
 
     def _record(self, sequence: int, edge: ServerEdge, *, began_us: int) -> StageRecord:
         stage = self._plan.stages[sequence]
-        assert isinstance(stage.data, RandomData), "the played runs ask for nothing else"
-        requests, gaps = _latencies(stage.requests, stage.data.output_tokens)
+        requests, gaps = _latencies(stage.requests, _random(stage).output_tokens)
         ended_us = max(_now_us(), began_us + 1)
         return StageRecord(
             run_uid=self._plan.run_uid,
@@ -108,6 +109,16 @@ class PlayedClient:
             errors={},
             client=ClientFigures(cpu_seconds=1.0, wall_seconds=2.0),
         )
+
+
+def _random(stage: Stage) -> RandomData:
+    assert isinstance(stage.data, RandomData), "the played runs ask for nothing else"
+    return stage.data
+
+
+def _work(stage: Stage, began: float, seconds: float) -> Work:
+    data = _random(stage)
+    return Work(stage.requests, data.input_tokens, data.output_tokens, began=began, ends=began + seconds)
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from dataclasses import dataclass
 
 from benchrun_client.contract import START_TIME
 
@@ -32,7 +33,24 @@ _BUCKETS = (
     80.0,
 )
 _HISTOGRAMS = 25
-_TOKENS_A_SECOND = {"generation_tokens_total": 812, "prompt_tokens_total": 6500, "prefix_cache_queries_total": 6500}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a stage asks of a server, spread evenly over its time: no more, or it would be somebody else's."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    """Of each request, as the next one."""
+    output_tokens: int = 0
+    began: float = 0.0
+    """Unix seconds."""
+    ends: float = 0.0
+
+    def done(self, now: float) -> int:
+        """Requests answered so far."""
+        share = 1.0 if now >= self.ends else max(0.0, now - self.began) / (self.ends - self.began)
+        return int(share * self.requests)
 
 
 class Server:
@@ -40,18 +58,30 @@ class Server:
 
     def __init__(self) -> None:
         self._started = time.time()
+        self._before: Counter[str] = Counter()
+        self._work = Work()
+
+    def begin(self, work: Work) -> None:
+        """The next stage. What is left of the one before is taken for done."""
+        self._before, self._work = self._counted(self._work.ends), work
 
     def counters(self) -> dict[str, float]:
         """Values by name, without the `vllm:` prefix, as the client's snapshots have them."""
-        seconds = time.time() - self._started
-        moving = {name: float(int(rate * seconds)) for name, rate in _TOKENS_A_SECOND.items()}
+        counted = {name: float(value) for name, value in self._counted(time.time()).items()}
         return {
-            **moving,
-            "request_success_total": float(int(6 * seconds)),
+            **counted,
             "prefix_cache_hits_total": 0.0,
             "num_preemptions_total": 0.0,
             START_TIME: round(self._started, 2),
         }
+
+    def _counted(self, now: float) -> Counter[str]:
+        done, found = self._work.done(now), Counter(self._before)
+        found["request_success_total"] += done
+        found["generation_tokens_total"] += done * self._work.output_tokens
+        for of_prompts in ("prompt_tokens_total", "prefix_cache_queries_total"):
+            found[of_prompts] += done * self._work.input_tokens
+        return found
 
     def page(self) -> bytes:
         """The whole page."""
