@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 
+from benchrun.cli.followed_process import FollowedProcess
 from benchrun.cli.kubectl import Kubectl
 from benchrun.cli.kubectl_errors import KubectlError, explained
 from benchrun.cli.lines_of import Streaming, streaming
@@ -55,35 +55,17 @@ def log_lines_of(kubectl: Kubectl, run: Run, roles: Sequence[str], *, follow: bo
             follower.stop()
 
 
-class _Follower:
-    """Follows the pods of one role in a thread: None is its last word."""
+class _Follower(FollowedProcess):
+    """Follows the pods of one role: None is its last word."""
 
     def __init__(
         self, kubectl: Kubectl, run: Run, role: str, tail: int, heard: SimpleQueue[LogLine | KubectlError | None]
     ) -> None:
+        super().__init__(f"logs-{role}")
         self._kubectl, self._run, self._role, self._tail, self._heard = kubectl, run, role, tail, heard
-        self._stopped = threading.Event()
-        self._process: Streaming | None = None
-        self._thread = threading.Thread(target=self._follow, name=f"logs-{role}", daemon=True)
 
-    def start(self) -> None:
-        """Returns at once."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """No process of it is left afterwards."""
-        self._stopped.set()
-        if self._process is not None:
-            self._process.end()
-        if self._thread.is_alive():  # an interrupt may come before it was started
-            self._thread.join(timeout=5)
-
-    def _follow(self) -> None:
-        try:
-            self._until_the_end()
-            self._heard.put(None)
-        except KubectlError as error:
-            self._heard.put(error)
+    def _failed(self, error: KubectlError) -> None:
+        self._heard.put(error)
 
     def _until_the_end(self) -> None:
         """A container that was started again writes a log of its own."""
@@ -96,19 +78,15 @@ class _Follower:
                 self._read(pod, _who(pod, pods))
                 read.add((pod.uid, pod.restarts))
             if over:
-                return
+                break
             if not new:
                 self._stopped.wait(LOOK_AGAIN_SECONDS)
+        self._heard.put(None)
 
     def _read(self, pod: Pod, who: str) -> None:
         options = ["--follow", f"--tail={self._tail}"]
         for line in _lines(self._kubectl, pod, who, options=options, begun=self._begun):
             self._heard.put(line)
-
-    def _begun(self, process: Streaming) -> None:
-        self._process = process
-        if self._stopped.is_set():
-            process.end()
 
     def _run_has_ended(self) -> bool:
         body = self._kubectl.find(self._run.name)
@@ -133,7 +111,7 @@ def _who(pod: Pod, pods: Sequence[Pod]) -> str:
 
 
 def _lines(
-    kubectl: Kubectl, pod: Pod, who: str, *, options: Sequence[str], begun: Callable[[Streaming], None] | None = None
+    kubectl: Kubectl, pod: Pod, who: str, *, options: Sequence[str], begun: Callable[[Streaming], object] | None = None
 ) -> Iterator[LogLine]:
     """Raises KubectlError, but not where the pod has gone meanwhile. `begun` gets the process, to end it early."""
     container = MAIN_CONTAINERS.get(pod.role, SERVER_CONTAINER)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -11,9 +10,10 @@ from typing import Any
 
 from benchrun.api import names
 from benchrun.api.status import BenchmarkRunStatus
+from benchrun.cli.followed_process import FollowedProcess
 from benchrun.cli.kubectl import RUN, Body, Kubectl
 from benchrun.cli.kubectl_errors import KubectlError, explained
-from benchrun.cli.lines_of import Streaming, streaming
+from benchrun.cli.lines_of import streaming
 from benchrun.observe import raw
 from benchrun.plan.stored import RECORD_KEY, stored_part, stored_record
 from benchrun.report.stage_line import StageLine, stage_line
@@ -54,43 +54,25 @@ class Over:
 Word = Seen | Lost | Over
 
 
-class Watcher:
-    """Watches one run and puts what it hears on a queue, until it is told to stop."""
+class Watcher(FollowedProcess):
+    """Watches one run and puts what it hears on a queue."""
 
     def __init__(self, kubectl: Kubectl, name: str, words: SimpleQueue[Word]) -> None:
+        super().__init__(f"watch-{name}")
         self._kubectl, self._name, self._words = kubectl, name, words
-        self._stopped = threading.Event()
-        self._process: Streaming | None = None
         self._stages_known = -1
         self._stage = ""
         self._may_read_records = True
-        self._thread = threading.Thread(target=self._watch, name=f"watch-{name}", daemon=True)
 
-    def start(self) -> None:
-        """Returns at once."""
-        self._thread.start()
+    def _failed(self, error: KubectlError) -> None:
+        self._words.put(Over(self._name, error))
 
-    def stop(self) -> None:
-        """No process of it is left afterwards."""
-        self._stopped.set()
-        if self._process is not None:
-            self._process.end()
-        if self._thread.is_alive():  # an interrupt may come before it was started
-            self._thread.join(timeout=5)
-
-    def _watch(self) -> None:
-        try:
-            self._watch_until_hopeless()
-        except Exception as error:  # whoever waits for a word must get one
-            self._words.put(Over(self._name, KubectlError(f"{type(error).__name__}: {error}")))
-            raise
-
-    def _watch_until_hopeless(self) -> None:
+    def _until_the_end(self) -> None:
         heard, pause = False, 0.0
         while not self._stopped.wait(pause):
-            told, error = self._watch_once()
-            heard = heard or told
-            pause = FIRST_PAUSE_SECONDS if told or not pause else min(2 * pause, LONGEST_PAUSE_SECONDS)
+            something, error = self._watch_once()
+            heard = heard or something
+            pause = FIRST_PAUSE_SECONDS if something or not pause else min(2 * pause, LONGEST_PAUSE_SECONDS)
             if self._stopped.is_set():
                 return
             if error is not None and (not heard or error.trouble in HOPELESS):
@@ -102,24 +84,23 @@ class Watcher:
 
     def _watch_once(self) -> tuple[bool, KubectlError | None]:
         """Whether anything was heard, and what ended the watch; None: the API server ends every watch in time."""
-        told = False
+        heard = False
         try:
             command = self._kubectl.command("get", RUN, self._name, "--watch", "--output-watch-events", "--output=json")
             with streaming(command) as process:
-                self._process = process
-                if self._stopped.is_set():
-                    return told, None
+                if not self._begun(process):
+                    return heard, None
                 for event in objects(process.lines()):
                     if event.get("type") == "DELETED":
                         return True, KubectlError(f"{self._name} was deleted", "NotFound")
                     if event.get("type") == "ERROR":
-                        return told, None  # what is watched has become too old: begin anew
+                        return heard, None  # what is watched has become too old: begin anew
                     self._words.put(self._seen(event.get("object", {})))
-                    told = True
+                    heard = True
                 code, said = process.ended()
         except KubectlError as error:
-            return told, error
-        return told, explained(said) if code != 0 else None
+            return heard, error
+        return heard, explained(said) if code != 0 else None
 
     def _seen(self, body: Body) -> Seen:
         progress = raw.mapping(raw.mapping(body.get("status")).get("progress"))

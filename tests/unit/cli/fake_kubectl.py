@@ -11,7 +11,7 @@ from pathlib import Path
 from unit.plan.specs import Json
 
 PROGRAM = """#!{python} -SE
-import json, os, pathlib, signal, sys, time
+import json, os, pathlib, signal, sys
 here = pathlib.Path(__file__).parent
 arguments = sys.argv[1:]
 given = sys.stdin.read() if "--filename=-" in arguments else ""
@@ -28,8 +28,8 @@ def unused(number):
 for number, answer in enumerate(json.loads((here / "answers").read_text())):
     fits = set(answer["to"]) <= set(arguments) and not set(answer["unless"]) & set(arguments)
     if fits and (not answer["once"] or unused(number)):
-        while answer["after"] and not os.path.exists(answer["after"]):
-            time.sleep(0.01)
+        if answer["after"]:
+            open(answer["after"]).close()
         sys.stdout.write(answer["out"])
         sys.stdout.flush()
         sys.stderr.write(answer["error"])
@@ -66,7 +66,7 @@ class FakeKubectl:
         after: Path | None = None,
     ) -> None:
         """To a command line that has these words among it, and not `unless`. `stays`: it does not end by itself; `after`:
-        it says nothing before there is such a file."""
+        it says nothing before somebody has written to this pipe."""
         how = {"out": out, "error": error, "code": code, "once": once, "stays": stays, "after": str(after or "")}
         self.answers.append({"to": to, "unless": [unless], **how})
         self._write()

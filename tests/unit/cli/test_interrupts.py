@@ -126,6 +126,7 @@ def test_a_run_that_is_just_being_created_is_cancelled_too(
     tmp_path: Path, kubectl: FakeKubectl, number: signal.Signals
 ) -> None:
     let_go, file = tmp_path / "let-go", tmp_path / "run.yaml"
+    os.mkfifo(let_go)
     file.write_text(yaml.safe_dump(manifest(None)), encoding="utf-8")
     kubectl.answer("create", out=json.dumps(fresh("chat-x7f2k")), after=let_go)
     kubectl.gives("get", "chat-x7f2k", body=fresh("chat-x7f2k"), unless="--watch")
@@ -136,7 +137,7 @@ def test_a_run_that_is_just_being_created_is_cancelled_too(
         if any("create" in asked for asked in kubectl.asked()):
             break
     os.killpg(command.process.pid, number)  # as a terminal does: kubectl gets it, too
-    let_go.touch()
+    let_go.write_text("go on", encoding="utf-8")
     out, error = command.process.communicate(timeout=30)
     assert (command.process.returncode, "cancelling chat-x7f2k" in out) == (5, True), out + error
 
