@@ -105,13 +105,21 @@ def ended_early(
     now: datetime,
 ) -> tuple[Condition, ...]:
     """Failed, refused or cancelled. `Stalled` tells GitOps tools that waiting is over."""
-    refused = reason == Reason.INVALID_SPEC
-    valid: ConditionStatus = "Unknown" if reason == Reason.CANCELLED else "False"
     rows: list[_Row] = [
-        ("Accepted", "False", reason, message) if refused else _ACCEPTED,
         *_LEFT,
         ("Measured", "False", reason, message),
-        ("Valid", valid, reason, "the run did not finish"),
+        *early_rows("run", reason=reason, message=message),
+    ]
+    return with_all(old, rows, generation=generation, now=now)
+
+
+def early_rows(what: Literal["run", "sweep"], *, reason: str, message: str) -> list[_Row]:
+    """What a run and a sweep say alike when they did not finish."""
+    refused = reason == Reason.INVALID_SPEC
+    valid: ConditionStatus = "Unknown" if reason == Reason.CANCELLED else "False"
+    return [
+        ("Accepted", "False", reason, message) if refused else _ACCEPTED,
+        ("Valid", valid, reason, f"the {what} did not finish"),
         ("Complete", "False", reason, message),
         ("Failed", "True", reason, message),
         ("Succeeded", "False", reason, message),
@@ -119,4 +127,3 @@ def ended_early(
         ("Reconciling", "False", reason, ""),
         ("Stalled", "True", reason, message),
     ]
-    return with_all(old, rows, generation=generation, now=now)

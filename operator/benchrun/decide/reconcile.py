@@ -25,6 +25,7 @@ from benchrun.decide.releasing import compilation_log, must_read_back
 from benchrun.decide.servers import server_statuses
 from benchrun.decide.situation import Situation
 from benchrun.decide.step import Step, current_step
+from benchrun.decide.unaccepted import unaccepted
 from benchrun.observe.views import Diagnosis
 from benchrun.plan.stages import estimate
 
@@ -191,16 +192,8 @@ def _refused(world: World, status: BenchmarkRunStatus, problem: str) -> Decision
     conditions = condition_table.ended_early(
         status.conditions, reason=Reason.INVALID_SPEC, message=problem, generation=generation, now=world.now
     )
-    ended = status.model_copy(
-        update={
-            "observed_generation": generation,
-            "phase": "Failed",
-            "message": problem,
-            "conditions": conditions,
-            "completion_time": timestamp(world.now),
-            "verdict": "Unknown",
-        }
-    )
+    fields = unaccepted(problem, conditions, generation=generation, now=world.now)
+    ended = status.model_copy(update=fields | {"verdict": "Unknown"})
     return Decision(
         status=ended,
         delete=release_all(world),

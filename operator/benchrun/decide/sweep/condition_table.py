@@ -6,7 +6,7 @@ from datetime import datetime
 
 from benchrun.api.conditions import Condition, ConditionStatus, ConditionType
 from benchrun.api.sweep.status import SweepReason
-from benchrun.decide.condition_table import with_all
+from benchrun.decide.condition_table import early_rows, with_all
 
 _Row = tuple[ConditionType, ConditionStatus, str, str]
 _ACCEPTED: _Row = ("Accepted", "True", "Accepted", "the spec can be acted on")
@@ -53,15 +53,4 @@ def ended_early(
     old: tuple[Condition, ...], *, reason: str, message: str, generation: int, now: datetime
 ) -> tuple[Condition, ...]:
     """Failed, refused or cancelled."""
-    refused = reason == SweepReason.INVALID_SPEC
-    rows: list[_Row] = [
-        ("Accepted", "False", reason, message) if refused else _ACCEPTED,
-        ("Valid", "Unknown" if reason == SweepReason.CANCELLED else "False", reason, "the sweep did not finish"),
-        ("Complete", "False", reason, message),
-        ("Failed", "True", reason, message),
-        ("Succeeded", "False", reason, message),
-        ("Ready", "False", reason, message),
-        ("Reconciling", "False", reason, ""),
-        ("Stalled", "True", reason, message),
-    ]
-    return with_all(old, rows, generation=generation, now=now)
+    return with_all(old, early_rows("sweep", reason=reason, message=message), generation=generation, now=now)

@@ -19,6 +19,7 @@ from benchrun.decide.sweep.finish import finish
 from benchrun.decide.sweep.situation import SweepSituation
 from benchrun.decide.sweep.starting import to_start
 from benchrun.decide.sweep.tabling import is_tabled, tabled, to_read
+from benchrun.decide.unaccepted import unaccepted
 from benchrun.plan.sweep.order import PlannedRun
 from benchrun.plan.sweep.runs import run_manifest
 
@@ -138,14 +139,6 @@ def _refused(world: SweepWorld, status: BenchmarkSweepStatus, problem: str) -> S
     conditions = condition_table.ended_early(
         status.conditions, reason=SweepReason.INVALID_SPEC, message=problem, generation=generation, now=world.now
     )
-    ended = status.model_copy(
-        update={
-            "observed_generation": generation,
-            "phase": "Failed",
-            "message": problem,
-            "conditions": conditions,
-            "completion_time": timestamp(world.now),
-        }
-    )
+    ended = status.model_copy(update=unaccepted(problem, conditions, generation=generation, now=world.now))
     event = Event(SweepReason.INVALID_SPEC, problem, warning=True)
     return SweepDecision(status=ended, cancel=_all_active(world), forget=True, events=(event,))
