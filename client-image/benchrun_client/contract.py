@@ -77,6 +77,8 @@ class LoadPoint(Message):
     """Gamma shape of the gaps between arrivals; 1 is Poisson."""
     trace_speed: str | None = None
     """A decimal: requests arrive at the instants of their trace, so many times as fast; None: they have none."""
+    batch_size: int | None = Field(default=None, ge=1)
+    """Without an API server: so many requests a call of the engine, one call after the other; None: all in one."""
 
 
 class Stage(Message):
@@ -124,6 +126,8 @@ class Target(Message):
     context_tokens: int | None = Field(default=None, ge=1)
     """Longest request that the server will take, where its arguments say so: rows beyond it are left out."""
     ca_file: str | None = None
+    offline: bool = False
+    """vLLM's engine without its API server: it takes a load as a whole (`benchrun_client.offline`)."""
 
 
 class Plan(Message):

@@ -44,7 +44,8 @@ async def look_out(plan: Plan, material: Material, ledger: Ledger, *, tls: ssl.S
         served = await served_models(session, servers.url)
         if context := served.context_of(plan.target.served_model):
             check_lengths(plan, material, context_tokens=context, whose="the server (max_model_len)")
-        for url in servers.urls:
+        # An engine without an API server has proved itself before it says that it is healthy.
+        for url in servers.urls if not plan.target.offline else ():
             for api in plan.apis:
                 await send_canary(
                     session, url, api=api, model=plan.target.served_model, run_uid=plan.run_uid, served=served.names

@@ -22,6 +22,7 @@ from benchrun_client.engine import Engine, Instants, Load, Outcome
 from benchrun_client.failures import first_line
 from benchrun_client.ledger import Ledger
 from benchrun_client.lookout import Found
+from benchrun_client.offline.asking import OfflineEngine
 from benchrun_client.records import RawStage, micros, scalars_of
 from benchrun_client.search import course
 from benchrun_client.search.fared import Fared, fared, outcome_of
@@ -45,7 +46,7 @@ class Measuring:
         plan: Plan,
         digests: Sequence[str],
         traffic: Traffic,
-        engine: Engine,
+        engine: Engine | OfflineEngine,
         found: Found,
         ledger: Ledger,
         session: aiohttp.ClientSession,
@@ -163,7 +164,7 @@ class Measuring:
             edges=(before, after),
             reset=reset,
             toll=toll,
-            diagnostic=None if any(ok) else await self._diagnose(stage, samples[0]),
+            diagnostic=None if any(ok) else await self._diagnose(stage, samples[0], outcome),
         )
         self._last_answer = max(outcome.instants.answered)
         self._measured += 1
@@ -173,8 +174,10 @@ class Measuring:
         self._left = after
         return raw
 
-    async def _diagnose(self, stage: Stage, sample: Sample) -> str:
+    async def _diagnose(self, stage: Stage, sample: Sample, outcome: Outcome) -> str:
         """The server's own words about a request like those that failed; the engine keeps only reason phrases."""
+        if self._plan.target.offline:
+            return str(outcome.result["errors"][0])
         try:
             async with asyncio.timeout(DIAGNOSTIC_SECONDS):
                 answer = await ask(
@@ -238,6 +241,7 @@ class Measuring:
             wall_seconds=toll.wall_seconds,
             throttled_periods=toll.throttled_periods,
             lags=toll.lags,
+            decodes=result.get("decodes"),
         )
 
 

@@ -77,6 +77,8 @@ class RawStage:
     """How late the event loop came to each of the probe's ticks."""
     probe: Probe | None = None
     """Of a search's stage; known once its outcome is."""
+    decodes: list[float] | None = None
+    """From the first token to the last, where the gaps between them are not known; None: they are."""
 
 
 def record_of(raw: RawStage) -> StageRecord:
@@ -126,13 +128,17 @@ def _columns(raw: RawStage) -> RequestColumns:
         queue_us=tuple(micros(sent - due) for sent, due in zip(raw.sent, raw.due, strict=True)),
         ttft_us=tuple(micros(ttft) for ttft in raw.ttfts),
         # vLLM's latency ends with the last token: it is the first one's time and all gaps.
-        e2el_us=tuple(micros(ttft + sum(gaps)) for ttft, gaps in zip(raw.ttfts, raw.itls, strict=True)),
+        e2el_us=tuple(micros(ttft + decode) for ttft, decode in zip(raw.ttfts, _decodes(raw), strict=True)),
         input_tokens=tuple(raw.input_lens),
         output_tokens=tuple(raw.output_lens),
         asked_tokens=tuple(raw.asked_lens),
         ended=_flags(raw.ended),
         ok=_flags(raw.ok),
     )
+
+
+def _decodes(raw: RawStage) -> Iterable[float]:
+    return raw.decodes if raw.decodes is not None else map(sum, raw.itls)
 
 
 def _flags(values: Iterable[bool]) -> tuple[Literal[0, 1], ...]:

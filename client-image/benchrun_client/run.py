@@ -13,6 +13,7 @@ import contextlib
 import gc
 import logging
 import os
+import ssl
 import sys
 from collections.abc import Coroutine
 from concurrent.futures import Future
@@ -27,6 +28,7 @@ from benchrun_client.http_session import open_session, tls_context
 from benchrun_client.ledger import Ledger
 from benchrun_client.lookout import FIRST_REQUEST_SECONDS, look_out
 from benchrun_client.measuring import Measuring, digests_of
+from benchrun_client.offline.asking import OfflineEngine
 from benchrun_client.plan_file import peek_run_uid, read_plan
 from benchrun_client.record_server import RecordServer
 from benchrun_client.recorder import Recorder, packed
@@ -78,10 +80,7 @@ class Run:
         looking = self._watched(look_out(plan, material, self._ledger, tls=tls))
         self._recorder = self._background.run(Recorder.start(self._on_record))
         scribe = self._scribe(plan)
-        engine = Engine(
-            tokenizer=counter.tokenizer, model=plan.target.served_model, percentiles=plan.percentiles, tls=tls
-        )
-        log.info("vLLM %s imported", engine.name.version)
+        engine = _engine(plan, counter, tls=tls)
         traffic = write_traffic(plan, material, counter)
         upcoming = self._upcoming(scribe, material, traffic)
         digests = digests_of(traffic)
@@ -182,6 +181,16 @@ def end_process(code: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)
+
+
+def _engine(plan: Plan, counter: TokenCounter, *, tls: ssl.SSLContext | None) -> Engine | OfflineEngine:
+    """Who sends the load."""
+    if plan.target.offline:
+        return OfflineEngine()
+    target = plan.target
+    engine = Engine(tokenizer=counter.tokenizer, model=target.served_model, percentiles=plan.percentiles, tls=tls)
+    log.info("vLLM %s imported", engine.name.version)
+    return engine
 
 
 def _find_all(plan: Plan) -> tuple[TokenCounter, Material]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Axis = Literal["rate", "concurrency", "speed"]
+Axis = Literal["rate", "concurrency", "speed", "batch"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`spec.server` and `spec.endpoint`: the vLLM server to start, or the one that exists."""
+"""`spec.server`, `spec.offline` and `spec.endpoint`: the vLLM to start, with its API server or without, or the one that exists."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class PodOverrides(SpecModel):
     )
 
 
-class Server(SpecModel):
-    """The vLLM server this run starts, measures and removes."""
+class Started(SpecModel):
+    """Pods of vLLM that a run starts, measures and removes."""
 
     image: Text = Field(
         description="Image of the vLLM server; its entry point is `vllm serve`. Pin it by tag or digest."
@@ -106,6 +106,34 @@ class Server(SpecModel):
         default="2Gi",
         description="Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit.",
     )
+
+
+class Server(Started):
+    """The vLLM server this run starts, measures and removes."""
+
+    replicas: Annotated[int, Field(ge=1, le=16)] = Field(
+        default=1,
+        description="Servers of this kind, each in a pod of its own with all its resources; requests take turns over them.",
+    )
+
+
+class Offline(Started):
+    """vLLM's engine without its API server: each load is one call, as in `vllm bench throughput` and `vllm bench latency`."""
+
+    image: Text = Field(
+        description="Image with vLLM. Its Python runs the engine; the client's code is copied into the pod beside it."
+    )
+    args: Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=128, json_schema_extra=ATOMIC)] = (
+        Field(
+            default_factory=list,
+            description="Flags of vLLM's engine, verbatim: those of `vllm bench throughput`. The operator adds the model.",
+        )
+    )
+    env: Env = Field(default_factory=list, description="Environment variables of the engine.")
+    resources: Resources = Field(
+        default_factory=Resources, description="What the engine's container gets, GPUs among it."
+    )
+    pod: PodOverrides = Field(default_factory=PodOverrides, description="The engine's pod.")
 
 
 class ServiceRef(SpecModel):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api import search
+from benchrun.api import run_size, search
 from benchrun.api.base import SpecModel
 from benchrun.api.comparison import Baseline
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
 from benchrun.api.model_source import Model
 from benchrun.api.rules import ATOMIC, Rule, Unique, exactly_one
-from benchrun.api.server import DEVELOPMENT_MODE, Endpoint, Server
-from benchrun.api.workloads import MAX_CELLS, MAX_STAGES, MAX_WORKLOADS, Workload
+from benchrun.api.server import DEVELOPMENT_MODE, Endpoint, Offline, Server, Started
+from benchrun.api.workloads import MAX_CELLS, MAX_STAGES, MAX_WORKLOADS, Load, Workload
 
 MUTABLE_FIELDS = (
     "suspend",
@@ -28,10 +28,10 @@ MUTABLE_FIELDS = (
 Deadline = Annotated[int, Field(ge=0, le=604_800)]
 
 _RATES, _USERS, _SEARCH = "w.load.requestRates", "w.load.concurrencies", "w.load.search"
-_SPEEDS = "w.load.traceSpeeds"
+_SPEEDS, _BATCHES = "w.load.traceSpeeds", "w.load.batchSizes"
 _POINTS = (
     f"(has({_RATES}) ? size({_RATES}) : has({_USERS}) ? size({_USERS}) : "
-    f"has({_SEARCH}) ? {_SEARCH}.maxProbes : has({_SPEEDS}) ? size({_SPEEDS}) : 0)"
+    f"has({_SEARCH}) ? {_SEARCH}.maxProbes : has({_SPEEDS}) ? size({_SPEEDS}) : has({_BATCHES}) ? size({_BATCHES}) : 0)"
 )
 _CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
 _STAGES = search.search_stages("self.workloads", listed=_POINTS)
@@ -41,7 +41,7 @@ def _cells(spec: BenchmarkRunSpec) -> int:
     return sum(
         load.search.max_probes
         if load.search is not None
-        else len(load.request_rates or load.concurrencies or load.trace_speeds or ())
+        else len(load.request_rates or load.concurrencies or load.trace_speeds or load.batch_sizes or ())
         for load in (workload.load for workload in spec.workloads)
     )
 
@@ -65,11 +65,18 @@ def _can_reset(spec: BenchmarkRunSpec) -> bool:
     return all(v.value == "1" for v in spec.server.env if v.name == DEVELOPMENT_MODE)
 
 
+def _is_given_whole(load: Load) -> bool:
+    """Whether an engine without an API server can be given this load."""
+    all_at_once = load.request_rates is not None and all(rate == "inf" for rate in load.request_rates)
+    shaped = load.max_concurrency is not None or load.burstiness is not None
+    return load.batch_sizes is not None or (all_at_once and not shaped)
+
+
 class BenchmarkRunSpec(SpecModel):
     """A benchmark: this server (or endpoint), this traffic, these objectives."""
 
     rules = (
-        exactly_one("server", "endpoint"),
+        exactly_one("server", "endpoint", "offline"),
         Rule(
             cel=f"{_CELLS} <= {MAX_CELLS}",
             holds=lambda spec: _cells(spec) <= MAX_CELLS,
@@ -96,7 +103,28 @@ class BenchmarkRunSpec(SpecModel):
             message=f"too many stages: a search may need maxProbes x maxRepeats; the limit is {MAX_STAGES} over all workloads",
             path=".workloads",
         ),
+        *run_size.rules(_POINTS),
         *search.RULES,
+        Rule(
+            cel=f"has(self.offline) || self.workloads.all(w, !has({_BATCHES}))",
+            holds=lambda spec: spec.offline is not None or all(w.load.batch_sizes is None for w in spec.workloads),
+            message="load.batchSizes needs offline, where the engine is given a whole batch; use concurrencies with a server",
+            path=".workloads",
+        ),
+        Rule(
+            cel=f"!has(self.offline) || self.workloads.all(w, has({_BATCHES}) || (has({_RATES}) && {_RATES}.all(r, r == 'inf') "
+            "&& !has(w.load.maxConcurrency) && !has(w.load.burstiness)))",
+            holds=lambda spec: spec.offline is None or all(_is_given_whole(w.load) for w in spec.workloads),
+            message='offline gives the engine a whole load: load is {requestRates: ["inf"]}, all prompts in one call, '
+            "or batchSizes",
+            path=".workloads",
+        ),
+        Rule(
+            cel=f"{_NO_RESET} || !has(self.offline)",
+            holds=lambda spec: spec.measurement.cache_policy != "Reset" or spec.offline is None,
+            message="measurement.cachePolicy Reset needs a server to ask; with offline use Isolate, or turn the prefix cache off",
+            path=".measurement.cachePolicy",
+        ),
         Rule(
             cel=f"{_NO_RESET} || !has(self.endpoint) || self.endpoint.allowCacheReset",
             holds=_may_reset,
@@ -116,6 +144,9 @@ class BenchmarkRunSpec(SpecModel):
     model: Model = Field(description="The model under test.")
     server: Server | None = Field(default=None, description="The vLLM server this run starts, measures and removes.")
     endpoint: Endpoint | None = Field(default=None, description="An existing server to measure instead.")
+    offline: Offline | None = Field(
+        default=None, description="vLLM's engine to measure instead, without an API server: how fast is it by itself?"
+    )
     workloads: Annotated[list[Workload], Field(min_length=1, max_length=MAX_WORKLOADS), Unique("name")] = Field(
         description="Traffic to send; each workload is measured at each of its load points."
     )
@@ -145,3 +176,18 @@ class BenchmarkRunSpec(SpecModel):
         default=None,
         description="Delete this object (and its results) so long after it finished; kept for ever if left out.",
     )
+
+    @property
+    def started(self) -> Started | None:
+        """What this run starts, measures and removes; None against an endpoint."""
+        return self.server or self.offline
+
+    @property
+    def started_field(self) -> str:
+        """Where it is described, for messages."""
+        return f"spec.{self.started_name}"
+
+    @property
+    def started_name(self) -> Literal["server", "offline"]:
+        """Which of the two it is."""
+        return "server" if self.offline is None else "offline"

@@ -21,15 +21,18 @@ MAX_REQUESTS = 50_000
 Concurrency = Annotated[int, Field(ge=1, le=100_000)]
 Concurrencies = Annotated[list[Concurrency], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique()]
 Rates = Annotated[list[Rate], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique(), DIFFERENT_NUMBERS]
+BatchSizes = Annotated[
+    list[Annotated[int, Field(ge=1, le=MAX_REQUESTS)]], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique()
+]
 Speeds = Annotated[list[PositiveDecimal], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique(), DIFFERENT_NUMBERS]
 
 
 class Load(SpecModel):
-    """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest load, or the
-    speeds at which a trace is replayed."""
+    """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest load, the
+    speeds at which a trace is replayed, or batch sizes (with `offline`)."""
 
     rules = (
-        exactly_one("request_rates", "concurrencies", "search", "trace_speeds"),
+        exactly_one("request_rates", "concurrencies", "search", "trace_speeds", "batch_sizes"),
         Rule(
             cel="!has(self.maxConcurrency) || has(self.requestRates)",
             holds=lambda load: load.max_concurrency is None or load.request_rates is not None,
@@ -61,6 +64,11 @@ class Load(SpecModel):
     trace_speeds: Speeds | None = Field(
         default=None,
         description="Replays the instants of dataset.timedTrace, each speed a load point: 1 as recorded, 2 twice as fast.",
+    )
+    batch_sizes: BatchSizes | None = Field(
+        default=None,
+        description="With offline: requests that the engine is given in one call, the next when all are answered; "
+        "each a load point.",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import ServerStatus, Truncated
-from benchrun.plan.roles import server_args
+from benchrun.plan.roles import started_args
 
 MESSAGE_BYTES = 1000
 """A message stands in up to nine conditions at once."""
@@ -50,6 +50,6 @@ def reported(given: Mapping[str, str]) -> dict[str, str]:
 
 def truncations(spec: BenchmarkRunSpec, servers: Iterable[ServerStatus]) -> list[Truncated]:
     """What is missing of the servers' lists. The spec says how long they would be."""
-    total = len(server_args(spec.model, spec.server)) if spec.server is not None else 0
+    total = len(started_args(spec))
     included = min((len(s.args) for s in servers if s.args), default=total)
     return [Truncated(field="servers[].args", total=total, included=included)] if included < total else []

@@ -65,7 +65,9 @@ def _client(situation: Situation) -> list[Manifest]:
 def _server(situation: Situation) -> list[Manifest]:
     """The Service comes with the client, which looks up its name; the Deployment only when the client is ready for it,
     and has been heard: a client that only this operator does not know yet may have measured already."""
-    started = roles(situation.spec)
+    context = situation.world.context
+    image = situation.spec.client.image or context.client_image
+    started = roles(situation.spec, client_image=image, pull_policy=context.client_image_pull_policy)
     early = [service(situation.owner, role) for role in started]
     if in_development_mode(situation.spec):
         # Before the pods, and left to the garbage collector: a fence that goes with the Deployment would fall before them.

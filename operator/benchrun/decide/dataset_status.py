@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from benchrun_client.contract import DatasetFacts, StageRecord
 
@@ -13,11 +13,16 @@ MAX_DATASETS = 16
 SOURCE_CHARACTERS = 160
 
 
-def dataset_statuses(records: Sequence[StageRecord]) -> tuple[list[DatasetStatus], tuple[Truncated, ...]]:
-    """Of each workload once, in the order in which they were measured; all records of a workload tell the same."""
+def dataset_statuses(
+    records: Iterable[StageRecord], *, workloads: int
+) -> tuple[list[DatasetStatus], tuple[Truncated, ...]]:
+    """Of each workload once, in the order in which they were measured; all records of a workload tell the same, so that no
+    more are looked at than it takes to meet so many `workloads`."""
     facts: dict[str, tuple[DatasetFacts, ...]] = {}
     for record in records:
         facts.setdefault(record.stage_id.partition("/")[0], record.datasets)
+        if len(facts) == workloads:
+            break
     found = [_status(workload, each, of_mix=len(read) > 1) for workload, read in facts.items() for each in read]
     if len(found) <= MAX_DATASETS:
         return found, ()

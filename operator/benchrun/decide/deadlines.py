@@ -81,15 +81,16 @@ def _endpoint(situation: Situation) -> Deadline | None:
 
 
 def _pending(situation: Situation) -> Deadline | None:
-    pods, seconds = situation.server_pods, situation.spec.pending_deadline_seconds
-    if situation.status.server_ready_time is not None or situation.spec.server is None:
+    pods, seconds = situation.serving, situation.spec.pending_deadline_seconds
+    if situation.status.server_ready_time is not None or situation.spec.started is None:
         return None
     if not pods:
         return _server_creation(situation)
-    if pods[-1].scheduled_at is not None:
+    waiting = next((pod for pod in pods if pod.scheduled_at is None), None)
+    if waiting is None:
         return None
-    message = f"no node took the server within pendingDeadlineSeconds ({seconds} s): {_why(pods[-1].unschedulable)}"
-    return _deadline(Reason.PENDING_DEADLINE, pods[-1].created_at, seconds, message)
+    message = f"no node took the server within pendingDeadlineSeconds ({seconds} s): {_why(waiting.unschedulable)}"
+    return _deadline(Reason.PENDING_DEADLINE, waiting.created_at, seconds, message)
 
 
 def _server_creation(situation: Situation) -> Deadline | None:
@@ -105,11 +106,11 @@ def _server_creation(situation: Situation) -> Deadline | None:
 
 
 def _startup(situation: Situation) -> Deadline | None:
-    pods = situation.server_pods
-    if situation.spec.server is None or situation.status.server_ready_time is not None or not pods:
+    pods = situation.serving
+    if situation.spec.started is None or situation.status.server_ready_time is not None or not pods:
         return None
     seconds = situation.spec.startup_deadline_seconds
-    pod = pods[-1]
+    pod = next((each for each in pods if not each.ready), pods[-1])
     why = _why(
         pod.waiting_message, pod.waiting_reason, "it was still loading; raise the deadline if the model needs longer"
     )

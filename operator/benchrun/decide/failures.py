@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 from benchrun.api import names
@@ -52,11 +53,18 @@ def _terminal(diagnosis: Diagnosis | None) -> Ending | None:
 
 def server_diagnosis(situation: Situation) -> Diagnosis | None:
     """What is wrong with the server, if anything."""
-    if situation.spec.server is None or situation.all_known:
+    if situation.spec.started is None or situation.all_known:
         return None
     deployment = situation.child("Deployment", names.ROLE_SERVER)
     found = diagnose_server(situation.server_pods, deployment, log_tail=situation.collected.log_tail)
-    return with_grace(situation, found, situation.server_pods)
+    return with_grace(situation, _at_its_field(situation, found), situation.server_pods)
+
+
+def _at_its_field(situation: Situation, found: Diagnosis | None) -> Diagnosis | None:
+    """Pods know their role, and not by which field they were asked for."""
+    if found is None or situation.spec.offline is None:
+        return found
+    return replace(found, message=found.message.replace("spec.server", situation.spec.started_field))
 
 
 def hidden_cause(situation: Situation) -> LogWanted | None:
@@ -92,13 +100,15 @@ def _conflict(situation: Situation) -> Ending | None:
 
 def _restarted(situation: Situation) -> Ending | None:
     """A server that restarts mid-run is another server: its cache is cold, its counters begin anew."""
-    if not situation.measuring_started or situation.spec.server is None:
+    if not situation.measuring_started or situation.spec.started is None:
         return None
-    pods = situation.server_pods
+    pods = situation.serving
     before = next((s for s in situation.status.servers if s.role == names.ROLE_SERVER), None)
-    replaced = pods and before is not None and (pods[-1].restarts > before.restarts or pods[-1].name != before.pod)
-    if pods and (replaced or _started_within(situation, pods[-1])):
-        pod = pods[-1]
+    restarted = before is not None and sum(pod.restarts for pod in pods) > before.restarts
+    replaced = before is not None and before.pod not in {pod.name for pod in pods}
+    within = [pod for pod in pods if _started_within(situation, pod)]
+    if pods and (restarted or replaced or within):
+        pod = next((each for each in (*within, *pods) if each.last_terminated or each.terminated), pods[-1])
         last = pod.last_terminated or pod.terminated
         code = f", exit code {last.exit_code}" if last is not None else ""
         message = f"the server restarted while it was measured (pod {pod.name}{code}); later stages would be on another server"
@@ -125,7 +135,7 @@ def _client_said(situation: Situation) -> Ending | None:
 def _vanished(situation: Situation) -> Ending | None:
     """Somebody deleted what the run needs. Never created again: the measurement would not be one."""
     measuring = situation.status.server_ready_time is not None
-    if measuring and situation.spec.server is not None and not situation.server_exists:
+    if measuring and situation.spec.started is not None and not situation.server_exists:
         return Ending(Reason.SERVER_GONE, "the server's Deployment was deleted while it was measured")
     if measuring and situation.child("Job", names.ROLE_CLIENT) is None:
         return Ending(Reason.CLIENT_GONE, "the client's Job was deleted before every record was stored")

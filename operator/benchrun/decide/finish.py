@@ -30,7 +30,7 @@ def completed(situation: Situation) -> BenchmarkRunStatus:
     if _every_request_failed(found):
         told = next((r.diagnostic for r in situation.collected.records if r.diagnostic), None)
         answer = f"; the server's answer to one more: {told}" if told else ""
-        return failed(situation, Ending(Reason.ALL_REQUESTS_FAILED, f"every request failed{answer}"))
+        return _failed(situation, Ending(Reason.ALL_REQUESTS_FAILED, f"every request failed{answer}"), found)
     ended = _ended(situation, "Completed", message, found)
     against = held_against(situation, ended)
     conditions = condition_table.measured(
@@ -56,7 +56,10 @@ def _every_request_failed(found: Judged) -> bool:
 
 def failed(situation: Situation, end: Ending) -> BenchmarkRunStatus:
     """The run ended early, by failure or by wish. What was measured is kept and marked."""
-    found = _judge(situation)
+    return _failed(situation, end, _judge(situation))
+
+
+def _failed(situation: Situation, end: Ending, found: Judged) -> BenchmarkRunStatus:
     phase: Phase = "Cancelled" if end.reason == Reason.CANCELLED else "Failed"
     conditions = condition_table.ended_early(
         situation.status.conditions,
@@ -73,7 +76,7 @@ def _judge(situation: Situation) -> Judged:
     spec, collected = situation.spec, situation.collected
     return results(
         (*cells(spec), *probed_cells(spec, collected.records)),
-        tuple(collected.records),
+        collected.records,
         tuple(collected.samples),
         spec=spec,
         compilations=collected.compilations,
@@ -83,7 +86,7 @@ def _judge(situation: Situation) -> Judged:
 
 def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> BenchmarkRunStatus:
     servers = server_statuses(situation)
-    datasets, datasets_cut = dataset_statuses(situation.collected.records)
+    datasets, datasets_cut = dataset_statuses(situation.collected.records, workloads=len(situation.spec.workloads))
     measured_anything = bool(situation.collected.records)
     selector = f"{names.LABEL_RUN_UID}={situation.owner.uid}"
     released = situation.status.server_released_time or (timestamp(situation.now) if situation.server_exists else None)

@@ -68,8 +68,8 @@ def decide(world: World) -> Decision:
 def _noticed(situation: Situation) -> Situation:
     """The situation with the instants that have come to pass; each is noted once and kept."""
     status, heard = situation.status, situation.collected.progress
-    pods = situation.server_pods
-    scheduled = pods[-1].scheduled_at if pods else None
+    instants = [pod.scheduled_at for pod in situation.serving]
+    scheduled = max((at for at in instants if at is not None), default=None) if None not in instants else None
     healthy = from_unix_us(heard.healthy_unix_us) if heard is not None else None
     began = from_unix_us(heard.first_request_unix_us) if heard is not None else None
     update = {
@@ -170,11 +170,11 @@ def _ending_status(situation: Situation, end: Ending) -> BenchmarkRunStatus:
 
 
 def _log_wanted(situation: Situation, end: Ending, diagnosis: Diagnosis | None) -> LogWanted | None:
-    pods = situation.server_pods
+    pods = situation.serving
     servers_fault = diagnosis is not None or end.reason in (Reason.SERVER_RESTARTED, Reason.STARTUP_DEADLINE)
     if not servers_fault or not pods or situation.collected.log_tail_tried or end.reason == Reason.CANCELLED:
         return None
-    pod = pods[-1]
+    pod = next((each for each in pods if each.terminated or each.last_terminated), pods[-1])
     if pod.started_at is None and pod.terminated is None and pod.last_terminated is None:
         return None
     return log_of(pod)

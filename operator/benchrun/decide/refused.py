@@ -23,11 +23,11 @@ _REMEDIES = {
 }
 
 
-def diagnose_refusal(refused: RefusedObject) -> Diagnosis:
+def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server") -> Diagnosis:
     """Why it was refused, in the API server's words, and what to do."""
     what = f"{refused.kind} {refused.name} is refused by the API server: {bounded(refused.message).rstrip('. ')}"
     if not refused.curable:
-        where = {names.ROLE_CLIENT: "spec.client", names.ROLE_SERVER: "spec.server"}.get(refused.role, "the spec")
+        where = {names.ROLE_CLIENT: "spec.client", names.ROLE_SERVER: server_field}.get(refused.role, "the spec")
         return Diagnosis(Reason.CHILD_INVALID, f"{what}. Correct {where}; a new run is needed.", True)
     reason = Reason.QUOTA_EXCEEDED if _QUOTA in refused.message else Reason.CHILD_REFUSED
     return Diagnosis(reason, f"{what}. {_REMEDIES[reason]}", False)
@@ -38,7 +38,7 @@ def refusal(situation: Situation) -> Diagnosis | None:
     refused = situation.collected.refused_object
     if refused is None:
         return None
-    found = diagnose_refusal(refused)
+    found = diagnose_refusal(refused, server_field=situation.spec.started_field)
     return replace(found, terminal=False) if refused.role in RESULTS else found
 
 

@@ -15,14 +15,16 @@ LOG_MARGIN_SECONDS = 10
 
 
 def must_read_back(situation: Situation) -> bool:
-    """Whether something that is stored is missing for a judgement."""
-    return not situation.collected.read_back and len(situation.collected.records) < len(situation.known)
+    """Whether there is something to judge, which is done in a step of its own: by then the server is gone, and all that is
+    stored is at hand."""
+    return not situation.collected.read_back and bool(situation.known)
 
 
 def compilation_log(situation: Situation) -> LogRange | None:
-    """The log to look for compilations in, as long as the server is there: once, and never an endpoint's."""
-    pods, since = situation.server_pods, instant(situation.status.server_ready_time)
-    if situation.collected.log_searched or not situation.server_exists or not pods or since is None:
+    """The log to look for compilations in, as long as the server is there: once, and never an endpoint's. Of several servers
+    none is read: what one of them compiled is in no other's log, and one alone would vouch for all."""
+    pods, since = situation.serving, instant(situation.status.server_ready_time)
+    if situation.collected.log_searched or not situation.server_exists or len(pods) != 1 or since is None:
         return None
     if pods[-1].role != names.ROLE_SERVER or pods[-1].started_at is None:
         return None

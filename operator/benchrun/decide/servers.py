@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from benchrun.api import names
@@ -19,21 +20,22 @@ GPU_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd
 
 def server_statuses(situation: Situation) -> list[ServerStatus]:
     """One entry a role. What was known stays when its pod is gone: provenance outlives the server."""
-    if situation.spec.server is None:
+    if situation.spec.started is None:
         return _endpoint(situation)
     old = next((s for s in situation.status.servers if s.role == names.ROLE_SERVER), None)
-    pods = situation.server_pods
+    pods = situation.serving
     if not pods:
         return [old] if old is not None else []
-    facts = situation.collected.facts.get(pods[-1].name)
-    return [_from_pod(situation, pods[-1], facts, old)]
+    return [_of_pods(situation, pods, old)]
 
 
-def _from_pod(situation: Situation, pod: Pod, facts: ServerFacts | None, old: ServerStatus | None) -> ServerStatus:
+def _of_pods(situation: Situation, pods: Sequence[Pod], old: ServerStatus | None) -> ServerStatus:
+    """Of several that should be alike, what the first says; how many they are, and what they have together."""
+    pod = pods[0]
     known = old if old is not None and old.pod == pod.name else None
-    facts = facts or ServerFacts()
+    facts = situation.collected.facts.get(pod.name) or ServerFacts()
     ready = situation.status.server_ready_time is not None
-    selected = (situation.spec.server.pod.node_selector if situation.spec.server is not None else None) or {}
+    selected = (situation.spec.started.pod.node_selector if situation.spec.started is not None else None) or {}
     gpu = next((selected[label] for label in GPU_LABELS if label in selected), None)
     return ServerStatus(
         role=pod.role,
@@ -42,7 +44,8 @@ def _from_pod(situation: Situation, pod: Pod, facts: ServerFacts | None, old: Se
         node=pod.node,
         gpu=gpu,
         gpu_reason=None if gpu is not None else GPU_UNKNOWN,
-        gpus=pod.gpus,
+        replicas=len(pods),
+        gpus=sum(each.gpus for each in pods),
         image=pod.image,
         image_digest=pod.image_digest or (known.image_digest if known else None),
         version=facts.version or (known.version if known else None),
@@ -52,7 +55,7 @@ def _from_pod(situation: Situation, pod: Pod, facts: ServerFacts | None, old: Se
         seconds_to_ready=_seconds(
             instant(situation.status.scheduled_time), instant(situation.status.server_ready_time)
         ),
-        restarts=pod.restarts,
+        restarts=sum(each.restarts for each in pods),
     )
 
 

@@ -12,6 +12,7 @@ from benchrun.api.status import BenchmarkRunStatus
 from benchrun.decide.decision import Collected, World
 from benchrun.observe.views import Child, Children, Pod
 from benchrun.plan.metadata import Owner
+from benchrun.plan.roles import replicas
 from benchrun.plan.searches import searched
 from benchrun.plan.stages import PlannedStage, most_probe_stages, stages
 
@@ -157,6 +158,11 @@ class Situation:
     def server_pods(self) -> tuple[Pod, ...]:
         """Pods of the server role, oldest first."""
         return self.children.role_pods(names.ROLE_SERVER)
+
+    @property
+    def serving(self) -> tuple[Pod, ...]:
+        """Those of them that count: the newest, as many as there are to be. Older ones are leaving, or were replaced."""
+        return self.server_pods[-replicas(self.spec) :]
 
     @property
     def server_exists(self) -> bool:

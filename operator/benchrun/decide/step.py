@@ -53,10 +53,15 @@ def _waiting_for_server(situation: Situation, server: Diagnosis | None) -> Step:
         return Step(
             "Preparing", Reason.PREPARING_CLIENT, "the client is ready; waiting for an answer on its port", True
         )
-    pods = situation.server_pods
-    if not pods or pods[-1].scheduled_at is None:
+    pods = situation.serving
+    if not pods or any(pod.scheduled_at is None for pod in pods):
         why = server.message if server is not None else "waiting for a node to take the server"
         return Step("WaitingForNode", server.reason if server is not None else Reason.WAITING_FOR_NODE, why, True)
     if server is not None:
         return Step("Starting", server.reason, server.message, True)
-    return Step("Starting", Reason.SERVER_STARTING, f"the server is starting on {pods[-1].node}", True)
+    nodes = ", ".join(dict.fromkeys(pod.node or "its node" for pod in pods))
+    return Step("Starting", Reason.SERVER_STARTING, f"{_servers(len(pods))} starting on {nodes}", True)
+
+
+def _servers(count: int) -> str:
+    return "the server is" if count == 1 else f"{count} servers are"

@@ -140,7 +140,7 @@ def queue_wait_hidden(record: StageRecord, context: StageContext) -> Found:
 
 def all_at_once(record: StageRecord, context: StageContext) -> Found:
     """A rate of "inf" without a cap."""
-    if not context.asked.all_at_once:
+    if not context.asked.all_at_once or context.asked.offline:
         return []
     evidence = {
         "requests": len(record.requests.ok),

@@ -29,6 +29,11 @@ class Asked:
     through_service: bool = False
     """Whether requests go through a Service, whose pods were listed when the run began: others may join it."""
 
+    offline: bool = False
+    """Whether the engine has no API server in front: no gaps between tokens are known, and it gets a load as a whole."""
+    whole_batches: bool = False
+    """Whether the engine is given a batch at a time, and the next when all of it is answered."""
+
     @property
     def all_at_once(self) -> bool:
         """Every request is sent at the first instant: what is measured is the draining of a queue."""
@@ -49,15 +54,17 @@ def asked_of(spec: BenchmarkRunSpec, cell: Cell) -> Asked:
     """What the spec asks of a cell."""
     workload = next(w for w in spec.workloads if w.name == cell.workload)
     rate = float(cell.value) if cell.axis == "rate" and cell.value != "inf" else None
-    users = int(cell.value) if cell.axis == "concurrency" else workload.load.max_concurrency
+    users = int(cell.value) if cell.axis in ("concurrency", "batch") else workload.load.max_concurrency
     return Asked(
         rate=rate,
         concurrency=users,
-        closed_loop=rate is None and users is not None,
+        closed_loop=rate is None and users is not None and cell.axis != "batch",
         api=workload.api,
         ignore_eos=workload.ignore_eos,
         cache_policy=spec.measurement.cache_policy,
         scrape_interval_seconds=float(spec.measurement.scrape_interval_seconds),
         follows_trace=cell.axis == "speed",
+        offline=spec.offline is not None,
+        whole_batches=cell.axis == "batch",
         through_service=spec.endpoint is not None and spec.endpoint.service_ref is not None,
     )

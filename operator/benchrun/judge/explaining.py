@@ -29,22 +29,17 @@ class Explanation(NamedTuple):
     bottleneck: Bottleneck
 
 
-class _Seen(NamedTuple):
+class Seen(NamedTuple):
+    """What the explanation of a cell rests on."""
+
     observed: Observed
     waiting: Waiting
     workload: str
 
 
-def explanations(
-    cells: Mapping[str, CellContext],
-    found: Mapping[str, Sequence[StageFinding]],
-    limits: ServerLimits,
-    *,
-    trusted: Collection[str],
-) -> Mapping[str, Explanation]:
+def explanations(seen: Mapping[str, Seen], *, trusted: Collection[str]) -> Mapping[str, Explanation]:
     """Of every measured cell, by its id. Those that are not among the `trusted` are explained, too, but no other is compared
-    with them. `found` is what the rules see, whatever the spec makes of it."""
-    seen = {cell_id: _seen(cell, found[cell_id], limits) for cell_id, cell in cells.items() if cell.stages}
+    with them."""
 
     def others(cell_id: str) -> list[OperatingPoint]:
         of_workload = (
@@ -59,7 +54,8 @@ def explanations(
     }
 
 
-def _seen(cell: CellContext, found: Sequence[StageFinding], limits: ServerLimits) -> _Seen:
+def seen_at(cell: CellContext, found: Sequence[StageFinding], limits: ServerLimits) -> Seen:
+    """Of a cell with a record. `found` is what the rules see, whatever the spec makes of it."""
     of_role, lengths = _first_role(cell), _lengths(cell)
     under = pressure(of_role, limits, lengths)
     told = waiting(under, limits, lengths=lengths, overload=overload_of(cell.stages, found), queue_ms=_queue_ms(cell))
@@ -69,10 +65,10 @@ def _seen(cell: CellContext, found: Sequence[StageFinding], limits: ServerLimits
         stretches=stretches(of_role),
         lengths=lengths,
         requests=sum(len(stage.record.requests.ok) for stage in cell.stages),
-        always_busy=cell.asked.closed_loop or cell.asked.all_at_once,
+        always_busy=cell.asked.closed_loop or cell.asked.all_at_once or cell.asked.whole_batches,
         client=_client(found),
     )
-    return _Seen(observed, told, cell.cell.workload)
+    return Seen(observed, told, cell.cell.workload)
 
 
 def _first_role(cell: CellContext) -> list[Window]:

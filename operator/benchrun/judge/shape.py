@@ -44,6 +44,8 @@ class StageShape:
         """Where the load stands as asked."""
         if self.asked.follows_trace:
             return NoPlateau.FOLLOWS_TRACE
+        if self.asked.whole_batches:
+            return NoPlateau.WHOLE_BATCHES
         return plateau(
             self.record.requests,
             self.flight,

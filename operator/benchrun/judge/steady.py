@@ -36,7 +36,8 @@ SKIPPED_SHARE = 0.1
 def not_steady_state(record: StageRecord, context: StageContext) -> Found:
     """A trend both large and certain: of the requests in the system under a rate, of E2EL where users keep up the load."""
     shape, lines = context.shape(record), context.thresholds
-    if context.asked.all_at_once or context.asked.follows_trace or not shape.answered:
+    asked = context.asked
+    if asked.all_at_once or asked.follows_trace or asked.whole_batches or not shape.answered:
         return []
     where = shape.plateau
     if where is NoPlateau.ANSWERS_OUTLAST_SENDING:

@@ -83,7 +83,7 @@ def pod_of(body: Object) -> Pod:
     container = _main_container(spec.get("containers"), role)
     reported = _main_container(status.get("containerStatuses"), role)
     state, last = raw.mapping(reported.get("state")), raw.mapping(reported.get("lastState"))
-    waiting = raw.mapping(state.get("waiting"))
+    waiting = _before_it(status) or raw.mapping(state.get("waiting"))
     scheduled = raw.condition(status, "PodScheduled")
     controlled = raw.text(raw.controller(metadata).get("kind")) in ("ReplicaSet", "Job")
     reason, message = _pod_reason(status)
@@ -129,6 +129,13 @@ def _main_container(containers: object, role: str) -> Object:
     listed = list(raw.mappings(containers))
     name = MAIN_CONTAINERS.get(role, SERVER_CONTAINER)
     return next((c for c in listed if c.get("name") == name), listed[0] if len(listed) == 1 else {})
+
+
+def _before_it(status: Object) -> Object:
+    """What an init container waits for: the main container only says that it waits for that."""
+    states = (raw.mapping(each.get("state")) for each in raw.mappings(status.get("initContainerStatuses")))
+    waiting = (raw.mapping(state.get("waiting")) for state in states)
+    return next((each for each in waiting if each.get("reason") not in (None, "PodInitializing")), {})
 
 
 def _pod_reason(status: Object) -> tuple[str | None, str | None]:

@@ -66,7 +66,7 @@ def client_job(owner: Owner, spec: BenchmarkRunSpec, *, default_image: str, pull
 def _active_deadline(spec: BenchmarkRunSpec) -> dict[str, int]:
     """The Job's own end, for when no operator is there. None where the run may wait or measure without limit."""
     limits = [spec.startup_deadline_seconds, spec.run_deadline_seconds]
-    if spec.server is not None:
+    if spec.started is not None:
         limits.append(spec.pending_deadline_seconds)
     if 0 in limits:
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from benchrun_client.contract import LoadPoint, Plan, Stage, Target, Warmup
+from benchrun_client.contract import MAX_REQUESTS_A_STAGE, LoadPoint, Plan, Stage, Target, Warmup
 
 from benchrun.api import names
 from benchrun.api.model_source import Model
@@ -13,7 +13,7 @@ from benchrun.api.workloads import Load
 from benchrun.plan.datasets import client_data
 from benchrun.plan.metadata import Owner
 from benchrun.plan.model_files import model_files, served_name
-from benchrun.plan.roles import SERVER_PORT, roles
+from benchrun.plan.roles import SERVER_PORT, replicas
 from benchrun.plan.searches import search_asked
 from benchrun.plan.seeds import warmup_seed
 from benchrun.plan.stages import PlannedStage, stages
@@ -60,8 +60,9 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
         host = f"{names.service_name(owner.name)}.{owner.namespace}.svc"
         return Target(
             base_url=f"http://{host}:{SERVER_PORT}",
-            servers=sum(r.replicas for r in roles(spec)),
+            servers=replicas(spec),
             context_tokens=_context_tokens(spec),
+            offline=spec.offline is not None,
             **common,
         )
     ca_file = CA_FILE if spec.endpoint.ca_config_map_ref is not None else None
@@ -77,7 +78,7 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
 def _context_tokens(spec: BenchmarkRunSpec) -> int | None:
     """What --max-model-len says; None: nothing, or something that only vLLM can read."""
     try:
-        return ServeArgs.of(spec.server.args if spec.server is not None else ()).whole_if_given("max-model-len")
+        return ServeArgs.of(spec.started.args if spec.started is not None else ()).whole_if_given("max-model-len")
     except UnreadableValue:
         return None
 
@@ -100,6 +101,8 @@ def _stage(planned: PlannedStage) -> Stage:
 def _load_point(load: Load, value: str) -> LoadPoint:
     if load.concurrencies is not None:
         return LoadPoint(request_rate="inf", max_concurrency=int(value))
+    if load.batch_sizes is not None:
+        return LoadPoint(batch_size=int(value))
     if load.trace_speeds is not None:
         return LoadPoint(request_rate="inf", trace_speed=value)
     return LoadPoint(request_rate=value, max_concurrency=load.max_concurrency, burstiness=load.burstiness or "1")
@@ -127,4 +130,7 @@ def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Warmup, ...]:
 def _highest_concurrency(load: Load) -> int:
     if load.search is not None:
         return int(load.search.to) if load.search.axis == "Concurrency" else DEFAULT_WARMUP_CONCURRENCY
+    if load.batch_sizes is not None:
+        # A warm-up is one load, too.
+        return min(max(load.batch_sizes), MAX_REQUESTS_A_STAGE // 2)
     return max(load.concurrencies) if load.concurrencies else load.max_concurrency or DEFAULT_WARMUP_CONCURRENCY

@@ -40,6 +40,8 @@ def load_points(load: Load) -> tuple[Axis, tuple[str, ...]]:
     """The axis of a workload's load and its values, as listed, each once. Where a load is searched nothing is listed."""
     if load.concurrencies is not None:
         return "concurrency", tuple(dict.fromkeys(str(c) for c in load.concurrencies))
+    if load.batch_sizes is not None:
+        return "batch", tuple(str(size) for size in load.batch_sizes)
     if load.trace_speeds is not None:
         return "speed", tuple(dict.fromkeys(canonical(s) for s in load.trace_speeds))
     return "rate", tuple(dict.fromkeys(canonical(r) for r in load.request_rates or []))
@@ -100,11 +102,12 @@ def _seed(spec: BenchmarkRunSpec, workload: str, *, axis: Axis, value: str, repe
 
 
 def gpus(spec: BenchmarkRunSpec) -> int:
-    """GPUs the server asks for, whatever the vendor calls them: `nvidia.com/gpu`, `amd.com/gpu`, `gpu.intel.com/i915`."""
-    if spec.server is None:
+    """GPUs that all servers ask for, whatever the vendor calls them: `nvidia.com/gpu`, `amd.com/gpu`, `gpu.intel.com/i915`."""
+    if spec.started is None:
         return 0
-    limits = spec.server.resources.limits
-    return sum(int(str(n)) for name, n in limits.items() if is_gpu(name) and str(n).isdigit())
+    limits = spec.started.resources.limits
+    a_pod = sum(int(str(n)) for name, n in limits.items() if is_gpu(name) and str(n).isdigit())
+    return a_pod * (spec.server.replicas if spec.server is not None else 1)
 
 
 def most_probe_stages(spec: BenchmarkRunSpec) -> int:

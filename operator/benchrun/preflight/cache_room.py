@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.workloads import Workload
+from benchrun.plan.roles import replicas
 from benchrun.preflight.lengths import longest_request
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.sizing.amounts import memory
@@ -30,7 +31,11 @@ def room_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str)
         tokens = longest_request(workload, max_tokens=sizing.engine.max_tokens)
         if tokens is not None:
             remarks += _load(
-                workload, f"spec.workloads[{place}].load", tokens, fit, engines=sizing.engine.data_parallel
+                workload,
+                f"spec.workloads[{place}].load",
+                tokens,
+                fit,
+                engines=sizing.engine.data_parallel * max(1, replicas(spec)),
             )
     return remarks
 
@@ -39,13 +44,15 @@ def seats_remarks(spec: BenchmarkRunSpec, sequences: int | None) -> list[Remark]
     """Whether the server runs as many requests at once as are sent (--max-num-seqs)."""
     if sequences is None:
         return []
+    servers = max(1, replicas(spec))
+    seats = f"{sequences:,}" if servers == 1 else f"{sequences:,} in each of {servers} servers"
     return [
         warning(
             f"spec.workloads[{place}].load",
-            f"{most:,} users at once, but --max-num-seqs lets {sequences:,} run: the others wait, which TTFT then shows",
+            f"{most:,} users at once, but --max-num-seqs lets {seats} run: the others wait, which TTFT then shows",
         )
         for place, workload in enumerate(spec.workloads)
-        if (most := max(_users(workload), default=0)) > sequences
+        if (most := max(_users(workload), default=0)) > sequences * servers
     ]
 
 
@@ -108,4 +115,4 @@ def _users(workload: Workload) -> Sequence[int]:
     search = workload.load.search
     if search is not None and search.axis == "Concurrency":
         return (int(search.to),)
-    return workload.load.concurrencies or ()
+    return workload.load.concurrencies or workload.load.batch_sizes or ()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from benchrun.api.crd import root_schema
 from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.roles import server_args
+from benchrun.api.structural import Schema
+from benchrun.plan.roles import started_args
 from benchrun.preflight.cache_room import ARGS, room_remarks, seats_remarks
 from benchrun.preflight.lengths import length_remarks
 from benchrun.preflight.remark import Remark, error, not_checked, note
@@ -15,14 +17,12 @@ from benchrun.preflight.schema import Object, object_remarks, spec_of
 from benchrun.preflight.server_flags import flag_remarks
 from benchrun.preflight.volume import Volume, volume_of, volume_remarks
 from benchrun.sizing.cache_dtypes import UnknownCacheType
+from benchrun.sizing.context import ALLOW_LONGER, beyond_context
 from benchrun.sizing.engine import engine_of, max_model_tokens
 from benchrun.sizing.fit import Memory
 from benchrun.sizing.layers import ModelShape
 from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
 from benchrun.sizing.sizing import Sizing, sizing_of
-
-ALLOW_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
-"""vLLM's variable for sequences longer than the model is made for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +50,15 @@ class Checked:
         return any(remark.level == "Error" for remark in self.remarks)
 
 
+@cache
+def schema_of_all() -> Schema:
+    """The schema of a BenchmarkRun; it takes longer to make than all the rest."""
+    return root_schema()
+
+
 def check_run(body: Object, known: Known) -> Checked:
     """Check one object of kind BenchmarkRun."""
-    outside = object_remarks(body, root_schema())
+    outside = object_remarks(body, schema_of_all())
     spec, problems = spec_of(body, BenchmarkRunSpec)
     if spec is None:
         return Checked((*outside, *problems), None)
@@ -62,17 +68,22 @@ def check_run(body: Object, known: Known) -> Checked:
 
 def spec_remarks(spec: BenchmarkRunSpec, volume: Volume, known: Known) -> list[Remark]:
     """About a valid spec."""
-    return [*_server(spec, known), *sample_remarks(spec), *volume_remarks(spec, volume)]
+    return [*_at_its_field(spec, _server(spec, known)), *sample_remarks(spec), *volume_remarks(spec, volume)]
+
+
+def _at_its_field(spec: BenchmarkRunSpec, remarks: list[Remark]) -> list[Remark]:
+    """Arguments are read alike, by whichever field they were given."""
+    return [replace(remark, path=remark.path.replace("spec.server", spec.started_field, 1)) for remark in remarks]
 
 
 def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     """Flags, lengths and the KV cache: all that hangs on the server's arguments."""
-    server = spec.server
+    server = spec.started
     if server is None:
         words = "an endpoint's server is not started here: its flags, its longest sequence and its KV cache"
         return [not_checked("spec.endpoint", words)]
     remarks = flag_remarks(server.args, image=server.image, version=known.vllm_version, path=ARGS)
-    args = ServeArgs.of(server_args(spec.model, server))
+    args = ServeArgs.of(started_args(spec))
     try:
         sizing = _sizing(args, known)
         longest = max_model_tokens(args)
@@ -88,7 +99,7 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
         remarks += length_remarks(workload, f"spec.workloads[{place}]", max_tokens=max_tokens, told_by=told)
     return [
         *remarks,
-        *_too_long(spec, args, longest, known.shape),
+        *_too_long(spec, args, known.shape),
         *seats_remarks(spec, sequences),
         *room_remarks(spec, sizing, unknown=_missing(known)),
     ]
@@ -109,15 +120,13 @@ def _sizing(args: ServeArgs, known: Known) -> Sizing | None:
     return sizing_of(known.shape, engine, memory=memory)
 
 
-def _too_long(spec: BenchmarkRunSpec, args: ServeArgs, longest: int | None, shape: ModelShape | None) -> list[Remark]:
-    made_for = shape.context_tokens if shape is not None else None
-    if longest is None or made_for is None or longest <= made_for:
+def _too_long(spec: BenchmarkRunSpec, args: ServeArgs, shape: ModelShape | None) -> list[Remark]:
+    if shape is None or spec.started is None:
         return []
-    said = f"--max-model-len {longest:,}, but the model is made for {made_for:,} tokens"
-    variables = {variable.name for variable in spec.server.env} if spec.server is not None else set()
-    if args.is_given("hf-overrides") or ALLOW_LONGER in variables:
-        return [note(ARGS, f"{said}: what is asked for beyond may come out as noise")]
-    return [error(ARGS, f"{said}: vLLM will not start")]
+    found = beyond_context(args, shape, is_allowed=any(each.name == ALLOW_LONGER for each in spec.started.env))
+    if found is None:
+        return []
+    return [note(ARGS, found.sentence) if found.is_meant else error(ARGS, found.sentence)]
 
 
 def _missing(known: Known) -> str:

@@ -39,7 +39,12 @@ def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: 
             else f"the tag of {image} names no version; --vllm-version does"
         )
         return [*remarks, not_checked(path, f"whether these flags exist in {which}")] if args else remarks
-    return remarks + _Walk(table, args, path).remarks()
+    return remarks + table_remarks(args, table, path=path)
+
+
+def table_remarks(args: Sequence[str], table: FlagTable, *, path: str) -> list[Remark]:
+    """About what the flags of this version do not take."""
+    return _Walk(table, args, path).remarks()
 
 
 def _telling(args: Sequence[str], path: str) -> list[Remark]:

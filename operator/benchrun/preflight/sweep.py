@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 
+from benchrun.api.structural import Schema
 from benchrun.api.sweep.crd import root_schema
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.plan.sweep.variants import Variant, variants
@@ -16,12 +18,18 @@ from benchrun.preflight.volume import Volume, volume_of
 
 MAX_NAMED = 3
 """Variants named in a sentence; of more their number is told."""
-_ARGUMENT = re.compile(r"spec\.server\.args\[(\d+)\]")
+_ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
+
+
+@cache
+def schema_of_all() -> Schema:
+    """The schema of a BenchmarkSweep; it takes longer to make than all the rest."""
+    return root_schema()
 
 
 def check_sweep(body: Object, known: Known) -> Checked:
     """Check one object of kind BenchmarkSweep."""
-    outside = object_remarks(body, root_schema())
+    outside = object_remarks(body, schema_of_all())
     spec, problems = spec_of(body, BenchmarkSweepSpec)
     if spec is None:
         return Checked((*outside, *problems), None)
@@ -72,7 +80,7 @@ def _of_variants(
 def _path(path: str, spec: BenchmarkSweepSpec) -> str:
     """Where it is written: in the template, or, for arguments that a variant adds, in the matrix."""
     argument = _ARGUMENT.match(path)
-    template = spec.template.server
+    template = spec.template.started
     if argument is not None and template is not None and int(argument[1]) >= len(template.args):
         return "spec.matrix"
     return path.replace("spec", "spec.template", 1)

@@ -30,6 +30,11 @@ CONTEXT = Context(client_image="client:1")
 TWO_STAGES = spec_body(workloads=[workload("chat", load=rates("1", "4"))])
 SERVICE_ENDPOINT = endpoint_body({"serviceRef": {"name": "prod"}}, workloads=[workload("chat", load=rates("1", "4"))])
 URL_ENDPOINT = endpoint_body({"url": "http://llm.example"}, workloads=[workload("chat", load=rates("1", "4"))])
+OFFLINE = spec_body(
+    server=None,
+    offline={"image": "vllm/vllm-openai:v0.32.0", "resources": {"limits": {"nvidia.com/gpu": 1}}},
+    workloads=[workload("chat", load={"batchSizes": [1, 4]})],
+)
 
 REFUSED = {"fieldOfAnOlderOperator": 1}
 """Makes any spec one that is refused."""
@@ -63,7 +68,7 @@ class Scene:
     status: Json = field(default_factory=dict)
     objects: tuple[Child, ...] = ()
     pods: tuple[Pod, ...] = ()
-    collected: Collected = field(default_factory=lambda: Collected(log_searched=True))
+    collected: Collected = field(default_factory=lambda: Collected(log_searched=True, read_back=True))
     seconds: float = 0
     context: Context = CONTEXT
 
@@ -111,6 +116,11 @@ class Scene:
         takes_pods = kind in ("Deployment", "Job")
         return replace(self, objects=objects, pods=tuple(p for p in self.pods if not (takes_pods and p.role == role)))
 
+    def another_server(self, name: str, **changes: Any) -> Scene:
+        """One more pod of the server role, like the one there is."""
+        like = next(p for p in self.pods if p.role == names.ROLE_SERVER)
+        return replace(self, pods=(*self.pods, replace(like, name=name, uid=f"{name}-uid", **changes)))
+
     def pod(self, role: str, **changes: Any) -> Scene:
         """The pod of that role, made or changed."""
         old = next((p for p in self.pods if p.role == role), None) or _pod(role)
@@ -121,7 +131,7 @@ class Scene:
 
     def client_created(self) -> Scene:
         """Plan, Job and Service are there, and the client's pod runs."""
-        service = (SERVICE,) if "server" in self.spec else ()
+        service = (SERVICE,) if self._starts else ()
         scene = self.having(PLAN, *service, JOB).pod(names.ROLE_CLIENT)
         addresses = ("10.0.0.7:8000",) if self.spec.get("endpoint", {}).get("serviceRef") else None
         return scene.knowing(endpoint_addresses=addresses).at(max(self.seconds, CLIENT_CREATED))
@@ -145,9 +155,7 @@ class Scene:
 
     def server_healthy(self) -> Scene:
         """The client has had a healthy answer and warms up."""
-        scene = (
-            self.server_loading().pod(names.ROLE_SERVER, ready=True) if "server" in self.spec else self.client_ready()
-        )
+        scene = self.server_loading().pod(names.ROLE_SERVER, ready=True) if self._starts else self.client_ready()
         return scene.says(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
 
     def measuring(self) -> Scene:
@@ -168,7 +176,7 @@ class Scene:
         return self.knowing(arrivals=(*self.collected.arrivals, *new), records=_by_sequence(known))
 
     def stored(self, *sequences: int, loaded: bool = True) -> Scene:
-        """Records are in ConfigMaps; `loaded`: and in memory."""
+        """Records are in ConfigMaps; `loaded`: and in memory, else they are still to be read back."""
         maps = tuple(_stage_map(s) for s in sequences)
         left = tuple(a for a in self.collected.arrivals if a.sequence not in sequences)
         known = {r.sequence: r for r in self.collected.records}
@@ -179,7 +187,8 @@ class Scene:
                 if s not in known
             }
         scene = replace(self, objects=(*self.objects, *maps))
-        return scene.knowing(arrivals=left, records=_by_sequence(known))
+        at_hand = self.collected.read_back and loaded
+        return scene.knowing(arrivals=left, records=_by_sequence(known), read_back=at_hand)
 
     # ---- what was heard --------------------------------------------------------------------------------------------
 
@@ -202,6 +211,11 @@ class Scene:
         return self.knowing(
             samples=(*self.collected.samples, *read), unstored_samples=(*self.collected.unstored_samples, *read)
         )
+
+    @property
+    def _starts(self) -> bool:
+        """Whether the run has a server of its own."""
+        return "server" in self.spec or "offline" in self.spec
 
     def _has(self, kind: str, role: str) -> bool:
         return any((c.kind, c.role) == (kind, role) for c in self.objects)

@@ -17,7 +17,7 @@ def _workloads(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("expected", "changes"),
     [
-        ("spec: must set exactly one of server and endpoint", {"endpoint": {"url": "http://llm.example"}}),
+        ("spec: must set exactly one of server, endpoint and offline", {"endpoint": {"url": "http://llm.example"}}),
         ("spec.model.name: ", {"model": {"name": ""}}),
         (
             "spec.model: revision needs source hub",

@@ -57,7 +57,7 @@ def test_the_spec_says_how_often() -> None:
         pytest.param(None, Scene().client_created(), id="nothing to wait for"),
         pytest.param(None, Scene().measuring(), id="not read yet"),
         pytest.param(5.0, Scene().measuring().sampled(70), id="live figures"),
-        pytest.param(None, Scene().measuring().arrived(0, 1).knowing(records=()), id="all is measured"),
+        pytest.param(None, Scene().measuring().arrived(0, 1).knowing(read_back=False), id="all is measured"),
     ],
 )
 def test_without_deadlines_a_pass_is_wanted_for_live_figures_only(expected: float | None, scene: Scene) -> None:

@@ -68,14 +68,15 @@ def test_the_server_goes_as_soon_as_all_records_are_known_to_be_stored() -> None
     assert (decision.read_back, decision.forget) == (True, False)
     assert decision.scrape == ()
     read_back = all_stored.settled().without("Deployment", "server").without("Service", "server").stored(0, 1)
-    finished = read_back.at(410).decide().status
+    finished = read_back.knowing(read_back=True).at(410).decide().status
     assert (finished.phase, finished.server_released_time) == ("Completed", "2026-01-01T00:06:40Z")
 
 
 def test_the_results_are_those_it_would_have_had() -> None:
     without_a_restart = Scene().measuring().stored(0).arrived(1).at(300)
-    with_a_restart = without_a_restart.operator_restarted().stored(0).arrived(1).knowing(log_searched=True)
-    assert with_a_restart.decide().status.results == without_a_restart.decide().status.results
+    with_a_restart = without_a_restart.operator_restarted().stored(0).arrived(1)
+    read_back = with_a_restart.knowing(log_searched=True, read_back=True)
+    assert read_back.decide().status.results == without_a_restart.decide().status.results
 
 
 def test_a_half_made_run_is_made_whole() -> None:

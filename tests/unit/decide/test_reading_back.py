@@ -33,6 +33,26 @@ def test_a_record_that_is_gone_is_missed_and_not_waited_for() -> None:
     assert (decision.forget, decision.status.phase, decision.status.verdict) == (True, "Completed", "Invalid")
 
 
+@pytest.mark.parametrize(
+    "scene",
+    [
+        pytest.param(Scene().measuring().arrived(0, 1), id="the last record has come"),
+        pytest.param(Scene(spec=URL_ENDPOINT).measuring().arrived(0, 1), id="at an endpoint"),
+        pytest.param(Scene().measuring().arrived(0).with_spec(cancel=True), id="the run is cancelled"),
+    ],
+)
+def test_what_is_at_hand_is_judged_in_a_step_of_its_own(scene: Scene) -> None:
+    """To judge takes seconds where much was measured: no server is held for it."""
+    decision = scene.knowing(read_back=False).decide()
+    assert (decision.read_back, decision.forget, decision.status.results) == (True, False, [])
+    assert set(deleted(decision)) >= {k for k, role in ((c.kind, c.role) for c in scene.objects) if role == "server"}
+
+
+def test_a_run_that_measured_nothing_has_nothing_to_read_back() -> None:
+    decision = Scene().measuring().knowing(read_back=False).with_spec(cancel=True).decide()
+    assert (decision.read_back, decision.forget, decision.status.phase) == (False, True, "Cancelled")
+
+
 def test_a_run_that_ends_early_lets_go_first_too() -> None:
     decision = CANCELLED.decide()
     assert deleted(decision) == ["Deployment", "Service", "Job"]

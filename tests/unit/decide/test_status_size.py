@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import pytest
+from benchrun.api.codes import Code
 from benchrun.api.status import BenchmarkRunStatus
+from benchrun.judge import judging
+from benchrun.judge.finding import NotChecked, StageFinding
+from benchrun.judge.rules import StageContext
 from benchrun.measure.samples import ServerFacts
 from benchrun.observe.views import Termination
-from benchrun_client.contract import DatasetFacts
+from benchrun_client.contract import DatasetFacts, StageRecord
 from unit.decide.scenes import Scene
+from unit.judge.found import findings_of
 from unit.plan.specs import concurrencies, workload
 
 LIMIT_BYTES = 100_000
@@ -79,3 +87,27 @@ def test_what_was_cut_is_said() -> None:
     (server,) = LARGEST.decide().status.servers
     (note,) = [t for t in LARGEST.decide().status.truncated if t.field == "servers[].args"]
     assert (note.total, note.included, len(server.args)) == (131, 3, 3)
+
+
+# ---- every rule fires in every cell ----------------------------------------------------------------------------------
+
+WHY = "w" * 90
+"""Longer than any reason why a rule could not look."""
+
+
+def test_every_rule_fires_in_every_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What each rule finds where it must, all of it at every stage; and that none could look, which another finding tells."""
+    found = {code: findings_of(code, repeats=2)[code] for code in Code if code != Code.NOT_CHECKED}
+
+    def every_rule(record: StageRecord, context: StageContext) -> Iterable[StageFinding | NotChecked]:
+        for code, finding in found.items():
+            yield StageFinding(code, finding.severity, record.stage_id, finding.evidence)
+            yield NotChecked(code, WHY)
+
+    monkeypatch.setattr(judging, "STAGE_RULES", (every_rule,))
+    status = LARGEST.arrived(*range(64)).decide().status
+    assert {Code(finding.code) for finding in status.findings} == set(Code)
+    assert min(finding.count for finding in status.findings) >= 64
+    assert len(status.results) == 64
+    assert "results[].findings" in {cut.field for cut in status.truncated}
+    assert size(status) < LIMIT_BYTES

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from unit.decide.scenes import (
     DEPLOYMENT,
     JOB,
+    OFFLINE,
     PLAN,
     REFUSED,
     SERVER_DIED,
@@ -58,6 +59,9 @@ MILESTONES: Mapping[str, Scene] = {
     "url: fresh": Scene(spec=URL_ENDPOINT),
     "url: client ready": Scene(spec=URL_ENDPOINT).client_ready(),
     "url: measuring": Scene(spec=URL_ENDPOINT).measuring(),
+    "offline: client ready": Scene(spec=OFFLINE).client_ready(),
+    "offline: engine loading": Scene(spec=OFFLINE).server_loading(),
+    "offline: measuring": Scene(spec=OFFLINE).measuring(),
     "service: fresh": Scene(spec=SERVICE_ENDPOINT),
     "service: measuring": Scene(spec=SERVICE_ENDPOINT).measuring(),
     "completed": Scene().measuring().arrived(0, 1).settled().stored(0, 1),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unit.plan.specs import Json, endpoint_body, rates, spec_body, workload
+from unit.plan.specs import Json, concurrencies, endpoint_body, rates, spec_body, workload
 
 
 def _share_gpt(file: Json) -> Json:
@@ -56,6 +56,47 @@ CASES: dict[str, Json] = {
                 requests=20,
             ),
         ]
+    ),
+    "every-dataset": spec_body(
+        workloads=[
+            workload("prefixes", dataset={"prefixRepetition": {"prefixes": 4}}, load=concurrencies(1, 8)),
+            workload("daily", dataset={"agent": {"staticPrefix": {}, "outputTokens": 8}}),
+            workload(
+                "clock",
+                dataset={"agent": {"conversation": {"path": "/opt/talk.json"}, "dynamicPrefix": {"variants": 9}}},
+            ),
+            workload("lines", dataset={"custom": {"file": {"path": "/opt/prompts.jsonl"}, "promptField": "text"}}),
+            workload(
+                "reviews",
+                dataset={
+                    "texts": {"file": {"url": "https://data.example/r.csv"}, "column": "review", "textsPerPrompt": 4}
+                },
+                requests=None,
+                durationSeconds=30,
+            ),
+            workload(
+                "hub", dataset={"huggingFace": {"repository": "openai/gsm8k", "column": "question", "outputTokens": 9}}
+            ),
+        ],
+        measurement={"warmup": {"none": {}}},
+    ),
+    "short-warm-up": spec_body(measurement={"warmup": {"auto": {"maxSeconds": 5}}, "seed": 7}),
+    "replicas": spec_body(
+        server={"image": "vllm/vllm-openai:v0.32.0", "replicas": 3, "resources": {"limits": {"nvidia.com/gpu": 1}}},
+    ),
+    "offline": spec_body(
+        server=None,
+        offline={
+            "image": "vllm/vllm-openai:v0.32.0",
+            "args": ["--max-num-batched-tokens=16000"],
+            "env": [{"name": "VLLM_LOGGING_LEVEL", "value": "INFO"}],
+            "resources": {"limits": {"nvidia.com/gpu": 1}},
+            "sharedMemory": "8Gi",
+        },
+        workloads=[
+            workload("packed", load=rates("inf")),
+            workload("batches", load={"batchSizes": [1, 16]}, requests=32, api="Chat"),
+        ],
     ),
     "sharegpt-url": spec_body(workloads=[_share_gpt({"url": "https://data.example/talks.json"})]),
     "endpoint-url": endpoint_body(

@@ -17,7 +17,8 @@ def objects(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[s
     plan = client_plan(owner, spec, endpoint_addresses=endpoint_addresses)
     job = client_job(owner, spec, default_image=CLIENT_IMAGE, pull_policy="IfNotPresent")
     makers = (service, *((network_policy,) if in_development_mode(spec) else ()), deployment)
-    servers = [make(owner, role) for role in roles(spec) for make in makers]
+    started = roles(spec, client_image=spec.client.image or CLIENT_IMAGE, pull_policy="IfNotPresent")
+    servers = [make(owner, role) for role in started for make in makers]
     return [plan_config_map(owner, plan), job, *servers]
 
 

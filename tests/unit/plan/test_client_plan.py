@@ -38,6 +38,36 @@ def test_load_points(expected: LoadPoint, load: Json) -> None:
     assert [s.load for s in plan(spec_body(workloads=[workload(load=load, dataset=dataset)])).stages] == [expected]
 
 
+def offline(load: Json) -> Plan:
+    return plan(spec_body(server=None, offline={"image": "v"}, workloads=[workload(load=load)]))
+
+
+@pytest.mark.parametrize(
+    ("expected", "load"),
+    [
+        pytest.param([LoadPoint()], rates("inf"), id="all at once"),
+        pytest.param([LoadPoint(batch_size=1), LoadPoint(batch_size=8)], {"batchSizes": [1, 8]}, id="by the batch"),
+    ],
+)
+def test_load_points_of_an_engine_without_api_server(expected: list[LoadPoint], load: Json) -> None:
+    made = offline(load)
+    assert sorted((s.load for s in made.stages), key=lambda point: point.batch_size or 0) == expected
+    assert made.target.offline
+
+
+@pytest.mark.parametrize(
+    ("requests", "load"),
+    [
+        pytest.param(16, rates("inf"), id="all at once"),
+        pytest.param(64, {"batchSizes": [1, 32]}, id="twice the largest batch"),
+        pytest.param(50_000, {"batchSizes": [40_000]}, id="as many as one load holds"),
+    ],
+)
+def test_warm_up_of_an_engine_without_api_server(requests: int, load: Json) -> None:
+    (warmup,) = offline(load).warmups
+    assert warmup.requests == requests
+
+
 @pytest.mark.parametrize(
     ("expected", "load"),
     [

@@ -33,6 +33,9 @@ class Settings(SpecModel):
     )
     image: Text | None = Field(default=None, description="Another server image.")
     model: Model | None = Field(default=None, description="Another model, in place of the whole of the template's.")
+    replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(
+        default=None, description="Another number of servers. With offline there is one."
+    )
     resources: Resources | None = Field(
         default=None, description="Other amounts; resources that are not named stay as they are."
     )

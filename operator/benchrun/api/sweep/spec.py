@@ -14,12 +14,13 @@ from benchrun.api.sweep.matrix import MAX_VARIANTS, Matrix, count, count_cel, na
 KIND = "BenchmarkSweep"
 PLURAL = "benchmarksweeps"
 SHORT_NAME = "bms"
-MAX_NAME = 32
-"""Children are called NAME-v32-r10 at the longest, and a run's name has at most 40 characters."""
+MAX_NAME = 29
+"""Children are called NAME-v32-r10-a4 at the longest, and a run's name has at most 40 characters."""
 MAX_REPLICATIONS = 10
+MAX_RETRIES = 3
 MAX_RUNS = 128
 
-MUTABLE_FIELDS = ("maxParallel", "maxFailed", "gpuSecondsBudget", "suspend", "cancel")
+MUTABLE_FIELDS = ("maxParallel", "maxRetries", "maxFailed", "gpuSecondsBudget", "suspend", "cancel")
 """Everything else is immutable: other variants are another sweep."""
 
 Order = Literal["RandomisedBlocks", "AsListed"]
@@ -54,9 +55,9 @@ class BenchmarkSweepSpec(SpecModel):
 
     rules = (
         Rule(
-            cel="has(self.template.server)",
-            holds=lambda spec: spec.template.server is not None,
-            message="a sweep starts a fresh server for every run; its template needs one",
+            cel="has(self.template.server) || has(self.template.offline)",
+            holds=lambda spec: spec.template.started is not None,
+            message="a sweep starts a fresh server for every run; its template needs one, or offline",
             path=".template.server",
         ),
         _of_the_sweep("suspend"),
@@ -110,9 +111,16 @@ class BenchmarkSweepSpec(SpecModel):
     max_parallel: Annotated[int, Field(ge=1, le=32)] = Field(
         default=1, description="Runs at the same time. Runs that share a node or a network disturb each other."
     )
+    max_retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = Field(
+        default=1,
+        description="How often a run is measured anew that was lost: its server or client was deleted, evicted or killed, or the "
+        "server restarted while it was measured. Each time it is a run of its own, on a fresh server, whose name ends in -a2 "
+        "and so on. A run that is lost once more has failed. Other failures are not tried again.",
+    )
     max_failed: Annotated[int, Field(ge=0, le=MAX_RUNS)] | None = Field(
         default=None,
-        description="How many runs may fail; one more ends the sweep and cancels what runs. Any number if left out.",
+        description="How many runs may fail; one more ends the sweep and cancels what runs. Any number if left out. A run that "
+        "is lost and measured anew has not failed.",
     )
     gpu_seconds_budget: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
         default=None,

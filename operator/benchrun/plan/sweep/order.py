@@ -1,12 +1,12 @@
-"""Which runs there are, and in which order they are started: in blocks that hold every variant once."""
+"""Which runs there are, what they are called, and in which order they are started: in blocks that hold every variant once."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.api.sweep.spec import MAX_RETRIES, BenchmarkSweepSpec
 from benchrun.plan.sweep.variants import Variant
 
 _VERSION = "benchrun.sweep-order/1"
@@ -20,11 +20,21 @@ class PlannedRun:
     variant: Variant
     replication: int
     """From 1."""
+    attempt: int = 1
+    """From 1: how often it was started on a fresh server."""
 
 
 def run_name(sweep: str, variant: int, replication: int) -> str:
     """`<sweep>-v<variant>-r<replication>`: deterministic, of one run only, and at most 40 characters."""
     return f"{sweep}-v{variant}-r{replication}"
+
+
+def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
+    """The run as planned, and what it is called where it is measured anew: `-a2` and so on at the end of its name."""
+    again = (
+        replace(planned, name=f"{planned.name}-a{attempt}", attempt=attempt) for attempt in range(2, MAX_RETRIES + 2)
+    )
+    return (planned, *again)
 
 
 def planned_runs(sweep: str, spec: BenchmarkSweepSpec, variants: Sequence[Variant]) -> tuple[PlannedRun, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from benchrun.api.problems import first_problem
-from benchrun.api.server import EnvVar, Resources, Server
+from benchrun.api.server import EnvVar, Resources, Started
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.sweep.matrix import Settings, combinations
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
@@ -45,7 +45,9 @@ def _laid_over(template: BenchmarkRunSpec, name: str, settings: Sequence[Setting
     _refuse_twice_set(name, settings)
     spec = template
     for each in settings:
-        server = {"server": _server(spec.server, each)} if spec.server is not None else {}
+        if each.replicas is not None and spec.server is None:
+            raise ValueError(f"spec.matrix: variant {name}: replicas are of a server; with offline there is one engine")
+        server = {spec.started_name: _started(spec.started, each)} if spec.started is not None else {}
         model = {"model": each.model} if each.model is not None else {}
         spec = spec.model_copy(update=server | model)
     try:
@@ -59,15 +61,17 @@ def spec_body(spec: BenchmarkRunSpec) -> dict[str, Any]:
     return spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 
-def _server(server: Server, settings: Settings) -> Server:
+def _started(started: Started, settings: Settings) -> Started:
     update: dict[str, Any] = {} if settings.image is None else {"image": settings.image}
+    if settings.replicas is not None:
+        update["replicas"] = settings.replicas
     if settings.args:
-        update["args"] = [*server.args, *settings.args]
+        update["args"] = [*started.args, *settings.args]
     if settings.env:
-        update["env"] = _env(server.env, settings.env)
+        update["env"] = _env(started.env, settings.env)
     if settings.resources is not None:
-        update["resources"] = _resources(server.resources, settings.resources)
-    return server.model_copy(update=update)
+        update["resources"] = _resources(started.resources, settings.resources)
+    return started.model_copy(update=update)
 
 
 def _env(template: Sequence[EnvVar], settings: Sequence[EnvVar]) -> list[EnvVar]:
@@ -89,7 +93,7 @@ def _refuse_twice_set(name: str, settings: Sequence[Settings]) -> None:
 def _set_by(settings: Settings) -> Iterator[str]:
     yield from (arg.partition("=")[0] for arg in settings.args if arg.startswith("-"))
     yield from (f"env {variable.name}" for variable in settings.env)
-    yield from (what for what in ("image", "model") if getattr(settings, what) is not None)
+    yield from (what for what in ("image", "model", "replicas") if getattr(settings, what) is not None)
     if settings.resources is not None:
         yield from (f"resources.limits {key}" for key in settings.resources.limits)
         yield from (f"resources.requests {key}" for key in settings.resources.requests)

@@ -1,0 +1,90 @@
+"""`python -m benchrun_client.offline [--port N] FLAGS`: vLLM's engine, with vLLM's own flags, behind a small port.
+
+Exit codes: 2 a flag that vLLM does not know, 1 the engine could not be loaded or died; 128 + n on a signal.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import signal
+import sys
+import traceback
+from types import FrameType
+from typing import Any, NoReturn
+
+from benchrun_client.background import BackgroundLoop
+from benchrun_client.failures import first_line, shorten
+from benchrun_client.offline.generating import NoTimesKept, generated
+from benchrun_client.offline.messages import OfflineAnswer, OfflineLoad
+from benchrun_client.offline.port import EnginePort
+
+PORT = 8000
+CANARY_TOKENS = 2
+MAX_ERROR_CHARACTERS = 1000
+_REFUSALS = (ValueError, TypeError, NoTimesKept)
+"""What vLLM raises about a request; anything else is the engine's end."""
+
+
+def main() -> NoReturn:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # As process 1 of a container a signal without a handler would be ignored.
+        signal.signal(number, _end_at_once)
+    arguments = _parser().parse_args()
+    llm = _engine(arguments)
+    # The first pass through the engine may compile: it is healthy once it has answered.
+    generated(llm, OfflineLoad(prompts=("say anything",), output_tokens=(CANARY_TOKENS,)))
+    port = EnginePort(
+        version=importlib.metadata.version("vllm"),
+        model=_served(arguments),
+        context_tokens=int(llm.llm_engine.model_config.max_model_len),
+        metrics=importlib.import_module("prometheus_client").generate_latest,
+    )
+    bound = BackgroundLoop().run(port.start(address="0.0.0.0", port=arguments.port))
+    print(f"the engine answers on port {bound}", flush=True)
+    while True:
+        load, done = port.jobs.get()
+        done.set_result(_answer(llm, load))
+
+
+def _parser() -> Any:
+    """vLLM's own, with its words for a flag it does not know."""
+    arguments = importlib.import_module("vllm.engine.arg_utils")
+    try:
+        parsers = importlib.import_module("vllm.utils.argparse_utils")
+    except ImportError:
+        # Before 0.12 it is in the package itself.
+        parsers = importlib.import_module("vllm.utils")
+    parser = parsers.FlexibleArgumentParser(prog="vllm (offline)")
+    parser.add_argument("--port", type=int, default=PORT)
+    return arguments.EngineArgs.add_cli_args(parser)
+
+
+def _engine(arguments: Any) -> Any:
+    engine_args = importlib.import_module("vllm.engine.arg_utils").EngineArgs.from_cli_args(arguments)
+    return importlib.import_module("vllm").LLM(**vars(engine_args))
+
+
+def _served(arguments: Any) -> str:
+    names = arguments.served_model_name
+    return str(names[0] if isinstance(names, list) else names or arguments.model)
+
+
+def _answer(llm: Any, load: OfflineLoad) -> OfflineAnswer:
+    try:
+        return OfflineAnswer(times=generated(llm, load))
+    except _REFUSALS as error:
+        return OfflineAnswer(error=shorten(first_line(error) or type(error).__name__, MAX_ERROR_CHARACTERS))
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _end_at_once(number: int, _: FrameType | None) -> NoReturn:
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""The client's side: a load goes to the engine as a whole, and comes back as if each request had been sent and answered.
+
+It takes the place of `engine.Engine`: same call, same outcome.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import time
+from collections.abc import Callable
+from statistics import fmean
+
+import aiohttp
+from pydantic import ValidationError
+
+from benchrun_client.contract import Engine as EngineName
+from benchrun_client.engine import Instants, Load, Outcome
+from benchrun_client.failures import first_line, shorten
+from benchrun_client.offline.messages import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
+from benchrun_client.records import MAX_ERROR_CHARACTERS
+from benchrun_client.target import Servers
+
+_JSON = {"Content-Type": "application/json"}
+SILENCE_SECONDS = 60.0
+"""The engine sends a heartbeat every few seconds: a longer silence is its end."""
+
+
+class OfflineEngine:
+    """vLLM's engine in another pod."""
+
+    def __init__(self) -> None:
+        self.name = EngineName(name="vllm-offline", version=importlib.metadata.version("vllm"), trust_env=False)
+        self.instants = Instants()
+        """Of the load under way, or of the last one."""
+
+    async def run(
+        self,
+        load: Load,
+        servers: Servers,
+        *,
+        on_send: Callable[[], None] = lambda: None,
+        on_answer: Callable[[], None] = lambda: None,
+    ) -> Outcome:
+        """Have one load generated. A refusal makes every request a failed one; it is not raised."""
+        self.instants = Instants()
+        asked = time.perf_counter()
+        on_send()
+        answer = await _ask(servers.url, load)
+        answered = time.perf_counter()
+        for _ in load.samples:
+            on_answer()
+        if answer.times is None or len(answer.times.sent) != len(load.samples):
+            error = answer.error or "the engine told the times of another number of requests"
+            self.instants = _nothing_came(len(load.samples), asked, answered)
+            return Outcome(_failed(load, error), self.instants)
+        # The engine's clock is another: its last word and ours are the same instant.
+        self.instants = _instants(answer.times, begun=answered - answer.times.took_seconds)
+        return Outcome(_result(load, answer.times), self.instants)
+
+
+async def _ask(url: str, load: Load) -> OfflineAnswer:
+    body = OfflineLoad(
+        prompts=tuple(sample.prompt for sample in load.samples),
+        output_tokens=tuple(sample.output_tokens for sample in load.samples),
+        batch_size=load.point.batch_size,
+        api=load.api,
+        ignore_eos=load.ignore_eos,
+    )
+    timeout = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.post(url + LOAD_PATH, data=body.model_dump_json(), headers=_JSON) as response,
+        ):
+            said = (await response.read()).strip()
+            if response.status != 200:
+                return OfflineAnswer(error=f"HTTP {response.status}: {said.decode(errors='replace')}")
+        return OfflineAnswer.model_validate_json(said)
+    except ValidationError:
+        return OfflineAnswer(error="the engine ended in the middle of the load")
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return OfflineAnswer(error=f"{type(error).__name__}: {first_line(error)}".rstrip(": "))
+
+
+def _instants(times: OfflineTimes, *, begun: float) -> Instants:
+    sent = [begun + offset for offset in times.sent]
+    answered = [at + e2el for at, e2el in zip(sent, times.e2el, strict=True)]
+    known = [True] * len(sent)
+    return Instants(due=list(sent), sent=sent, answered=answered, ok=list(known), ended=known)
+
+
+def _nothing_came(requests: int, asked: float, answered: float) -> Instants:
+    none = [False] * requests
+    return Instants([asked] * requests, [asked] * requests, [answered] * requests, list(none), none)
+
+
+def _result(load: Load, times: OfflineTimes) -> dict[str, object]:
+    """Under the names of `vllm bench serve` what the records are made of; under those of the offline commands their figures."""
+    input_tokens = [sample.input_tokens for sample in load.samples]
+    whole = sum(times.call_seconds)
+    tokens = sum(input_tokens) + sum(times.output_tokens)
+    told: dict[str, object] = {
+        "duration": whole,
+        "ttfts": list(times.ttft),
+        "itls": [[] for _ in times.sent],
+        "decodes": [e2el - ttft for e2el, ttft in zip(times.e2el, times.ttft, strict=True)],
+        "input_lens": input_tokens,
+        "output_lens": list(times.output_tokens),
+        "errors": ["" for _ in times.sent],
+    }
+    if load.point.batch_size is not None:
+        return told | {"avg_latency": fmean(times.call_seconds)}
+    return told | {
+        "elapsed_time": whole,
+        "num_requests": len(times.sent),
+        "total_num_tokens": tokens,
+        "requests_per_second": len(times.sent) / whole if whole else None,
+        "tokens_per_second": tokens / whole if whole else None,
+    }
+
+
+def _failed(load: Load, error: str) -> dict[str, object]:
+    nothing = [0] * len(load.samples)
+    return {
+        "ttfts": list(nothing),
+        "itls": [[] for _ in nothing],
+        "decodes": list(nothing),
+        "input_lens": [sample.input_tokens for sample in load.samples],
+        "output_lens": list(nothing),
+        "errors": [shorten(error, MAX_ERROR_CHARACTERS)] * len(nothing),
+    }

@@ -1,0 +1,143 @@
+"""The client's side of a load, against a port of the engine's kind."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from aiohttp import web
+from benchrun_client.contract import LoadPoint
+from benchrun_client.datasets.samples import Sample
+from benchrun_client.engine import Load
+from benchrun_client.offline.asking import OfflineEngine
+from benchrun_client.offline.messages import OfflineAnswer, OfflineTimes
+from benchrun_client.target import Servers
+from unit.client.servers import Handler, answering, serving
+
+TIMES = OfflineTimes(
+    sent=(0.0, 0.5),
+    ttft=(0.25, 0.5),
+    e2el=(1.0, 1.5),
+    output_tokens=(4, 8),
+    call_seconds=(1.0, 0.75),
+    took_seconds=2.0,
+)
+
+
+@pytest.fixture(autouse=True)
+def _version_of_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "0.32.0")
+
+
+def load(point: LoadPoint | None = None) -> Load:
+    samples = [Sample(prompt=word, input_tokens=10, output_tokens=8) for word in ("one", "two")]
+    return Load(samples=samples, seed=1, point=point or LoadPoint(), api="Completions", ignore_eos=True)
+
+
+def servers(url: str) -> Servers:
+    return Servers((url,), (f"{url}/metrics",))
+
+
+def telling(answer: OfflineAnswer, *, heartbeats: int = 0) -> Handler:
+    """The engine's port, with some empty lines first."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(heartbeats):
+            await response.write(b"\n")
+        await response.write(answer.model_dump_json().encode() + b"\n")
+        return response
+
+    return handler
+
+
+async def test_the_whole_load_is_asked_for_at_once() -> None:
+    bodies: list[dict[str, object]] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        bodies.append(json.loads(await request.read()))
+        return web.Response(text=OfflineAnswer(times=TIMES).model_dump_json())
+
+    async with serving(load=handler) as url:
+        await OfflineEngine().run(load(LoadPoint(batch_size=2)), servers(url))
+    (body,) = bodies
+    assert body["prompts"] == ["one", "two"]
+    assert body["output_tokens"] == [8, 8]
+    assert body["batch_size"] == 2
+
+
+@pytest.mark.parametrize("heartbeats", [0, 3])
+async def test_what_the_engine_tells_is_what_is_recorded(heartbeats: int) -> None:
+    told: list[str] = []
+    async with serving(load=telling(OfflineAnswer(times=TIMES), heartbeats=heartbeats)) as url:
+        outcome = await OfflineEngine().run(
+            load(), servers(url), on_send=lambda: told.append("sent"), on_answer=lambda: told.append("answered")
+        )
+    assert told == ["sent", "answered", "answered"]
+    assert outcome.result["ttfts"] == [0.25, 0.5]
+    assert outcome.result["decodes"] == [0.75, 1.0]
+    assert outcome.result["input_lens"] == [10, 10]
+    assert outcome.result["output_lens"] == [4, 8]
+    assert outcome.instants.ok == outcome.instants.ended == [True, True]
+    first, second = outcome.instants.sent
+    assert second - first == pytest.approx(0.5)
+    assert outcome.instants.due == outcome.instants.sent
+    assert outcome.instants.answered == pytest.approx([first + 1.0, second + 1.5])
+
+
+async def test_figures_have_the_names_of_the_offline_commands() -> None:
+    async with serving(load=telling(OfflineAnswer(times=TIMES))) as url:
+        outcome = await OfflineEngine().run(load(), servers(url))
+    result = outcome.result
+    assert result["elapsed_time"] == result["duration"] == 1.75
+    assert result["num_requests"] == 2
+    assert result["total_num_tokens"] == 10 + 10 + 4 + 8
+    assert result["requests_per_second"] == pytest.approx(2 / 1.75)
+    assert result["tokens_per_second"] == pytest.approx(32 / 1.75)
+    assert "avg_latency" not in result
+
+
+async def test_a_batch_has_the_latency_of_its_calls() -> None:
+    async with serving(load=telling(OfflineAnswer(times=TIMES))) as url:
+        outcome = await OfflineEngine().run(load(LoadPoint(batch_size=1)), servers(url))
+    assert outcome.result["avg_latency"] == pytest.approx((1.0 + 0.75) / 2)
+    assert "requests_per_second" not in outcome.result
+
+
+FAULTS = {
+    "refused": (telling(OfflineAnswer(error="too long")), "too long"),
+    "not understood": (answering(400, text="prompts: none"), "HTTP 400: prompts: none"),
+    "cut short": (answering(200, text='{"times": {'), "the engine ended in the middle of the load"),
+    "silent": (answering(200), "the engine ended in the middle of the load"),
+    "of another load": (
+        telling(
+            OfflineAnswer(
+                times=OfflineTimes(
+                    sent=(0.0,), ttft=(0.1,), e2el=(0.2,), output_tokens=(1,), call_seconds=(1.0,), took_seconds=1.0
+                )
+            )
+        ),
+        "the times of another number of requests",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_load_that_fails_is_failed_requests_with_the_reason(fault: str) -> None:
+    handler, words = FAULTS[fault]
+    async with serving(load=handler) as url:
+        outcome = await OfflineEngine().run(load(), servers(url))
+    assert outcome.instants.ok == [False, False]
+    assert len(outcome.instants.sent) == len(outcome.instants.answered) == 2
+    assert all(words in error for error in outcome.result["errors"])
+    assert outcome.result["output_lens"] == [0, 0]
+
+
+async def test_an_engine_that_is_gone_is_failed_requests_too() -> None:
+    async with serving(load=answering(200)) as url:
+        gone = servers(url)
+    outcome = await OfflineEngine().run(load(), gone)
+    assert outcome.instants.ok == [False, False]
+    assert "Connect" in outcome.result["errors"][0]

@@ -1,0 +1,97 @@
+"""Several servers of one kind: all must have a node, any one's fault is the run's, and what they have is summed."""
+
+from __future__ import annotations
+
+import pytest
+from unit.decide.saying import standing
+from unit.decide.scenes import FIRST_REQUEST, SCHEDULED, SERVER_CREATED, SERVER_DIED, Scene, instant
+from unit.plan.specs import Json, rates, spec_body, workload
+
+THREE: Json = spec_body(
+    server={"image": "v", "replicas": 3, "resources": {"limits": {"nvidia.com/gpu": 1}}},
+    workloads=[workload("chat", load=rates("1", "4"))],
+)
+RUN = Scene(spec=THREE)
+
+
+def three(scene: Scene) -> Scene:
+    """Two more pods like the first."""
+    return scene.another_server("server-2").another_server("server-3")
+
+
+LOADING, MEASURING = three(RUN.server_loading()), three(RUN.measuring()).settled()
+
+
+def restarted(scene: Scene, name: str) -> Scene:
+    kept = [pod for pod in scene.pods if pod.name != name]
+    again = scene.another_server(name, restarts=1, last_terminated=SERVER_DIED)
+    return again.__class__(**{**vars(again), "pods": (*kept, again.pods[-1])})
+
+
+def test_the_deployment_asks_for_all_of_them_and_the_client_waits_for_all() -> None:
+    created = RUN.client_ready().decide().apply
+    (deployment,) = [m for m in created if m["kind"] == "Deployment"]
+    assert deployment["spec"]["replicas"] == 3
+
+
+def test_a_server_without_a_node_keeps_the_run_waiting_for_one() -> None:
+    scene = RUN.server_loading().another_server("server-2", scheduled_at=None, node=None, phase="Pending")
+    assert scene.decide().status.phase == "WaitingForNode"
+    assert LOADING.decide().status.phase == "Starting"
+
+
+def test_scheduled_is_when_the_last_of_them_is() -> None:
+    fresh = RUN.client_ready().having(("Deployment", "server")).pod("server", scheduled_at=instant(SCHEDULED), node="n")
+    partly = fresh.another_server("server-2", scheduled_at=None)
+    wholly = fresh.another_server("server-2", scheduled_at=instant(SCHEDULED + 60))
+    assert partly.decide().status.scheduled_time is None
+    scheduled = wholly.decide().status.scheduled_time
+    assert scheduled is not None
+    assert scheduled.startswith(instant(SCHEDULED + 60).isoformat()[:19])
+
+
+def test_the_one_that_never_gets_a_node_is_the_one_that_is_named() -> None:
+    scene = RUN.with_spec(pendingDeadlineSeconds=50).server_loading()
+    late = scene.another_server(
+        "server-2",
+        scheduled_at=None,
+        phase="Pending",
+        unschedulable="0/3 nodes: no gpu",
+        created_at=instant(SERVER_CREATED),
+    ).at(SERVER_CREATED + 10_000)
+    assert "0/3 nodes: no gpu" in str(late.knowing(log_tail_tried=True).decide().status.message)
+
+
+def test_what_they_have_is_told_together() -> None:
+    (server,) = MEASURING.decide().status.servers
+    assert server.replicas == 3
+    assert server.pod == "server-1"
+
+
+def test_every_page_is_scraped() -> None:
+    assert {target.pod for target in MEASURING.decide().scrape} == {"server-1", "server-2", "server-3"}
+
+
+@pytest.mark.parametrize("name", ["server-1", "server-2", "server-3"])
+def test_a_restart_of_any_is_the_end(name: str) -> None:
+    status = restarted(MEASURING, name).knowing(log_tail_tried=True).decide().status
+    assert standing(status, "Failed")["Failed"] == "True (ServerRestarted)"
+
+
+def test_one_that_was_replaced_is_the_end_as_well() -> None:
+    others = [pod for pod in MEASURING.pods if pod.name != "server-3"]
+    fresh = MEASURING.another_server("server-4", started_at=instant(FIRST_REQUEST + 60))
+    replaced = fresh.__class__(**{**vars(fresh), "pods": (*others, fresh.pods[-1])})
+    status = replaced.knowing(log_tail_tried=True).at(FIRST_REQUEST + 61).decide().status
+    assert standing(status, "Failed")["Failed"] == "True (ServerRestarted)"
+
+
+def test_as_long_as_all_live_the_run_goes_on() -> None:
+    assert MEASURING.decide().status.phase == "Running"
+
+
+def test_no_log_of_one_vouches_for_all() -> None:
+    done = MEASURING.knowing(log_searched=False).arrived(0, 1)
+    alone = RUN.with_spec(server={"image": "v"}).measuring().knowing(log_searched=False).arrived(0, 1)
+    assert done.decide().log_search is None
+    assert alone.decide().log_search is not None

@@ -1,0 +1,70 @@
+"""What the judge expects of an engine that is given whole loads: no gaps between tokens, no plateau of batches."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.judge.arrivals import all_at_once
+from benchrun.judge.asked import Asked, asked_of
+from benchrun.judge.shape import StageShape
+from benchrun.judge.steady import not_steady_state
+from benchrun.judge.token_counts import chunks_are_not_tokens
+from benchrun.measure.steady import NoPlateau
+from benchrun.plan.stages import cells
+from benchrun_client.contract import GapCounts, StageRecord
+from unit.judge.stages import asked, context
+from unit.measure.records import record, requests
+from unit.plan.specs import spec_body, workload
+
+SECOND = 1_000_000
+BATCHES = asked(rate=None, concurrency=4, offline=True, whole_batches=True)
+
+
+def of_batches(count: int = 12, size: int = 4) -> StageRecord:
+    """Batches of 4, a second each, one after the other; nobody knows their gaps."""
+    total = count * size
+    columns = requests(
+        start_us=[n // size * SECOND for n in range(total)],
+        queue_us=[0] * total,
+        ttft_us=[SECOND // 4] * total,
+        e2el_us=[SECOND] * total,
+        output_tokens=[16] * total,
+    )
+    return record(requests=columns, gaps=GapCounts(), scalars={"duration": float(count)})
+
+
+def asked_by(load: dict[str, object]) -> Asked:
+    body = spec_body(server=None, offline={"image": "v"}, workloads=[workload(load=load)])
+    spec = BenchmarkRunSpec.model_validate(body)
+    return asked_of(spec, cells(spec)[-1])
+
+
+def test_a_batch_is_a_bound_and_no_closed_loop() -> None:
+    of = asked_by({"batchSizes": [1, 4]})
+    assert (of.rate, of.concurrency, of.closed_loop, of.capped) == (None, 4, False, False)
+    assert of.whole_batches
+    assert of.offline
+    assert not of.all_at_once
+
+
+def test_all_at_once_is_what_was_asked_for_and_no_news() -> None:
+    of = asked_by({"requestRates": ["inf"]})
+    assert of.all_at_once
+    assert all_at_once(of_batches(), context(of=of)) == []
+    assert all_at_once(of_batches(), context(of=asked(rate=None))) != []
+
+
+@pytest.mark.parametrize(("found", "offline"), [(0, True), (1, False)])
+def test_gaps_that_nobody_counts_are_no_chunks(found: int, offline: bool) -> None:
+    of = asked(rate=None, offline=offline)
+    assert len(list(chunks_are_not_tokens(of_batches(), context(of=of)))) == found
+
+
+def test_batches_have_no_plateau_and_nobody_asks_for_one() -> None:
+    shape = StageShape(of_batches(), BATCHES)
+    assert shape.plateau is NoPlateau.WHOLE_BATCHES
+    assert not_steady_state(of_batches(), context(of=BATCHES)) == []
+
+
+def test_between_batches_nothing_is_under_way_and_within_them_all_of_it() -> None:
+    assert StageShape(of_batches(), BATCHES).mean_in_flight == pytest.approx(4.0, rel=0.01)
