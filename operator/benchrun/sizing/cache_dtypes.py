@@ -37,6 +37,8 @@ def head_bytes(layer: Layer, dtype: str) -> int:
         return PACKED_LATENT[dtype]
     if dtype in _NVFP4:
         return layer.values // 2 + layer.values // 16
+    if dtype in PACKED_LATENT:
+        raise UnknownCacheType(f"KV cache type {dtype!r} is for latent vectors (MLA), which this model does not have")
     if dtype not in _BYTES:
         raise UnknownCacheType(
             f"the size of KV cache type {dtype!r} is not known; known are {', '.join(sorted(KNOWN))}"

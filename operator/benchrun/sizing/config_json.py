@@ -7,12 +7,10 @@ stands here; where config.json describes an attention that is not known here, th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from benchrun.sizing.config_values import Config, number_if_any, part_if_any, whole, whole_if_any
 from benchrun.sizing.layer_patterns import Attention, attention_of_layers
 from benchrun.sizing.layers import Layer, ModelShape, UnknownShape
-
-Config = Mapping[str, Any]
 
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 """Where models for more than text keep the part that has the KV cache."""
@@ -45,6 +43,7 @@ _LATENT = frozenset(
     }
 )  # fmt: skip
 """Models whose latent vectors vLLM caches as they are (MLA)."""
+MAX_LAYERS = 10_000
 _INDEX_BLOCK, _INDEX_SCALE_BYTES = 128, 4
 
 
@@ -58,10 +57,15 @@ def model_shape(config: Config) -> ModelShape:
         raise UnknownShape("an encoder-decoder model has a second cache, for the encoder, which is not counted here")
     if "compress_ratios" in text:
         raise UnknownShape(f"{model_type} compresses its cache by a ratio a layer, which is not counted here")
-    attention = attention_of_layers(text, model_type=model_type, count=_whole(text, "num_hidden_layers"))
-    shared = int(text.get("num_kv_shared_layers") or 0)
-    own = attention[: len(attention) - shared] if shared else attention
-    heads = _whole(text, "num_attention_heads")
+    count = whole(text, "num_hidden_layers")
+    if count > MAX_LAYERS:
+        raise UnknownShape(f"num_hidden_layers is {count:,}; no model has more than {MAX_LAYERS:,}")
+    attention = attention_of_layers(text, model_type=model_type, count=count)
+    shared = whole_if_any(text, "num_kv_shared_layers") or 0
+    if shared >= len(attention):
+        raise UnknownShape(f"num_kv_shared_layers is {shared}, of {len(attention)} layers")
+    own = attention[: len(attention) - shared]
+    heads = whole(text, "num_attention_heads")
     layers = tuple(layer for kind in own for layer in _caches(text, kind, model_type=model_type, query_heads=heads))
     if not any(layer.kind != "State" for layer in layers):
         raise UnknownShape("no layer of this model has a KV cache")
@@ -90,17 +94,17 @@ def _caches(text: Config, attention: Attention, *, model_type: str, query_heads:
     if attention.kind == "State":
         return [Layer(kind="State", heads=0, values=0)]
     if model_type in _LATENT and text.get("kv_lora_rank") is not None:
-        latent = Layer(kind="Latent", heads=1, values=_whole(text, "kv_lora_rank") + _whole(text, "qk_rope_head_dim"))
+        latent = Layer(kind="Latent", heads=1, values=whole(text, "kv_lora_rank") + whole(text, "qk_rope_head_dim"))
         return [latent, *_index(text)]
     if text.get("kv_lora_rank") is not None:
         raise UnknownShape(f"{model_type or 'the model'} has latent attention (kv_lora_rank) of a kind not known here")
     globally = attention.kind == "Full" and "global_head_dim" in text
-    size = _whole(text, "global_head_dim") if globally else _head_size(text, query_heads)
-    heads = text.get("num_global_key_value_heads") if globally and text.get("attention_k_eq_v") else None
+    size = whole(text, "global_head_dim") if globally else _head_size(text, query_heads)
+    heads = whole_if_any(text, "num_global_key_value_heads") if globally and text.get("attention_k_eq_v") else None
     return [
         Layer(
             kind=attention.kind,
-            heads=int(heads or _kv_heads(text, query_heads)),
+            heads=heads or _kv_heads(text, query_heads),
             values=2 * size,
             window_tokens=attention.window_tokens,
         )
@@ -108,27 +112,33 @@ def _caches(text: Config, attention: Attention, *, model_type: str, query_heads:
 
 
 def _index(text: Config) -> list[Layer]:
-    size = text.get("index_head_dim")
+    size = whole_if_any(text, "index_head_dim")
     if size is None:
         return []
-    return [Layer(kind="Index", heads=1, values=int(size) + int(size) // _INDEX_BLOCK * _INDEX_SCALE_BYTES)]
+    return [Layer(kind="Index", heads=1, values=size + size // _INDEX_BLOCK * _INDEX_SCALE_BYTES)]
 
 
 def _kv_heads(text: Config, query_heads: int) -> int:
     if text.get("multi_query") and not text.get("new_decoder_architecture"):
         return 1
-    return next((int(text[name]) for name in _KV_HEADS if name in text), query_heads)
+    return next((whole(text, name) for name in _KV_HEADS if name in text), query_heads)
 
 
 def _head_size(text: Config, query_heads: int) -> int:
-    return int(text.get("head_dim") or text.get("hidden_size_per_head") or _whole(text, "hidden_size") // query_heads)
+    """Of keys, which values share: the cache of a model whose values are of another size is laid out in its own way."""
+    size = whole_if_any(text, "head_dim") or whole_if_any(text, "hidden_size_per_head")
+    size = size or whole(text, "hidden_size") // query_heads
+    if size == 0:
+        raise UnknownShape(f"hidden_size is {text['hidden_size']}, too small for num_attention_heads {query_heads}")
+    if (values := whole_if_any(text, "v_head_dim")) not in (None, size):
+        raise UnknownShape(f"keys have {size} numbers a head and values {values} (v_head_dim), which is not known here")
+    return size
 
 
 def _plain_values(text: Config, query_heads: int) -> int:
     if text.get("kv_lora_rank") is None:
         return query_heads * 2 * _head_size(text, query_heads)
-    key = int(text.get("qk_nope_head_dim") or 0) + int(text.get("qk_rope_head_dim") or 0)
-    return query_heads * (key + int(text.get("v_head_dim") or 0))
+    return query_heads * sum(whole(text, name) for name in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
 
 
 def _dtype(config: Config, text: Config) -> str | None:
@@ -150,13 +160,13 @@ def _cache_dtype(config: Config, text: Config) -> str | None:
 
 def _context(text: Config, model_type: str) -> int | None:
     """The least of what is said, times the factor of the older kinds of RoPE scaling; the newer are in it already."""
-    said = [int(text[name]) for name in _CONTEXT if isinstance(text.get(name), int | float)]
+    said = [tokens for name in _CONTEXT if (tokens := number_if_any(text, name)) is not None]
     if not said:
         return None
-    rope = text.get("rope_parameters") or text.get("rope_scaling") or {}
+    rope = part_if_any(text, "rope_parameters") or part_if_any(text, "rope_scaling")
     kind = rope.get("rope_type") or rope.get("type") or "default"
     scales = kind in ("linear", "dynamic") and "gemma3" not in model_type
-    return int(min(said) * (float(rope.get("factor") or 1) if scales else 1))
+    return int(min(said) * (number_if_any(rope, "factor") or 1 if scales else 1))
 
 
 def _caveats(text: Config, layers: tuple[Layer, ...]) -> list[str]:
@@ -172,10 +182,3 @@ def _caveats(text: Config, layers: tuple[Layer, ...]) -> list[str]:
     if text.get("num_nextn_predict_layers"):
         found.append("layers for speculative decoding are not counted; they have a cache only where it is switched on")
     return found
-
-
-def _whole(text: Config, name: str) -> int:
-    value = text.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UnknownShape(f"config.json does not say {name}" if value is None else f"{name} is {value!r}")
-    return value

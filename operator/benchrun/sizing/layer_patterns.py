@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from benchrun.sizing.config_values import Config, list_if_any, part_if_any, whole, whole_if_any
 from benchrun.sizing.layers import UnknownShape
-
-Config = Mapping[str, Any]
 
 _FULL = frozenset({"full_attention", "attention", "full", "global", "chunked_attention"})
 """Chunked attention computes in chunks, but vLLM keeps every token: its hybrid cache manager is off for such models."""
@@ -52,34 +51,55 @@ def attention_of_layers(text: Config, *, model_type: str, count: int) -> tuple[A
 
 
 def _window(text: Config, model_type: str) -> int | None:
-    """0 stands for none."""
+    """Tokens that a layer with a window looks back; None: no layer has one."""
     used = text.get("use_sliding_window", not model_type.startswith(_OFF_UNLESS_ASKED))
-    window = int(text.get("sliding_window") or 0) if used else 0
-    if window and model_type == "cohere2":
-        return window + 1
-    return window or None
+    window = whole_if_any(text, "sliding_window") if used else None
+    return window + 1 if window and model_type == "cohere2" else window
 
 
 def _types(text: Config, *, model_type: str, count: int, has_window: bool) -> list[str]:
-    listed = text.get("layer_types") or text.get("layers_block_type")
-    if isinstance(listed, list):
-        return [str(each) for each in listed[:count]]
-    pattern = text.get("hybrid_override_pattern")
-    if isinstance(pattern, str):
-        return [_NEMOTRON.get(letter, letter) for letter in pattern[:count]]
-    interval = text.get("full_attention_interval")
-    if interval:
-        return [_last_of(n, int(interval), "linear_attention") for n in range(count)]
+    listed = _listed(text)
+    if listed is not None:
+        if len(listed) < count:
+            raise UnknownShape(f"config.json tells the type of {len(listed)} layers, of {count} (num_hidden_layers)")
+        return listed[:count]
+    is_full = _beside_states(text)
+    if is_full is not None:
+        return ["full_attention" if is_full(n) else "linear_attention" for n in range(count)]
     if not has_window:
         return ["full_attention"] * count
     if model_type.startswith(_OFF_UNLESS_ASKED):
-        first = int(text.get("max_window_layers", 0))
+        first = whole_if_any(text, "max_window_layers") or 0
         return ["full_attention" if n < first else "sliding_attention" for n in range(count)]
     period = text.get("sliding_window_pattern") or text.get("_sliding_window_pattern") or _PERIODS.get(model_type)
     if isinstance(period, str):
         return ["sliding_attention" if period[n % len(period)] == "L" else "full_attention" for n in range(count)]
-    return [_last_of(n, int(period), "sliding_attention") if period else "sliding_attention" for n in range(count)]
+    if period is None:
+        return ["sliding_attention"] * count
+    period = whole({"sliding_window_pattern": period}, "sliding_window_pattern")
+    return ["sliding_attention" if (n + 1) % period else "full_attention" for n in range(count)]
 
 
-def _last_of(layer: int, period: int, otherwise: str) -> str:
-    return otherwise if (layer + 1) % period else "full_attention"
+def _listed(text: Config) -> list[str] | None:
+    """The type of each layer, where config.json names them one by one."""
+    types = list_if_any(text, "layer_types") or list_if_any(text, "layers_block_type")
+    if types:
+        return [str(each) for each in types]
+    pattern = text.get("hybrid_override_pattern")
+    return [_NEMOTRON.get(letter, letter) for letter in pattern] if isinstance(pattern, str) else None
+
+
+def _beside_states(text: Config) -> Callable[[int], bool] | None:
+    """Which layers, counted from 0, attend to everything where the others keep a state; None: no key tells of such."""
+    if (interval := whole_if_any(text, "full_attention_interval")) is not None:
+        return lambda n: (n + 1) % interval == 0
+    if (period := whole_if_any(text, "attn_layer_period")) is not None:
+        offset = whole_if_any(text, "attn_layer_offset") or 0
+        return lambda n: n % period == offset
+    if (places := list_if_any(text, "attn_layer_indices")) is not None:
+        return lambda n: n in places
+    if (kinds := list_if_any(text, "attn_type_list")) is not None:
+        return lambda n: n < len(kinds) and kinds[n] == 1
+    # Kimi counts its layers from 1.
+    states = list_if_any(part_if_any(text, "linear_attn_config"), "kda_layers")
+    return None if states is None else lambda n: n + 1 not in states

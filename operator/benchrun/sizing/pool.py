@@ -67,10 +67,11 @@ def pool_of(shape: ModelShape, engine: Engine) -> Pool:
     in_flight = engine.steps_in_flight * engine.step_tokens
     if len({page.window_tokens for page in pages}) == 1:
         group = Group(len(pages), engine.block_tokens, pages[0].window_tokens)
-        return Pool((group,), _a_stage(sum(page.bytes for page in pages), engine), in_flight)
+        size = sum(layers_of_a_stage(count, engine) * page.bytes for page, count in Counter(pages).items())
+        return Pool((group,), size, in_flight)
     pages = _equally_large(pages)
     groups, layers = _dealt_out(pages)
-    return Pool(groups, _a_stage(layers * pages[0].bytes, engine), in_flight)
+    return Pool(groups, layers_of_a_stage(layers, engine) * pages[0].bytes, in_flight)
 
 
 def token_bytes_per_gpu(layer: Layer, engine: Engine) -> int:
@@ -88,9 +89,9 @@ def _differ_beyond_padding(shape: ModelShape) -> bool:
     return any(layer.is_shared_by_all_heads for layer in shape.layers)
 
 
-def _a_stage(amount: int, engine: Engine) -> int:
-    """With pipeline parallelism a GPU has the layers of its stage."""
-    return -(-amount // engine.pipeline_parallel)
+def layers_of_a_stage(layers: int, engine: Engine) -> int:
+    """With pipeline parallelism a GPU has the layers of its stage: so many where they are most."""
+    return -(-layers // engine.pipeline_parallel)
 
 
 def _equally_large(pages: Iterable[Page]) -> list[Page]:

@@ -38,6 +38,8 @@ class ServeArgs:
             name, equals, value = word.partition("=")
             if is_flag(word):
                 last = SHORT.get(name, name.lstrip("-").replace("_", "-"))
+                # Taken out first: of a flag and its opposite the one that is last in here holds.
+                given.pop(last, None)
                 given[last] = value if equals else None
             elif last is not None and given[last] is None:
                 given[last] = word

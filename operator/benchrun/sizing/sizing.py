@@ -9,7 +9,7 @@ from itertools import groupby
 from benchrun.sizing.engine import Engine
 from benchrun.sizing.fit import Fit, Memory, fit_of, sequence_bytes
 from benchrun.sizing.layers import Layer, ModelShape
-from benchrun.sizing.pool import Pool, pool_of, token_bytes_per_gpu
+from benchrun.sizing.pool import Pool, layers_of_a_stage, pool_of, token_bytes_per_gpu
 
 COMMON_LENGTHS = (1024, 4096, 16_384, 65_536)
 
@@ -51,7 +51,7 @@ class Sizing:
     @property
     def token_bytes_per_gpu(self) -> int:
         """Of one token in all layers, on the GPU that has most of them, while every layer still keeps it."""
-        return -(-sum(row.count * row.token_bytes for row in self.rows) // self.engine.pipeline_parallel)
+        return sum(layers_of_a_stage(row.count, self.engine) * row.token_bytes for row in self.rows)
 
     @property
     def token_bytes(self) -> int:

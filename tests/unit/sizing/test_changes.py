@@ -48,3 +48,74 @@ def test_said(config: Config, flags: tuple[str, ...], said: str) -> None:
 
 def test_plain_attention_has_nothing_to_say() -> None:
     assert changes(sized(configs.GPT_2)) == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "flags", "sentences"),
+    [
+        pytest.param(
+            configs.LLAMA_8B | {"num_key_value_heads": 1},
+            (),
+            ["Multi-query attention: 32 query heads share one KV head, a cache of 1/32 the size."],
+            id="one KV head",
+        ),
+        pytest.param(
+            configs.LLAMA_8B,
+            ("-tp=32", "--kv-cache-dtype=fp8"),
+            [
+                "Grouped-query attention (GQA): 32 query heads share 8 KV heads, a cache of 1/4 the size.",
+                "Quantised cache: fp8, by --kv-cache-dtype; half of what 16-bit numbers take, or less.",
+                "Tensor parallelism: 8 KV heads on 32 GPUs; each is kept 4 times.",
+            ],
+            id="groups, FP8 and copies, in this order",
+        ),
+        pytest.param(
+            configs.LLAMA_8B,
+            ("-tp=8",),
+            ["Grouped-query attention (GQA): 32 query heads share 8 KV heads, a cache of 1/4 the size."],
+            id="a head a GPU is no copy",
+        ),
+        pytest.param(
+            configs.DEEPSEEK_V3 | {"index_head_dim": 128},
+            ("-tp=2",),
+            [
+                "Latent attention (MLA): a layer keeps one vector of 576 numbers a token in place of keys and values of 128 "
+                "heads, a cache of 1/71.1 the size. It can't be divided by heads.",
+                "Sparse attention: beside it each layer keeps one key a token for the indexer, which picks what is attended to.",
+                "Tensor parallelism: each of 2 GPUs keeps a copy of the latent vectors; more GPUs hold no more tokens.",
+            ],
+            id="latent vectors with an indexer",
+        ),
+        pytest.param(
+            configs.MISTRAL_7B,
+            ("--max-num-batched-tokens=1000",),
+            [
+                "Grouped-query attention (GQA): 32 query heads share 8 KV heads, a cache of 1/4 the size.",
+                "Sliding window: 32 of 32 layers keep the last 4,096 tokens, and while prompts are read up to 2,000 more "
+                "(max-num-batched-tokens x steps in flight).",
+            ],
+            id="a window in every layer",
+        ),
+        pytest.param(
+            configs.GPT_OSS_20B,
+            ("--disable-hybrid-kv-cache-manager",),
+            [
+                "Grouped-query attention (GQA): 64 query heads share 8 KV heads, a cache of 1/8 the size.",
+                "Sliding window: 12 of 24 layers attend to the last 128 tokens, but here they keep all: vLLM allocates for "
+                "every token where its hybrid cache manager is off.",
+            ],
+            id="a window without gain",
+        ),
+        pytest.param(
+            configs.GPT_2 | {"num_kv_shared_layers": 2},
+            ("-dcp=2",),
+            [
+                "2 layers use the cache of another layer and keep nothing.",
+                "An estimate: --decode-context-parallel-size is not counted.",
+            ],
+            id="layers that share, and a flag that is not counted",
+        ),
+    ],
+)
+def test_every_sentence_in_order(config: Config, flags: tuple[str, ...], sentences: list[str]) -> None:
+    assert list(changes(sized(config, *flags))) == sentences

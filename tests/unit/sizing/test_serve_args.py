@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
+from benchrun.sizing.serve_args import ServeArgs, UnreadableValue, is_flag
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,11 @@ def test_short_names_are_the_long_ones() -> None:
     assert args.whole("pipeline-parallel-size", 1) == 2
 
 
+@pytest.mark.parametrize(("text", "number"), [("1", 1), ("2", 2), ("1k", 1000)])
+def test_a_number_above_0_is_taken(text: str, number: int) -> None:
+    assert ServeArgs.of([f"--block-size={text}"]).whole("block-size", 16) == number
+
+
 def test_what_is_not_given_is_the_default() -> None:
     args = ServeArgs.of([])
     assert args.whole("block-size", 16) == 16
@@ -38,6 +45,10 @@ def test_what_is_not_given_is_the_default() -> None:
         ([], True),
         (["--no-async-scheduling"], False),
         (["--no-async-scheduling", "--async-scheduling"], True),
+        (["--no-async-scheduling", "--enforce-eager"], False),
+        (["--async-scheduling", "--enforce-eager"], True),
+        (["--async-scheduling", "--no-async-scheduling", "--async-scheduling"], True),
+        (["--no-async-scheduling", "--async-scheduling", "--no-async-scheduling"], False),
     ],
 )
 def test_of_a_switch_and_its_opposite_the_last_holds(words: list[str], value: bool) -> None:
@@ -54,3 +65,77 @@ def test_a_number_that_is_none_names_its_flag(value: str) -> None:
 def test_a_share_is_above_0_and_at_most_1(value: str) -> None:
     with pytest.raises(UnreadableValue, match="--gpu-memory-utilization"):
         ServeArgs.of([f"--gpu-memory-utilization={value}"]).share("gpu-memory-utilization", 0.9)
+
+
+@pytest.mark.parametrize(
+    ("word", "flag"),
+    [
+        ("--x", True),
+        ("--x=1", True),
+        ("-tp", True),
+        ("-O", True),
+        ("-O3", True),
+        ("-", False),
+        ("x", False),
+        ("", False),
+        ("-1", False),
+        ("-.5", False),
+        ("-0.5", False),
+    ],
+)
+def test_a_flag_begins_with_a_dash_and_is_no_negative_number(word: str, flag: bool) -> None:
+    assert is_flag(word) is flag
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ([], {}),
+        (["model", "--a", "1"], {"a": "1"}),
+        (["--a", "1", "2"], {"a": "1"}),
+        (["--a=1", "2"], {"a": "1"}),
+        (["--a", "--b"], {"a": None, "b": None}),
+        (["--a="], {"a": ""}),
+        (["--a=b=c"], {"a": "b=c"}),
+        (["--a", "-1"], {"a": "-1"}),
+        (["--a=1", "--a"], {"a": None}),
+        (["--a_b=1", "--a-b=2"], {"a-b": "2"}),
+        (["-dcp=2", "-dp=3"], {"decode-context-parallel-size": "2", "data-parallel-size": "3"}),
+    ],
+    ids=" ".join,
+)
+def test_words_become_flags_with_values(words: list[str], given: dict[str, str | None]) -> None:
+    assert ServeArgs.of(words).given == given
+
+
+@pytest.mark.parametrize(
+    ("words", "is_given"),
+    [(["--c"], True), (["--c=1"], True), (["--c.k=1"], True), (["--cc"], False), (["--no-c"], False), ([], False)],
+)
+def test_a_flag_may_be_given_by_parts(words: list[str], is_given: bool) -> None:
+    assert ServeArgs.of(words).is_given("c") is is_given
+
+
+def test_a_flag_without_a_value_has_no_text_and_no_number() -> None:
+    args = ServeArgs.of(["--block-size"])
+    assert args.is_given("block-size")
+    assert args.text("block-size") is None
+    assert args.whole_if_given("block-size") is None
+    assert args.whole("block-size", 16) == 16
+
+
+@pytest.mark.parametrize(("text", "value"), [("0.5", 0.5), ("1", 1.0), ("1e-3", 0.001)])
+def test_a_share_is_read_as_a_number(text: str, value: float) -> None:
+    assert ServeArgs.of([f"--gpu-memory-utilization={text}"]).share("gpu-memory-utilization", 0.9) == value
+
+
+@given(st.lists(st.text(alphabet="-=.ab1_ ", max_size=6), max_size=8))
+def test_any_words_can_be_read_and_the_last_of_a_flag_holds(words: list[str]) -> None:
+    given_flags = ServeArgs.of(words).given
+    flags = [word for word in words if is_flag(word)]
+    assert len(given_flags) <= len(flags)
+    if flags:
+        name, equals, value = flags[-1].partition("=")
+        assert list(given_flags)[-1] == name.lstrip("-").replace("_", "-")
+        if equals:
+            assert given_flags[name.lstrip("-").replace("_", "-")] == value

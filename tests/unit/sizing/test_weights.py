@@ -21,12 +21,39 @@ def test_a_header_says_where_its_tensors_end() -> None:
     assert bytes_by_header(header) == 16
 
 
-@pytest.mark.parametrize("index", [{}, {"metadata": {}}, {"metadata": {"total_size": "much"}}])
+@pytest.mark.parametrize(
+    "index",
+    [
+        {},
+        {"metadata": {}},
+        {"metadata": []},
+        {"metadata": {"total_size": "much"}},
+        {"metadata": {"total_size": True}},
+        {"metadata": {"total_size": 0}},
+        {"metadata": {"total_size": -1}},
+        {"metadata": {"total_size": float("inf")}},
+    ],
+)
 def test_an_index_without_it_is_refused(index: dict[str, Any]) -> None:
-    with pytest.raises(NotWeights):
+    with pytest.raises(NotWeights, match=r"does not say metadata\.total_size"):
         bytes_by_index(index)
 
 
 def test_a_header_without_tensors_is_refused() -> None:
-    with pytest.raises(NotWeights):
+    with pytest.raises(NotWeights, match="names no tensors"):
         bytes_by_header({"__metadata__": {}})
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [1, None, [], {}, {"data_offsets": 8}, {"data_offsets": [8]}, {"data_offsets": ["0", "8"]}, {"dtype": "BF16"}],
+    ids=str,
+)
+def test_a_tensor_that_is_nowhere_is_named(tensor: Any) -> None:
+    with pytest.raises(NotWeights, match=r"where tensor lm_head begins and ends"):
+        bytes_by_header({"a": {"data_offsets": [0, 8]}, "lm_head": tensor})
+
+
+def test_sizes_written_as_floats_are_read_as_whole_bytes() -> None:
+    assert bytes_by_index({"metadata": {"total_size": 1024.0}}) == 1024
+    assert bytes_by_index({"metadata": {"total_size": 1}}) == 1

@@ -1,0 +1,44 @@
+"""A --max-model-len against what the model is made for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from benchrun.sizing.config_json import model_shape
+from benchrun.sizing.context import beyond_context
+from benchrun.sizing.serve_args import ServeArgs
+from unit.sizing import configs
+
+SHAPE = replace(model_shape(configs.LLAMA_8B), context_tokens=8192)
+
+
+@pytest.mark.parametrize("flags", [[], ["--max-model-len=8192"], ["--max-model-len=100"], ["--max-model-len=auto"]])
+def test_within_it_nothing_is_said(flags: list[str]) -> None:
+    assert beyond_context(ServeArgs.of(flags), SHAPE, is_allowed=False) is None
+
+
+def test_where_the_model_has_no_limit_nothing_is_beyond_it() -> None:
+    shape = replace(SHAPE, context_tokens=None)
+    assert beyond_context(ServeArgs.of(["--max-model-len=1m"]), shape, is_allowed=False) is None
+
+
+def test_beyond_it_vllm_will_not_start_and_the_ways_out_are_told() -> None:
+    found = beyond_context(ServeArgs.of(["--max-model-len=8193"]), SHAPE, is_allowed=False)
+    assert found is not None
+    assert not found.is_meant
+    assert found.sentence == (
+        "--max-model-len 8,193, but the model is made for 8,192 tokens: vLLM will not start; lower it, give --hf-overrides "
+        "with the RoPE scaling that is meant, or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_allowed"),
+    [([], True), (["--hf-overrides={}"], False), (["--hf-overrides.rope_scaling.factor=4"], False)],
+)
+def test_who_means_it_is_told_what_may_come_of_it(flags: list[str], is_allowed: bool) -> None:
+    found = beyond_context(ServeArgs.of(["--max-model-len=16384", *flags]), SHAPE, is_allowed=is_allowed)
+    assert found is not None
+    assert found.is_meant
+    assert found.sentence.endswith("made for 8,192 tokens: what is asked for beyond may come out as noise")
