@@ -72,7 +72,7 @@ def _says_done(answer: Answer) -> bool:
         return True
     try:
         body = json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(body, dict) and body.get("success") is True
 

@@ -40,7 +40,7 @@ async def served_models(session: aiohttp.ClientSession, url: str) -> ServedModel
         async with session.get(f"{url}/v1/models") as response:
             answer = await answer_of(response)
         models = [m for m in json.loads(answer.body)["data"] if isinstance(m["id"], str)]
-    except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KeyError, TypeError):
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KeyError, TypeError, RecursionError):
         return ServedModels()
     lengths = {m["id"]: m["max_model_len"] for m in models if isinstance(m.get("max_model_len"), int)}
     return ServedModels(tuple(m["id"] for m in models), lengths)
@@ -115,7 +115,7 @@ def trouble_with(answer: Answer, *, where: str, model: str, served: Sequence[str
 def _trouble_with_completion(answer: Answer, *, where: str) -> RunFailure | None:
     try:
         body = json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
         kind = answer.content_type or "no content type"
@@ -133,7 +133,7 @@ def words_of(answer: Answer) -> str:
         return f"an HTML page{_title(answer.body)}"
     try:
         body = json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         body = answer.body
     words = _message_in(body)
     return shorten(" ".join(words.split()), MAX_WORDS_OF_SERVER) or "(empty body)"

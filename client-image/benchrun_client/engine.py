@@ -8,7 +8,8 @@ called, `add_cli_args(parser)` and `main_async(args)`; the rest is module global
     wait_for_endpoint    would send the first prompt once more before the stage (the oldest versions insist on it)
     aiohttp              opens sessions as we want them, see `Sessions`
     fetch_..._metrics    read a metrics page as bounded as ours, and together one
-    ASYNC_REQUEST_FUNCS  wrapped, to note when a request went out and when its answer was complete
+    ASYNC_REQUEST_FUNCS  wrapped, to note when a request went out and when its answer was complete, and to let users begin
+                         one by one (`Beginning`)
     get_request          wrapped, to note when a request was due, and to replay a trace
 
 With prompts handed out, `main_async` seeds its random state and nothing draws from it before the arrival times do: they equal
@@ -29,6 +30,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from benchrun_client.beginning import Beginning
 from benchrun_client.canary import PATHS
 from benchrun_client.contract import Engine as EngineName
 from benchrun_client.contract import LoadPoint
@@ -101,6 +103,7 @@ class Engine:
         """Of the load under way, or of the last one; what is left of one that was cut short."""
         self._urls: Sequence[str] = ()
         self._due_after: Sequence[float] = ()
+        self._beginning = Beginning(users=0)
         self._sessions = Sessions(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
         self.name = EngineName(name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set())
         self._exchange_globals(tokenizer)
@@ -121,6 +124,7 @@ class Engine:
         self._on_send, self._on_answer = on_send, on_answer
         self._urls = [url + PATHS[load.api] for url in servers.urls]
         self._due_after = _instants_of(load)
+        self._beginning = Beginning(users=_users_of(load))
         samples = [self._sample_type(s.prompt, s.input_tokens, s.output_tokens) for s in load.samples]
         self._serve.get_samples = lambda *_, **__: samples
         try:
@@ -192,7 +196,10 @@ class Engine:
     def _noting_answers(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def noted(request_func_input: Any, *args: Any, **kwargs: Any) -> Any:
             instants = self.instants
+            due = await self._beginning.turn()
             number = len(instants.sent)
+            if due is not None:
+                instants.due[number] = due
             if number == 0:
                 self._on_send()
             # Requests take turns over the servers; a connection pool alone would favour whoever answers first.
@@ -218,6 +225,13 @@ def _instants_of(load: Load) -> Sequence[float]:
         return ()
     speed = float(load.point.trace_speed)
     return [(sample.at_seconds or 0.0) / speed for sample in load.samples]
+
+
+def _users_of(load: Load) -> int:
+    """Who send their next request when the last was answered; 0 where requests arrive by themselves."""
+    point = load.point
+    closed_loop = point.max_concurrency is not None and point.request_rate == "inf" and point.trace_speed is None
+    return min(point.max_concurrency or 0, len(load.samples)) if closed_loop else 0
 
 
 class _Parser(argparse.ArgumentParser):

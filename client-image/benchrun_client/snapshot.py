@@ -21,6 +21,9 @@ MAX_PAGE_BYTES = 4 * 1024 * 1024
 PAGE_SECONDS = 2.0
 SETTLE_SECONDS = 2.0
 SETTLE_POLL_SECONDS = 0.01
+GONE_SECONDS = 15.0
+"""How long a server is waited for that could be read before and can't be now. Its process has ended, most likely: if the stage
+was over at once, the run would be, before anybody could tell that it began anew."""
 _PREFIX = "vllm:"
 _RUNNING = "num_requests_running"
 _SUCCESS = "request_success_total"
@@ -94,13 +97,15 @@ async def take_settled(
 ) -> list[Snapshot | None]:
     """Snapshots once the servers have counted `completed` more requests and run none.
 
-    Counters lag the last byte by an engine step, 10 to 30 ms. After `SETTLE_SECONDS` the pages are taken as they are: requests
-    that failed are not counted as successes, and what is missing is for the judge to see.
+    Counters lag the last byte by an engine step, 10 to 30 ms. After `SETTLE_SECONDS` the pages are taken as they are, and after
+    `GONE_SECONDS` without those that are missing: requests that failed are not counted as successes, and what is missing is
+    for the judge to see.
     """
-    end = time.monotonic() + SETTLE_SECONDS
+    start = time.monotonic()
     while True:
         now = await take(session, urls)
-        if _settled(before, now, completed) or time.monotonic() > end:
+        seconds = GONE_SECONDS if None in now else SETTLE_SECONDS
+        if _settled(before, now, completed) or time.monotonic() > start + seconds:
             return now
         await asyncio.sleep(SETTLE_POLL_SECONDS)
 

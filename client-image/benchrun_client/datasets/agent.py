@@ -2,13 +2,13 @@
 
 That is how agents talk to a model: a long history that hardly changes, and a clock that does. With a static prefix all requests
 of a stage carry the same date, so all but the first are the same. With a dynamic one each goes a day further back, so they have
-in common what stands before the date, and no more. The time of day is the stage's own: stages don't meet in the prefix cache.
+in common what stands before the date, and no more: a system turn, if there is one, of which the built-in conversation has a
+line. The time of day is the stage's own: stages don't meet in the prefix cache.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -19,6 +19,7 @@ from typing import Any
 from benchrun_client.contract import AgentData, DatasetFacts
 from benchrun_client.datasets.counting import Counting, common_start, repeated_by
 from benchrun_client.datasets.files import opened
+from benchrun_client.datasets.json_value import json_value
 from benchrun_client.datasets.lines import json_type
 from benchrun_client.datasets.samples import Portion, Sample
 from benchrun_client.failures import RunFailure
@@ -113,7 +114,7 @@ def agent_samples(
 
 
 def _conversation(content: bytes, *, name: str, sha256: str, data: AgentData) -> Conversation:
-    turns = _turns(_parsed(content, name), name)
+    turns = _turns(json_value(content, name=name, should_be="It must be JSON."), name)
     answer = turns.pop()[1] if turns[-1][0] == "Assistant" else ""
     if not answer and data.output_tokens is None:
         raise RunFailure(
@@ -128,19 +129,6 @@ def _conversation(content: bytes, *, name: str, sha256: str, data: AgentData) ->
     before = "".join(f"{role}: {text}\n\n" for role, text in turns[:user])
     after = "\n\n".join([turns[user][1], *(f"{role}: {text}" for role, text in turns[user + 1 :])])
     return Conversation(name, sha256, f"{before}User: ", after, answer)
-
-
-def _parsed(content: bytes, name: str) -> object:
-    try:
-        return json.loads(content)
-    except json.JSONDecodeError as error:
-        raise RunFailure(
-            "DatasetInvalid", f"{name}, line {error.lineno}, column {error.colno}: {error.msg}. It must be JSON."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise RunFailure("DatasetInvalid", f"{name} is not UTF-8: {error.reason} at byte {error.start}") from error
-    except RecursionError as error:
-        raise RunFailure("DatasetInvalid", f"{name}: nested too deeply") from error
 
 
 def _turns(parsed: Any, name: str) -> list[tuple[str, str]]:

@@ -29,7 +29,7 @@ def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
                     "DatasetInvalid",
                     f"{file.name}, line {number} is longer than {MAX_LINE_BYTES // 1024**2} MiB. Put each row on a line of its own.",
                 )
-            text = _decoded(line, where=f"{file.name}, line {number}")
+            text = _decoded(line, name=file.name, number=number)
             yield number, text.removeprefix(_BYTE_ORDER_MARK) if number == 1 else text
 
 
@@ -89,11 +89,18 @@ def json_type(value: object) -> str:
     return {"str": "a text", "list": "a list", "dict": "an object"}[type(value).__name__]
 
 
-def _decoded(line: bytes, *, where: str) -> str:
+def not_utf8(error: UnicodeDecodeError, *, name: str, first_line: int = 1) -> RunFailure:
+    """What to tell of bytes that are not UTF-8: line and byte. `first_line`: number of the first line of what was decoded."""
+    content, at = error.object, error.start
+    line, start = first_line + content.count(b"\n", 0, at), content.rfind(b"\n", 0, at) + 1
+    return RunFailure(
+        "DatasetInvalid",
+        f"{name}, line {line}: byte {at - start + 1} of the line (0x{content[at]:02x}) is not UTF-8. Save the file as UTF-8.",
+    )
+
+
+def _decoded(line: bytes, *, name: str, number: int) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as error:
-        raise RunFailure(
-            "DatasetInvalid",
-            f"{where}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is not UTF-8. Save the file as UTF-8.",
-        ) from error
+        raise not_utf8(error, name=name, first_line=number) from error

@@ -7,13 +7,13 @@ its limit of 2048 tokens in all: with one, rows are dropped that the model can't
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from benchrun_client.contract import ShareGPTData
 from benchrun_client.datasets.files import OpenedFile, opened
 from benchrun_client.datasets.fitting import Fitting
+from benchrun_client.datasets.json_value import json_value
 from benchrun_client.datasets.lines import json_type
 from benchrun_client.datasets.rows import Fit, Row, RowFile, RowReader
 from benchrun_client.datasets.samples import Sample
@@ -63,17 +63,7 @@ def fit_sharegpt(data: ShareGPTData, fitting: Fitting) -> Fit:
 
 
 def _entries(file: OpenedFile) -> list[object]:
-    try:
-        parsed = json.loads(file.path.read_bytes())
-    except json.JSONDecodeError as error:
-        raise RunFailure(
-            "DatasetInvalid",
-            f"{file.name}, line {error.lineno}, column {error.colno}: {error.msg}. A ShareGPT file is one JSON list.",
-        ) from error
-    except UnicodeDecodeError as error:
-        raise RunFailure("DatasetInvalid", f"{file.name} is not text: {error.reason} at byte {error.start}") from error
-    except RecursionError as error:
-        raise RunFailure("DatasetInvalid", f"{file.name}: nested too deeply") from error
+    parsed = json_value(file.path.read_bytes(), name=file.name, should_be="A ShareGPT file is one JSON list.")
     if not isinstance(parsed, list):
         raise RunFailure("DatasetInvalid", f"{file.name} holds {json_type(parsed)}; a ShareGPT file is one JSON list")
     return parsed

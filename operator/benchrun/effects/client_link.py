@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlencode
@@ -88,6 +89,7 @@ class ClientLink:
                 arrivals.append(self._open(envelope))
             except Refused as error:
                 refused.append(str(error))
+            await asyncio.sleep(0)  # to check a large one takes a tenth of a second
         return Pulled(progress=delivery.progress, arrivals=tuple(arrivals), refused=tuple(refused))
 
     async def acknowledge(self, through: int) -> bool:

@@ -81,7 +81,10 @@ class Connection:
         data = await self._request(
             method, path, body=body, query=query, content_type=content_type, accept=accept, limit_bytes=None
         )
-        answer = json.loads(data)
+        try:
+            answer = json.loads(data)
+        except (ValueError, RecursionError):  # a proxy's page, say
+            answer = None
         if not isinstance(answer, dict):
             raise Unavailable(f"{method} {path}: the answer is no JSON object")
         return answer

@@ -14,8 +14,11 @@ ClusterError
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
+
+from benchrun.observe import raw
 
 
 class ClusterError(Exception):
@@ -94,13 +97,13 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterErr
 def _status_object(body: bytes) -> dict[str, Any]:
     try:
         answer = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return answer if isinstance(answer, dict) else {}
 
 
 def _uid_differs(answer: Mapping[str, Any]) -> bool:
-    causes = (answer.get("details") or {}).get("causes") or []
+    causes = raw.mappings(raw.mapping(answer.get("details")).get("causes"))
     return any(cause.get("field") == "metadata.uid" for cause in causes)
 
 
@@ -108,5 +111,5 @@ def _retry_after_seconds(headers: Mapping[str, str]) -> float:
     try:
         seconds = float(headers.get("Retry-After", DEFAULT_RETRY_AFTER_SECONDS))
     except ValueError:
-        return DEFAULT_RETRY_AFTER_SECONDS
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+        seconds = math.nan
+    return DEFAULT_RETRY_AFTER_SECONDS if math.isnan(seconds) else min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Protocol
 
 import httpx
@@ -16,6 +17,8 @@ CONNECTIONS_A_POD = 2
 KEEP_ALIVE_SECONDS = 30.0
 MAX_PODS = 1024
 """Pods that clients are kept for; beyond it, whoever was asked longest ago is let go."""
+AS_IT_IS = "identity"
+"""The only encoding taken: compressing costs the server that is measured time at every reading, and unpacking knows no bound."""
 MAX_ANSWER_BYTES = 64 * 1024
 """Largest answer read to something that was posted."""
 
@@ -66,8 +69,11 @@ class HttpFetcher:
             ):
                 if not answer.is_success:
                     raise FetchError(f"HTTP {answer.status_code}")
+                encoding = answer.headers.get("Content-Encoding", AS_IT_IS)
+                if encoding != AS_IT_IS:
+                    raise FetchError(f"compressed: {encoding[:40]}")
                 page = bytearray()
-                async for chunk in answer.aiter_bytes():
+                async for chunk in answer.aiter_raw():
                     page += chunk
                     if len(page) > limit_bytes:
                         raise FetchError(f"more than {limit_bytes} bytes")
@@ -82,7 +88,8 @@ class HttpFetcher:
             trust_env=False,
             timeout=None,
             limits=httpx.Limits(max_connections=CONNECTIONS_A_POD, keepalive_expiry=KEEP_ALIVE_SECONDS),
-            headers={"User-Agent": "benchrun-operator"},
+            headers={"User-Agent": "benchrun-operator", "Accept-Encoding": AS_IT_IS},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         )
         self._clients[origin] = client
         if len(self._clients) > MAX_PODS:

@@ -6,6 +6,7 @@ stored is let go: it is read back when the run is judged.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from benchrun_client.contract import Progress
@@ -35,8 +36,6 @@ class RunMemory:
     """Of those that ended a search: its workload, by sequence."""
     arrivals: dict[int, Arrival] = field(default_factory=dict)
     """Records that are not known to be stored, by sequence."""
-    stored_records: dict[int, bytes] | None = None
-    """Packed, by sequence; None until they are read back."""
     stored_samples: Readings = field(default_factory=Readings)
     unstored_samples: list[Sample] = field(default_factory=list)
     bucket: int = 1
@@ -59,16 +58,16 @@ class RunMemory:
     acknowledged: tuple[int, int] | None = None
     """What the client was last told is stored, and the version of its progress then."""
 
-    def collected(self, children: Children) -> Collected:
-        """What a decision reads."""
+    def collected(self, children: Children, *, stored: Mapping[int, bytes] | None = None) -> Collected:
+        """What a decision reads. `stored`: packed records by sequence, read back to be judged; None: they were not."""
         for sequence in [s for s, arrival in self.arrivals.items() if self._is_stored(arrival, children)]:
             del self.arrivals[sequence]
-        records = (self.stored_records or {}) | {s: arrival.data for s, arrival in self.arrivals.items()}
+        records = dict(stored or {}) | {s: arrival.data for s, arrival in self.arrivals.items()}
         return Collected(
             records=PackedRecords(tuple(records[s] for s in sorted(records))),
             sequences=frozenset(self.sequences),
             search_ends=dict(self.search_ends),
-            read_back=self.stored_records is not None,
+            read_back=stored is not None,
             arrivals=tuple(self.arrivals[s] for s in sorted(self.arrivals)),
             samples=self.stored_samples.followed_by(self.unstored_samples),
             unstored_samples=tuple(self.unstored_samples),

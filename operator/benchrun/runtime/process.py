@@ -42,7 +42,7 @@ class Operator:
         self.indexes = Indexes(result_runs=settings.result_runs)
         self.telemetry = Telemetry()
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
-        self.health = Health(self.telemetry, problems=self._problems, ready=lambda: self._opened)
+        self.health = Health(self.telemetry, problems=self.problems, ready=lambda: self._opened)
         self._pulse = Pulse(self.telemetry)
         self._memories = Memories()
         self._queue: WorkQueue[Key] | None = None
@@ -86,6 +86,17 @@ class Operator:
         if self._queue is not None:
             await self._queue.stop()
         await self._cleanup.aclose()
+
+    def problems(self) -> list[str]:
+        """What is wrong with this process that a restart may cure."""
+        problems = [f"{task.get_name()} has ended" for task in self._tasks if task.done()]
+        if self._opened and self._queue is not None and not self._queue.alive:
+            problems.append("a queue worker has ended")
+        if self._pulse.lag_seconds() > MAX_LOOP_LAG_SECONDS:
+            problems.append(f"the event loop is {self._pulse.lag_seconds():.0f} s late")
+        if self.indexes.silent_seconds() > MAX_SILENCE_SECONDS:
+            problems.append(f"a watch is silent about a change that is {self.indexes.silent_seconds():.0f} s old")
+        return problems
 
     async def _road_to_pods(self) -> Exchanger:
         direct = HttpFetcher()
@@ -155,17 +166,6 @@ class Operator:
 
     def _begin(self, work: Coroutine[None, None, None], name: str) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))
-
-    def _problems(self) -> list[str]:
-        """What is wrong with this process that a restart may cure."""
-        problems = [f"{task.get_name()} has ended" for task in self._tasks if task.done()]
-        if self._opened and self._queue is not None and not self._queue.alive:
-            problems.append("a queue worker has ended")
-        if self._pulse.lag_seconds() > MAX_LOOP_LAG_SECONDS:
-            problems.append(f"the event loop is {self._pulse.lag_seconds():.0f} s late")
-        if self.indexes.silent_seconds() > MAX_SILENCE_SECONDS:
-            problems.append(f"a watch is silent about a change that is {self.indexes.silent_seconds():.0f} s old")
-        return problems
 
 
 def _context(settings: Settings) -> Context:

@@ -34,6 +34,7 @@ from benchrun.observe.views import Children, Run
 from benchrun.plan.stored import TIMELINE_KEY
 from benchrun.runtime.guarding import guarded
 from benchrun.runtime.indexes import Indexes, RunKey, is_finished
+from benchrun.runtime.judging import AGAIN_SECONDS, Bench
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.restore import read_back, restore_timeline
 from benchrun.runtime.status_patch import status_changes
@@ -95,6 +96,7 @@ class Reconciler:
         self._context = context
         self._decide = decide
         self._telemetry = telemetry
+        self._bench = Bench()
 
     async def __call__(self, key: RunKey) -> float | None:
         """Seconds after which to look again without being told to; None for never. Raises to be called again, backed off."""
@@ -133,10 +135,15 @@ class Reconciler:
             return min(REFUSED_AGAIN_SECONDS, decision.requeue_after_seconds or REFUSED_AGAIN_SECONDS)
         await self._acknowledge(key, memory, decision.acknowledge)
         if decision.read_back:
-            unstored = len(memory.unstored_samples)
-            decision = await self._judged(key, world, decision, memory)
+            async with self._bench.turn() as ours:
+                if not ours:
+                    await self._write_unjudged(key, run, decision, memory)
+                    return AGAIN_SECONDS
+                unstored = len(memory.unstored_samples)
+                decision = await self._judged(key, world, decision, memory)
             if await self._apply(key, run, decision, memory, unstored):
                 return 0.0
+            await self._acknowledge(key, memory, decision.acknowledge)
         await self._write_status(key, run, decision)
         await self._say(run, decision.events)
         self._telemetry.live(key, decision.status, ended=decision.forget)
@@ -152,15 +159,21 @@ class Reconciler:
         """The same world, decided again with all that is stored. What the first decision deleted is deleted no more."""
         children = self._indexes.children(key)
         try:
-            await read_back(self._cluster, world.run, children, memory)
+            stored = await read_back(self._cluster, world.run, children, memory)
             await self._look_up_baseline(world.run, decision.baseline_wanted, memory)
         except ClusterError:
-            memory.ending = decision.ending
-            await self._write_status(key, world.run, decision)
+            await self._write_unjudged(key, world.run, decision, memory)
             raise
-        return self._decide(
-            replace(world, children=_with_new(world.children, children), collected=memory.collected(children))
+        # Nothing of this world changes while it is judged: what comes meanwhile goes into memory.
+        whole = replace(
+            world, children=_with_new(world.children, children), collected=memory.collected(children, stored=stored)
         )
+        return await asyncio.to_thread(self._decide, whole)
+
+    async def _write_unjudged(self, key: RunKey, run: Run, decision: Decision, memory: RunMemory) -> None:
+        """Where the run stands, and why it ends: it is judged by a later pass."""
+        memory.ending = decision.ending
+        await self._write_status(key, run, decision)
 
     def _live_context(self) -> Context:
         least = self._context.live_interval_seconds

@@ -36,8 +36,8 @@ async def restore_timeline(cluster: Cluster, run: Run, children: Children, memor
     memory.restored = True
 
 
-async def read_back(cluster: Cluster, run: Run, children: Children, memory: RunMemory) -> None:
-    """Load the run's stored records. Raises ClusterError; then nothing is kept and it is tried again."""
+async def read_back(cluster: Cluster, run: Run, children: Children, memory: RunMemory) -> dict[int, bytes]:
+    """The run's stored records, packed, by sequence; memory is told of those that can't be read. Raises ClusterError."""
     records: dict[int, bytes] = {}
     for child in _kept(run, children, names.ROLE_STAGE):
         try:
@@ -46,7 +46,7 @@ async def read_back(cluster: Cluster, run: Run, children: Children, memory: RunM
                 records[stored_record(packed, run_uid=run.uid, sequence=child.sequence).sequence] = packed
         except (NotFound, ValueError) as error:
             _refuse(run, child, error, memory)
-    memory.stored_records = records
+    return records
 
 
 def _refuse(run: Run, child: Child, error: Exception, memory: RunMemory) -> None:

@@ -95,6 +95,6 @@ class Scraper:
         try:
             answer = json.loads(await self._fetcher.fetch(url, limit_bytes=4096, timeout_seconds=VERSION_SECONDS))
             return replace(facts, version=str(answer["version"])[:100])
-        except (FetchError, ValueError, KeyError, TypeError) as error:
+        except (FetchError, ValueError, KeyError, TypeError, RecursionError) as error:
             logger.info("version of %s is not known: %s", self._target.pod, error)
             return facts

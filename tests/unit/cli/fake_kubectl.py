@@ -71,9 +71,9 @@ class FakeKubectl:
         self.answers.append({"to": to, "unless": [unless], **how})
         self._write()
 
-    def fails(self, *to: str, error: str, once: bool = False) -> None:
+    def fails(self, *to: str, error: str, once: bool = False, unless: str = "") -> None:
         """With words on stderr, and exit code 1."""
-        self.answer(*to, error=error, code=1, once=once)
+        self.answer(*to, error=error, code=1, once=once, unless=unless)
 
     def gives(self, *to: str, body: Json, once: bool = False, unless: str = "") -> None:
         """An object."""
@@ -82,7 +82,7 @@ class FakeKubectl:
     def watch(
         self, *bodies: Json, last: str = "MODIFIED", of: str = "get", once: bool = False, stays: bool = True
     ) -> None:
-        """Events of a watch, as kubectl writes them; `last`: type of the last one; `of`: name of the run."""
+        """Events of a watch, as kubectl writes them; `last`: type of the last one; `of`: name of what is watched."""
         types = ["ADDED", *["MODIFIED"] * (len(bodies) - 1)]
         types[-1] = last if last != "MODIFIED" else types[-1]
         events = [

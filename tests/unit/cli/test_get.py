@@ -5,24 +5,30 @@ from __future__ import annotations
 import pytest
 from benchrun.cli.__main__ import main
 from unit.cli.fake_kubectl import FakeKubectl
+from unit.report.finished_sweeps import Measured, batches, finished_sweep, sweep_object
 from unit.report.going_on import ended, run_body, running
+from unit.sweep.sweeps import decided, sweep_body
 
 Capture = pytest.CaptureFixture[str]
+RUNS, SWEEPS = "benchmarkruns.benchrun.dev", "benchmarksweeps.benchrun.dev"
 
 
 def test_a_table_of_all_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
-    kubectl.gives("get", body={"items": [run_body(running(), name="a"), run_body(ended(), name="b")]})
+    kubectl.gives("get", RUNS, body={"items": [run_body(running(), name="a"), run_body(ended(), name="b")]})
+    kubectl.gives("get", SWEEPS, body={"items": []})
     assert main(["get", "-n", "lab", "-l", "team=x"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["run", "state", "stages", "load"]
     assert {line.split()[0]: line.split()[1] for line in lines[1:]} == {"a": "Running", "b": "Valid"}
     assert kubectl.asked() == [
-        ["get", "benchmarkruns.benchrun.dev", "--selector=team=x", "--output=json", "--namespace=lab"]
+        ["get", RUNS, "--selector=team=x", "--output=json", "--namespace=lab"],
+        ["get", SWEEPS, "--selector=team=x", "--output=json", "--namespace=lab"],
     ]
 
 
 def test_of_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None:
-    kubectl.gives("get", "--all-namespaces", body={"items": [run_body(running(), namespace="far")]})
+    kubectl.gives("get", RUNS, "--all-namespaces", body={"items": [run_body(running(), namespace="far")]})
+    kubectl.gives("get", SWEEPS, "--all-namespaces", body={"items": []})
     assert main(["get", "-A", "-n", "lab"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["far", "chat"]
     assert "--namespace=lab" not in kubectl.asked()[0]
@@ -66,3 +72,58 @@ def test_a_run_of_another_version_can_not_be_summed_up(kubectl: FakeKubectl, cap
     kubectl.gives("get", "chat", body={**run_body(running()), "status": {"progress": {"stages": 1}}})
     assert main(["get", "chat"]) == 1
     assert "chat was written by another version of the API" in capsys.readouterr().err
+
+
+# ---- sweeps ----------------------------------------------------------------------------------------------------------
+
+
+def test_sweeps_stand_below_the_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
+    going_on = sweep_object(decided().status.model_dump(mode="json", by_alias=True), name="new", spec=sweep_body())
+    kubectl.gives("get", RUNS, body={"items": [run_body(ended())]})
+    kubectl.gives("get", SWEEPS, body={"items": [batches().body, going_on]})
+    assert main(["get"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    runs, sweeps = lines[:2], lines[3:]
+    assert runs[1].split()[0] == "chat"
+    assert lines[2] == ""
+    assert sweeps[0].split()[:4] == ["sweep", "state", "runs", "best"]
+    assert {line.split()[0]: line.split()[1:5] for line in sweeps[1:]} == {
+        "seqs": ["Valid", "3/3", "80000", "chat/rate=inf"],
+        "new": ["Running", "0/2", "-", "-"],
+    }
+
+
+def test_sweeps_alone_are_listed_too(kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.gives("get", RUNS, body={"items": []})
+    kubectl.gives("get", SWEEPS, body={"items": [batches().body]})
+    assert main(["get", "--wide"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[0] == "sweep"
+    assert lines[1].split()[-3:] == ["10000", "Qwen/Qwen3-4B", "vllm/vllm-openai:v0.32.0"]
+
+
+def test_who_may_not_see_sweeps_sees_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.gives("get", RUNS, body={"items": [run_body(ended())]})
+    kubectl.fails(
+        "get",
+        SWEEPS,
+        error='Error from server (Forbidden): benchmarksweeps.benchrun.dev is forbidden: User "eve" cannot list resource '
+        '"benchmarksweeps" in API group "benchrun.dev" in the namespace "lab"',
+    )
+    assert main(["get"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["run", "chat"]
+
+
+def test_a_sweep_is_summed_up_where_there_is_no_such_run(kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.fails(
+        "get", RUNS, "seqs", error='Error from server (NotFound): benchmarkruns.benchrun.dev "seqs" not found'
+    )
+    kubectl.gives("get", RUNS, body={"items": []})
+    kubectl.gives("get", SWEEPS, "seqs", body=finished_sweep({"base": Measured(), "wide": None}).body)
+    assert main(["get", "seqs", "-n", "lab"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("lab/seqs: Valid - measured 1 of 2 variants")
+    told = [" ".join(line.split()) for line in lines]
+    assert "runs 1 completed, 1 failed" in told
+    assert "note wide: OutOfGPUMemory in seqs-v2-r1: CUDA out of memory" in told
+    assert lines[-1] == "$ benchrun sweep seqs -n lab"

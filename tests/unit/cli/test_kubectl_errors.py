@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.cli.__main__ import main
-from benchrun.cli.kubectl_errors import explained, no_such_run
+from benchrun.cli.kubectl_errors import explained, no_such
 from unit.cli.fake_kubectl import FakeKubectl
 
 REFUSED = "The connection to the server {} was refused - did you specify the right host or port?"
@@ -160,7 +160,7 @@ def test_one_line_with_the_remedy(said: str, trouble: str, line: str) -> None:
     ],
 )
 def test_a_run_that_is_not_there(namespace: str | None, others: list[str], line: str) -> None:
-    assert str(no_such_run("chat", namespace, others)) == f"there is no BenchmarkRun chat {line}"
+    assert str(no_such("BenchmarkRun", "chat", namespace, others)) == f"there is no BenchmarkRun chat {line}"
 
 
 NOT_FOUND = 'Error from server (NotFound): benchmarkruns.benchrun.dev "chta" not found'
@@ -170,7 +170,8 @@ NOT_FOUND = 'Error from server (NotFound): benchmarkruns.benchrun.dev "chta" not
 def test_every_command_names_the_runs_that_there_are(
     command: list[str], kubectl: FakeKubectl, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kubectl.fails("get", "chta", error=NOT_FOUND)
+    kubectl.fails("get", "chta", error=NOT_FOUND, unless="--ignore-not-found")
+    kubectl.answer("get", "chta", "--ignore-not-found")
     kubectl.gives("get", body={"items": [{"metadata": {"name": "chat"}}]})
     assert main([*command, "chta", "-n", "lab"]) == 1
     assert capsys.readouterr().err == "benchrun: there is no BenchmarkRun chta in namespace lab; did you mean chat?\n"

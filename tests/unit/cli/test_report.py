@@ -12,6 +12,7 @@ import yaml
 from benchrun.cli.__main__ import main
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.finished_runs import FinishedRun, finished_run, listed
+from unit.report.finished_sweeps import batches
 
 Capture = pytest.CaptureFixture[str]
 
@@ -107,3 +108,27 @@ def test_a_page_and_markdown_at_once_is_a_mistake(tmp_path: Path, capsys: Captur
     with pytest.raises(SystemExit):
         main(["report", "x", "--html", str(tmp_path / "x"), "--markdown"])
     assert "not allowed with" in capsys.readouterr().err
+
+
+# ---- sweeps ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_is_reported_where_there_is_no_such_run(kubectl: FakeKubectl, tmp_path: Path, capsys: Capture) -> None:
+    error = 'Error from server (NotFound): benchmarkruns.benchrun.dev "seqs" not found'
+    kubectl.fails("get", "benchmarkruns.benchrun.dev", "seqs", error=error)
+    kubectl.gives("get", "benchmarkruns.benchrun.dev", body={"items": []})
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", "seqs", body=batches().body)
+    page = tmp_path / "sweep.html"
+    assert main(["report", "seqs", "--html", str(page)]) == 0
+    assert "compute is the limit" in page.read_text(encoding="utf-8")
+    assert main(["report", "seqs", "--markdown"]) == 0
+    assert "## seqs: Valid" in capsys.readouterr().out
+
+
+def test_a_sweep_of_a_file(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "sweep.yaml"
+    file.write_text(yaml.safe_dump(batches().body), encoding="utf-8")
+    assert main(["report", "-f", str(file)]) == 0
+    assert "seqs: Valid" in capsys.readouterr().out
+    assert main(["report", "other", "-f", str(file)]) == 1
+    assert "holds no BenchmarkRun" in capsys.readouterr().err

@@ -130,18 +130,6 @@ def test_a_file_without_a_run_is_applied_and_that_is_all(tmp_path: Path, kubectl
     assert capsys.readouterr().out == "ConfigMap rows in namespace lab applied\n"
 
 
-def test_another_kind_of_ours_is_applied_and_it_is_said_that_nobody_waits_for_it(
-    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
-) -> None:
-    sweep = {**manifest("widths", namespace="lab"), "kind": "BenchmarkSweep"}
-    kubectl.gives("apply", body=sweep)
-    assert main(["run", "-f", file(tmp_path, sweep)]) == 0
-    assert capsys.readouterr().out == (
-        "BenchmarkSweep widths in namespace lab applied; its kind is not followed here: "
-        "kubectl get BenchmarkSweep widths -n lab -w\n"
-    )
-
-
 def test_a_broken_second_document_leaves_nothing_running(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
     assert main(["run", "-f", file(tmp_path, manifest(), {"kind": "BenchmarkRun"})]) == 1
     assert "run.yaml, document 2: an object has apiVersion and kind" in capsys.readouterr().err

@@ -53,12 +53,23 @@ def test_the_reasons_stand_under_the_table() -> None:
     assert "waiting  SequenceLimit" in lines[reason]
 
 
-@pytest.mark.parametrize("wide", [False, True])
-def test_lines_stay_within_the_width(wide: bool) -> None:
-    rows = [result(f"long-documents/concurrency={n}") for n in (8, 16, 1024)]
-    text = shown(status(*rows), wide=wide)
+LONG = "long-documents-of-many-pages/concurrency=1024"
+
+
+def test_lines_stay_within_the_width_and_figures_in_one_piece() -> None:
+    lines = shown(status(result(LONG))).splitlines()
     assert TABLE_WIDTH == 120
-    assert max(map(len, text.splitlines())) <= TABLE_WIDTH
+    assert max(map(len, lines)) <= TABLE_WIDTH
+    assert "812" in lines[2].split()
+    assert LONG not in lines[2], "the name is what gives way"
+
+
+def test_a_wide_table_takes_the_room_that_it_needs() -> None:
+    found = result(LONG, metrics={**result().metrics, "total_token_throughput": 25_400.0})
+    lines = shown(status(found), wide=True).splitlines()
+    assert lines[2].split()[:4] == [LONG, "3.46", "812", "25400"]
+    assert len(lines[2]) > TABLE_WIDTH
+    assert max(map(len, lines[3:])) <= TABLE_WIDTH, "sentences fold all the same"
 
 
 def test_intervals_are_shown_when_asked_for() -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun.cli.__main__ import main
+from benchrun.cli.__main__ import TABLE_WIDTH, main
 from benchrun.judge.sweep.measured import essence
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.judge.comparison.sides import row, run
+from unit.report.finished_sweeps import FinishedSweep, Measured, batches, finished_sweep, sweep_object
+from unit.report.going_on import run_body, running
 from unit.sweep import simulated
 from unit.sweep.simulated import SimulatedCluster, SimulatedOperator
 from unit.sweep.sweeps import NAME, THREE, a_run, ended, failed, sweep_body
@@ -47,12 +49,12 @@ def lines(said: str) -> list[list[str]]:
 
 
 def test_figures_then_changes_then_who_did_best(file: str, capsys: Capture) -> None:
-    assert main(["sweep", NAME, "-f", file]) == 0
+    assert main(["sweep", NAME, "-f", file]) == 2, "a run failed: the table has a hole"
     said = lines(capsys.readouterr().out)
     assert said[0][:2] == ["seqs:", "Valid"]
-    assert ["base", "chat/rate=4", "1", "9.4", "1000", "1000", "43", "11", "1440", "Valid"] in said
-    assert ["wide", "chat/rate=4", "1", "9.4", "1250", "1250", "43", "11", "1440", "Valid"] in said
-    assert ["wider", "chat/rate=4", "0", *"------", "OutOfGPUMemory"] in said
+    assert ["base", "chat/rate=4", "1", "9.4", "1000", "43", "11", "1440", "Valid"] in said
+    assert ["wide", "chat/rate=4", "1", "9.4", "1250", "43", "11", "1440", "Valid"] in said
+    assert ["wider", "chat/rate=4", "0", *"-----", "OutOfGPUMemory"] in said
     [change] = [line for line in said if line[:3] == ["wide", "chat/rate=4", "OutputThroughput"]]
     assert (change[3:5], change[-1]) == (["+25.0", "%"], "Better")
     assert ["chat", "throughput", "wide", "chat/rate=4", "1250", "-"] in said
@@ -67,7 +69,7 @@ def test_what_is_to_be_known_of_the_table_is_said(file: str, capsys: Capture) ->
 
 def test_it_is_asked_of_the_cluster(kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture) -> None:
     kubectl.answer("get", "benchmarksweeps.benchrun.dev", NAME, out=json.dumps(body))
-    assert main(["sweep", NAME, "-n", "lab"]) == 0
+    assert main(["sweep", NAME, "-n", "lab"]) == 2
     assert "against base" in capsys.readouterr().out
 
 
@@ -81,4 +83,101 @@ def test_a_file_without_it_is_named(file: str, capsys: Capture) -> None:
     assert main(["sweep", "other", "-f", file]) == 1
     assert "holds no BenchmarkSweep other" in " ".join(capsys.readouterr().err.split())
     assert main(["sweep", "other", "-f", f"{file}.none"]) == 1
-    assert "can't be read" in " ".join(capsys.readouterr().err.split())
+    assert "No such file" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_name_that_is_none_is_answered_with_those_that_there_are(kubectl: FakeKubectl, capsys: Capture) -> None:
+    error = 'Error from server (NotFound): benchmarksweeps.benchrun.dev "sqes" not found'
+    kubectl.fails("get", "sqes", error=error)
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", body={"items": [{"metadata": {"name": "seqs"}}]})
+    assert main(["sweep", "sqes", "-n", "lab"]) == 1
+    assert capsys.readouterr().err == (
+        "benchrun: there is no BenchmarkSweep sqes in namespace lab; did you mean seqs?\n"
+    )
+
+
+# ---- forms -----------------------------------------------------------------------------------------------------------
+
+
+def written(folder: Path, found: FinishedSweep) -> str:
+    path = folder / "sweep.json"
+    path.write_text(json.dumps(found.body), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("code", "measured"),
+    [(0, {"base": Measured()}), (4, {"base": Measured(verdict="Invalid")}), (2, {"base": Measured(), "wide": None})],
+    ids=["Valid", "Invalid", "a run failed"],
+)
+@pytest.mark.parametrize("form", [[], ["--markdown"], ["--html", "page.html"]], ids=["tables", "Markdown", "HTML"])
+def test_the_exit_code_is_that_of_the_verdict(
+    code: int, measured: dict[str, Measured | None], form: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["sweep", NAME, "-f", written(tmp_path, finished_sweep(measured)), *form]) == code
+
+
+def test_a_wide_table_is_as_wide_as_it_must_be(tmp_path: Path, capsys: Capture) -> None:
+    file = written(tmp_path, batches())
+    assert main(["sweep", NAME, "-f", file]) == 0
+    narrow = capsys.readouterr().out.splitlines()
+    assert max(map(len, narrow)) <= TABLE_WIDTH
+    assert "total tok/s" not in narrow[1]
+    assert main(["sweep", NAME, "-f", file, "--wide"]) == 0
+    wide = capsys.readouterr().out.splitlines()
+    assert len(wide[1]) > TABLE_WIDTH
+    assert lines("\n".join(wide))[2] == [
+        *("10000", "chat/rate=inf", "1", "20.3", "81.2", "81", "25400", "81", "43", "11", "1440"),
+        *("33", "491", "9.4%", "0.2%", "Valid"),
+    ]  # fmt: skip
+
+
+def test_markdown_goes_to_standard_output(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["sweep", NAME, "-f", written(tmp_path, batches()), "--markdown"]) == 0
+    assert capsys.readouterr().out.startswith("## seqs: Valid\n\n")
+
+
+def test_a_sweep_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -> None:
+    going_on = {"kind": "BenchmarkSweep", "metadata": {"name": NAME}, "spec": sweep_body(), "status": {}}
+    file, page = tmp_path / "s.json", tmp_path / "page.html"
+    file.write_text(json.dumps(going_on), encoding="utf-8")
+    assert main(["sweep", NAME, "-f", str(file), "--html", str(page)]) == 1
+    assert "seqs has not ended" in capsys.readouterr().err
+    assert not page.exists()
+
+
+# ---- waiting ---------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_waited_for_and_then_shown(kubectl: FakeKubectl, capsys: Capture) -> None:
+    done = batches()
+    kubectl.watch(sweep_object({}, spec=done.written), done.body, of=NAME)
+    kubectl.watch(run_body(running()), of=f"--selector=benchrun.dev/sweep={NAME}")
+    kubectl.gives("get", NAME, body=done.body)
+    assert main(["sweep", NAME, "--wait", "--markdown"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("## seqs: Valid\n\n"), "nothing else is among the Markdown"
+    assert "Completed · 3/3 runs" in said.err
+
+
+def test_waiting_has_an_end(kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.watch(sweep_object({}, spec=sweep_body()), of=NAME)
+    kubectl.watch(run_body(running()), of=f"--selector=benchrun.dev/sweep={NAME}")
+    assert main(["sweep", NAME, "--wait", "--timeout", "0.3s", "-n", "lab"]) == 124
+    said = capsys.readouterr()
+    assert "the sweep goes on in the cluster" in said.out
+    assert "kubectl patch bms seqs -n lab" in said.out
+    assert said.err == "benchrun: seqs: not ended within the timeout\n"
+
+
+@pytest.mark.parametrize("options", [["--timeout", "1m"], ["-f", "x.yaml", "--timeout", "1m"]])
+def test_a_timeout_without_waiting_is_a_mistake(options: list[str], capsys: Capture) -> None:
+    assert main(["sweep", NAME, *options]) == 1
+    assert "it goes with --wait" in capsys.readouterr().err
+
+
+def test_nobody_waits_for_a_file(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["sweep", NAME, "-f", "x.yaml", "--wait"])
+    assert "not allowed with" in capsys.readouterr().err

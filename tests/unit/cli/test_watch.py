@@ -7,9 +7,10 @@ from queue import SimpleQueue
 import pytest
 from benchrun.cli import watching
 from benchrun.cli.__main__ import main
-from benchrun.cli.following import MAX_RUNS
+from benchrun.cli.following import MAX_TARGETS
 from benchrun.cli.kubectl import Kubectl
-from benchrun.cli.watching import Watcher, Word, objects
+from benchrun.cli.watching import Word, objects
+from benchrun.cli.watching_runs import RunWatcher
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.report.going_on import ended, live, run_body, running
 
@@ -110,12 +111,12 @@ def test_a_status_of_another_version_is_an_error(kubectl: FakeKubectl, capsys: C
 def test_one_that_was_never_started_can_be_stopped() -> None:
     """An interrupt may come that early."""
     words: SimpleQueue[Word] = SimpleQueue()
-    Watcher(Kubectl(), "chat", words).stop()
+    RunWatcher(Kubectl(), "chat", words).stop()
     assert words.empty()
 
 
 def test_too_many_runs_are_too_many(kubectl: FakeKubectl, capsys: Capture) -> None:
-    assert main(["watch", *(f"run-{n}" for n in range(MAX_RUNS + 1))]) == 1
+    assert main(["watch", *(f"run-{n}" for n in range(MAX_TARGETS + 1))]) == 1
     assert "17 runs are too many to follow at once; at most 16" in capsys.readouterr().err
     assert kubectl.asked() == []
 

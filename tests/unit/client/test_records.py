@@ -47,6 +47,12 @@ def test_a_record_holds_every_request_in_microseconds() -> None:
     assert columns.ok == (1, 0)
 
 
+def test_where_no_gaps_are_known_the_time_to_the_last_token_is() -> None:
+    record = record_of(raw_stage(itls=[[], []], decodes=[0.5, 0.0]))
+    assert record.requests.e2el_us == (600_000, 0)
+    assert record.gaps.us == ()
+
+
 def test_instants_are_unix_time_and_the_idle_time_is_since_the_answer_before() -> None:
     record = record_of(raw_stage())
     assert record.first_send_unix_us == 1_700_000_100_000_000

@@ -155,6 +155,18 @@ async def test_a_snapshot_is_taken_as_it_is_when_the_count_never_comes() -> None
     assert await settled(10, 5, showing(page(12))) == [snapshot(12)]
 
 
+async def test_a_server_that_cannot_be_read_any_more_is_waited_for_until_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("benchrun_client.snapshot.SETTLE_SECONDS", 0.01)
+    assert await settled(10, 3, showing(*["garbage"] * 9, page(0))) == [snapshot(0)]
+
+
+async def test_a_server_that_does_not_come_back_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchrun_client.snapshot.GONE_SECONDS", 0.1)
+    assert await settled(10, 3, showing("garbage")) == [None]
+
+
 async def test_a_server_that_counts_nothing_is_not_waited_for() -> None:
     reads: list[float] = []
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import AsyncIterator
 
 import pytest
+from benchrun.effects.scraper import HttpFetcher
+from unit.effects.pages import Pages
 
 
 @pytest.fixture
@@ -14,3 +17,20 @@ def unused_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
+
+
+@pytest.fixture
+async def fetcher() -> AsyncIterator[HttpFetcher]:
+    """The real fetcher, closed at the end."""
+    made = HttpFetcher()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def pages() -> AsyncIterator[Pages]:
+    """A server that says 200."""
+    made = Pages()
+    server = await made.start()
+    yield made
+    await server.close()

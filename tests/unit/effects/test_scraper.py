@@ -14,14 +14,6 @@ Serve = Callable[[Callable[[web.Request], Awaitable[web.StreamResponse]]], Await
 
 
 @pytest.fixture
-async def fetcher() -> AsyncIterator[HttpFetcher]:
-    """The real fetcher, closed at the end."""
-    made = HttpFetcher()
-    yield made
-    await made.close()
-
-
-@pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
     """Starts a real server around a handler; gives its URL."""
     servers: list[TestServer] = []

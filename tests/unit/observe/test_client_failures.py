@@ -25,7 +25,9 @@ BACKOFF = child("Job", "BackoffLimitExceeded: Job has reached the specified back
         pytest.param("ClientFailed", True, "exit code 3", ended(3, '{"reason": "x y"}', role="client"), id="JSON of another kind"),
         pytest.param("ClientFailed", True, "KeyError: 'a'", ended(1, "Traceback (most recent call last):\nKeyError: 'a'", role="client"),
                      id="a crash"),
-        pytest.param("ClientFailed", True, "exit code 143: Error", ended(143, role="client"), id="not a word"),
+        pytest.param("ClientFailed", True, "exit code 139: Error", ended(139, role="client"), id="not a word"),
+        pytest.param("ClientGone", True, "killed (exit code 137)", ended(137, role="client"), id="killed"),
+        pytest.param("ClientGone", True, "killed (exit code 143)", ended(143, role="client"), id="told to end"),
         pytest.param("OutOfMemory", True, "spec.client.resources", ended(137, reason="OOMKilled", role="client"), id="memory"),
         pytest.param("ImagePull", True, "spec.client.image", waiting("ImagePullBackOff", "x", role="client"), id="its image"),
         pytest.param(
@@ -69,7 +71,8 @@ def test_a_client_without_a_diagnosis(pods: list[Pod]) -> None:
     ("reason", "job", "pods"),
     [
         pytest.param("RunDeadlineExceeded", DEADLINE, [], id="the Job's deadline, its pods gone"),
-        pytest.param("ClientFailed", BACKOFF, [], id="a Job that gave up, its pods gone"),
+        pytest.param("ClientGone", BACKOFF, [], id="a Job that gave up, its pods gone"),
+        pytest.param("ClientGone", BACKOFF, [replace(ended(143, role="client"), deleting=True)], id="its pod going"),
         pytest.param("TokenizerNotFound", BACKOFF, [ended(3, OWN, role="client")], id="the pod knows better"),
         pytest.param(
             "ClientFailed", BACKOFF, [waiting("ErrImagePull", role="client")], id="the Job is more final than a wait"

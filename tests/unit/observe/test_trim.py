@@ -44,6 +44,25 @@ def test_a_starting_pod() -> None:
     )
 
 
+PULLING = {"reason": "ImagePullBackOff", "message": "no such image"}
+INITIALIZING = {"state": {"waiting": {"reason": "PodInitializing"}}}
+
+
+@pytest.mark.parametrize(
+    ("expected", "init"),
+    [
+        pytest.param("ImagePullBackOff", [{"state": {"waiting": PULLING}}], id="it can't be pulled"),
+        pytest.param("ImagePullBackOff", [{"state": {"terminated": {}}}, {"state": {"waiting": PULLING}}], id="the second"),
+        pytest.param("PodInitializing", [{"state": {"waiting": {"reason": "PodInitializing"}}}], id="it will begin"),
+        pytest.param("PodInitializing", [{"state": {"running": {}}}], id="it runs"),
+        pytest.param("PodInitializing", "nonsense", id="nonsense"),
+    ],
+)
+def test_what_an_init_container_waits_for_is_what_the_pod_waits_for(expected: str, init: Any) -> None:
+    pod = pod_of(pod_body(reported=INITIALIZING, status={"initContainerStatuses": init}))
+    assert pod.waiting_reason == expected
+
+
 def ended(exit_code: int) -> Body:
     terminated = {"exitCode": exit_code, "reason": "Error", "message": "m", "finishedAt": "2026-11-21T11:46:59Z"}
     return {"terminated": terminated}

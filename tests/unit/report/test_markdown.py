@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from benchrun.api.comparison import Change, ComparedCell, ComparedRun, Comparison
 from benchrun.api.status import Finding, ObjectiveResult
-from benchrun.report.markdown import escaped, markdown
+from benchrun.report.markdown import markdown
+from benchrun.report.markdown_text import escaped
 from unit.report.statuses import result, status
 
 HOSTILE = "x | y\n<script>alert(1)</script> @everyone #77 [a](http://e) `b` www.e"
@@ -30,6 +31,13 @@ def test_an_uncertain_figure_keeps_its_mark_and_its_note() -> None:
 def test_intervals_are_there_when_asked_for() -> None:
     assert "83.25" not in markdown("run", status(result()))
     assert "83.25" in markdown("run", status(result()), wide=True)
+
+
+def test_there_is_room_for_every_figure() -> None:
+    metrics = {"request_throughput": 20.3, "output_throughput": 81.2, "total_token_throughput": 25_400.0}
+    text = markdown("run", status(result("packed/rate=inf", metrics=metrics)), texts_per_prompt={"packed": 4})
+    assert "| load point | req/s | texts/s | tok/s | total tok/s |" in text
+    assert "| packed/rate=inf | 20.3 | 81.2 | 81.2 | 25400 |" in text
 
 
 def test_objectives_are_told() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.report.rows import Rows, explanation_rows, figure, has_uncertain, interval_rows, result_rows
+from benchrun.report.result_rows import result_rows
+from benchrun.report.rows import Rows, explanation_rows, figure, has_uncertain, interval_rows
+from benchrun.report.texts_per_prompt import texts_per_prompt
+from unit.plan.specs import spec_body, workload
 from unit.report.statuses import LIMIT, WAITING, result, status
 
 
@@ -21,6 +24,35 @@ def test_an_uncertain_percentile_is_marked_and_a_sure_one_is_not() -> None:
     assert (found["TTFT p50"], found["p99"], found["E2EL p99"]) == ("81.2", "118?", "12300?")
     assert has_uncertain(rows)
     assert not has_uncertain(result_rows(status(result(uncertain=[]))))
+
+
+def cells(rows: Rows) -> dict[str, str]:
+    """Of its first row, by header."""
+    return dict(zip(rows.headers, rows.rows[0], strict=True))
+
+
+def test_the_total_of_tokens_is_in_the_wide_table() -> None:
+    of = status(
+        result(metrics={"request_throughput": 20.3, "output_throughput": 81.2, "total_token_throughput": 25_400.0})
+    )
+    assert "total tok/s" not in cells(result_rows(of))
+    wide = cells(result_rows(of, wide=True))
+    assert (wide["req/s"], wide["tok/s"], wide["total tok/s"]) == ("20.3", "81.2", "25400")
+
+
+def test_texts_a_second_stand_where_texts_are_packed() -> None:
+    rows = result_rows(status(result("packed/rate=1"), result("chat/rate=1")), texts_per_prompt={"packed": 40})
+    at = rows.headers.index("texts/s")
+    assert [row[at] for row in rows.rows] == ["138", "-"]
+    assert "texts/s" not in result_rows(status(result())).headers
+
+
+def test_which_workloads_pack_texts() -> None:
+    texts = {"column": "review", "file": {"url": "https://example.org/a.csv"}}
+    packed = workload("packed", dataset={"texts": {**texts, "textsPerPrompt": 40}})
+    single = workload("single", dataset={"texts": texts})
+    assert texts_per_prompt(spec_body(workloads=[packed, single, workload()])) == {"packed": 40, "single": 1}
+    assert texts_per_prompt({"workloads": [{"dataset": "?"}, 3]}) == {}
 
 
 def test_why_and_what_limits() -> None:

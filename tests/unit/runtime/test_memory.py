@@ -102,8 +102,7 @@ def test_what_was_read_back_and_what_is_on_its_way_are_all_records(memory: RunMe
         memory.take(arrival(sequence))
     children = Children(objects=(stage(0, "d"), stage(2, "d")))
     assert [r.sequence for r in memory.collected(children).records] == [1]
-    memory.stored_records = {s: arrival(s).data for s in (2, 0)}
-    collected = memory.collected(children)
+    collected = memory.collected(children, stored={s: arrival(s).data for s in (2, 0)})
     assert [r.sequence for r in collected.records] == [0, 1, 2]
     assert collected.read_back is True
 

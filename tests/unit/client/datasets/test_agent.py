@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from benchrun_client.contract import AgentData, DataFile
 from benchrun_client.datasets.counting import common_start
 from benchrun_client.datasets.samples import Sample
@@ -17,6 +18,7 @@ from unit.client.datasets.files import drawn, portion, written
 
 HEADER = re.compile(r"(\d\d:\d\d:\d\d) (\d{4}-\d\d-\d\d)\n")
 STATIC, DYNAMIC = AgentData(variants=1), AgentData()
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def turns(*pairs: tuple[str, str]) -> dict[str, Any]:
@@ -27,9 +29,18 @@ def conversation(folder: Path, *pairs: tuple[str, str]) -> DataFile:
     return written(folder, "talk.json", json.dumps(turns(*pairs)))
 
 
+def of_the_tiny_example(folder: Path) -> DataFile:
+    config_map = next(yaml.safe_load_all((EXAMPLES / "e3-which-optimisation-tiny.yaml").read_text()))
+    return written(folder, "agent.json", config_map["data"]["agent.json"])
+
+
 def headers(samples: tuple[Sample, ...]) -> list[tuple[str, date]]:
     found = [HEADER.search(s.prompt) for s in samples]
     return [(match[1], date.fromisoformat(match[2])) for match in found if match]
+
+
+def declared_share(samples: tuple[Sample, ...]) -> float:
+    return sum(s.repeated_tokens for s in samples) / sum(s.input_tokens for s in samples)
 
 
 def test_a_static_prefix_makes_copies_that_are_declared_but_for_the_first() -> None:
@@ -107,6 +118,17 @@ def test_the_built_in_conversation_is_long_with_a_short_answer() -> None:
     assert samples[0].input_tokens > 20 * samples[0].output_tokens
 
 
+@pytest.mark.parametrize("is_built_in", [True, False], ids=["built-in", "of the tiny example"])
+def test_other_days_share_hardly_a_token_and_the_same_day_shares_all(tmp_path: Path, is_built_in: bool) -> None:
+    data = DYNAMIC if is_built_in else AgentData(file=of_the_tiny_example(tmp_path))
+    dynamic, static = drawn(portion(data, requests=100), portion(data.model_copy(update={"variants": 1}), requests=100))
+    assert declared_share(dynamic) < 0.05
+    assert declared_share(static) > 0.95
+    # Nor is more there than is declared.
+    first, *others = dynamic
+    assert all(len(common_start(first.prompt, other.prompt)) < 0.05 * len(first.prompt) for other in others)
+
+
 def test_declared_is_never_more_than_two_requests_have_in_common() -> None:
     (samples,) = drawn(portion(DYNAMIC, requests=50))
     for n, sample in enumerate(samples[1:], start=1):
@@ -129,7 +151,7 @@ def test_declared_is_never_more_than_two_requests_have_in_common() -> None:
         pytest.param(
             "has no user's turn", '{"messages": [{"role": "assistant", "content": "a"}]}', id="only an answer"
         ),
-        pytest.param("is not UTF-8", b'"\xff"', id="bad UTF-8"),
+        pytest.param("line 2: byte 3 of the line (0xff) is not UTF-8", b'[\n "\xff"]', id="bad UTF-8"),
     ],
 )
 def test_a_broken_conversation_is_refused_naming_the_turn(tmp_path: Path, message: str, content: str | bytes) -> None:

@@ -156,7 +156,12 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
             "entry 0: the first two turns", '[{"conversations": [{"value": 1}, {"value": "x"}]}]', id="no-text"
         ),
         pytest.param("entry 0: the first two turns", '[{"conversations": ["a", "b"]}]', id="turns-no-objects"),
-        pytest.param("is not text", b"PK\x03\x04\xff\xfe\xfd", id="an-archive"),
+        pytest.param("line 1: byte 5 of the line (0xff) is not UTF-8", b"PK\x03\x04\xff\xfe\xfd", id="an-archive"),
+        pytest.param(
+            "line 3: byte 4 of the line (0xe9) is not UTF-8. Save the file as UTF-8.",
+            b'[{},\n{"a": "b"},\n{"x\xe9": 1}]',
+            id="latin-1",
+        ),
     ],
 )
 def test_a_broken_file_is_refused_naming_the_place(tmp_path: Path, expected: str, content: str | bytes) -> None:

@@ -1,0 +1,169 @@
+"""Files, arguments and programs that are not what they should be: one line that names it, exit code 1, and no traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from benchrun.cli.__main__ import main
+from benchrun.cli.errors import CommandError, unknown
+from benchrun.cli.kubectl import Kubectl
+from benchrun.cli.kubectl_errors import KubectlError
+from benchrun.cli.manifests import manifests_in
+from benchrun.cli.run_files import config_maps_in, runs_in
+from unit.cli.fake_kubectl import FakeKubectl
+from unit.preflight.checks import manifest
+
+Capture = pytest.CaptureFixture[str]
+
+
+def file(folder: Path, text: str | bytes, name: str = "m.yaml") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+# ---- dates, which YAML takes for something else than Kubernetes does -------------------------------------------------
+
+
+@pytest.mark.parametrize("day", ["2026-02-30", "2026-13-45", "2026-01-01", "2026-01-01T00:00:00Z", "2026-1-1 0:0:0"])
+def test_what_looks_like_a_date_is_a_string(tmp_path: Path, day: str) -> None:
+    run = f"apiVersion: benchrun.dev/v1alpha1\nkind: BenchmarkRun\nmetadata:\n  name: {day}\n"
+    (found,) = manifests_in([str(file(tmp_path, run))])
+    assert found.name == day
+    assert [each.name for each in runs_in(tmp_path / "m.yaml")] == [day]
+
+
+def test_a_label_with_a_date_is_no_fault_of_the_manifest(tmp_path: Path, capsys: Capture) -> None:
+    dated = manifest(metadata={"name": "chat", "labels": {"day": "DAY"}})
+    path = file(tmp_path, yaml.safe_dump(dated).replace("DAY", "2026-02-30"))
+    assert main(["check", "-f", str(path)]) == 0
+    assert "0 errors" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1", 1), ("1.5", 1.5), ("true", True), ("~", None), ("0x10", 16), ('"2026-01-01"', "2026-01-01")],
+)
+def test_other_values_are_what_they_were(tmp_path: Path, text: str, value: object) -> None:
+    path = file(tmp_path, f"kind: BenchmarkRun\nmetadata: {{name: a}}\nspec: {{x: {text}}}\n")
+    assert runs_in(path)[0].spec == {"x": value}
+
+
+@pytest.mark.parametrize("value", ["!!timestamp 2026-13-45", "!!int five", "!!float five"])
+def test_a_value_that_is_not_of_its_type_names_the_file(tmp_path: Path, value: str, capsys: Capture) -> None:
+    path = file(tmp_path, f"kind: BenchmarkRun\nmetadata: {{name: a}}\nspec: {{x: {value}}}\n")
+    for command in (["check", "-f", str(path)], ["run", "-f", str(path)], ["compare", "-f", str(path), "a", "b"]):
+        assert main(command) == 1
+        said = capsys.readouterr().err
+        assert said.startswith(f"benchrun: {path}")
+        assert "Traceback" not in said
+
+
+# ---- files of objects ------------------------------------------------------------------------------------------------
+
+RUN = {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "metadata": {"name": "a"}}
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        pytest.param([RUN, MAP, RUN], id="documents"),
+        pytest.param([{"kind": "List", "items": [RUN, MAP, RUN]}], id="a-list"),
+        pytest.param([{"kind": "List", "items": [RUN]}, {"items": [MAP, None, 7, RUN]}], id="lists-with-holes"),
+        pytest.param([None, RUN, "words", ["list"], RUN, MAP], id="among-other-things"),
+    ],
+)
+def test_runs_and_config_maps_are_found_wherever_they_are(tmp_path: Path, bodies: list[object]) -> None:
+    path = file(tmp_path, yaml.safe_dump_all(bodies))
+    assert [run.name for run in runs_in(path)] == ["a", "a"]
+    assert [each["metadata"] for each in config_maps_in(path)] == [{"name": "m"}]
+
+
+@pytest.mark.parametrize("items", ["null", "{}", "7", "words", "[]"])
+def test_a_list_of_nothing_holds_no_run(tmp_path: Path, items: str) -> None:
+    with pytest.raises(CommandError, match=r"m\.yaml holds no BenchmarkRun"):
+        runs_in(file(tmp_path, f"kind: List\nitems: {items}\n"))
+
+
+def test_of_a_folder_the_files_with_known_endings_are_read_in_order(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.json", "c.yml", "d.txt", "e.yaml.bak", "README"):
+        file(tmp_path, json.dumps({**MAP, "metadata": {"name": name}}), name)
+    assert [each["metadata"]["name"] for each in config_maps_in(tmp_path)] == ["a.json", "b.yaml", "c.yml"]  # type: ignore[index]
+
+
+def test_one_broken_file_of_a_folder_is_named(tmp_path: Path) -> None:
+    file(tmp_path, json.dumps(MAP), "a.json")
+    file(tmp_path, "a: [", "b.yaml")
+    with pytest.raises(CommandError, match=r"b\.yaml: "):
+        config_maps_in(tmp_path)
+
+
+# ---- kubectl that is none --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("said", ["", "Logged in as eve\n{}", "[]", "null", '{"a": ', "<html>"])
+def test_a_kubectl_that_gives_no_object_is_named(said: str, kubectl: FakeKubectl, capsys: Capture) -> None:
+    kubectl.answer("get", out=said)
+    for command in (["get"], ["get", "chat"], ["report", "chat"], ["logs", "chat"]):
+        assert main(command) == 1
+        told = capsys.readouterr().err
+        assert "kubectl was asked for JSON, and said" in told
+        assert repr(said[:100]) in told
+
+
+def test_a_kubectl_that_is_killed_ended_without_a_word(kubectl: FakeKubectl) -> None:
+    kubectl.answer("get", out='{"kind": ', code=137)
+    with pytest.raises(KubectlError, match="kubectl ended without a word"):
+        Kubectl().get("chat")
+
+
+def test_words_that_came_with_success_are_no_error(kubectl: FakeKubectl) -> None:
+    kubectl.answer("get", out='{"kind": "BenchmarkRun"}', error="Warning: v1alpha1 is old\n")
+    assert Kubectl().get("chat") == {"kind": "BenchmarkRun"}
+
+
+def test_nobody_of_that_name_is_none_and_no_error(kubectl: FakeKubectl) -> None:
+    kubectl.answer("get", out=" \n")
+    assert Kubectl().find("chat") is None
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", ["five", "-1", "nan", "inf", "5%", ""])
+def test_a_limit_that_is_no_percentage_says_what_one_is(limit: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", "a", "b", f"--max-regression={limit}"])
+    assert ended.value.code == 2
+    assert f"{limit!r} is no percentage from 0 up; write 5 or 2.5" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Drfit", "there is no finding 'Drfit'; did you mean Drift? There are: Drift, ColdStart"),
+        ("coldstart", "there is no finding 'coldstart'; did you mean ColdStart? There are: Drift, ColdStart"),
+        ("xyz", "there is no finding 'xyz'. There are: Drift, ColdStart"),
+        ("", "there is no finding ''. There are: Drift, ColdStart"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest_and_all(name: str, said: str) -> None:
+    assert str(unknown("finding", name, ["Drift", "ColdStart"])) == said
+
+
+def test_several_near_names_are_all_told_as_they_are_written() -> None:
+    known = ["MaxFailed", "maxfailing", "MAXFAILS", "other"]
+    told = str(unknown("line", "maxfaile", known))
+    assert all(name in told.partition("?")[0] for name in known[:3])
+
+
+@pytest.mark.parametrize("command", [[], ["frobnicate"], ["get", "--no-such"], ["run"], ["judge", "x", "-o", "xml"]])
+def test_a_mistaken_command_line_is_2_as_argparse_has_it(command: list[str], capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert ended.value.code == 2
+    assert "usage: benchrun" in capsys.readouterr().err

@@ -1,0 +1,213 @@
+"""The record server and askers that misbehave: each costs itself an answer, and nobody else anything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from benchrun_client.contract import Delivery, Failure
+from benchrun_client.ledger import Ledger
+from benchrun_client.record_server import MAX_BODY_BYTES, RecordServer
+from unit.client.plans import NONCE
+from unit.client.test_record_server import WatchedLedger, ack, envelope
+
+
+class Line:
+    """A bare connection to the server."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    async def say(self, data: bytes, *, no_more: bool = False) -> bytes:
+        """Everything that is answered until the server closes; `no_more`: with the word that nothing else will come."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        writer.write(data)
+        if no_more:
+            writer.write_eof()
+        answered = await reader.read()
+        writer.close()
+        return answered
+
+    async def get(self, path: str, method: str = "GET") -> tuple[int, bytes]:
+        """Status and body."""
+        answered = await self.say(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        head, _, body = answered.partition(b"\r\n\r\n")
+        return int(head.split()[1]), body
+
+    async def leave(self, path: str) -> None:
+        """Ask, and go without waiting for the answer."""
+        _, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        await writer.drain()
+        writer.transport.abort()
+
+
+@pytest.fixture
+def ledger() -> WatchedLedger:
+    """Of a run with two records to come."""
+    made = WatchedLedger()
+    made.begin(run_uid="run-1", nonce=NONCE, records=2)
+    return made
+
+
+@pytest.fixture
+async def server(ledger: WatchedLedger) -> AsyncIterator[RecordServer]:
+    """A listening one."""
+    made = RecordServer(ledger)
+    yield made
+    await made.stop()
+
+
+@pytest.fixture
+async def line(server: RecordServer) -> Line:
+    """To it."""
+    return Line(await server.start(address="127.0.0.1", port=0))
+
+
+def records(body: bytes) -> list[int]:
+    return [each.sequence for each in Delivery.model_validate_json(body).records]
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "path"),
+    [
+        (404, "GET", "/"),
+        (404, "GET", "/records/1"),
+        (404, "GET", "/../etc/passwd"),
+        (405, "POST", "/records"),
+        (405, "GET", "/ack"),
+        (405, "DELETE", "/ready"),
+    ],
+)
+async def test_there_are_four_paths(line: Line, status: int, method: str, path: str) -> None:
+    assert (await line.get(path, method))[0] == status
+
+
+@pytest.mark.parametrize("wait", ["nan", "-1", "-inf", "0", "1e-9"])
+async def test_no_wait_at_all_is_an_answer_at_once(line: Line, wait: str) -> None:
+    assert (await line.get(f"/records?seen=99&from=99&wait={wait}"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "query", ["from=", "from=1.0", "from=0x1", "seen=", "seen=new", "wait=", "wait=1s", "from=" + "9" * 5000]
+)
+async def test_what_is_no_number_is_refused_with_what_would_be(line: Line, query: str) -> None:
+    assert await line.get(f"/records?{query}") == (400, b"from and seen are integers, wait is in seconds\n")
+
+
+async def test_asking_from_before_the_first_gives_all(line: Line, ledger: WatchedLedger) -> None:
+    for n in (0, 1):
+        ledger.add(envelope(n))
+    assert [records((await line.get(f"/records?from={n}"))[1]) for n in (-5, 0, 1, 2)] == [[0, 1], [0, 1], [1], []]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\r\n\r\n", id="empty-lines"),
+        pytest.param(b"GET /records?wait=30", id="half-a-line"),
+        pytest.param(b"GET /records HTTP/1.1\r\nHost", id="half-a-head"),
+        pytest.param(b"POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", id="half-a-body"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", id="tls"),
+        pytest.param(b"GET /ready HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", id="endless-head"),
+    ],
+)
+async def test_half_a_question_disturbs_nobody(line: Line, ledger: WatchedLedger, said: bytes) -> None:
+    answered = await line.say(said, no_more=True)
+    assert answered == b"" or answered.split()[1].startswith(b"4")
+    ledger.mark_ready()
+    assert await line.get("/ready") == (200, b"ready\n")
+
+
+async def test_askers_that_leave_take_no_answer_from_those_that_stay(line: Line, ledger: WatchedLedger) -> None:
+    seen = ledger.progress().version
+    stays = asyncio.create_task(line.get(f"/records?from=0&seen={seen}&wait=30"))
+    assert await ledger.holds_back(stays)  # type: ignore[arg-type]
+    for _ in range(5):
+        await line.leave(f"/records?from=0&seen={seen}&wait=30")
+    ledger.add(envelope(0))
+    status, body = await stays
+    assert (status, records(body)) == (200, [0])
+
+
+async def test_every_asker_that_waits_hears_of_the_same_change(line: Line, ledger: WatchedLedger) -> None:
+    seen = ledger.progress().version
+    waiting = [asyncio.create_task(line.get(f"/records?from=0&seen={seen}&wait=30")) for _ in range(8)]
+    for _ in waiting:
+        assert await ledger.holds_back(waiting[0])  # type: ignore[arg-type]
+    ledger.add(envelope(0))
+    assert [records(body) for _, body in await asyncio.gather(*waiting)] == [[0]] * 8
+
+
+def posted(body: bytes) -> bytes:
+    head = f"POST /ack HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        pytest.param(400, b"", id="empty"),
+        pytest.param(400, b"[" * 4000, id="nested"),
+        pytest.param(400, b'{"nonce": "0123456789abcdef", "through": -1}', id="negative"),
+        pytest.param(400, b'{"nonce": "0123456789abcdef", "through": "two"}', id="a-word"),
+        pytest.param(400, b'{"nonce": "0123456789abcdef", "through": 0, "more": 1}', id="one-field-more"),
+        pytest.param(400, b" " * MAX_BODY_BYTES, id="as-large-as-may-be"),
+        pytest.param(413, b" " * (MAX_BODY_BYTES + 1), id="larger"),
+        pytest.param(403, ack(0, nonce="0123456789abcdeF"), id="nearly-the-nonce"),
+        pytest.param(403, ack(5, nonce="x" * 16), id="a-wrong-nonce-learns-nothing-of-records"),
+        pytest.param(409, ack(1), id="of-records-to-come"),
+        pytest.param(204, ack(0), id="of-none"),
+    ],
+)
+async def test_what_is_answered_to_an_acknowledgement(line: Line, status: int, body: bytes) -> None:
+    assert int((await line.say(posted(body))).split()[1]) == status
+
+
+async def test_before_the_plan_is_read_nobody_can_acknowledge() -> None:
+    server = RecordServer(Ledger())
+    line = Line(await server.start(address="127.0.0.1", port=0))
+    assert int((await line.say(posted(ack(0)))).split()[1]) == 403
+    await server.stop()
+
+
+async def test_the_answers_say_why_in_a_line(line: Line) -> None:
+    said = {code: (await line.say(posted(body))).partition(b"\r\n\r\n")[2] for code, body in {
+        400: b"{}", 403: ack(0, nonce="x" * 16), 409: ack(1)
+    }.items()}  # fmt: skip
+    assert said == {400: b"not an acknowledgement\n", 403: b"wrong nonce\n", 409: b"there are not that many records\n"}
+
+
+async def test_the_end_is_awaited_until_the_last_record_is_stored(
+    server: RecordServer, line: Line, ledger: WatchedLedger
+) -> None:
+    told = asyncio.create_task(server.wait_until_told())
+    for n in (0, 1):
+        ledger.add(envelope(n))
+    await line.say(posted(ack(1)))
+    assert not told.done()
+    await line.say(posted(ack(2)))
+    assert await asyncio.wait_for(told, 30) is True
+
+
+async def test_after_a_failure_the_end_is_awaited_until_somebody_read_it(
+    server: RecordServer, line: Line, ledger: WatchedLedger
+) -> None:
+    ledger.fail(Failure(reason="CanaryFailed", message="no"))
+    assert await server.wait_until_told(seconds=0) is False
+    await line.get("/records")
+    assert await server.wait_until_told(seconds=0) is True
+
+
+async def test_metrics_are_of_prometheus_form(line: Line, ledger: WatchedLedger) -> None:
+    ledger.add(envelope(0))
+    answered = await line.say(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    head, _, body = answered.partition(b"\r\n\r\n")
+    assert b"Content-Type: text/plain; version=0.0.4" in head
+    lines = body.decode().splitlines()
+    assert "benchrun_client_records 1" in lines
+    families = [text.split()[2] for text in lines if text.startswith("# TYPE")]
+    assert [text.split()[2] for text in lines if text.startswith("# HELP")] == families
+    assert sum(text.endswith(" 1") and "phase=" in text for text in lines) == 1, "one phase at a time"

@@ -1,0 +1,31 @@
+"""A server of pages that keeps what it was asked."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+
+class Pages:
+    """A server that keeps what it was asked, and over how many connections."""
+
+    def __init__(self) -> None:
+        self.asked: list[web.Request] = []
+        self.connections: set[object] = set()
+        self.headers: dict[str, str] = {}
+        self.status = 200
+        self.body = b"up 1\n"
+        self.url = ""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append(request)
+        self.connections.add(request.transport)
+        return web.Response(status=self.status, body=self.body, headers=self.headers)
+
+    async def start(self) -> TestServer:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self.answer)
+        server = TestServer(app)
+        await server.start_server()
+        self.url = str(server.make_url("/metrics"))
+        return server

@@ -1,0 +1,106 @@
+"""A real HTTP server in the API server's place: answers one after the other, as told, and keeps what it was asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from benchrun.effects.connection import Connection
+from benchrun.effects.kubernetes_api import KubernetesApi
+from kubernetes.aio.client.configuration import Configuration
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    content_type: str
+    accept: str
+    body: Json | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is answered to one request."""
+
+    status: int = 200
+    body: bytes = b"{}"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Said:
+    """Our end of the line, and what went over it."""
+
+    api: KubernetesApi
+    connection: Connection
+    asked: list[Asked]
+    writes: list[tuple[str, str, str]]
+    """Verb, resource and code of every change that was counted."""
+
+
+def gives(body: Json) -> Answer:
+    """An object."""
+    return Answer(body=json.dumps(body).encode())
+
+
+def refuses(code: int, reason: str = "", message: str = "it said no", **headers: str) -> Answer:
+    """A Status object, as the API server refuses."""
+    body = {"kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": code}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(code, json.dumps(body).encode(), {"Content-Type": "application/json", **named})
+
+
+@asynccontextmanager
+async def answering(*answers: Answer) -> AsyncIterator[Said]:
+    """A line to a server that gives these answers; one question more than answers is its error 599."""
+    left, asked = list(answers), list[Asked]()
+
+    async def answer(request: web.Request) -> web.Response:
+        text = await request.text()
+        asked.append(
+            Asked(
+                request.method,
+                request.rel_url.raw_path,
+                dict(request.query),
+                request.content_type,
+                request.headers["Accept"],
+                json.loads(text) if text else None,
+            )
+        )
+        told = left.pop(0) if left else Answer(599)
+        return web.Response(status=told.status, body=told.body, headers=told.headers)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with connected(f"http://127.0.0.1:{runner.addresses[0][1]}") as said:
+        said.asked = asked
+        yield said
+    await runner.cleanup()
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Said]:
+    """A line to whatever is there."""
+    writes: list[tuple[str, str, str]] = []
+    found = Configuration(host=url)
+    found.api_key["BearerToken"] = "Bearer secret"
+    found.retries = None
+    connection = Connection(found)
+    api = KubernetesApi(connection, count=lambda *, verb, resource, code: writes.append((verb, resource, code)))
+    try:
+        yield Said(api, connection, [], writes)
+    finally:
+        await connection.close()

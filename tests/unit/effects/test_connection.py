@@ -1,0 +1,99 @@
+"""How the API server is found, and the bounds of one request."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from benchrun.effects import connection
+from benchrun.effects.connection import CONNECTIONS, configuration, in_cluster
+from benchrun.effects.errors import Unavailable
+from unit.effects.raw_server import HEAD, sending
+from unit.effects.scripted_api import Answer, answering, connected
+
+
+def kubeconfig(folder: Path, *, server: str = "https://10.0.0.1:6443") -> Path:
+    file = folder / "config"
+    text = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "dev",
+        "contexts": [{"name": "dev", "context": {"cluster": "dev", "user": "me"}}],
+        "clusters": [{"name": "dev", "cluster": {"server": server}}],
+        "users": [{"name": "me", "user": {"token": "secret"}}],
+    }
+    file.write_text(json.dumps(text), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+
+@pytest.mark.usefixtures("_outside")
+async def test_outside_a_cluster_the_kubeconfig_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path)))
+    found = await configuration(connections=5)
+    assert (found.host, found.connection_pool_maxsize) == ("https://10.0.0.1:6443", 5)
+    assert found.retries is None
+    assert found.client_session_kwargs == {"trust_env": False}
+    assert (await configuration()).connection_pool_maxsize == CONNECTIONS
+
+
+@pytest.mark.usefixtures("_outside")
+async def test_with_neither_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
+    with pytest.raises(Unavailable, match="no way to reach an API server"):
+        await configuration()
+
+
+@pytest.mark.parametrize(("host", "token", "inside"), [(True, True, True), (True, False, False), (False, True, False)])
+def test_a_pod_with_a_service_account_is_in_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: bool, token: bool, inside: bool
+) -> None:
+    file = tmp_path / "token"
+    if token:
+        file.write_text("secret", encoding="utf-8")
+    monkeypatch.setattr(connection, "SERVICE_ACCOUNT_TOKEN", file)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    if host:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    assert in_cluster() is inside
+
+
+@pytest.mark.parametrize(
+    ("limit", "read"), [(0, b""), (1, b"x"), (99, b"x" * 99), (100, b"x" * 100), (101, b"x" * 100)]
+)
+async def test_of_a_long_answer_the_first_bytes_are_read(limit: int, read: bytes) -> None:
+    async with answering(Answer(body=b"x" * 100)) as said:
+        assert (
+            await said.connection.through("GET", "/", body=None, query=(), limit_bytes=limit, timeout_seconds=5) == read
+        )
+
+
+async def test_an_answer_without_an_end_is_left_at_its_bound() -> None:
+    chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    async with (
+        sending(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 4, stays=True) as url,
+        connected(url) as said,
+    ):
+        text = await said.connection.text("/log", limit_bytes=70_000)
+    assert text == "x" * 70_000
+
+
+@pytest.mark.parametrize(
+    "parts", [(), (HEAD,), (HEAD + b"Content-Length: 9\r\n\r\n", b"up")], ids=["none", "head", "half"]
+)
+async def test_an_answer_that_does_not_come_in_time_is_unavailable(parts: tuple[bytes, ...]) -> None:
+    async with sending(*parts, stays=True) as url, connected(url) as said:
+        with pytest.raises(Unavailable, match="GET /metrics: TimeoutError"):
+            await said.connection.through("GET", "/metrics", body=None, query=(), limit_bytes=100, timeout_seconds=0.05)
+
+
+async def test_a_refusal_is_read_no_further_than_its_sentence() -> None:
+    async with answering(Answer(500, b"x" * 1_000_000)) as said:
+        with pytest.raises(Unavailable) as refused:
+            await said.api.get("Pod", namespace="lab", name="p")
+    assert str(refused.value) == "x" * 300

@@ -1,0 +1,194 @@
+"""What goes over the wire for each thing that the operator asks of the API server: method, path, query, forms and body."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from benchrun.decide.decision import Event, LogRange, LogWanted, Ref
+from benchrun.effects.connection import METADATA_LIST_ONLY, METADATA_ONLY
+from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, LOG_RANGE_BYTES, LOG_READ_BYTES
+from benchrun.observe.views import Run, Sweep
+from unit.effects.scripted_api import Answer, Asked, Json, answering, gives
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
+JSON, MERGE, APPLY = "application/json", "application/merge-patch+json", "application/apply-patch+yaml"
+OURS = {"fieldManager": "benchrun.dev/operator"}
+RUNS = "/apis/benchrun.dev/v1alpha1/namespaces/lab/benchmarkruns"
+OWNER = [{"uid": "uid-1", "controller": True}]
+
+
+def service(**metadata: object) -> Json:
+    """A child of the run."""
+    meta = {"name": "chat-server", "namespace": "lab", "ownerReferences": OWNER, **metadata}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"clusterIP": "None"}}
+
+
+async def test_an_object_that_was_never_seen_is_created_and_told_by_its_metadata() -> None:
+    async with answering(gives({"metadata": {"uid": "new"}})) as said:
+        assert await said.api.apply(service(), known_uid=None) == {"metadata": {"uid": "new"}}
+    path = "/api/v1/namespaces/lab/services"
+    assert said.asked == [Asked("POST", path, OURS, JSON, METADATA_ONLY, service())]
+    assert said.writes == [("POST", "services", "2xx")]
+
+
+async def test_one_that_is_known_is_applied_with_its_uid_as_a_precondition() -> None:
+    async with answering(gives({"metadata": {}})) as said:
+        await said.api.apply(service(), known_uid="uid-7")
+    path, query = "/api/v1/namespaces/lab/services/chat-server", {**OURS, "force": "true"}
+    assert said.asked == [Asked("PATCH", path, query, APPLY, METADATA_ONLY, service(uid="uid-7"))]
+    assert said.writes == [("PATCH", "services", "2xx")]
+
+
+async def test_what_is_applied_is_not_changed_on_the_way() -> None:
+    manifest = service()
+    async with answering(gives({"metadata": {}})) as said:
+        await said.api.apply(manifest, known_uid="uid-7")
+    assert manifest == service()
+
+
+async def test_a_run_of_a_sweep_is_created_and_given_back_whole() -> None:
+    manifest = {"kind": "BenchmarkRun", "metadata": {"name": "s-v1-r1", "namespace": "lab"}, "spec": {}}
+    async with answering(gives({"metadata": {}, "spec": {"repeats": 3}})) as said:
+        assert await said.api.create_run(manifest) == {"metadata": {}, "spec": {"repeats": 3}}
+    assert said.asked == [Asked("POST", RUNS, OURS, JSON, JSON, manifest)]
+
+
+async def test_a_run_is_cancelled_by_a_patch_of_that_very_run() -> None:
+    async with answering(gives({"metadata": {"name": "chat"}})) as said:
+        assert await said.api.cancel_run(Ref("BenchmarkRun", "lab", "chat", "uid-1")) == {"metadata": {"name": "chat"}}
+    body = {"metadata": {"uid": "uid-1"}, "spec": {"cancel": True}}
+    assert said.asked == [Asked("PATCH", f"{RUNS}/chat", OURS, MERGE, JSON, body)]
+
+
+@pytest.mark.parametrize(
+    ("ref", "options"),
+    [
+        pytest.param(Ref("Pod", "lab", "p"), {}, id="whoever-has-the-name"),
+        pytest.param(Ref("Pod", "lab", "p", "uid-9"), {"preconditions": {"uid": "uid-9"}}, id="that-very-one"),
+        pytest.param(Ref("Pod", "lab", "p", grace_seconds=0), {"gracePeriodSeconds": 0}, id="at-once"),
+    ],
+)
+async def test_deletion_is_left_to_the_cluster_and_spares_a_namesake(ref: Ref, options: Json) -> None:
+    async with answering(gives({})) as said:
+        await said.api.delete(ref)
+    body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background", **options}
+    assert said.asked == [Asked("DELETE", "/api/v1/namespaces/lab/pods/p", {}, JSON, JSON, body)]
+
+
+@pytest.mark.parametrize(
+    ("declared", "plural"),
+    [(RUN, "benchmarkruns"), (Sweep(namespace="lab", name="chat", uid="uid-1", generation=1), "benchmarksweeps")],
+)
+async def test_a_status_is_merged_into_one_version_of_one_object(declared: Run | Sweep, plural: str) -> None:
+    async with answering(gives({"metadata": {"resourceVersion": "42"}})) as said:
+        written = await said.api.patch_status(declared, resource_version="41", changes={"phase": "Running"})
+    assert written == {"metadata": {"resourceVersion": "42"}}
+    path = f"/apis/benchrun.dev/v1alpha1/namespaces/lab/{plural}/chat/status"
+    body = {"metadata": {"resourceVersion": "41"}, "status": {"phase": "Running"}}
+    assert said.asked == [Asked("PATCH", path, OURS, MERGE, JSON, body)]
+
+
+async def test_reading_one_object_counts_as_no_write() -> None:
+    async with answering(gives({"metadata": {"name": "j"}})) as said:
+        assert await said.api.get("Job", namespace="lab", name="j") == {"metadata": {"name": "j"}}
+    (asked,) = said.asked
+    assert (asked.method, asked.path, asked.accept) == ("GET", "/apis/batch/v1/namespaces/lab/jobs/j", JSON)
+    assert said.writes == []
+
+
+def page(*items: str, then: str = "") -> Answer:
+    return gives({"metadata": {"continue": then} if then else {}, "items": [{"metadata": {"name": n}} for n in items]})
+
+
+async def test_a_list_is_read_page_after_page_with_what_was_asked_for_on_each() -> None:
+    async with answering(page("a", "b", then="more"), page(then="still"), page("c")) as said:
+        found = [
+            each async for each in said.api.list("ConfigMap", namespace=None, selector="x in (y)", metadata_only=True)
+        ]
+    assert [each["metadata"]["name"] for each in found] == ["a", "b", "c"]
+    first = {"limit": str(LIST_PAGE), "labelSelector": "x in (y)"}
+    assert [asked.query for asked in said.asked] == [
+        first, {**first, "continue": "more"}, {**first, "continue": "still"}
+    ]  # fmt: skip
+    assert {(asked.path, asked.accept) for asked in said.asked} == {("/api/v1/configmaps", METADATA_LIST_ONLY)}
+
+
+@pytest.mark.parametrize("body", [{}, {"items": None, "metadata": None}, {"items": [], "metadata": {"continue": ""}}])
+async def test_an_empty_list_is_asked_for_once(body: Json) -> None:
+    async with answering(gives(body)) as said:
+        assert [each async for each in said.api.list("Pod", namespace="lab")] == []
+    (asked,) = said.asked
+    assert (asked.path, asked.query, asked.accept) == ("/api/v1/namespaces/lab/pods", {"limit": str(LIST_PAGE)}, JSON)
+
+
+@pytest.mark.parametrize(("previous", "word"), [(True, "true"), (False, "false")])
+async def test_of_a_failed_container_the_end_of_the_log_is_kept(previous: bool, word: str) -> None:
+    text = b"first\n" + b"x" * LOG_BYTES + b"\nlast\n"
+    async with answering(Answer(body=text)) as said:
+        tail = await said.api.log_tail("lab", LogWanted("p", "vllm", previous))
+    assert (len(tail), tail.endswith("x\nlast\n"), "first" in tail) == (LOG_BYTES, True, False)
+    (asked,) = said.asked
+    assert asked.path == "/api/v1/namespaces/lab/pods/p/log"
+    assert asked.query == {
+        "container": "vllm", "previous": word, "tailLines": str(LOG_LINES), "limitBytes": str(LOG_READ_BYTES)
+    }  # fmt: skip
+
+
+async def test_a_log_that_is_no_utf_8_is_read_all_the_same() -> None:
+    async with answering(Answer(body=b"caf\xe9 \xff\n")) as said:
+        assert await said.api.log_tail("lab", LogWanted("p", "vllm", previous=False)) == "caf\ufffd \ufffd\n"
+
+
+@pytest.mark.parametrize(
+    ("length", "complete"),
+    [(0, True), (LOG_RANGE_BYTES - 1, True), (LOG_RANGE_BYTES, False), (LOG_RANGE_BYTES + 1, False)],
+)
+async def test_a_log_that_fills_its_bound_may_have_more(length: int, complete: bool) -> None:
+    async with answering(Answer(body=b"x" * length)) as said:
+        part = await said.api.log_since("lab", LogRange("p", "vllm", since_seconds=90))
+    assert (part.complete, len(part.text)) == (complete, min(length, LOG_RANGE_BYTES))
+    assert said.asked[0].query == {
+        "container": "vllm", "sinceSeconds": "90", "timestamps": "true", "limitBytes": str(LOG_RANGE_BYTES)
+    }  # fmt: skip
+
+
+async def test_addresses_are_looked_up_by_the_name_of_the_services_port() -> None:
+    ports = [{"name": "metrics", "port": 9090}, {"name": "http", "port": 80, "targetPort": 8000}]
+    slices = {
+        "items": [
+            {
+                "addressType": "IPv4",
+                "ports": [{"name": "http", "port": 8000}],
+                "endpoints": [{"addresses": ["10.0.0.1"]}],
+            }
+        ]
+    }
+    async with answering(gives({"spec": {"ports": ports}}), gives(slices)) as said:
+        assert await said.api.endpoint_addresses("lab", "vllm", 80) == ("10.0.0.1:8000",)
+    assert [asked.path for asked in said.asked] == [
+        "/api/v1/namespaces/lab/services/vllm",
+        "/apis/discovery.k8s.io/v1/namespaces/lab/endpointslices",
+    ]
+    assert said.asked[1].query["labelSelector"] == "kubernetes.io/service-name=vllm"
+
+
+async def test_an_event_is_posted_beside_what_it_is_about() -> None:
+    async with answering(gives({})) as said:
+        await said.api.create_event(RUN, Event("Failed", "no GPU", warning=True), now=NOW)
+    (asked,) = said.asked
+    assert (asked.method, asked.path, said.writes) == (
+        "POST", "/api/v1/namespaces/lab/events", [("POST", "events", "2xx")]
+    )  # fmt: skip
+    assert asked.body is not None
+    assert [asked.body[key] for key in ("type", "reason", "message", "count", "reportingComponent")] == [
+        "Warning", "Failed", "no GPU", 1, "benchrun-operator"
+    ]  # fmt: skip
+    assert asked.body["metadata"]["name"].startswith("chat.")
+
+
+async def test_a_name_can_not_lead_out_of_its_place() -> None:
+    async with answering(gives({})) as said:
+        await said.api.get("Pod", namespace="lab", name="p/../q")
+    assert said.asked[0].path == "/api/v1/namespaces/lab/pods/p%2F..%2Fq"

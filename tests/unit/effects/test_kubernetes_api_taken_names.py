@@ -1,0 +1,114 @@
+"""A name that is taken: what is ours is brought up to date or taken as it is, what somebody else controls is never touched."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from benchrun.decide.decision import Event
+from benchrun.effects.errors import Conflict, Exists, NotFound, Occupied
+from benchrun.observe.views import Run
+from unit.effects.scripted_api import Answer, Json, answering, gives, refuses
+
+RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+OURS, ANOTHERS = [{"uid": "uid-1", "controller": True}], [{"uid": "uid-2", "controller": True}]
+
+
+def manifest(kind: str = "Service", **more: Any) -> Json:
+    meta = {"name": "chat-server", "namespace": "lab", "ownerReferences": OURS}
+    return {"apiVersion": "v1", "kind": kind, "metadata": meta, **more}
+
+
+def there(**metadata: Any) -> Json:
+    return {"metadata": {"name": "chat-server", "uid": "uid-7", **metadata}}
+
+
+TAKEN = refuses(409, "AlreadyExists")
+
+
+async def test_an_object_of_ours_that_exists_is_brought_up_to_date() -> None:
+    async with answering(TAKEN, gives(there(ownerReferences=OURS)), gives({"metadata": {"uid": "uid-7"}})) as said:
+        assert await said.api.apply(manifest(), known_uid=None) == {"metadata": {"uid": "uid-7"}}
+    assert [asked.method for asked in said.asked] == ["POST", "GET", "PATCH"]
+    assert said.asked[2].body == {**manifest(), "metadata": {**manifest()["metadata"], "uid": "uid-7"}}
+    assert said.writes == [("POST", "services", "409"), ("PATCH", "services", "2xx")]
+
+
+async def test_an_immutable_one_is_taken_as_it_is() -> None:
+    found = there(ownerReferences=OURS)
+    async with answering(TAKEN, gives(found)) as said:
+        assert await said.api.apply(manifest("ConfigMap", immutable=True), known_uid=None) == found
+    assert [asked.method for asked in said.asked] == ["POST", "GET"]
+
+
+@pytest.mark.parametrize(
+    "references",
+    [
+        pytest.param([], id="nobodys"),
+        pytest.param(ANOTHERS, id="another-runs"),
+        pytest.param([{"uid": "uid-1"}], id="ours-but-not-controlled"),
+        pytest.param([{"uid": "uid-1", "controller": False}, *ANOTHERS], id="owned-by-us-controlled-by-another"),
+    ],
+)
+@pytest.mark.parametrize("immutable", [False, True])
+async def test_what_somebody_else_controls_is_never_touched(references: list[Json], immutable: bool) -> None:
+    found = there(ownerReferences=references)
+    async with answering(TAKEN, gives(found)) as said:
+        with pytest.raises(Occupied, match="Service chat-server exists and is not ours") as refused:
+            await said.api.apply(manifest(immutable=immutable), known_uid=None)
+    assert (refused.value.found, refused.value.code) == (found, 409)
+    assert [asked.method for asked in said.asked] == ["POST", "GET"]
+
+
+async def test_a_manifest_without_a_controller_takes_nothing_over() -> None:
+    bare = {"kind": "Service", "metadata": {"name": "chat-server", "namespace": "lab"}}
+    async with answering(TAKEN, gives(there())) as said:
+        with pytest.raises(Occupied):
+            await said.api.apply(bare, known_uid=None)
+
+
+async def test_one_that_is_gone_before_it_was_looked_at_is_asked_for_again_later() -> None:
+    async with answering(TAKEN, refuses(404, "NotFound")) as said:
+        with pytest.raises(NotFound):
+            await said.api.apply(manifest(), known_uid=None)
+    assert [asked.method for asked in said.asked] == ["POST", "GET"]
+
+
+async def test_a_known_object_that_was_replaced_is_a_conflict_and_not_created_anew() -> None:
+    other_uid = Answer(422, b'{"message": "uid mismatch", "details": {"causes": [{"field": "metadata.uid"}]}}')
+    async with answering(other_uid) as said:
+        with pytest.raises(Conflict, match="uid mismatch"):
+            await said.api.apply(manifest(), known_uid="uid-7")
+    assert said.writes == [("PATCH", "services", "422")]
+
+
+async def test_a_run_of_the_sweep_that_exists_is_given_back_whole_and_left_alone() -> None:
+    found = {**there(ownerReferences=OURS), "spec": {"repeats": 3}}
+    async with answering(TAKEN, gives(found)) as said:
+        assert await said.api.create_run(manifest("BenchmarkRun")) == found
+    assert [(asked.method, asked.accept) for asked in said.asked] == [
+        ("POST", "application/json"),
+        ("GET", "application/json"),
+    ]
+
+
+async def test_a_run_of_that_name_that_is_not_the_sweeps_is_told_apart() -> None:
+    found = there(ownerReferences=ANOTHERS)
+    async with answering(TAKEN, gives(found)) as said:
+        with pytest.raises(Occupied, match="BenchmarkRun chat-server exists and is not ours"):
+            await said.api.create_run(manifest("BenchmarkRun"))
+
+
+async def test_an_event_that_was_posted_before_is_no_trouble() -> None:
+    async with answering(TAKEN) as said:
+        await said.api.create_event(RUN, Event("Failed", "why"), now=NOW)
+    assert said.writes == [("POST", "events", "409")]
+
+
+async def test_another_conflict_over_an_event_is_told() -> None:
+    async with answering(refuses(409, "Conflict")) as said:
+        with pytest.raises(Conflict) as refused:
+            await said.api.create_event(RUN, Event("Failed", "why"), now=NOW)
+    assert not isinstance(refused.value, Exists)

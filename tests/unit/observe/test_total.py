@@ -1,0 +1,113 @@
+"""Views of objects that anybody may have written: any JSON whatever becomes one, within bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchrun.api import names
+from benchrun.observe import raw
+from benchrun.observe.compilations import compilations
+from benchrun.observe.finished import MAX_CELLS, finished_run_of
+from benchrun.observe.last_words import MAX_CHARS, bounded, last_words
+from benchrun.observe.trim import MAX_ARG_CHARS, MAX_ARGS, child_of, pod_of, run_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+WORDS = st.sampled_from(
+    [
+        "metadata", "spec", "status", "name", "namespace", "uid", "labels", "annotations", "ownerReferences", "controller",
+        "kind", "apiVersion", "conditions", "type", "reason", "message", "containers", "containerStatuses", "state",
+        "lastState", "waiting", "terminated", "running", "startedAt", "exitCode", "args", "resources", "limits",
+        "nvidia.com/gpu", "restartCount", "results", "cell", "metrics", "uncertain", "completionTime", "headline",
+        "initContainerStatuses", "image", "imageID", "podIP", "phase", "nodeName", "creationTimestamp", "generation",
+        names.LABEL_ROLE, names.LABEL_RUN_UID, names.LABEL_SEQUENCE, names.ANNOTATION_DIGEST,
+    ]
+)  # fmt: skip
+LEAVES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
+    | st.sampled_from(["True", "False", "Job", "BenchmarkRun", "benchrun.dev/v1alpha1", "2026-01-01T00:00:00Z", "7", "server"])
+)  # fmt: skip
+JSON = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=5), max_leaves=30
+)
+OBJECTS = st.dictionaries(WORDS, JSON, max_size=6)
+
+
+@given(OBJECTS)
+def test_any_object_is_a_run_of_some_sort(body: dict[str, Any]) -> None:
+    run = run_of(body)
+    assert max(map(len, (run.name, run.namespace, run.uid))) <= raw.MAX_NAME_CHARS
+    assert isinstance(run.spec, dict)
+    assert isinstance(run.status, dict)
+    assert run.created_at is None or run.created_at.tzinfo is not None
+
+
+@given(OBJECTS, st.sampled_from(["Deployment", "Job", "Service", "ConfigMap", "Unheard"]))
+def test_any_object_is_a_child_of_some_sort(body: dict[str, Any], kind: str) -> None:
+    child = child_of(kind, body)
+    assert child.kind == kind
+    assert child.sequence is None or child.sequence >= 0
+    assert child.owner_uid != "", "nobody is None"
+
+
+@given(OBJECTS)
+def test_any_object_is_a_pod_of_some_sort(body: dict[str, Any]) -> None:
+    pod = pod_of(body)
+    assert len(pod.args) <= MAX_ARGS
+    assert all(len(argument) <= MAX_ARG_CHARS for argument in pod.args)
+    assert pod.node != ""
+    assert pod.waiting_reason != ""
+    assert pod.unschedulable != ""
+
+
+@given(OBJECTS)
+def test_any_status_may_be_that_of_a_run_that_has_ended(status: dict[str, Any]) -> None:
+    found = finished_run_of(status)
+    if found is not None:
+        assert len(found.cells) <= MAX_CELLS
+        assert found.cells_left_out >= 0
+        assert all(figure is None or abs(figure) < float("inf") for cell in found.cells for figure in cell.figures)
+
+
+LINES = st.lists(
+    st.text(max_size=30)
+    | st.sampled_from(
+        [
+            "Traceback (most recent call last):", '  File "a.py", line 1, in f', "ValueError: no", "RuntimeError",
+            "vllm serve: error: bad", "(EngineCore_0 pid=7) ERROR 11-21 12:00:00 [core.py:1] ValueError: x",
+            "1 validation error for ModelConfig", "  Value error [type=value_error, input_value=0, input_type=int]",
+            "See root cause above", "\r", "",
+        ]
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+@given(LINES)
+def test_whatever_a_log_holds_its_last_words_are_one_short_line(lines: list[str]) -> None:
+    words = last_words("\n".join(lines))
+    assert len(words) <= MAX_CHARS
+    assert len(words.splitlines()) <= 1
+    assert words == words.strip()
+
+
+@given(st.text(max_size=2000))
+def test_bounding_twice_changes_nothing(text: str) -> None:
+    once = bounded(text)
+    assert bounded(once) == once
+
+
+@given(st.text(st.characters(categories=("L", "N")), min_size=10, max_size=40), st.text(" ab:", max_size=20))
+def test_a_token_is_never_among_the_words(tail: str, around: str) -> None:
+    token = "hf_" + "".join(c for c in tail if c.isascii()).ljust(10, "x")
+    assert token not in bounded(f"{around} {token} {around}")
+    assert token not in bounded(f"Authorization: Bearer {token}")
+    assert token not in bounded(f"https://user:{token}@hub.example/model")
+
+
+@given(st.lists(st.text(max_size=40), max_size=20), st.booleans())
+def test_instants_of_compilations_are_in_order(lines: list[str], complete: bool) -> None:
+    said = [f"{line} JIT compilation during inference" for line in lines]
+    found = compilations("\n".join(said), complete=complete)
+    assert (found is None) is (not complete)
+    assert list(found or ()) == sorted(found or ())

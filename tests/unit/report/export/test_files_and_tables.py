@@ -1,0 +1,136 @@
+"""Bytes of JSON and CSV: what stands for what, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from benchrun.report.export.csv_table import as_csv
+from benchrun.report.export.files import as_json, as_json_lines, without_unknown
+from benchrun.report.export.formats import FORMATS, TABLES, Choices
+from benchrun.report.export.request_table import request_table
+from benchrun.report.export.stage_table import stage_table
+from benchrun.report.export.table import Column, Table, Value
+from benchrun.report.export.units import seconds
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.report.export.runs import CAPPED, CHAT, measured, run
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_not_finite_is_no_json(number: float) -> None:
+    for write in (as_json, as_json_lines):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            write([{"x": number}])
+
+
+def test_json_is_indented_and_ends_its_last_line() -> None:
+    assert as_json({"name": "größe"}) == '{\n  "name": "größe"\n}\n'.encode()
+    assert as_json_lines([{"a": 1}, {"ü": None}]) == '{"a": 1}\n{"ü": null}\n'.encode()
+    assert as_json_lines([]) == b""
+
+
+def test_what_is_unknown_is_left_out_at_every_depth_and_nothing_else_is() -> None:
+    value = {"a": None, "b": {"c": None, "d": 0}, "e": {"f": None}, "g": "", "h": [None], "i": False}
+    assert without_unknown(value) == {"b": {"d": 0}, "e": {}, "g": "", "h": [None], "i": False}
+    assert value["b"] == {"c": None, "d": 0}, "what was given is as it was"
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "expected"),
+    [(0, 0.0), (1, 1e-6), (1_234_567, 1.234567), (0.5, 5e-7), (0.0004, 0.0), (1e6 / 3, 0.333333333), (-1500, -0.0015)],
+)
+def test_seconds_without_noise(microseconds: float, expected: float) -> None:
+    assert seconds(microseconds) == expected
+
+
+def line(value: Value) -> str:
+    """The field of one value, as a reader of CSV gets it."""
+    text = as_csv(Table("t", (Column("x", "text"), Column("y", "text")), [(value, "end")])).decode()
+    (_, row) = csv.reader(io.StringIO(text, newline=""))
+    assert row[1] == "end"
+    return row[0]
+
+
+NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("", None),
+        ("", ""),
+        ("true", True),
+        ("false", False),
+        ("1", 1),
+        ("0", 0),
+        ("0.1", 0.1),
+        ("1e-07", 1e-7),
+        ("2026-01-01T12:00:00Z", NOON),
+        ("2026-01-01T12:00:00.000001Z", NOON + timedelta(microseconds=1)),
+        ("2026-01-01T12:00:00+02:00", NOON.replace(tzinfo=timezone(timedelta(hours=2)))),
+        ("a;b", ("a", "b")),
+        ("", ()),
+        ('says "no", twice', 'says "no", twice'),
+        ("two\nlines", "two\nlines"),
+    ],
+)
+def test_a_field_of_each_kind(field: str, value: Value) -> None:
+    assert line(value) == field
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x00")))
+def test_any_text_comes_back(text: str) -> None:
+    assert line(text) == text
+
+
+def test_lines_end_as_rfc_4180_says() -> None:
+    text = as_csv(Table("t", (Column("x", "integer"),), [(1,), (2,)]))
+    assert text == b"x\r\n1\r\n2\r\n"
+
+
+# ---- formats ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_formats_that_there_are() -> None:
+    assert list(FORMATS) == ["vllm", "csv", "parquet", "llm-d", "inferencex", "pytorch"]
+    assert [name for name, each in FORMATS.items() if not each.is_text] == ["parquet"]
+    assert TABLES == ("stages", "requests")
+
+
+@pytest.mark.parametrize(("name", "table"), [("stages", stage_table), ("requests", request_table)])
+def test_one_file_holds_the_table_asked_for_and_a_folder_both(name: Any, table: Any) -> None:
+    assert FORMATS["csv"].document(run(), Choices(table=name)) == as_csv(table(run()))
+    assert FORMATS["csv"].files(run(), Choices())[f"{name}.csv"] == as_csv(table(run()))
+
+
+def test_a_document_holds_what_the_folder_does() -> None:
+    one = run(measured(CHAT))
+    for name, (file,) in {"inferencex": ["agg_bmk.json"], "pytorch": ["nightly.pytorch.json"]}.items():
+        assert FORMATS[name].files(one, Choices())[file] == FORMATS[name].document(one, Choices())
+    lines = [json.loads(each) for each in FORMATS["vllm"].document(run(), Choices()).splitlines()]
+    files = FORMATS["vllm"].files(run(), Choices())
+    whole = [json.loads(text) for name, text in files.items() if "run=" in name]
+    assert sorted(map(str, lines)) == sorted(map(str, whole))
+
+
+def test_only_inferencex_has_no_place_for_some_load_points() -> None:
+    unfit = {name: list(each.unfit(run())) for name, each in FORMATS.items()}
+    assert unfit.pop("inferencex") == ["capped/rate=40"]
+    assert set(map(tuple, unfit.values())) == {()}
+
+
+def test_fields_that_somebody_knows_better_reach_the_rows() -> None:
+    (row,) = json.loads(FORMATS["inferencex"].document(run(measured(CHAT)), Choices(fields={"hw": "b200"})))
+    assert row["hw"] == "b200"
+
+
+def test_columns_of_the_tables_say_their_units_and_are_told_once() -> None:
+    for table in (stage_table(run(measured(CAPPED))), request_table(run())):
+        names = [column.name for column in table.columns]
+        assert len(set(names)) == len(names)
+        assert all(len(values) == len(names) for values in table.rows)

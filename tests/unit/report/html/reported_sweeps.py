@@ -1,0 +1,69 @@
+"""Sweeps as a page takes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from benchrun.report.html.document import Draw
+from benchrun.report.html.sweep.page import sweep_page
+from benchrun.report.html.sweep.reported import ReportedSweep
+from unit.plan.specs import concurrencies, spec_body, workload
+from unit.report.finished_sweeps import Measured, finished_sweep
+from unit.report.html.reported_runs import HOSTILE, plain
+
+CELLS = ("chat/concurrency=16", "chat/concurrency=64")
+_TEXTS = ("name", "reason", "run", "message")
+OBJECTIVES = [{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 500}]
+
+
+def _measured(speed: float, *, running: float, kv_cache: float, hits: float = 0.0, verdict: str = "Valid") -> Measured:
+    """A variant so many times as fast as another; at 64 users it gives twice the throughput for more latency."""
+    few = {"RequestThroughput": 9.4 * speed, "OutputThroughput": 1200 * speed, "TotalTokenThroughput": 10_800 * speed}
+    slow = {"MeanTTFT": 43 / speed, "MeanTPOT": 11 / speed, "MeanITL": 11.2 / speed, "MeanE2EL": 1440 / speed}
+    many = {name: 2 * value for name, value in few.items()} | {name: 1.6 * value for name, value in slow.items()}
+    server = {
+        "running_mean": running,
+        "waiting_mean": 64 - running,
+        "kv_cache_max_percent": kv_cache,
+        "prefix_hit_percent": hits,
+    }
+    return Measured({**few, **slow}, server, verdict, "Met" if speed >= 1 else "Missed", {CELLS[1]: many})
+
+
+@cache
+def several() -> ReportedSweep:
+    """Six variants at two load points on three servers each: faster, slower, alike, doubtful, and one that failed."""
+    measured: dict[str, Measured | None] = {
+        "baseline": _measured(1.0, running=12, kv_cache=21),
+        "prefix-caching": _measured(1.22, running=15, kv_cache=35, hits=46.9),
+        "chunked-8192": _measured(1.004, running=13, kv_cache=22),
+        "eager": _measured(0.7, running=11, kv_cache=19),
+        "everything": _measured(1.31, running=16, kv_cache=41, hits=47.2, verdict="Suspect"),
+        "long-context-with-a-long-name": None,
+    }
+    load = workload(load=concurrencies(16, 64))
+    template = spec_body(workloads=[load], objectives=OBJECTIVES)
+    return finished_sweep(measured, cells=CELLS, replications=3, template=template).reported
+
+
+def hostile() -> ReportedSweep:
+    """Everything that anybody may write says the same nasty thing."""
+    sweep = several()
+    status = sweep.status.model_copy(
+        update={
+            "message": HOSTILE,
+            "baseline": HOSTILE,
+            "variants": [v.model_copy(update=dict.fromkeys(_TEXTS, HOSTILE)) for v in sweep.status.variants],
+            "results": [r.model_copy(update={"variant": HOSTILE, "reason": HOSTILE}) for r in sweep.status.results],
+            "best": [b.model_copy(update={"variant": HOSTILE, "tied_with": [HOSTILE]}) for b in sweep.status.best],
+            "front": [p.model_copy(update={"variant": HOSTILE}) for p in sweep.status.front],
+        }
+    )
+    written = {**sweep.written, "template": {**spec_body(), "model": {"name": HOSTILE}}}
+    return replace(sweep, name=HOSTILE, namespace=HOSTILE, status=status, written=written)
+
+
+def page_of(sweep: ReportedSweep, draw: Draw = plain) -> str:
+    """The page; without its drawings unless they are asked for."""
+    return sweep_page(sweep, draw, made_by="0.1.0")

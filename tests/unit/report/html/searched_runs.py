@@ -1,0 +1,58 @@
+"""A run whose load was searched, as a page takes it; of what its server did meanwhile nothing was read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import SearchResult
+from benchrun.report.html.reported import Reported
+from benchrun_client.contract import Probe, StageRecord, open_stage_id
+from report_kit.simulated_run import SimulatedRun, simulated_run
+from unit.report.html.reported_runs import reported
+
+TRIED = ("4", "8", "16", "32", "24", "20", "18")
+"""In this order: doubled, then halved between."""
+PAUSE_US = 2_000_000
+OBJECTIVES = [{"metric": "TTFT", "percentile": "95", "maxMilliseconds": 200}]
+
+
+@cache
+def searched() -> Reported:
+    """Rates from 4 on, with records that are called by the number of their load."""
+    run = simulated_run("searched", rates=TRIED, repeats=1, requests=400, objectives=OBJECTIVES)
+    workload = {**run.body["workloads"][0], "load": {"search": {"axis": "RequestRate", "from": "4", "to": "64"}}}
+    body = {**run.body, "workloads": [workload]}
+    answer = SearchResult(
+        workload="chat", axis="rate", outcome="Bracketed", lower="16", upper="18", upper_outcome="Missed",
+        resolution_percent=12.5, probes=len(TRIED), stages=len(TRIED),
+        sentence="the objectives are met up to 16 requests a second; at 18 they are missed",
+    )  # fmt: skip
+    return replace(
+        reported(run),
+        written=body,
+        spec=BenchmarkRunSpec.model_validate(body),
+        status=run.status.model_copy(update={"searches": [answer]}),
+        records=_as_probes(run),
+        samples=(),
+    )
+
+
+def _as_probes(run: SimulatedRun) -> tuple[StageRecord, ...]:
+    """One after the other as they were tried."""
+    by_rate = {record.stage_id.partition("=")[2].partition("/")[0]: record for record in run.records}
+    begin, found = min(record.first_send_unix_us for record in run.records), []
+    for number, rate in enumerate(TRIED, start=1):
+        record = by_rate[rate]
+        end = begin + record.last_receive_unix_us - record.first_send_unix_us
+        update = {
+            "stage_id": open_stage_id("chat", number, 1),
+            "sequence": number - 1,
+            "probe": Probe(value=rate, ends_search=rate == TRIED[-1]),
+            "first_send_unix_us": begin,
+            "last_receive_unix_us": end,
+        }
+        found.append(record.model_copy(update=update))
+        begin = end + PAUSE_US
+    return tuple(found)

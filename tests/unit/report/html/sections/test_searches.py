@@ -1,0 +1,74 @@
+"""Where a load was searched: which loads were tried, in which order, and what became of each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from benchrun.report.html.blocks import Section
+from benchrun.report.html.charts.search_course import OUTCOMES
+from benchrun.report.html.sections.distributions import distributions_section
+from benchrun.report.html.sections.load_curves import load_curves_section
+from benchrun.report.html.sections.searches import searches_section
+from benchrun.report.html.sections.timeline import timeline_section
+from unit.report.html.reported_runs import charts_of, data_of, prose_of, reported, tables_of
+from unit.report.html.searched_runs import TRIED, searched
+
+
+def section() -> Section:
+    found = searches_section(searched())
+    assert found is not None
+    return found
+
+
+def test_a_run_without_a_search_has_no_such_section() -> None:
+    assert searches_section(reported()) is None
+
+
+def test_a_stage_of_a_search_belongs_to_the_load_that_it_tried() -> None:
+    run = searched()
+    assert [run.cell_of(record) for record in run.records] == [f"chat/rate={rate}" for rate in TRIED]
+    assert [len(run.records_of(row.cell)) for row in run.status.results] == [1] * len(TRIED)
+
+
+def test_the_course_is_drawn_in_the_order_in_which_loads_were_tried() -> None:
+    [chart] = charts_of(section())
+    course = [(row["n"], row["load"]) for row in data_of(chart.spec) if "n" in row]
+    assert sorted(course)[: len(TRIED)] == [(number, float(rate)) for number, rate in enumerate(TRIED, start=1)]
+    outcomes = {row["outcome"] for row in data_of(chart.spec) if "outcome" in row}
+    assert {"Met", "Missed"} <= outcomes <= set(OUTCOMES)
+
+
+def test_the_answer_is_marked() -> None:
+    [chart] = charts_of(section())
+    assert {"load": 16.0} in data_of(chart.spec)
+    assert "Bracketed: the objectives are met up to 16 requests a second" in prose_of(section())
+
+
+def test_the_table_tells_what_decided() -> None:
+    [table] = tables_of(section())
+    assert table.rows.headers == ("tried", "load", "stages", "TTFT p95 (ms)", "tok/s", "outcome", "verdict")
+    assert [(row[0], row[1]) for row in table.rows.rows] == [(str(n), rate) for n, rate in enumerate(TRIED, start=1)]
+    outcome = {row[1]: row[5] for row in table.rows.rows}
+    assert (outcome["16"], outcome["18"]) == ("Met", "Missed")
+
+
+def test_without_records_the_order_is_not_made_up() -> None:
+    found = searches_section(replace(searched(), records=()))
+    assert found is not None
+    assert charts_of(found) == []
+    [table] = tables_of(found)
+    assert [row[:2] for row in table.rows.rows] == [("-", rate) for rate in sorted(TRIED, key=int)]
+    assert "Not all records are at hand" in prose_of(found)
+
+
+def test_distributions_curves_and_timeline_find_the_stages_of_a_search() -> None:
+    run = searched()
+    distributions, curves, timeline = distributions_section(run), load_curves_section(run), timeline_section(run)
+    assert distributions is not None
+    assert curves is not None
+    assert timeline is not None
+    assert "of those that are" not in prose_of(distributions)
+    assert len({row["load"] for row in data_of(charts_of(distributions)[0].spec) if "load" in row}) == len(TRIED)
+    told = [row["label"] for row in data_of(charts_of(timeline)[0].spec) if "label" in row]
+    assert set(told) - {""} <= set(TRIED)
+    assert set(told) != {""}

@@ -1,0 +1,200 @@
+"""The page of a sweep."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import yaml
+from benchrun.api.sweep.spec import MAX_NAME, BenchmarkSweepSpec
+from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.cli.html_page import draw
+from benchrun.report.html.blocks import Facts, Section, Verdict
+from benchrun.report.html.sweep.reported import ReportedSweep
+from benchrun.report.html.sweep.sections.changes import MAX_DRAWN_CELLS, changes_section
+from benchrun.report.html.sweep.sections.front import front_section
+from benchrun.report.html.sweep.sections.limits import limits_section
+from benchrun.report.html.sweep.sections.provenance import provenance_section
+from benchrun.report.html.sweep.sections.repeat import manifest
+from benchrun.report.html.sweep.sections.results import results_section
+from benchrun.report.html.sweep.sections.verdict import HOLES, verdict_section
+from unit.plan.specs import concurrencies, spec_body, workload
+from unit.report.finished_sweeps import Measured, batches, finished_sweep
+from unit.report.html.reported_runs import charts_of, data_of, prose_of, tables_of
+from unit.report.html.reported_sweeps import hostile, page_of, several
+from unit.report.html.test_page import ALLOWED, Elements
+
+SECTIONS = ["verdict", "best", "front", "changes", "limits", "results", "provenance", "repeat"]
+
+
+def made(section: Section | None) -> Section:
+    assert section is not None
+    return section
+
+
+def with_status(sweep: ReportedSweep, **changes: Any) -> ReportedSweep:
+    return replace(sweep, status=sweep.status.model_copy(update=changes))
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_sections_come_in_the_order_in_which_they_are_read() -> None:
+    page = page_of(batches().reported)
+    assert re.findall(r'<section id="([a-z]+)"', page) == SECTIONS
+    assert re.findall(r'<li><a href="#([a-z]+)">', page) == SECTIONS
+
+
+def test_the_same_sweep_gives_the_same_page() -> None:
+    assert page_of(several(), draw) == page_of(several(), draw)
+
+
+def test_nothing_is_fetched_and_nothing_runs() -> None:
+    for tag, attributes in Elements(page_of(several(), draw)).found:
+        assert tag in ALLOWED
+        assert not any(name.startswith("on") or name in ("src", "srcset", "style", "action") for name in attributes)
+        assert (attributes.get("href") or "#").startswith("#")
+
+
+def test_strings_of_others_stay_strings() -> None:
+    page = page_of(hostile(), draw)
+    elements = Elements(page)
+    assert {tag for tag, _ in elements.found} <= ALLOWED
+    assert elements.open == []
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_headings_do_not_leave_out_a_level() -> None:
+    levels = [int(tag[1]) for tag, _ in Elements(page_of(several())).found if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(below - above <= 1 for above, below in pairwise(levels))
+
+
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        pytest.param(ReportedSweep("s", "lab", "u", {}, None, BenchmarkSweepStatus()), id="nothing is known"),
+        pytest.param(finished_sweep({"base": None, "wide": None}).reported, id="nothing was measured"),
+        pytest.param(finished_sweep({"base": Measured(), "wide": None}).reported, id="one was measured"),
+        pytest.param(finished_sweep({"base": Measured(verdict="Invalid")}).reported, id="what was measured is invalid"),
+    ],
+)
+def test_however_little_there_is_it_makes_a_page(sweep: ReportedSweep) -> None:
+    page = page_of(sweep, draw)
+    assert {"verdict", "results", "provenance", "repeat"} <= set(re.findall(r'<section id="([a-z]+)"', page))
+    assert Elements(page).open == []
+
+
+# ---- verdict ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_verdict_comes_first_and_names_the_best() -> None:
+    section = verdict_section(several())
+    first, facts = section.blocks[:2]
+    assert isinstance(first, Verdict)
+    assert (first.word, first.meaning.endswith(HOLES)) == ("Suspect", True)
+    assert isinstance(facts, Facts)
+    assert dict(facts.pairs)["Most throughput per GPU"] == "everything at chat/concurrency=64"
+    assert dict(facts.pairs)["Runs"] == "15 measured, 3 failed"
+
+
+def test_each_variant_has_a_row_with_its_outcome_and_why_it_failed() -> None:
+    [table] = tables_of(verdict_section(several()))
+    rows = {row[0]: row for row in table.rows.rows}
+    assert rows["baseline"][1] == "baseline"
+    assert rows["prefix-caching"][1] == "Better"
+    assert rows["eager"][1] == "Worse"
+    assert rows["chunked-8192"][1] == "no difference"
+    assert rows["long-context-with-a-long-name"][-1] == "OutOfGPUMemory in seqs-v6-r1: CUDA out of memory"
+
+
+def test_how_it_ended_comes_before_what_was_measured() -> None:
+    [first, *_] = verdict_section(with_status(several(), phase="Cancelled")).blocks
+    assert isinstance(first, Verdict)
+    assert first.word == "Cancelled"
+
+
+# ---- front -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_load_point_is_a_point_and_those_of_the_front_stand_out() -> None:
+    [chart] = charts_of(made(front_section(several())))
+    points = {row["told"]: row["onFront"] for row in data_of(chart.spec) if "told" in row}
+    assert len(points) == 10, "five variants were measured at two load points"
+    front = {told.split(":")[0] for told, on_front in points.items() if on_front}
+    assert front == {f"{point.variant} at {point.cell}" for point in several().status.front}
+    assert "eager at chat/concurrency=16" not in front
+
+
+def test_an_invalid_row_is_no_point() -> None:
+    found = finished_sweep(
+        {"base": Measured(), "wide": Measured({"OutputThroughput": 9e9}, verdict="Invalid")}
+    ).reported
+    [chart] = charts_of(made(front_section(found)))
+    assert {row["variant"] for row in data_of(chart.spec) if "told" in row} == {"base"}
+
+
+def test_each_workload_has_a_front_of_its_own() -> None:
+    template = spec_body(workloads=[workload("chat"), workload("code")])
+    found = finished_sweep({"base": Measured()}, cells=("chat/rate=4", "code/rate=4"), template=template)
+    assert [chart.title for chart in charts_of(made(front_section(found.reported)))] == ["chat", "code"]
+
+
+# ---- changes ---------------------------------------------------------------------------------------------------------
+
+
+def test_each_load_point_has_bars_with_intervals_a_chart_a_figure() -> None:
+    charts = charts_of(made(changes_section(several())))
+    assert len(charts) == 2 * 5
+    bars = {row["label"]: row for row in data_of(charts[0].spec) if "word" in row}
+    assert set(bars) == {"prefix-caching", "chunked-8192", "eager", "everything"}
+    best = bars["prefix-caching"]
+    assert best["word"] == "Better"
+    assert best["low"] < best["change"] < best["high"]
+
+
+def test_of_many_load_points_some_are_drawn_and_all_are_in_the_table() -> None:
+    users = range(1, MAX_DRAWN_CELLS + 3)
+    cells = [f"chat/concurrency={count}" for count in users]
+    template = spec_body(workloads=[workload(load=concurrencies(*users))])
+    found = finished_sweep({"base": Measured(), "wide": Measured()}, cells=cells, template=template)
+    section = made(changes_section(found.reported))
+    assert len(charts_of(section)) == MAX_DRAWN_CELLS * 5
+    assert f"{MAX_DRAWN_CELLS} of {len(cells)} load points are drawn" in prose_of(section)
+    [table] = tables_of(section)
+    assert {row[1] for row in table.rows.rows} == set(cells)
+
+
+# ---- the rest --------------------------------------------------------------------------------------------------------
+
+
+def test_what_limits_is_told_in_sentences() -> None:
+    [table] = tables_of(made(limits_section(batches().reported)))
+    assert [row[0] for row in table.rows.rows] == ["80000", "160000"]
+    assert all("compute is the limit" in row[2] for row in table.rows.rows)
+
+
+def test_the_table_has_every_figure() -> None:
+    [table] = tables_of(results_section(batches().reported))
+    assert {"texts/s", "total tok/s", "per GPU", "running", "waiting", "KV max", "hits"} <= set(table.rows.headers)
+
+
+def test_provenance_says_what_each_variant_sets() -> None:
+    [table] = tables_of(provenance_section(batches().reported))
+    assert table.rows.rows[1] == ("2", "80000", "--max-num-batched-tokens=80000")
+
+
+def test_the_manifest_measures_the_same_under_another_name() -> None:
+    sweep = several()
+    written = dict(sorted({**sweep.written, "cancel": True, "suspend": True}.items()))
+    text = manifest(replace(sweep, name="a" * MAX_NAME, written=written))
+    body = yaml.safe_load(text)
+    assert body["kind"] == "BenchmarkSweep"
+    assert len(body["metadata"]["name"]) <= MAX_NAME
+    assert list(body["spec"])[:2] == ["template", "matrix"]
+    assert list(body["spec"]["template"])[:3] == ["model", "server", "workloads"]
+    assert BenchmarkSweepSpec.model_validate(body["spec"]) == sweep.spec

@@ -1,0 +1,207 @@
+"""A run on half a screen, at its edges: what nobody knows is left out, and nothing is said twice."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from benchrun.api.comparison import Change, ComparedCell, ComparedRun, Comparison
+from benchrun.api.status import (
+    BenchmarkRunStatus,
+    Bottleneck,
+    ClientStatus,
+    Finding,
+    ObjectiveResult,
+    ServerStatus,
+    Truncated,
+)
+from benchrun.observe.trim import run_of
+from benchrun.report.run_summary import Summary, run_summary
+from unit.plan.specs import Json, workload
+from unit.report.going_on import BEGIN, ended, run_body, running
+from unit.report.statuses import result
+
+NOW = BEGIN + timedelta(hours=5)
+
+
+def summary(status: BenchmarkRunStatus, **spec: Any) -> Summary:
+    body = run_body(status)
+    return run_summary(run_of({**body, "spec": {**body["spec"], **spec}}), status, now=NOW)
+
+
+def fact(name: str, status: BenchmarkRunStatus, **spec: Any) -> str | None:
+    return dict(summary(status, **spec).facts).get(name)
+
+
+def server(**fields: Any) -> BenchmarkRunStatus:
+    return ended(servers=[ServerStatus(role="server", **fields)])
+
+
+@pytest.mark.parametrize(
+    ("told", "fields"),
+    [
+        ("no GPU", {}),
+        ("vLLM 0.32.0, no GPU", {"version": "0.32.0"}),
+        ("1 GPU", {"gpus": 1}),
+        ("1 GPU H100", {"gpus": 1, "gpu": "H100"}),
+        ("2 GPUs H100", {"gpus": 2, "gpu": "H100"}),
+        ("no GPU, node n1", {"node": "n1", "gpu": "H100"}),
+        ("no GPU, KV cache 0 tokens", {"kv_cache_tokens": 0}),
+        ("no GPU, ready after 0 s", {"seconds_to_ready": 0.0}),
+        ("no GPU, ready after 2 min 5 s", {"seconds_to_ready": 125.2}),
+        ("no GPU", {"restarts": 0}),
+        ("no GPU, 2 restarts", {"restarts": 2}),
+    ],
+)
+def test_a_server_in_a_line(told: str, fields: Json) -> None:
+    assert fact("server", server(**fields)) == told
+
+
+def test_the_image_that_really_ran_is_told_by_its_digest() -> None:
+    assert fact("digest", server(image_digest="vllm@sha256:1")) == "vllm@sha256:1"
+    assert fact("digest", server()) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "client"),
+    [
+        ("vllm 0.32.0", ClientStatus(engine="vllm", engine_version="0.32.0")),
+        ("vllm", ClientStatus(engine="vllm")),
+        (None, ClientStatus(image="client:1")),
+        (None, None),
+    ],
+)
+def test_the_client_is_its_engine(told: str | None, client: ClientStatus | None) -> None:
+    assert fact("client", ended(client=client)) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "spec"),
+    [
+        ("workload", "chat", {"repeats": 1}),
+        ("workload", "chat, each load point 2 times", {"repeats": 2}),
+        ("workload", "chat", {"repeats": "2x"}),
+        ("workloads", "a, b", {"workloads": [workload("a"), workload("b")]}),
+        ("arguments", "--seed=1 -x", {"server": {"image": "i", "args": ["--seed=1", "-x"]}}),
+        ("arguments", None, {"server": {"image": "i", "args": []}}),
+        ("arguments", None, {"server": {"image": "i", "args": "--seed=1"}}),
+        ("image", None, {"server": None, "endpoint": {"url": "http://x"}}),
+        ("endpoint", "http://x", {"server": None, "endpoint": {"url": "http://x"}}),
+        ("endpoint", None, {}),
+        ("workload", None, {"workloads": []}),
+        ("model", None, {"model": None}),
+    ],
+)
+def test_what_was_asked_for(name: str, told: str | None, spec: Json) -> None:
+    assert fact(name, running(), **spec) == told
+
+
+def test_a_run_that_nobody_looked_at_says_so() -> None:
+    new = summary(BenchmarkRunStatus())
+    assert (new.word, new.sentence) == ("Pending", "no operator has looked at it yet")
+    assert "time" not in dict(new.facts)
+    assert "stages" not in dict(new.facts)
+
+
+def test_without_a_namespace_none_is_named() -> None:
+    body = run_body(ended(log_tail="x", results=[result()]))
+    del body["metadata"]["namespace"]
+    status = BenchmarkRunStatus.model_validate(body["status"])
+    told = run_summary(run_of(body), status, now=NOW)
+    assert (told.title, told.look_further) == ("chat", ("benchrun report chat", "benchrun logs chat"))
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ("1 met", ["Met"]),
+        ("2 met, 1 missed", ["Missed", "Met", "Met"]),
+        ("1 missed, 1 inconclusive", ["Inconclusive", "Missed"]),
+        (None, []),
+    ],
+)
+def test_objectives_are_counted(told: str | None, words: list[str]) -> None:
+    objectives = [
+        ObjectiveResult.model_validate(
+            {"metric": "TTFT", "percentile": "99", "max_milliseconds": 1, "measured_milliseconds": 1, "outcome": word}
+        )
+        for word in words
+    ]
+    rows = [result(f"c/rate={n}", axis="rate", objectives=[each]) for n, each in enumerate(objectives)]
+    assert fact("objectives", ended(results=rows)) == told
+
+
+def compared(*changes: tuple[str, float | None], gate: Any = None) -> BenchmarkRunStatus:
+    made = [Change(metric="MeanTTFT", change_percent=percent, word=word) for word, percent in changes]
+    cells = [ComparedCell(cell="a", changes=made[:1]), ComparedCell(cell="b", changes=made[1:])]
+    return ended(
+        comparison=Comparison(baseline=ComparedRun(name="old"), outcome="Mixed", message="m", cells=cells, gate=gate)
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "changes"),
+    [
+        ("", ()),
+        ("; most: MeanTTFT -12.0 %", (("Better", 3.0), ("Worse", -12.0))),
+        ("; most: MeanTTFT +3.0 %", (("Better", 3.0), ("NoDetectableDifference", -12.0))),
+        ("", (("NoDetectableDifference", 99.0), ("Unknown", None))),
+        ("; most: MeanTTFT +5.0 %", (("Worse", None), ("Worse", 5.0))),
+        ("; most: MeanTTFT -", (("Worse", None),)),
+    ],
+)
+def test_of_a_comparison_the_largest_change_that_has_a_word_is_told(
+    told: str, changes: tuple[tuple[str, float | None], ...]
+) -> None:
+    assert fact("compared", compared(*changes)) == f"with old: Mixed, no gate{told}"
+
+
+def test_a_gate_is_told_by_its_word() -> None:
+    assert fact("compared", compared(gate="Regressed")) == "with old: Mixed, Regressed"
+
+
+def test_lists_that_were_cut_are_told() -> None:
+    cuts = [Truncated(field=name, included=1, total=9) for name in ("results", "timeline")]
+    told = [text for name, text in summary(ended(truncated=cuts)).facts if name == "cut"]
+    assert told == ["results: 1 of 9 kept", "timeline: 1 of 9 kept"]
+
+
+def found(*severities: str) -> BenchmarkRunStatus:
+    made = [
+        Finding.model_validate({"code": f"Code{n}", "severity": severity, "count": 1, "worst_stage": "s"})
+        for n, severity in enumerate(severities)
+    ]
+    return ended(findings=made)
+
+
+@pytest.mark.parametrize(
+    ("told", "severities"),
+    [
+        (None, ()),
+        (None, ("Note", "Note")),
+        ("Code0", ("Suspect",)),
+        ("Code1", ("Note", "Invalid")),
+        ("Code0, Code1, Code2, Code3, Code4, Code5", ("Invalid",) * 6),
+        ("Code0, Code1, Code2, Code3, Code4, Code5 +2", ("Invalid",) * 8),
+    ],
+)
+def test_findings_are_named_where_one_costs_a_verdict(told: str | None, severities: tuple[str, ...]) -> None:
+    assert fact("findings", found(*severities)) == told
+
+
+@pytest.mark.parametrize("limits", [(), (None,), ("None",), (None, "None")])
+def test_a_run_that_nothing_limits_has_no_limit(limits: tuple[str | None, ...]) -> None:
+    assert fact("limit", ended(results=[limited(limit) for limit in limits])) is None
+
+
+def test_the_first_limit_is_told_with_its_load_point() -> None:
+    rows = [limited(None), limited("None"), limited("Compute", "a/rate=2"), limited("Client", "a/rate=3")]
+    assert fact("limit", ended(results=rows)) == "a/rate=2: Compute it is"
+
+
+def limited(limit: str | None, cell: str = "a/rate=1") -> Any:
+    bottleneck = (
+        Bottleneck.model_validate({"limit": limit, "sentence": f"{limit} it is"}) if limit is not None else None
+    )
+    return result(cell, axis="rate", bottleneck=bottleneck)
