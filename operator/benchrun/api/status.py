@@ -51,7 +51,10 @@ class ServerStatus(StatusModel):
         description="GPU model, where server.pod.nodeSelector names it; absent with gpuReason.",
     )
     gpu_reason: str | None = Field(default=None, max_length=253, description="Why the GPU model is not known.")
-    gpus: int = Field(default=0, description="GPUs the pod holds.")
+    replicas: int = Field(
+        default=1, description="Servers of this role. What else is said is the first one's, but for sums."
+    )
+    gpus: int = Field(default=0, description="GPUs that they hold together.")
     image: str | None = Field(default=None, max_length=1024, description="Image as asked for.")
     image_digest: str | None = Field(default=None, max_length=1024, description="Image that really ran.")
     version: str | None = Field(default=None, max_length=100, description="vLLM's version, as the server says.")
@@ -63,7 +66,7 @@ class ServerStatus(StatusModel):
         default_factory=dict, description="Settings the server reports of itself (vLLM's cache_config_info)."
     )
     seconds_to_ready: float | None = Field(default=None, description="From scheduled to healthy.")
-    restarts: int = Field(default=0, description="Restarts seen.")
+    restarts: int = Field(default=0, description="Restarts seen, of all.")
 
 
 class ClientStatus(StatusModel):
@@ -172,7 +175,7 @@ class Result(StatusModel):
 
     cell: str = Field(max_length=160, description="Workload and load point, for example chat/rate=4.")
     workload: str = Field(max_length=40, description="Name of the workload.")
-    axis: Literal["rate", "concurrency", "speed"] = Field(description="What was varied.")
+    axis: Literal["rate", "concurrency", "speed", "batch"] = Field(description="What was varied.")
     value: str = Field(max_length=24, description="Requests a second (a decimal, or inf), or users.")
     repeats: int = Field(description="Stages pooled.")
     repeats_planned: int = Field(description="Stages there should be.")
@@ -206,7 +209,7 @@ class Result(StatusModel):
         default_factory=list, description="How each objective fared here."
     )
     verdict: Verdict = Field(description="Whether these numbers can be trusted.")
-    findings: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=32, json_schema_extra=ATOMIC)] = (
+    findings: Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=64, json_schema_extra=ATOMIC)] = (
         Field(default_factory=list, description="Codes of what was found wrong here; status.findings explains them.")
     )
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from benchrun.api.base import API_VERSION
+from benchrun.api.problems import without_branch
 from benchrun.api.structural import Schema
 from benchrun.preflight.remark import Remark, error, note
 
@@ -77,7 +78,7 @@ def _name_remarks(metadata: Object, schema: Schema) -> list[Remark]:
 
 
 def _problem(found: Any, model: type[BaseModel]) -> Remark:
-    location = _without_branch(found["loc"])
+    location = without_branch(found["loc"])
     path = path_of(location)
     if found["type"] == "extra_forbidden":
         return _unknown(path, str(location[-1]), _fields_at(model, location[:-1]))
@@ -89,12 +90,6 @@ def _problem(found: Any, model: type[BaseModel]) -> Remark:
     return error(path + found.get("ctx", {}).get("path", ""), f"{found['msg']}{shown}")
 
 
-def _without_branch(location: Sequence[int | str]) -> Sequence[int | str]:
-    """Of a union of types the models try each, and name the one they tried."""
-    return location[:-1] if location and location[-1] in _BRANCHES else location
-
-
-_BRANCHES = ("int", "str", "constrained-int", "constrained-str")
 _OURS = ("rule", "duplicate", "value_error")
 """Types of problems whose messages name the value where it matters."""
 

@@ -46,6 +46,11 @@ def workload(name: str = "other", **fields: Any) -> Spec:
     return {**MINIMAL["workloads"][0], "name": name, **fields}
 
 
+def lasting(name: str, seconds: int, load: Spec) -> Spec:
+    """A workload whose stages last so long."""
+    return {k: v for k, v in workload(name).items() if k != "requests"} | {"durationSeconds": seconds, "load": load}
+
+
 def searching(**fields: Any) -> Spec:
     """A load that is searched, from 1 to 64 requests a second."""
     return {"search": {"axis": "RequestRate", "from": "1", "to": "64", **fields}}
@@ -78,6 +83,16 @@ _TOO_FEW = (
 _POINTS_16 = [str(n) for n in range(1, 17)]
 _POINTS_13 = _POINTS_16[:13]
 
+_ONE_TARGET = "must set exactly one of server, endpoint and offline"
+_WHOLE = (
+    'offline gives the engine a whole load: load is {requestRates: ["inf"]}, all prompts in one call, or batchSizes'
+)
+
+
+def _offline(load: Spec) -> Spec:
+    return {"server": absent(), "offline": {"image": "vllm/vllm-openai:v0.32.0"}, _LOAD: load}
+
+
 REFUSED: dict[str, Refused] = {
     # types and bounds
     "repeats is a word": Refused("spec.repeats", {"repeats": "two"}),
@@ -94,10 +109,41 @@ REFUSED: dict[str, Refused] = {
     "100001 requests": Refused("spec.workloads[0].requests", {"workloads.0.requests": 100_001}),
     "negative deadline": Refused("spec.runDeadlineSeconds", {"runDeadlineSeconds": -1}),
     # unions
-    "server and endpoint": Refused(
-        "spec", {"endpoint": {"url": "http://llm"}}, "must set exactly one of server and endpoint"
+    "server and endpoint": Refused("spec", {"endpoint": {"url": "http://llm"}}, _ONE_TARGET),
+    "server and offline": Refused("spec", {"offline": {"image": "v"}, _LOAD: {"requestRates": ["inf"]}}, _ONE_TARGET),
+    "neither server nor endpoint": Refused("spec", {"server": absent()}, _ONE_TARGET),
+    # without an API server
+    "offline at a rate": Refused("spec.workloads", {"server": absent(), "offline": {"image": "v"}}, _WHOLE),
+    "offline with one rate that is finite": Refused("spec.workloads", _offline({"requestRates": ["inf", "4"]}), _WHOLE),
+    "offline with users": Refused("spec.workloads", _offline({"concurrencies": [4]}), _WHOLE),
+    "offline with a cap": Refused("spec.workloads", _offline({"requestRates": ["inf"], "maxConcurrency": 4}), _WHOLE),
+    "offline with burstiness": Refused(
+        "spec.workloads", _offline({"requestRates": ["inf"], "burstiness": "0.5"}), _WHOLE
     ),
-    "neither server nor endpoint": Refused("spec", {"server": absent()}, "must set exactly one of server and endpoint"),
+    "offline with replicas": Refused(
+        "spec.offline.replicas", _offline({"batchSizes": [1]}) | {"offline": {"image": "v", "replicas": 2}}
+    ),
+    "no replica": Refused("spec.server.replicas", {"server.replicas": 0}),
+    "17 replicas": Refused("spec.server.replicas", {"server.replicas": 17}),
+    "offline without image": Refused("spec.offline.image", _offline({"batchSizes": [1]}) | {"offline": {}}),
+    "offline with a reset of the cache": Refused(
+        "spec.measurement.cachePolicy",
+        _offline({"batchSizes": [1]}) | {"measurement": {"cachePolicy": "Reset"}},
+        "measurement.cachePolicy Reset needs a server to ask; with offline use Isolate, or turn the prefix cache off",
+    ),
+    "batches against a server": Refused(
+        "spec.workloads",
+        {_LOAD: {"batchSizes": [8]}},
+        "load.batchSizes needs offline, where the engine is given a whole batch; use concurrencies with a server",
+    ),
+    "batches of nothing": Refused("spec.workloads[0].load.batchSizes[0]", _offline({"batchSizes": [0]})),
+    "one batch size twice": Refused("spec.workloads[0].load.batchSizes[1]", _offline({"batchSizes": [8, 8]})),
+    "no batch size": Refused("spec.workloads[0].load.batchSizes", _offline({"batchSizes": []})),
+    "batches with a cap": Refused(
+        "spec.workloads[0].load",
+        _offline({"batchSizes": [8], "maxConcurrency": 8}),
+        "maxConcurrency caps requestRates; remove it",
+    ),
     "endpoint without address": Refused(
         "spec.endpoint", {"server": absent(), "endpoint": {}}, "must set exactly one of serviceRef and url"
     ),
@@ -148,12 +194,12 @@ REFUSED: dict[str, Refused] = {
     "empty load": Refused(
         "spec.workloads[0].load",
         {_LOAD: {}},
-        "must set exactly one of requestRates, concurrencies, search and traceSpeeds",
+        "must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes",
     ),
     "rates and concurrencies": Refused(
         "spec.workloads[0].load",
         {f"{_LOAD}.concurrencies": [1]},
-        "must set exactly one of requestRates, concurrencies, search and traceSpeeds",
+        "must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes",
     ),
     "no load point": Refused("spec.workloads[0].load.requestRates", {f"{_LOAD}.requestRates": []}),
     "33 load points": Refused(
@@ -214,6 +260,43 @@ REFUSED: dict[str, Refused] = {
         {"workloads.0.requests": absent(), "workloads.0.durationSeconds": 501, f"{_LOAD}.requestRates": ["100"]},
         "rate x durationSeconds must be at most 50000 requests a stage",
     ),
+    # how much a run sends
+    "200,004 requests at a load point": Refused(
+        "spec.workloads",
+        {"workloads": [workload("a"), workload("b", requests=28_572)], "repeats": 7},
+        "a load point takes up to 200004 requests (requests x repeats); the limit is 200000",
+    ),
+    "too many requests at a load point by duration": Refused(
+        "spec.workloads",
+        {"workloads": [lasting("a", 500, {"requestRates": ["2", "100"]})], "repeats": 5},
+        "a load point takes up to 250000 requests (requests x repeats); the limit is 200000",
+    ),
+    "1,000,064 requests in all": Refused(
+        "spec.workloads",
+        {"workloads": [workload("a", requests=15_626, load={"requestRates": _POINTS_16})], "repeats": 4},
+        "the run takes up to 1000064 requests in all (stages x requests); the limit is 1000000",
+    ),
+    "too many requests in all by duration": Refused(
+        "spec.workloads",
+        {
+            "workloads": [lasting(f"w{n}", 500, {"requestRates": ["1", "99.5"]}) for n in range(5)],
+            "repeats": 4,
+        },
+        "the run takes up to 1005000 requests in all (stages x requests); the limit is 1000000",
+    ),
+    "too many requests at a load point of a search": Refused(
+        "spec.workloads",
+        {"workloads": [workload("a", requests=25_001, load=searching(maxProbes=2, maxRepeats=8))], "objectives": _P90},
+        "a load point takes up to 200008 requests (requests x repeats); the limit is 200000",
+    ),
+    "a search that may take too many requests": Refused(
+        "spec.workloads",
+        {
+            "workloads": [lasting("a", 500, searching(to="50", maxProbes=14, maxRepeats=3))],
+            "objectives": _P90,
+        },
+        "the run takes up to 1050000 requests in all (stages x requests); the limit is 1000000",
+    ),
     # a search
     "search without objectives": Refused(
         "spec.objectives",
@@ -223,7 +306,7 @@ REFUSED: dict[str, Refused] = {
     "search and rates": Refused(
         "spec.workloads[0].load",
         {f"{_LOAD}.search": searching()["search"], "objectives": _P90},
-        "must set exactly one of requestRates, concurrencies, search and traceSpeeds",
+        "must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes",
     ),
     "search with repeats": Refused(
         "spec.repeats",
@@ -282,7 +365,7 @@ REFUSED: dict[str, Refused] = {
     "search with too many requests by duration": Refused(
         "spec.workloads[0]",
         {
-            _LOAD: searching(to="100"),
+            _LOAD: searching(to="100", maxProbes=2, maxRepeats=1),
             "objectives": _P90,
             "workloads.0.requests": absent(),
             "workloads.0.durationSeconds": 501,
@@ -417,6 +500,9 @@ ACCEPTED: dict[str, Spec] = {
     "a trace replayed at two speeds": minimal(
         {_FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["1", "2.5"]}}
     ),
+    "three servers": minimal({"server.replicas": 3}),
+    "offline, all at once": minimal(_offline({"requestRates": ["inf"]})),
+    "offline, batch by batch": minimal(_offline({"batchSizes": [1, 16]}) | {"workloads.0.api": "Chat"}),
     "minimal": minimal(),
     "model from the hub with a token": minimal({"model.source": {"hub": {"tokenSecretRef": {"name": "hf"}}}}),
     "model at a revision": minimal({"model.revision": "main"}),
@@ -502,6 +588,9 @@ ACCEPTED: dict[str, Spec] = {
         }
     ),
     "64 cells": minimal({"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)]}),
+    "as many requests as a load point may have, and a run": minimal(
+        {"workloads": [workload("a", requests=50_000, load={"requestRates": ["1", "2", "3", "4", "5"]})], "repeats": 4}
+    ),
     "256 stages": minimal(
         {"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)], "repeats": 4}
     ),

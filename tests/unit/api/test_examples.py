@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,17 +63,43 @@ def test_a_tiny_one_downloads_nothing(example: Example) -> None:
         assert all(file is None or file.config_map is not None for file in files)
 
 
+@pytest.mark.parametrize("example", EACH)
+def test_a_server_without_a_gpu_leaves_a_core_to_measure_with(example: Example) -> None:
+    for run in runs_of(example):
+        if run.started is not None and run.started.image.endswith("vllm-openai:dev"):
+            assert [(each.name, each.value) for each in run.started.env] == [("VLLM_CPU_OMP_THREADS_BIND", "0")]
+            assert run.started.resources.limits["cpu"] == "1"
+
+
+@pytest.mark.parametrize("example", EACH)
+def test_what_is_downloaded_is_named_with_its_commit(example: Example) -> None:
+    for run in runs_of(example):
+        for file in (file_of(part) for workload in run.workloads for part in parts_of(workload.dataset)):
+            if file is not None and file.url is not None:
+                assert re.search(r"/[0-9a-f]{40}/", file.url)
+
+
 def test_no_two_objects_of_a_kind_have_one_name() -> None:
     assert {of: n for of, n in Counter((e.kind, e.name) for e in EXAMPLES).items() if n > 1} == {}
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_each_experiment_is_there_for_a_gpu_and_tiny(number: int) -> None:
-    names = {path.name for path in FILES if path.name.startswith(f"e{number}-")}
-    large = [name for name in names if not name.endswith(TINY)]
-    assert len(large) == 1
-    tiny = large[0].replace(".yaml", TINY) if number > 1 else "which-run-is-true.yaml"
-    assert tiny in {path.name for path in FILES}
+    large, tiny = sorted(path.name for path in FILES if path.name.startswith(f"e{number}-"))[::-1]
+    assert tiny == large.replace(".yaml", TINY)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_the_tiny_one_asks_what_the_large_one_does(number: int) -> None:
+    large, tiny = (
+        {
+            e.name.removesuffix("-tiny"): e.kind
+            for e in EXAMPLES
+            if e.file.startswith(f"e{number}-") and e.kind != "ConfigMap" and e.file.endswith(TINY) is is_tiny
+        }
+        for is_tiny in (False, True)
+    )
+    assert tiny == large
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if p.name[0] == "e" and p.name[1].isdigit()], ids=lambda p: p.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from benchrun.api.base import API_VERSION, KIND
 from benchrun.api.gpus import is_gpu
 from benchrun.api.names import MAX_RUN_NAME
 from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.decide import condition_table
+from benchrun.decide.step import Step
+from benchrun.decide.sweep import condition_table as sweep_condition_table
 
 PAGE = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()
 OBJECTS: list[dict[str, Any]] = [
@@ -73,3 +77,15 @@ def test_its_table_of_gpus_is_what_counts_as_one() -> None:
     }
     assert len(told) == 9
     assert {name: is_gpu(name) for name in told} == told
+
+
+def test_what_argo_cd_is_told_to_read_are_conditions_that_runs_and_sweeps_have() -> None:
+    (script,) = re.findall(r"^```lua\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    read = set(re.findall(r'is_true\("(\w+)"\)', script))
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    step = Step("Running", "Measuring", "")
+    run = condition_table.going_on((), step, has_objectives=False, has_baseline=False, generation=1, now=now)
+    sweep = sweep_condition_table.going_on((), reason="Measuring", message="", generation=1, now=now)
+    assert read == {"Stalled", "Ready", "Reconciling"}
+    for conditions in (run, sweep):
+        assert read <= {condition.type for condition in conditions}

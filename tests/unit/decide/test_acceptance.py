@@ -39,11 +39,11 @@ def _workloads(**changes: Any) -> dict[str, Any]:
         ),
         ("spec.workloads: ", {"workloads": []}),
         (
-            "spec: workloads have 66 load points",
+            "spec.workloads: workloads have 66 load points",
             {"workloads": [workload(n, load=concurrencies(*range(1, 23))) for n in "abc"]},
         ),
         (
-            "spec: 30 load points x 10 repeats = 300 stages",
+            "spec.repeats: 30 load points x 10 repeats = 300 stages",
             _workloads(load=concurrencies(*range(1, 30))) | {"repeats": 10},
         ),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
 
 import pytest
 from benchrun.plan.metadata import Manifest
@@ -28,13 +27,13 @@ from unit.plan.specs import OWNER
 BYTES = "benchrun.dev/stored-bytes"
 
 
-def stage(**changes: Any) -> Manifest:
-    return stage_config_map(OWNER, **{"sequence": 7, "digest": "d", "record": b"record", "timeline": None} | changes)
+def stage(*, packed: bytes = b"record", timeline: bytes | None = None, ends_search: str | None = None) -> Manifest:
+    return stage_config_map(OWNER, sequence=7, digest="d", record=packed, timeline=timeline, ends_search=ends_search)
 
 
 @given(st.binary(max_size=50), st.none() | st.binary(max_size=50))
 def test_what_is_put_in_comes_out_and_its_size_stands_beside_it(packed: bytes, timeline: bytes | None) -> None:
-    found = stage(record=packed, timeline=timeline)
+    found = stage(packed=packed, timeline=timeline)
     assert stored_part(found, RECORD_KEY) == packed
     assert stored_part(found, TIMELINE_KEY) == timeline
     assert found["metadata"]["annotations"][BYTES] == str(len(packed) + len(timeline or b""))

@@ -38,6 +38,7 @@ ACCEPTED: dict[str, Spec] = {
         },
         "order": "AsListed",
         "maxParallel": 4,
+        "maxRetries": 0,
         "maxFailed": 0,
         "gpuSecondsBudget": 3600,
     },
@@ -105,11 +106,12 @@ REFUSED: dict[str, Refused] = {
     ),
     "no replication": refused("spec.replications", replications=0),
     "an unknown order": refused("spec.order", order="Sorted"),
+    "too many retries": refused("spec.maxRetries", maxRetries=4),
     "no run at a time": refused("spec.maxParallel", maxParallel=0),
     "a budget of nothing": refused("spec.gpuSecondsBudget", gpuSecondsBudget=0),
     "a template with an endpoint": refused(
         "spec.template.server",
-        "a sweep starts a fresh server for every run; its template needs one",
+        "a sweep starts a fresh server for every run; its template needs one, or offline",
         template={"endpoint": {"url": "http://llm"}, "server": absent()},
     ),
     "a template that is suspended": refused(

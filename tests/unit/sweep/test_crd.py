@@ -8,8 +8,10 @@ from benchrun.api.structural import Schema
 from benchrun.api.sweep.crd import custom_resource_definition, printer_columns, root_schema, spec_schema, status_schema
 from benchrun.api.sweep.matrix import MAX_VARIANTS
 from benchrun.api.sweep.spec import MAX_NAME, MAX_REPLICATIONS, MUTABLE_FIELDS
-from benchrun.plan.sweep.order import run_name
+from benchrun.plan.sweep.order import PlannedRun, attempts, run_name
+from benchrun.plan.sweep.variants import variants
 from unit.api.test_crd_conventions import fields, nodes
+from unit.sweep.sweeps import sweep_spec
 
 TREES = [pytest.param(spec_schema(), id="spec"), pytest.param(status_schema(), id="status")]
 
@@ -53,4 +55,5 @@ def test_one_version_with_a_status_of_its_own() -> None:
 
 def test_the_longest_name_leaves_room_for_those_of_its_runs() -> None:
     assert root_schema()["properties"]["metadata"]["properties"]["name"]["maxLength"] == MAX_NAME
-    assert len(run_name("s" * MAX_NAME, MAX_VARIANTS, MAX_REPLICATIONS)) <= MAX_RUN_NAME
+    longest = PlannedRun(run_name("s" * MAX_NAME, MAX_VARIANTS, MAX_REPLICATIONS), variants(sweep_spec())[0], 1)
+    assert max(len(attempt.name) for attempt in attempts(longest)) == MAX_RUN_NAME

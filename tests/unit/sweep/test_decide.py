@@ -64,7 +64,7 @@ def test_a_new_sweep_starts_its_first_run_and_says_how_large_it_is() -> None:
         pytest.param(2, [a_run("seqs-v1-r1")], ["seqs-v2-r1"], id="a place is left"),
         pytest.param(3, [], ["seqs-v1-r1", "seqs-v2-r1", "seqs-v1-r2"], id="three at once"),
         pytest.param(1, done("seqs-v2-r1"), ["seqs-v1-r1"], id="one of the middle exists"),
-        pytest.param(1, [a_run("seqs-v1-r1", status=failed("Evicted"))], ["seqs-v2-r1"], id="one has failed"),
+        pytest.param(1, [a_run("seqs-v1-r1", status=failed("ImagePull"))], ["seqs-v2-r1"], id="one has failed"),
     ],
 )
 def test_the_next_runs_in_order_and_never_one_that_exists(parallel: int, runs: list[Run], expected: list[str]) -> None:
@@ -80,7 +80,7 @@ def test_runs_of_a_variant_that_failed_by_its_settings_are_not_started() -> None
 
 
 def test_a_failure_that_does_not_lie_in_the_settings_leaves_the_variant_its_other_runs() -> None:
-    runs = [a_run("seqs-v1-r1", status=failed("Evicted")), *done("seqs-v2-r1")]
+    runs = [a_run("seqs-v1-r1", status=failed("CrashLoop")), *done("seqs-v2-r1")]
     assert created(decided(sweep_body(replications=2), runs)) == ["seqs-v1-r2"]
 
 
@@ -214,7 +214,7 @@ def test_a_spent_budget_waits_for_what_runs() -> None:
 
 
 def test_too_many_failed() -> None:
-    runs = [a_run("seqs-v1-r1", status=failed("Evicted")), a_run("seqs-v2-r1")]
+    runs = [a_run("seqs-v1-r1", status=failed("ImagePull")), a_run("seqs-v2-r1")]
     decision = decided(sweep_body(THREE, maxFailed=0, maxParallel=2), runs)
     assert [ref.name for ref in decision.cancel] == ["seqs-v2-r1"]
     assert created(decision) == []
@@ -225,7 +225,7 @@ def test_too_many_failed() -> None:
 
 
 def test_as_many_failures_as_are_allowed_do_not_end_it() -> None:
-    runs = [a_run("seqs-v1-r1", status=failed("Evicted"))]
+    runs = [a_run("seqs-v1-r1", status=failed("ImagePull"))]
     assert created(decided(sweep_body(maxFailed=1), runs)) == ["seqs-v2-r1"]
 
 

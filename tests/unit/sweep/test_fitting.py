@@ -8,6 +8,7 @@ from benchrun.api.comparison import Change
 from benchrun.api.sweep.status import MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
 from benchrun.judge.sweep.fitting import MAX_BYTES, Findings, fitted
 from unit.plan.specs import concurrencies, spec_body, workload
+from unit.report.finished_sweeps import Measured, finished_sweep
 from unit.sweep.simulated import SimulatedCluster, SimulatedOperator
 from unit.sweep.sweeps import a_run, failed, sweep_body, variant
 
@@ -38,6 +39,33 @@ def test_what_did_not_change_goes_first_and_what_got_worse_last() -> None:
     assert {change.word for row in kept.rows for change in row.changes} == {"Worse"}
     assert len(kept.rows) == 100
     assert [(t.field, t.total, t.included) for t in truncated] == [("results[].changes", 400, 100)]
+
+
+SERVER = {"running_mean": 1.5, "waiting_mean": 2.5, "kv_cache_max_percent": 3.5, "prefix_hit_percent": 4.5}
+DERIVED = {"output_throughput_per_gpu": 1234.5, "total_token_throughput": 12_345.0}
+
+
+def with_figures(found: tuple[Row, ...], figures: dict[str, float]) -> tuple[Row, ...]:
+    return tuple(row.model_copy(update={"metrics": row.metrics | figures}) for row in found)
+
+
+def test_what_servers_said_goes_before_the_words_that_count_and_it_is_told() -> None:
+    whole = Findings(with_figures(rows(100, ["Worse", "NoDetectableDifference"]), SERVER | DERIVED), (), ())
+    kept, truncated = fitted(whole, max_bytes=36_000)
+    assert {change.word for row in kept.rows for change in row.changes} == {"Worse"}
+    assert all(set(row.metrics) == {"output_throughput", "mean_ttft_ms", *DERIVED} for row in kept.rows)
+    assert [(t.field, t.total, t.included) for t in truncated] == [
+        ("results[].metrics", 800, 400),
+        ("results[].changes", 200, 100),
+    ]
+
+
+def test_what_other_figures_give_goes_before_whole_rows() -> None:
+    whole = Findings(with_figures(rows(100, []), SERVER | DERIVED), (), ())
+    kept, truncated = fitted(whole, max_bytes=20_000)
+    assert len(kept.rows) == 100
+    assert all(set(row.metrics) == {"output_throughput", "mean_ttft_ms"} for row in kept.rows)
+    assert [(t.field, t.total, t.included) for t in truncated] == [("results[].metrics", 800, 200)]
 
 
 def test_rows_go_from_the_end_when_nothing_else_is_left() -> None:
@@ -77,3 +105,20 @@ def test_the_largest_sweep_has_a_status_below_100_kb() -> None:
     text = json.dumps(cluster.status)
     assert len(text) < 100_000
     assert MAX_BYTES < 100_000
+
+
+def test_a_sweep_of_256_rows_with_every_figure_measured_stays_below_100_kb() -> None:
+    cells = [f"{'w' * 12}/concurrency={users}" for users in range(8, 16)]
+    server = {
+        "running_mean": 123.456,
+        "waiting_mean": 234.567,
+        "kv_cache_max_percent": 98.765,
+        "prefix_hit_percent": 1.2,
+    }
+    measured = {f"variant-{number:02d}": Measured(server=server) for number in range(32)}
+    load = workload("w" * 12, load=concurrencies(*range(8, 16)))
+    found = finished_sweep(measured, cells=cells, replications=2, template=spec_body(workloads=[load]))
+    assert len(json.dumps(found.body["status"])) < 100_000
+    assert len(found.status.results) > 200, "figures go before rows; of whole rows not 150 would fit"
+    assert all("output_throughput" in row.metrics for row in found.status.results)
+    assert "results[].metrics" in [cut.field for cut in found.status.truncated]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from benchrun.api.names import MAX_RUN_NAME
-from benchrun.api.sweep.spec import MAX_NAME
+from benchrun.api.sweep.spec import MAX_NAME, MAX_RETRIES
 from benchrun.plan.metadata import Owner
-from benchrun.plan.sweep.order import PlannedRun, planned_runs
+from benchrun.plan.sweep.order import PlannedRun, attempts, planned_runs
 from benchrun.plan.sweep.runs import run_manifest
 from benchrun.plan.sweep.variants import variants
 from hypothesis import given
@@ -50,9 +50,17 @@ def test_the_order_hangs_on_the_seed_and_not_on_the_name() -> None:
 )
 def test_names_are_short_and_each_is_given_once(sweep: str, count: int, replications: int) -> None:
     runs = planned(sweep, listed=[variant(f"v{n}") for n in range(count)], replications=replications)
-    names = [run.name for run in runs]
-    assert len(set(names)) == len(names) == count * replications
+    names = [attempt.name for run in runs for attempt in attempts(run)]
+    assert len(set(names)) == len(names) == count * replications * (1 + MAX_RETRIES)
     assert max(map(len, names)) <= MAX_RUN_NAME
+
+
+def test_a_run_that_is_measured_anew_has_the_same_spec_and_another_name() -> None:
+    first, second, *_ = attempts(planned()[1])
+    owner = Owner(NAMESPACE, "s", UID)
+    assert (first, second.name, second.attempt) == (planned()[1], "s-v2-r1-a2", 2)
+    assert run_manifest(owner, second)["spec"] == run_manifest(owner, first)["spec"]
+    assert run_manifest(owner, second)["metadata"] == {**run_manifest(owner, first)["metadata"], "name": second.name}
 
 
 def test_a_run_belongs_to_its_sweep_and_says_of_which_variant_it_is() -> None:

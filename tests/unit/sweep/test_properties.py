@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from unit.sweep.simulated import OperatorDied, SimulatedCluster, SimulatedOperator
 from unit.sweep.sweeps import axis, sweep_body, variant
 
-FATES = st.sampled_from(["", "", "", "Evicted", "OutOfGPUMemory", "UsageError"])
+FATES = st.sampled_from(["", "", "Evicted", "ServerRestarted", "ImagePull", "UsageError"])
 SPECS = st.builds(
     lambda matrix, **changes: sweep_body(matrix=matrix, **changes),
     st.one_of(
@@ -19,6 +19,7 @@ SPECS = st.builds(
     ),
     replications=st.integers(1, 3),
     maxParallel=st.integers(1, 3),
+    maxRetries=st.integers(0, 3),
     maxFailed=st.one_of(st.none(), st.integers(0, 2)),
     gpuSecondsBudget=st.one_of(st.none(), st.integers(50, 900)),
     order=st.sampled_from(["RandomisedBlocks", "AsListed"]),
@@ -59,7 +60,8 @@ def until_settled(operator: SimulatedOperator) -> None:
 
 @st.composite
 def fates_of(draw: st.DrawFn) -> dict[str, str]:
-    names = [f"seqs-v{v}-r{r}" for v in range(1, 6) for r in range(1, 4)]
+    attempts = ("", "-a2", "-a3", "-a4")
+    names = [f"seqs-v{v}-r{r}{attempt}" for v in range(1, 6) for r in range(1, 4) for attempt in attempts]
     return {name: draw(FATES) for name in names}
 
 
@@ -90,7 +92,7 @@ def test_no_run_is_created_twice_nor_more_at_once_than_asked_for_and_none_is_lef
     assert status.runs is not None
     assert status.estimate is not None
     counted = status.runs.completed + status.runs.failed + status.runs.cancelled
-    assert counted == len(cluster.created)
+    assert counted + status.runs.lost == len(cluster.created)
     assert counted + status.runs.skipped + status.runs.waiting == status.estimate.runs
 
 

@@ -8,6 +8,7 @@ import pytest
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.plan.sweep.variants import Variant, spec_body, variants
 from unit.plan.specs import spec_body as template_body
+from unit.plan.specs import workload
 from unit.sweep.sweeps import axis, sweep_spec, variant
 
 TEMPLATE = template_body(
@@ -55,6 +56,30 @@ def test_image_and_model_take_the_place_of_the_templates() -> None:
     body = spec_body(only.spec)
     assert body["server"]["image"] == "vllm:2"
     assert body["model"] == {"name": "other", "revision": "r1"}
+
+
+def test_an_engine_without_api_server_is_varied_like_a_server() -> None:
+    offline = template_body(
+        server=None,
+        offline={"image": "vllm:1", "args": ["--max-model-len=4096"]},
+        workloads=[workload(load={"requestRates": ["inf"]})],
+    )
+    [only] = variants(sweep_spec([variant("v", "--max-num-seqs=8")], template=offline))
+    body = spec_body(only.spec)
+    assert body["offline"]["args"] == ["--max-model-len=4096", "--max-num-seqs=8"]
+    assert "server" not in body
+
+
+def test_replicas_are_varied_and_count_their_gpus() -> None:
+    one, three = made(variant("one"), variant("three", replicas=3))
+    assert (one.gpus, three.gpus) == (1, 3)
+    assert spec_body(three.spec)["server"]["replicas"] == 3
+
+
+def test_replicas_of_an_engine_without_api_server_are_refused_by_name() -> None:
+    offline = template_body(server=None, offline={"image": "v"}, workloads=[workload(load={"batchSizes": [1]})])
+    with pytest.raises(ValueError, match=r"spec\.matrix: variant two: replicas are of a server"):
+        variants(sweep_spec([variant("two", replicas=2)], template=offline))
 
 
 def test_gpus_are_those_of_the_variant() -> None:

@@ -66,6 +66,10 @@ class RunCounts(StatusModel):
         description="Not started, since an earlier run of the same variant failed for a reason that lies in its settings.",
     )
     waiting: int = Field(default=0, description="Not created yet; after the sweep's end: never started.")
+    lost: int = Field(
+        default=0,
+        description="Beside those above: runs that were lost with a server or client and are measured anew (spec.maxRetries).",
+    )
     tabled: int = Field(default=0, description="Ended runs that are in the table, with their figures or their reason.")
     summary: str = Field(default="", max_length=40, description="Ended runs of all, for the printer column.")
 
@@ -88,11 +92,16 @@ class VariantStatus(StatusModel):
 
     name: Variant = Field(description="Name of the variant.")
     number: int = Field(
-        description="Its number, from 1: its runs are called SWEEP-v<number>-r<replication>, replications from 1."
+        description="Its number, from 1: its runs are called SWEEP-v<number>-r<replication>, replications from 1; those that are "
+        "measured anew end in -a2, -a3 and so on."
     )
     gpus: int = Field(default=0, description="GPUs its server asks for.")
     completed: int = Field(default=0, description="Runs measured to their end.")
-    failed: int = Field(default=0, description="Runs that ended early.")
+    failed: int = Field(default=0, description="Runs that ended early, but for those that were lost.")
+    lost: int = Field(
+        default=0,
+        description="Runs that were lost with a server or client and measured anew, or are to be. Why, each says itself.",
+    )
     verdict: Verdict | None = Field(default=None, description="The worst verdict of its rows.")
     reason: Annotated[str, Field(max_length=128)] | None = Field(
         default=None, description="Why a run of it failed, in the stable word that the run's condition Failed carries."
@@ -127,7 +136,8 @@ class Row(StatusModel):
     metrics: Metrics = Field(
         default_factory=dict,
         description="Figures under vLLM's own names, the geometric mean over the runs; output_throughput_per_gpu beside "
-        "them (of a server without GPUs, of the server).",
+        "them (of a server without GPUs, of the server). Then the servers' own words: running_mean, waiting_mean and "
+        "prefix_hit_percent, the mean over the runs, and kv_cache_max_percent, the most of any run.",
     )
     changes: Annotated[list[Change], Field(max_length=7, json_schema_extra=list_map("metric"))] = Field(
         default_factory=list,

@@ -1,0 +1,91 @@
+"""What the operator's models and the definitions' schemas say of a spec, in one form, so that both can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+from benchrun.api.structural import Schema
+from pydantic import BaseModel, ValidationError
+from unit.api.cel import CelError, Expression, compiled
+from unit.api.spec_cases import Refused, Spec
+
+Said = tuple[str, str]
+"""A field, and what is said of it."""
+
+
+def path_of(problem: Any) -> str:
+    """A pydantic location written as the API server writes it."""
+    return "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
+
+
+def with_defaults(value: Any, schema: Schema) -> Any:
+    """What the API server makes of a value: absent fields that have a default are filled in, from the outside inwards."""
+    if isinstance(value, list):
+        return [with_defaults(entry, schema["items"]) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    if "additionalProperties" in schema:
+        return {key: with_defaults(inner, schema["additionalProperties"]) for key, inner in value.items()}
+    fields = schema.get("properties", {})
+    filled = {name: child["default"] for name, child in fields.items() if "default" in child} | value
+    return {name: with_defaults(inner, fields.get(name, {})) for name, inner in filled.items()}
+
+
+def assert_refused(model: type[BaseModel], spec: Mapping[str, Any], case: Refused) -> None:
+    """The model refuses the spec at the field of the case or above it, in its words where they are ours."""
+    with pytest.raises(ValidationError) as refused:
+        model.model_validate(spec)
+    problems = refused.value.errors()
+    assert [p for p in problems if path_of(p).startswith(case.path) or case.path.startswith(path_of(p))] == problems
+    if case.message is not None:
+        assert [p["msg"] for p in problems] == [case.message]
+
+
+def broken_in_python(model: type[BaseModel], spec: Spec) -> tuple[set[Said], bool]:
+    """Rules of ours that the model finds broken, and whether it finds anything else wrong."""
+    try:
+        model.model_validate(spec)
+    except ValidationError as problem:
+        problems = problem.errors()
+        ours = {(path_of(p) + p["ctx"]["path"], p["msg"]) for p in problems if p["type"] == "rule"}
+        return ours, len(ours) < len(problems)
+    return set(), False
+
+
+def broken_in_cel(spec: Spec, schema: Schema, *, old: Spec | None = None) -> set[Said]:
+    """Rules of the schema that the spec breaks, once defaults are filled in. With `old`, those about change, and only them."""
+    before = None if old is None else with_defaults(old, schema)
+    return set(_broken(with_defaults(spec, schema), schema, "spec", before))
+
+
+def _broken(value: Any, schema: Schema, path: str, old: Spec | None) -> Iterator[Said]:
+    for rule in schema.get("x-kubernetes-validations", ()):
+        scope = {"self": value} if old is None else {"self": value, "oldSelf": old}
+        if ("oldSelf" in rule["rule"]) is (old is not None) and not _compiled(rule["rule"])(scope):
+            yield path + rule.get("fieldPath", ""), _message(rule, scope)
+    if old is not None:
+        return
+    if isinstance(value, list):
+        for place, entry in enumerate(value):
+            yield from _broken(entry, schema.get("items", {}), f"{path}[{place}]", None)
+    elif isinstance(value, dict):
+        others = schema.get("additionalProperties", {})
+        for name, inner in value.items():
+            yield from _broken(inner, schema.get("properties", {}).get(name, others), f"{path}.{name}", None)
+
+
+def _message(rule: Mapping[str, str], scope: Mapping[str, Any]) -> str:
+    if "messageExpression" not in rule:
+        return rule["message"]
+    try:
+        return str(_compiled(rule["messageExpression"])(scope))
+    except CelError:
+        return rule["message"]
+
+
+@cache
+def _compiled(text: str) -> Expression:
+    return compiled(text)

@@ -1,0 +1,200 @@
+"""Texts of a form of their own (amounts, rates, names, addresses): what they may look like, each at its bounds.
+
+The API server reads the same patterns as RE2, where a line break or a digit of another script is no exception.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal as Exact
+from typing import Any
+
+import pytest
+from benchrun.api import base
+from benchrun.api.datasets.files import HttpUrl, S3File
+from benchrun.api.datasets.rows import HuggingFaceDataset
+from benchrun.api.server import Endpoint, EnvVar, Quantity
+from benchrun.api.sweep.matrix import SettingName, VariantName
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+
+def takes(kind: Any, value: object) -> bool:
+    """Whether a field of that type takes the value."""
+    try:
+        TypeAdapter(kind).validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True
+
+
+FORMS: dict[str, tuple[Any, list[object], list[object]]] = {
+    "decimal": (
+        base.Decimal,
+        ["0", "0.0", "1", "007", "0.123456", "9" * 12, "9" * 12 + ".999999"],
+        ["", ".5", "5.", "-1", "+1", "1e3", "inf", "nan", " 1", "1 ", "1\n", "1,5", "0.1234567", "9" * 13, "١", 1, 0.5],
+    ),
+    "decimal above 0": (base.PositiveDecimal, ["0.000001", "1"], ["0", "0.0", "000.000000"]),
+    "rate": (
+        base.Rate,
+        ["inf", "0.000001", "4", "9" * 9],
+        ["Inf", "infinity", "0", "0.0", "9" * 10, "1e3", "-1", "inf\n", "1.", 4],
+    ),
+    "percentile": (
+        base.Percentile,
+        ["0.001", "1", "50", "99", "99.999", "09"],
+        ["0", "0.000", "100", "99.9999", "p99", "-1", "inf", "", 99],
+    ),
+    "quantity": (
+        Quantity,
+        [0, 1, "0", "1", "500m", "1k", "1Ki", "6Gi", "0.5", "1.5Gi", "2M", "1e3", "10e12", "1Pi", "1E", "1Ei"],
+        [
+            -1,
+            "-1",
+            "1gb",
+            "1GiB",
+            "1 Gi",
+            "1K",
+            "two",
+            "",
+            ".5",
+            "5.",
+            "1e",
+            "1e123",
+            "1n",
+            "1Gi\n",
+            1.5,
+            True,
+            "9" * 25,
+        ],
+    ),
+    "DNS label": (
+        base.DnsLabel,
+        ["a", "a-b", "0", "a" * 63, "a--b"],
+        ["", "-a", "a-", "A", "a.b", "a_b", "ä", "a" * 64, "a\n", 1],
+    ),
+    "object name": (
+        base.ObjectName,
+        ["a", "a.b", "a-b.c", "0", "a" * 253],
+        ["", "-a", "a.", "A", "a_b", "a/b", "a" * 254],
+    ),
+    "key": (base.Key, ["a", "ca.crt", "A_b-c.9", ".hidden", "k" * 253], ["", "a/b", "a b", "ä", "k" * 254]),
+    "text": (base.Text, ["a", " ", "ä\n", "t" * 1024], ["", "t" * 1025, 1]),
+    "setting": (SettingName, ["64", "a", "FP8_e4m3", "0.9", "s" * 24], ["", "a,b", "a=b", "-a", "a-", "s" * 25, 64]),
+    "variant": (VariantName, ["base", "a.b-c_d", "v" * 60], ["", "a,b", "a=b", ".a", "v" * 61]),
+    "URL of a file": (
+        HttpUrl,
+        ["http://d", "https://d/x", "https://d:8443/x?y=1", "https://d?x=1", "http://d/a@b"],
+        [
+            "",
+            "ftp://d/x",
+            "d/x",
+            "http://",
+            "http:///x",
+            "https://u:p@d/x",
+            "https://d/x#y",
+            "https://d/a b",
+            "HTTP://d",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [pytest.param(form, v, id=f"{form}: {v!r:.30}") for form, (_, good, _) in FORMS.items() for v in good],
+)
+def test_taken(form: str, value: object) -> None:
+    assert takes(FORMS[form][0], value)
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [pytest.param(form, v, id=f"{form}: {v!r:.30}") for form, (_, _, bad) in FORMS.items() for v in bad],
+)
+def test_refused(form: str, value: object) -> None:
+    assert not takes(FORMS[form][0], value)
+
+
+@pytest.mark.parametrize(
+    ("url", "good"),
+    [
+        ("http://llm", True),
+        ("https://llm.example.com:8443", True),
+        ("https://llm/base/path/", True),
+        ("http://[fd00::1]:8000", True),
+        ("http://llm/v1?key=secret", False),
+        ("http://llm#x", False),
+        ("http://user@llm", False),
+        ("http://user:secret@llm/base", False),
+        ("llm:8000", False),
+        ("file:///etc/passwd", False),
+        ("http://llm\n", False),
+        ("http://llm /", False),
+    ],
+)
+def test_an_endpoint_is_an_address_without_a_secret_in_it(url: str, good: bool) -> None:
+    assert takes(Endpoint, {"url": url}) is good
+
+
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [
+        ("A", True),
+        ("_a", True),
+        ("a.b-c", True),
+        (".", True),
+        ("1a", False),
+        ("a b", False),
+        ("a=b", False),
+        ("", False),
+    ],
+)
+def test_a_variable_has_a_name_as_kubernetes_takes_it(name: str, good: bool) -> None:
+    assert takes(EnvVar, {"name": name, "value": "x"}) is good
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "good"),
+    [
+        ("bucket", "abc", True),
+        ("bucket", "ab", False),
+        ("bucket", "a" * 63, True),
+        ("bucket", "a" * 64, False),
+        ("bucket", "a.b-c", True),
+        ("bucket", "-abc", False),
+        ("bucket", "Abc", False),
+        ("key", "a/b c/ü.jsonl", True),
+        ("key", "/a", False),
+        ("key", "", False),
+        ("endpoint", "http://minio:9000", True),
+        ("endpoint", "http://minio:9000/", True),
+        ("endpoint", "http://minio/path", False),
+        ("endpoint", "http://key:secret@minio", False),
+        ("endpoint", "minio", False),
+        ("region", "eu-central-1", True),
+        ("region", "EU", False),
+        ("region", "", False),
+    ],
+)
+def test_an_object_in_a_store(field: str, value: str, good: bool) -> None:
+    assert takes(S3File, {"bucket": "data", "key": "k", field: value}) is good
+
+
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [("gsm8k", True), ("openai/gsm8k", True), ("a/b/c", False), ("/a", False), ("a/", False), ("https://x/y", False)],
+)
+def test_a_dataset_on_the_hub_has_an_owner_at_most(name: str, good: bool) -> None:
+    assert takes(HuggingFaceDataset, {"repository": name, "column": "c", "outputTokens": 1}) is good
+
+
+@given(st.from_regex(r"[0-9]{1,12}(\.[0-9]{1,6})?", fullmatch=True))
+def test_whatever_is_a_decimal_is_one_for_the_rules_and_above_0_exactly_where_it_is(text: str) -> None:
+    assert takes(base.Decimal, text)
+    assert takes(base.PositiveDecimal, text) is (Exact(text) > 0)
+
+
+@given(st.lists(st.sampled_from(["1", "1.0", "01", "2", "2.50", "2.5", "inf"]), min_size=1, max_size=4))
+def test_numbers_differ_as_numbers_and_not_as_texts(texts: list[str]) -> None:
+    assert base.DIFFERENT_NUMBERS.holds(texts) is (len({Exact(text) for text in texts}) == len(texts))

@@ -1,0 +1,140 @@
+"""What is said of too few requests, held against the intervals themselves."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from benchrun.measure.intervals import percentile_ranks
+from benchrun.preflight.remark import Remark
+from benchrun.preflight.samples import sample_remarks
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.api.spec_cases import absent, workload
+from unit.preflight.checks import spec
+
+PERCENTILES = st.lists(
+    st.sampled_from(["1", "5", "50", "75", "90", "95", "99", "99.9"]), min_size=1, max_size=4, unique=True
+)
+
+
+def warnings(changes: dict[str, Any]) -> list[Remark]:
+    return [remark for remark in sample_remarks(spec(changes)) if remark.level == "Warning"]
+
+
+def asked(requests: int, repeats: int, percentiles: list[str]) -> dict[str, Any]:
+    return {"workloads.0.requests": requests, "repeats": repeats, "measurement": {"percentiles": percentiles}}
+
+
+def number_after(text: str, words: str) -> int:
+    found = re.search(rf"{words} ([\d,]+)", text)
+    assert found is not None
+    return int(found[1].replace(",", ""))
+
+
+@given(st.integers(1, 5000), st.integers(1, 5), PERCENTILES)
+def test_a_percentile_is_named_exactly_where_it_has_no_interval(
+    requests: int, repeats: int, percentiles: list[str]
+) -> None:
+    short = [p for p in percentiles if percentile_ranks(requests * repeats, float(p)) is None]
+    found = warnings(asked(requests, repeats, percentiles))
+    assert bool(found) is bool(short)
+    if found:
+        named = re.search(r"give (.*) no 95 % interval", found[0].text)
+        assert named is not None
+        assert named[1].split(", ") == [f"p{p}" for p in sorted(short, key=float)]
+
+
+@given(st.integers(1, 5000), st.integers(1, 5), PERCENTILES)
+def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
+    requests: int, repeats: int, percentiles: list[str]
+) -> None:
+    found = warnings(asked(requests, repeats, percentiles))
+    if not found:
+        return
+    text = found[0].text
+    needed = number_after(text, r"takes")
+    assert all(percentile_ranks(needed, float(p)) is not None for p in percentiles)
+    hungriest = re.search(r"p([\d.]+) takes", text)
+    assert hungriest is not None
+    assert percentile_ranks(needed - 1, float(hungriest[1])) is None
+    if repeats > 1:
+        a_stage = int(text.split(" a stage")[0].rpartition(", ")[2].replace(",", ""))
+        assert a_stage * repeats >= needed > (a_stage - 1) * repeats
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "text"),
+    [
+        (
+            asked(100, 1, ["50", "90", "99.9"]),
+            "spec.workloads[0].requests",
+            "100 requests a load point give p99.9 no 95 % interval: p99.9 takes 3,688; up to p95 can be told",
+        ),
+        (
+            asked(1000, 1, ["99.9"]),
+            "spec.workloads[0].requests",
+            "1,000 requests a load point give p99.9 no 95 % interval: p99.9 takes 3,688; up to p99 can be told",
+        ),
+        (
+            asked(20, 2, ["1", "99"]),
+            "spec.workloads[0].requests",
+            "20 x 2 repeats = 40 requests a load point give p1, p99 no 95 % interval: p1 takes 368, 184 a stage",
+        ),
+        (
+            asked(10, 1, ["99"]),
+            "spec.workloads[0].requests",
+            "10 requests a load point give p99 no 95 % interval: p99 takes 368; up to p50 can be told",
+        ),
+        (
+            {
+                "workloads.0.requests": absent(),
+                "workloads.0.durationSeconds": 60,
+                "workloads.0.load": {"requestRates": ["0.5", "10"]},
+                "measurement": {"percentiles": ["95"]},
+                "repeats": 2,
+            },
+            "spec.workloads[0].durationSeconds",
+            "30 x 2 repeats = 60 requests at 0.5/s give p95 no 95 % interval: p95 takes 72, 36 a stage; up to p90 can be told",
+        ),
+        (
+            {
+                "workloads": [workload("a", requests=1000), workload("b", requests=9)],
+                "measurement": {"percentiles": ["90"]},
+            },
+            "spec.workloads[1].requests",
+            "9 requests a load point give p90 no 95 % interval: p90 takes 36; up to p50 can be told",
+        ),
+    ],
+)
+def test_word_for_word(changes: dict[str, Any], field: str, text: str) -> None:
+    assert [(remark.path, remark.text) for remark in warnings(changes)] == [(field, text)]
+
+
+@pytest.mark.parametrize(
+    ("objectives", "unmet"),
+    [
+        ([("TTFT", "99"), ("TPOT", "50")], "TTFT p99"),
+        ([("TTFT", "99"), ("E2EL", "99"), ("ITL", "99.9")], "TTFT p99, E2EL p99, ITL p99.9"),
+        ([("TTFT", "90")], None),
+    ],
+)
+def test_objectives_that_can_not_be_met_are_named_though_their_percentile_is_not_asked_for(
+    objectives: list[tuple[str, str]], unmet: str | None
+) -> None:
+    listed = [{"metric": metric, "percentile": p, "maxMilliseconds": 9} for metric, p in objectives]
+    found = warnings(asked(100, 1, ["50"]) | {"objectives": listed})
+    texts = [remark.text for remark in found if remark.path == "spec.objectives"]
+    assert texts == (
+        [] if unmet is None else [f"with so few requests {unmet} can't be Met, only Missed or Inconclusive"]
+    )
+
+
+def test_repeats_are_asked_for_where_something_is_listed_beside_a_search() -> None:
+    search = {"search": {"axis": "Concurrency", "from": "1", "to": "8"}}
+    objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 9}]
+    both = spec({"workloads": [workload("a", load=search), workload("b")], "objectives": objectives})
+    alone = spec({"workloads": [workload("a", load=search)], "objectives": objectives})
+    assert "spec.repeats" in [remark.path for remark in sample_remarks(both)]
+    assert "spec.repeats" not in [remark.path for remark in sample_remarks(alone)]

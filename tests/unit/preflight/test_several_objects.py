@@ -1,0 +1,169 @@
+"""Objects of several kinds in one manifest, and sweeps: what is said of each, and of all variants together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchrun.preflight.manifests import check_objects
+from benchrun.preflight.run import Checked, Known
+from benchrun.preflight.sweep import check_sweep
+from benchrun.preflight.volume import volume_of
+from benchrun.sizing.config_json import model_shape
+from unit.api.spec_cases import minimal
+from unit.preflight.checks import manifest, said, spec
+from unit.sizing.configs import LLAMA_8B
+
+ARGS = "spec.template.server.args"
+
+
+def sweep(template: dict[str, Any] | None = None, *, known: Known | None = None, **changes: Any) -> Checked:
+    body = {"template": minimal(template), "matrix": {"variants": [{"name": "base"}, {"name": "other"}]}, **changes}
+    whole = {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkSweep", "metadata": {"name": "s"}, "spec": body}
+    return check_sweep(whole, known or Known())
+
+
+@pytest.mark.parametrize(
+    ("body", "level", "text"),
+    [
+        ({"kind": "Secret", "apiVersion": "v1"}, "Note", "no benchmark; not looked at"),
+        ({"kind": "", "apiVersion": "v1"}, "Note", "no benchmark; not looked at"),
+        (
+            {"kind": "BenchmarkRuns", "apiVersion": "benchrun.dev/v1alpha1"},
+            "Error",
+            "'BenchmarkRuns': this benchrun knows BenchmarkRun, BenchmarkSweep",
+        ),
+        ({"apiVersion": "benchrun.dev/v1"}, "Error", "'': this benchrun knows BenchmarkRun, BenchmarkSweep"),
+    ],
+)
+def test_a_kind_that_is_none_of_ours(body: dict[str, Any], level: str, text: str) -> None:
+    (found,) = check_objects([body], Known())
+    assert [(r.level, r.path, r.text) for r in found.checked.remarks] == [(level, "kind", text)]
+    assert found.checked.volume is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "name"),
+    [
+        ({"name": "a"}, "a"),
+        ({"generateName": "b-"}, "b-"),
+        ({"name": "a", "generateName": "b-"}, "a"),
+        ({}, ""),
+        (None, ""),
+    ],
+)
+def test_an_object_is_called_what_it_is_called(metadata: Any, name: str) -> None:
+    (found,) = check_objects([manifest(metadata=metadata)], Known())
+    assert found.name == name
+
+
+def test_a_kind_is_checked_by_its_own_rules() -> None:
+    run, swept = check_objects([manifest(), {**manifest(), "kind": "BenchmarkSweep"}], Known())
+    assert not run.checked.has_errors
+    assert "spec.template" in said(swept.checked, "Error")
+
+
+def test_what_is_said_of_the_template_names_its_field_there() -> None:
+    found = sweep({"runDeadlineSeconds": 10, "workloads.0.requests": 5})
+    assert "spec.template.runDeadlineSeconds" not in said(found, "Error")
+    assert "spec.template.workloads[0].requests" in said(found, "Warning")
+    assert ARGS in said(found, "NotChecked")
+    assert all(remark.path.startswith("spec.") for remark in found.remarks)
+
+
+@pytest.mark.parametrize(
+    ("variants", "text"),
+    [
+        (1, "v0: vLLM 0.32.0 has no flag --nope"),
+        (3, "v0, v1, v2: vLLM 0.32.0 has no flag --nope"),
+        (4, "v0, v1, v2 and 1 more: vLLM 0.32.0 has no flag --nope"),
+    ],
+)
+def test_variants_that_share_a_fault_are_named_together(variants: int, text: str) -> None:
+    wrong = [{"name": f"v{n}", "args": ["--nope"]} for n in range(variants)]
+    found = sweep(matrix={"variants": [{"name": "base"}, *wrong]})
+    assert said(found, "Error") == {"spec.matrix": text}
+
+
+def test_an_argument_of_the_template_is_told_there_even_where_variants_add_more() -> None:
+    found = sweep({"server.args": ["--nope"]}, matrix={"variants": [{"name": "a", "args": ["--neither"]}]})
+    assert [(r.path, r.text) for r in found.remarks if r.level == "Error"] == [
+        (f"{ARGS}[0]", "vLLM 0.32.0 has no flag --nope"),
+        ("spec.matrix", "vLLM 0.32.0 has no flag --neither"),
+    ]
+
+
+def test_the_config_of_the_templates_model_holds_for_variants_that_keep_it() -> None:
+    known = Known(shape=model_shape(LLAMA_8B | {"max_position_embeddings": 1000}), gpu_bytes=2**36, weights_bytes=2**33)
+    other = {"name": "large", "model": {"name": "another"}}
+    found = sweep(known=known, matrix={"variants": [{"name": "base"}, other]})
+    errors = said(found, "Error")
+    assert list(errors) == ["spec.template.workloads[0].dataset"]
+    assert errors["spec.template.workloads[0].dataset"].startswith("base: 1,024 tokens of prompt")
+    assert said(found, "NotChecked")[ARGS] == (
+        "large: whether the KV cache has room for the load: tell --model, --weights"
+    )
+
+
+@pytest.mark.parametrize(
+    ("budget", "text"),
+    [(249, "249, but measuring alone takes 250: not all runs will be started"), (250, None), (None, None)],
+)
+def test_a_budget_is_held_against_all_variants(budget: int | None, text: str | None) -> None:
+    template = {"server.resources": {"limits": {"nvidia.com/gpu": 1}}}
+    changes: dict[str, Any] = {} if budget is None else {"gpuSecondsBudget": budget}
+    assert said(sweep(template, **changes), "Warning").get("spec.gpuSecondsBudget") == text
+
+
+def test_a_budget_of_a_load_that_tells_no_time_is_not_held_against_anything() -> None:
+    template = {"server.resources": {"limits": {"nvidia.com/gpu": 1}}, "workloads.0.load": {"concurrencies": [1]}}
+    found = sweep(template, gpuSecondsBudget=1)
+    assert "spec.gpuSecondsBudget" not in said(found, "Warning")
+    assert found.volume is not None
+    assert found.volume.gpu_seconds is None
+
+
+def test_one_replication_is_told_what_three_would_tell() -> None:
+    text = "1: variants are compared within one server each; 3 tell what servers differ by anyway"
+    assert said(sweep(), "Note")["spec.replications"] == text
+    assert "spec.replications" not in said(sweep(replications=2), "Note")
+
+
+def test_every_figure_of_the_volume_is_that_of_all_runs() -> None:
+    template = {
+        "server.resources": {"limits": {"nvidia.com/gpu": 2}},
+        "workloads.0.load": {"requestRates": ["1", "inf"]},
+    }
+    one = volume_of(spec(template))
+    whole = sweep(
+        template,
+        replications=3,
+        matrix={"variants": [{"name": "base"}, {"name": "big", "resources": {"limits": {"nvidia.com/gpu": 4}}}]},
+    ).volume
+    assert whole is not None
+    assert (one.runs, whole.runs) == (1, 6)
+    assert (whole.gpus, whole.gpu_seconds) == (4, 3 * 100 * (2 + 4))
+    for figure in ("stages", "requests", "probe_stages", "open_stages", "least_seconds", "warmup_seconds"):
+        assert getattr(whole, figure) == 6 * getattr(one, figure), figure
+    assert (whole.stages, whole.open_stages, whole.least_seconds, whole.warmup_seconds) == (12, 6, 600, 360)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "text"),
+    [
+        (
+            {"variants": [{"name": "a", "model": {"name": "m", "revision": "r", "source": {"path": {"path": "/m"}}}}]},
+            "revision needs source hub; remove it",
+        ),
+        (
+            {"grid": [{"name": n, "values": [{"name": "1", "image": "x"}]} for n in "ab"]},
+            "variant a=1,b=1: two axes set image",
+        ),
+    ],
+)
+def test_a_matrix_that_makes_no_runs(matrix: dict[str, Any], text: str) -> None:
+    found = sweep(matrix=matrix)
+    assert found.volume is None
+    (error,) = [remark for remark in found.remarks if remark.level == "Error"]
+    assert error.path.startswith("spec.matrix")
+    assert error.text == text
