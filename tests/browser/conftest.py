@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,9 @@ from benchrun.report.html.page import page
 from playwright.sync_api import Browser
 from report_kit.browser import chromium
 from unit.report.html.reported_runs import compared, reported
+from unit.report.html.reported_sweeps import page_of as sweep_page_of
+from unit.report.html.reported_sweeps import several
+from unit.report.html.searched_runs import searched
 
 
 @pytest.fixture(scope="session")
@@ -19,9 +22,17 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-@pytest.fixture(scope="session")
-def report_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with a baseline, as one file."""
-    file = tmp_path_factory.mktemp("report") / "report.html"
-    file.write_text(page(reported(compared()), draw, made_by="0.1.0"), encoding="utf-8")
+PAGES: dict[str, Callable[[], str]] = {
+    "run": lambda: page(reported(compared()), draw, made_by="0.1.0"),
+    "search": lambda: page(searched(), draw, made_by="0.1.0"),
+    "sweep": lambda: sweep_page_of(several(), draw),
+}
+"""A run with a baseline, one whose load was searched, and a sweep."""
+
+
+@pytest.fixture(scope="session", params=list(PAGES))
+def report_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Each of them, as one file."""
+    file = tmp_path_factory.mktemp("report") / f"{request.param}.html"
+    file.write_text(PAGES[request.param](), encoding="utf-8")
     return file

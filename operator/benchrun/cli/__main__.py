@@ -17,26 +17,46 @@ TABLE_WIDTH = 120
 """A narrower terminal wraps the lines; folded cells could not be read at all."""
 
 
+class _Output(Console):
+    """Standard output; that its reader has gone is left to `main`."""
+
+    def on_broken_pipe(self) -> None:
+        """Rich would end the process with 1."""
+        raise BrokenPipeError
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command. Returns its exit code: that of the run's verdict, or 1 when what was asked for can't be done."""
     options = _parser().parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no bars gets question marks
-    console = Console(highlight=False)
+    console = _Output(highlight=False)
     console.width = max(console.width, TABLE_WIDTH)
     try:
         code: int = options.run(options, console)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Whoever reads, `head` or a pager, has seen enough; nothing is to be said at the interpreter's end either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # whoever reads, `head` or a pager, has seen enough
         return 0
     except CommandError as error:
-        Console(stderr=True, highlight=False).print(f"benchrun: {error}", style="red", markup=False, soft_wrap=True)
+        _complain(str(error))
         return error.code
+    except OSError as error:
+        _drop_output()
+        _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
+        return CommandError.code
     except KeyboardInterrupt as interrupt:
         return code_of(interrupt)
+
+
+def _complain(text: str) -> None:
+    Console(stderr=True, highlight=False).print(f"benchrun: {text}", style="red", markup=False, soft_wrap=True)
+
+
+def _drop_output() -> None:
+    """What is left of it can't be written; nothing is to be said of that at the interpreter's end either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:

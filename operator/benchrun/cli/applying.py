@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchrun.api.base import KIND
+from benchrun.api.base import SHORT_NAME
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep.spec import SHORT_NAME as SWEEP_SHORT_NAME
 from benchrun.cli.errors import CommandError
 from benchrun.cli.kubectl import Body, Kubectl
 from benchrun.cli.kubectl_errors import OF_THE_CLUSTER, KubectlError
 from benchrun.cli.manifests import Manifest
+from benchrun.cli.targets import RESOURCES
 from benchrun.observe import raw
 
 
@@ -16,12 +19,11 @@ from benchrun.observe import raw
 class Applied:
     """An object as it is in the cluster now."""
 
-    api_version: str
     kind: str
     namespace: str
     name: str
     was_there: bool = False
-    """A run that had been created before and has not ended."""
+    """A run or sweep that had been created before and has not ended."""
 
 
 def applied(manifest: Manifest, kubectl: Kubectl) -> Applied:
@@ -42,14 +44,14 @@ def applied(manifest: Manifest, kubectl: Kubectl) -> Applied:
 def _applied(manifest: Manifest, kubectl: Kubectl) -> Applied:
     if manifest.name is None:
         return _told(kubectl.create(manifest.text))
-    if manifest.kind != KIND:
+    if manifest.kind not in RESOURCES:
         return _told(kubectl.apply(manifest.text))
-    return _run(manifest, manifest.name, kubectl)
+    return _once(manifest, manifest.name, kubectl)
 
 
-def _run(manifest: Manifest, name: str, kubectl: Kubectl) -> Applied:
-    """A run is measured once. One that has ended is not measured again, so it must not look as if it were."""
-    there = kubectl.find(name)
+def _once(manifest: Manifest, name: str, kubectl: Kubectl) -> Applied:
+    """What has ended is not measured again, so it must not look as if it were."""
+    there = kubectl.find(name, resource=RESOURCES[manifest.kind])
     ended = raw.mapping(there.get("status")) if there is not None else {}
     has_ended = bool(ended.get("completionTime"))
     try:
@@ -57,28 +59,33 @@ def _run(manifest: Manifest, name: str, kubectl: Kubectl) -> Applied:
     except KubectlError as error:
         if error.trouble != "Immutable":
             raise
-        raise CommandError(_other_spec(name, error)) from error
+        raise CommandError(_other_spec(manifest.kind, name, error)) from error
     if has_ended:
-        raise CommandError(_measured_already(name, ended))
+        raise CommandError(_measured_already(manifest.kind, name, ended))
     return _told(body, was_there=there is not None)
 
 
 def _told(body: Body, *, was_there: bool = False) -> Applied:
     metadata = raw.mapping(body.get("metadata"))
     name, namespace = raw.text(metadata.get("name")), raw.text(metadata.get("namespace"))
-    return Applied(raw.text(body.get("apiVersion")), raw.text(body.get("kind")), namespace, name, was_there)
+    return Applied(raw.text(body.get("kind")), namespace, name, was_there)
 
 
-def _other_spec(name: str, error: KubectlError) -> str:
+def _other_spec(kind: str, name: str, error: KubectlError) -> str:
     return (
         f"{name} exists, with another spec ({error}). Give this one another name, or generateName: {name}- for a new one "
-        f"each time, or delete the old one and its results first: kubectl delete bmr {name}"
+        f"each time, or delete the old one and its results first: {_delete(kind, name)}"
     )
 
 
-def _measured_already(name: str, status: raw.Object) -> str:
+def _measured_already(kind: str, name: str, status: raw.Object) -> str:
+    noun, show = ("sweep", "sweep") if kind == SWEEP_KIND else ("run", "report")
     return (
-        f"{name} has run before ({raw.text(status.get('phase'))}, {raw.text(status.get('completionTime'))}), and a run is "
-        f"measured once; benchrun report {name} shows its result. To measure again write generateName: {name}- in place of "
-        f"the name, or delete it and its results first: kubectl delete bmr {name}"
+        f"{name} has run before ({raw.text(status.get('phase'))}, {raw.text(status.get('completionTime'))}), and a {noun} is "
+        f"measured once; benchrun {show} {name} shows its result. To measure again write generateName: {name}- in place of "
+        f"the name, or delete it and its results first: {_delete(kind, name)}"
     )
+
+
+def _delete(kind: str, name: str) -> str:
+    return f"kubectl delete {SWEEP_SHORT_NAME if kind == SWEEP_KIND else SHORT_NAME} {name}"

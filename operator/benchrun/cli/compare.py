@@ -139,7 +139,10 @@ def _as_json(
 
 
 def _percent(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a percentage")
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 up; write 5 or 2.5")
     return value

@@ -58,7 +58,11 @@ def finished_run(options: argparse.Namespace) -> FinishedRun:
 
 def ended_run(options: argparse.Namespace) -> FinishedRun:
     """The same, though it may have measured nothing, or no record of it may be at hand."""
-    run = named_run(options)
+    return with_measurement(named_run(options), options)
+
+
+def with_measurement(run: Run, options: argparse.Namespace) -> FinishedRun:
+    """A run that was read, and what the options say where to find of its measurement."""
     spec, status = _typed(run)
     return FinishedRun(run, spec, status, unpacked(_config_maps(options, run), run_uid=run.uid))
 

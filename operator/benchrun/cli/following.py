@@ -1,40 +1,48 @@
-"""Runs, followed to their ends: what is heard of them goes to a reporter as it comes."""
+"""Runs and sweeps, followed to their ends: what is heard of them goes to a reporter as it comes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.cli.errors import CommandError
-from benchrun.cli.kubectl import Kubectl
 from benchrun.cli.kubectl_errors import KubectlError
-from benchrun.cli.watching import Lost, Over, Seen, Watcher, Word
-from benchrun.report.exit_codes import exit_code
+from benchrun.cli.targets import Target
+from benchrun.cli.watching import IsSweep, Lost, Over, Seen, SweepSeen, SweptRunSeen, Watcher, Word
+from benchrun.cli.watching_runs import RunWatcher
+from benchrun.cli.watching_sweeps import SweepWatcher, SweptRunsWatcher
+from benchrun.report.exit_codes import exit_code, sweep_exit_code
 from benchrun.report.followed import Followed, first_sight, seen_again
+from benchrun.report.followed_sweep import FollowedSweep, sweep_first_sight, sweep_seen_again, with_run
 
-MAX_RUNS = 16
-"""Each has a kubectl of its own."""
+MAX_TARGETS = 16
+"""Each has a kubectl of its own, a sweep two."""
 TICK_SECONDS = 0.5
 """How often a reporter is called when nothing happens."""
 
 
+Thing = Followed | FollowedSweep
+"""What is followed."""
+
+
 class TimeIsUp(CommandError):
-    """The runs have not ended in the time that was given."""
+    """Not all has ended in the time that was given."""
 
     code = 124
     """As of timeout(1)."""
 
 
 class Reporter(Protocol):
-    """Shows runs to whoever waits."""
+    """Shows runs and sweeps to whoever waits."""
 
-    def show(self, runs: Sequence[Followed]) -> None:
+    def show(self, things: Sequence[Thing]) -> None:
         """Those that go on, as they are now. Called after every word, and in between."""
 
-    def ended(self, run: Followed, code: int) -> None:
+    def ended(self, thing: Thing, code: int) -> None:
         """One has ended, with that exit code."""
 
     def failed(self, name: str, error: CommandError) -> None:
@@ -43,80 +51,127 @@ class Reporter(Protocol):
 
 @dataclass(slots=True)
 class Following:
-    """Runs by name, what is known of each, and how those ended that have."""
+    """Runs and sweeps by name, what is known of each, and how those ended that have."""
 
-    runs: dict[str, Followed] = field(default_factory=dict)
+    things: dict[str, Thing] = field(default_factory=dict)
     codes: dict[str, int] = field(default_factory=dict)
     errors: dict[str, CommandError] = field(default_factory=dict)
 
-    def going_on(self) -> list[Followed]:
+    def going_on(self) -> list[Thing]:
         """In the order in which they were first seen."""
-        return [run for name, run in self.runs.items() if name not in self.codes and name not in self.errors]
+        return [thing for name, thing in self.things.items() if not self.is_over(name)]
+
+    def is_over(self, name: str) -> bool:
+        """Whether it has ended, or can't be followed any more."""
+        return name in self.codes or name in self.errors
 
 
 def follow(
-    kubectls: Mapping[str, Kubectl],
+    targets: MutableMapping[str, Target],
     reporter: Reporter,
     *,
     timeout_seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Following:
-    """Every run, each with the kubectl of its namespace, until all have ended. Raises TimeIsUp.
+    """All by name, until each has ended. What turns out to be a sweep becomes one among the targets. Raises TimeIsUp.
 
-    A run that can't be read is told to the reporter and kept among the errors; the others are followed on.
+    One that can't be read is told to the reporter and kept among the errors; the others are followed on.
     """
-    if len(kubectls) > MAX_RUNS:
-        raise CommandError(f"{len(kubectls)} runs are too many to follow at once; at most {MAX_RUNS}")
-    words: SimpleQueue[Word] = SimpleQueue()
-    watchers = {name: Watcher(kubectl, name, words) for name, kubectl in kubectls.items()}
+    if len(targets) > MAX_TARGETS:
+        raise CommandError(f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}")
     deadline = None if timeout_seconds is None else clock() + timeout_seconds
-    found = Following()
+    ears, found = _Ears(), Following()
     try:
-        for watcher in watchers.values():
-            watcher.start()
-        while len(found.codes) + len(found.errors) < len(watchers):
-            _hear(found, words, reporter)
+        for name, target in targets.items():
+            ears.turn_to(name, target)
+        while any(not found.is_over(name) for name in targets):
+            _hear(found, ears, targets, reporter)
             if deadline is not None and clock() >= deadline:
-                waiting = [name for name in watchers if name not in found.codes and name not in found.errors]
+                waiting = [name for name in targets if not found.is_over(name)]
                 raise TimeIsUp(f"{', '.join(waiting)}: not ended within the timeout")
     finally:
-        for watcher in watchers.values():
-            watcher.stop()
+        ears.close()
     return found
 
 
-def _hear(found: Following, words: SimpleQueue[Word], reporter: Reporter) -> None:
+class _Ears:
+    """The threads that listen, and the queue that they speak into."""
+
+    def __init__(self) -> None:
+        self.words: SimpleQueue[Word] = SimpleQueue()
+        self._watchers: list[Watcher] = []
+
+    def turn_to(self, name: str, target: Target) -> None:
+        """Begin to listen."""
+        self._begin((SweepWatcher if target.is_sweep else RunWatcher)(target.kubectl, name, self.words))
+
+    def turn_to_runs_of(self, name: str, target: Target) -> None:
+        """To those of a sweep, once it is known."""
+        self._begin(SweptRunsWatcher(target.kubectl, name, self.words))
+
+    def _begin(self, watcher: Watcher) -> None:
+        self._watchers.append(watcher)
+        watcher.start()
+
+    def close(self) -> None:
+        """No process is left."""
+        for watcher in self._watchers:
+            watcher.stop()
+
+
+def _hear(found: Following, ears: _Ears, targets: MutableMapping[str, Target], reporter: Reporter) -> None:
     """One word, or none for a while."""
     try:
-        word = words.get(timeout=TICK_SECONDS)
+        word = ears.words.get(timeout=TICK_SECONDS)
     except Empty:
         reporter.show(found.going_on())
         return
-    if word.name in found.codes or word.name in found.errors:
+    if found.is_over(word.name):
         return
     match word:
-        case Seen():
-            _seen(found, word, reporter)
-        case Lost(name=name, why=why) if name in found.runs:
-            found.runs[name] = replace(found.runs[name], trouble=why)
+        case IsSweep(name=name):
+            targets[name] = replace(targets[name], kind=SWEEP_KIND)
+            ears.turn_to(name, targets[name])
+        case Lost(name=name, why=why) if name in found.things:
+            found.things[name] = replace(found.things[name], trouble=why)
         case Over(name=name, why=error):
             found.errors[name] = error
             reporter.failed(name, error)
+        case Seen() | SweepSeen() | SweptRunSeen():
+            is_new = word.name not in found.things
+            _seen(found, word, reporter)
+            if is_new and isinstance(word, SweepSeen) and not found.is_over(word.name):
+                ears.turn_to_runs_of(word.name, targets[word.name])
     reporter.show(found.going_on())
 
 
-def _seen(found: Following, word: Seen, reporter: Reporter) -> None:
-    known = found.runs.get(word.name)
+def _seen(found: Following, word: Seen | SweepSeen | SweptRunSeen, reporter: Reporter) -> None:
     try:
-        run = seen_again(known if known is not None else first_sight(word.body), word.body, word.finished)
+        thing = _known_now(found.things.get(word.name), word)
     except ValueError as error:
         newer = KubectlError(f"{word.name} was written by another version of the API: {str(error).splitlines()[0]}")
         found.errors[word.name] = newer
         reporter.failed(word.name, newer)
         return
-    found.runs[word.name] = run
-    code = exit_code(run.status)
+    found.things[word.name] = thing
+    code = sweep_exit_code(thing.status) if isinstance(thing, FollowedSweep) else exit_code(thing.status)
     if code is not None:
-        reporter.show([run])
+        reporter.show([thing])
         found.codes[word.name] = code
-        reporter.ended(run, code)
+        reporter.ended(thing, code)
+
+
+def _known_now(known: Thing | None, word: Seen | SweepSeen | SweptRunSeen) -> Thing:
+    """With what was just heard. Raises ValueError."""
+    match word, known:
+        case Seen(body=body, finished=finished), Followed():
+            return seen_again(known, body, finished)
+        case Seen(body=body, finished=finished), _:
+            return seen_again(first_sight(body), body, finished)
+        case SweepSeen(body=body), FollowedSweep():
+            return sweep_seen_again(known, body)
+        case SweepSeen(body=body), _:
+            return sweep_first_sight(body)
+        case SweptRunSeen(body=body, gone=gone), FollowedSweep():
+            return with_run(known, body, gone=gone)
+    raise ValueError(f"nothing was seen of the sweep {word.name} before its runs")

@@ -1,4 +1,4 @@
-"""`benchrun get`: all runs in a table, or one on half a screen."""
+"""`benchrun get`: all runs and sweeps in tables, or one on half a screen."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ from rich.text import Text
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.cli.cluster_options import add_cluster_options, kubectl_of
 from benchrun.cli.errors import CommandError
+from benchrun.cli.found_sweep import typed_sweep
+from benchrun.cli.kubectl import Body, Kubectl
+from benchrun.cli.kubectl_errors import KubectlError
 from benchrun.cli.show import COLOURS, as_table, prose_width
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
 from benchrun.report.exit_codes import PASSED
-from benchrun.report.rows import Rows
 from benchrun.report.run_list import run_list_rows
 from benchrun.report.run_summary import Summary, run_summary
+from benchrun.report.sweep_list import sweep_list_rows, sweep_summary
 
 DESCRIPTION = """\
-List the runs of a namespace, the youngest first: verdict, best valid load point, what limits it and what was found.
-With a name: what that run measured, on what, how long each part took, and what came out."""
+List the runs of a namespace, the youngest first: verdict, best valid load point, what limits it and what was found. Sweeps
+stand below them: how many of their runs have ended, and who did best.
+With a name: what that run (or sweep, where there is no such run) measured, on what, how long each part took, and what came out."""
 
-FOLDED = ("load point", "findings", "model", "image")
+FOLDED = ("load point", "findings", "best", "baseline", "model", "image")
 """Columns that may take several lines."""
 
 
@@ -34,13 +38,18 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "get",
-        help="list runs, or sum one up",
+        help="list runs and sweeps, or sum one up",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="name of a BenchmarkRun; all are listed without one")
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="list the runs of all namespaces")
-    parser.add_argument("-l", "--selector", help="list the runs with these labels")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="name of a BenchmarkRun, else of a BenchmarkSweep; all are listed without one",
+    )
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="list those of all namespaces")
+    parser.add_argument("-l", "--selector", help="list those with these labels")
     parser.add_argument("--wide", action="store_true", help="list model, vLLM, GPU and image, too")
     add_cluster_options(parser)
     return parser
@@ -52,23 +61,30 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.name is not None:
         if options.all_namespaces or options.selector:
             raise CommandError("-A and -l choose from a list; leave them out where a run is named")
-        _show(console, _summary(run_of(kubectl.get(options.name)), now))
+        _show(console, _summary(kubectl, options.name, now))
         return PASSED
-    bodies = kubectl.runs(all_namespaces=options.all_namespaces, selector=options.selector)
-    if not bodies:
+    runs = kubectl.runs(all_namespaces=options.all_namespaces, selector=options.selector)
+    sweeps = _sweeps(kubectl, options)
+    if not runs and not sweeps:
         _say_none(console, options)
-        return PASSED
-    rows = run_list_rows(bodies, now=now, wide=options.wide, namespaces=options.all_namespaces)
-    console.print(_list(rows))
+    tables = [
+        rows(bodies, now=now, wide=options.wide, namespaces=options.all_namespaces)
+        for rows, bodies in ((run_list_rows, runs), (sweep_list_rows, sweeps))
+        if bodies
+    ]
+    for number, table in enumerate(tables):
+        console.print(*([""] if number else []), as_table(table, folded=FOLDED), sep="\n")
     return PASSED
 
 
-def _list(rows: Rows) -> Table:
-    """Names and figures stay in one piece."""
-    table = as_table(rows)
-    for column in table.columns:
-        column.no_wrap = column.header not in FOLDED
-    return table
+def _sweeps(kubectl: Kubectl, options: argparse.Namespace) -> list[Body]:
+    """None where they are not to be seen: runs can be listed all the same."""
+    try:
+        return kubectl.sweeps(all_namespaces=options.all_namespaces, selector=options.selector)
+    except KubectlError as error:
+        if error.trouble not in ("Forbidden", "NotInstalled"):
+            raise
+        return []
 
 
 def _say_none(console: Console, options: argparse.Namespace) -> None:
@@ -83,7 +99,18 @@ def _say_none(console: Console, options: argparse.Namespace) -> None:
     console.print(f"no runs{chosen} {place}; {remedy}", markup=False, soft_wrap=True)
 
 
-def _summary(found: Run, now: datetime) -> Summary:
+def _summary(kubectl: Kubectl, name: str, now: datetime) -> Summary:
+    try:
+        return _of_run(run_of(kubectl.get(name)), now)
+    except KubectlError as error:
+        sweep = kubectl.sweep_if_any(name) if error.trouble == "NotFound" else None
+        if sweep is None:
+            raise
+    found = typed_sweep(sweep)
+    return sweep_summary(found.sweep, found.status, now=now)
+
+
+def _of_run(found: Run, now: datetime) -> Summary:
     try:
         return run_summary(found, BenchmarkRunStatus.model_validate(found.status), now=now)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""A finished run as one HTML page. Needs the packages of the extra `report`."""
+"""A finished run or sweep as one HTML page. Needs the packages of the extra `report`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import json
 from importlib.metadata import version
 
 import vl_convert
+from pydantic import ValidationError
 
+from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli.finished_run import FinishedRun
+from benchrun.observe.views import Sweep
 from benchrun.report.html.blocks import ChartSpec
 from benchrun.report.html.page import page
 from benchrun.report.html.reported import Reported
+from benchrun.report.html.sweep.page import sweep_page
+from benchrun.report.html.sweep.reported import ReportedSweep
 
 GRAMMAR = "6.1"
 """Version of Vega-Lite, of those that vl-convert brings along."""
 
 
 def html_page(found: FinishedRun) -> str:
-    """The page, with its charts drawn."""
+    """The page of a run, with its charts drawn."""
     measured = found.measured
     reported = Reported(
         name=found.run.name,
@@ -30,10 +36,35 @@ def html_page(found: FinishedRun) -> str:
         samples=measured.samples,
         notes=measured.unreadable,
     )
-    return page(reported, draw, made_by=version("benchrun-operator"))
+    return page(reported, draw, made_by=_made_by())
+
+
+def sweep_html_page(sweep: Sweep, status: BenchmarkSweepStatus) -> str:
+    """The page of a sweep, with its charts drawn."""
+    reported = ReportedSweep(
+        name=sweep.name,
+        namespace=sweep.namespace,
+        uid=sweep.uid,
+        written=sweep.spec,
+        spec=_spec(sweep),
+        status=status,
+    )
+    return sweep_page(reported, draw, made_by=_made_by())
 
 
 def draw(spec: ChartSpec) -> str:
     """A chart as SVG, by Vega within this process: no browser, no network, no file."""
     drawn: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=GRAMMAR, allowed_base_urls=[])
     return drawn
+
+
+def _spec(sweep: Sweep) -> BenchmarkSweepSpec | None:
+    """A sweep may have been refused for its spec; its page says so."""
+    try:
+        return BenchmarkSweepSpec.model_validate(sweep.spec)
+    except ValidationError:
+        return None
+
+
+def _made_by() -> str:
+    return version("benchrun-operator")

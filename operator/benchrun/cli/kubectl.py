@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchrun.api import names
-from benchrun.api.base import GROUP, PLURAL
+from benchrun.api.base import GROUP, KIND, PLURAL
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.api.sweep.spec import PLURAL as SWEEP_PLURAL
-from benchrun.cli.kubectl_errors import NO_KUBECTL, KubectlError, explained, no_such_run
+from benchrun.cli.kubectl_errors import NO_KUBECTL, KubectlError, explained, no_such
 
 RUN = f"{PLURAL}.{GROUP}"
 SWEEP = f"{SWEEP_PLURAL}.{GROUP}"
@@ -40,18 +41,35 @@ class Kubectl:
 
     def missing(self, name: str) -> KubectlError:
         """What to say where there is no run of that name."""
-        return no_such_run(name, self.namespace, self._names())
+        return no_such(KIND, name, self.namespace, self._names(RUN))
 
     def runs(self, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
         """All runs, of the namespace or of the cluster."""
-        chosen = [f"--selector={selector}"] if selector else []
-        if not all_namespaces:
-            return self._items("get", RUN, *chosen)
-        return replace(self, namespace=None)._items("get", RUN, "--all-namespaces", *chosen)
+        return self._all(RUN, all_namespaces=all_namespaces, selector=selector)
 
     def sweep(self, name: str) -> Body:
-        """One sweep, as it is now."""
-        return self._json("get", SWEEP, name)
+        """One sweep, as it is now. Where there is none of that name, the error names those that there are."""
+        try:
+            return self._json("get", SWEEP, name)
+        except KubectlError as error:
+            if error.trouble == "NotFound":
+                raise self.missing_sweep(name) from None
+            raise
+
+    def sweep_if_any(self, name: str) -> Body | None:
+        """The same, where a run was looked for in vain: None where there is none either, or none to be seen."""
+        try:
+            return self.find(name, resource=SWEEP)
+        except KubectlError:
+            return None  # who may read runs may perhaps not read sweeps
+
+    def missing_sweep(self, name: str) -> KubectlError:
+        """What to say where there is no sweep of that name."""
+        return no_such(SWEEP_KIND, name, self.namespace, self._names(SWEEP))
+
+    def sweeps(self, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
+        """All sweeps, of the namespace or of the cluster."""
+        return self._all(SWEEP, all_namespaces=all_namespaces, selector=selector)
 
     def stored(self, run_uid: str) -> list[Body]:
         """ConfigMaps that keep what was measured for a run; not its plan, whose nonce is nobody's business."""
@@ -67,10 +85,10 @@ class Kubectl:
         selector = f"{names.LABEL_RUN_UID}={run_uid},{names.LABEL_ROLE}={role}"
         return self._items("get", "pods", f"--selector={selector}")
 
-    def find(self, name: str) -> Body | None:
-        """One run, or None where there is none of that name."""
-        found = self._said("get", RUN, name, "--ignore-not-found", "--output=json")
-        return json.loads(found) if found.strip() else None
+    def find(self, name: str, *, resource: str = RUN) -> Body | None:
+        """One run or sweep, or None where there is none of that name."""
+        found = self._said("get", resource, name, "--ignore-not-found", "--output=json")
+        return _object(found) if found.strip() else None
 
     def apply(self, manifest: str, *, dry_run: bool = False) -> Body:
         """The object, created or brought to what the manifest says; `dry_run`: as it would be."""
@@ -80,9 +98,9 @@ class Kubectl:
         """A new object; the API server makes its name where the manifest has generateName."""
         return self._json("create", "--filename=-", given=manifest)
 
-    def cancel(self, name: str) -> None:
-        """Tell a run to end. It frees its GPU and keeps what was measured."""
-        self._said("patch", RUN, name, "--type=merge", '--patch={"spec":{"cancel":true}}')
+    def cancel(self, name: str, *, resource: str = RUN) -> None:
+        """Tell a run, or a sweep with its runs, to end. It frees its GPUs and keeps what was measured."""
+        self._said("patch", resource, name, "--type=merge", '--patch={"spec":{"cancel":true}}')
 
     def command(self, *what: str) -> list[str]:
         """The command line, for what is read as it comes."""
@@ -92,19 +110,24 @@ class Kubectl:
         scope += [f"--context={self.context}"] if self.context else []
         return ["kubectl", *what, *scope]
 
-    def _names(self) -> list[str]:
+    def _names(self, resource: str) -> list[str]:
         try:
-            return [body["metadata"]["name"] for body in self.runs()]
+            return [body["metadata"]["name"] for body in self._items("get", resource)]
         except KubectlError:
-            return []  # who may read one run may not list all
+            return []  # who may read one may not list all
+
+    def _all(self, resource: str, *, all_namespaces: bool, selector: str | None) -> list[Body]:
+        chosen = [f"--selector={selector}"] if selector else []
+        if not all_namespaces:
+            return self._items("get", resource, *chosen)
+        return replace(self, namespace=None)._items("get", resource, "--all-namespaces", *chosen)
 
     def _items(self, *what: str) -> list[Body]:
         found: list[Body] = self._json(*what)["items"]
         return found
 
     def _json(self, *what: str, given: str | None = None) -> Body:
-        found: Body = json.loads(self._said(*what, "--output=json", given=given))
-        return found
+        return _object(self._said(*what, "--output=json", given=given))
 
     def _said(self, *what: str, given: str | None = None) -> str:
         command = self.command(*what)
@@ -112,3 +135,14 @@ class Kubectl:
         if done.returncode != 0:
             raise explained(done.stderr)
         return done.stdout
+
+
+def _object(said: str) -> Body:
+    """A wrapper in kubectl's place may say anything. Raises KubectlError."""
+    try:
+        found = json.loads(said)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise KubectlError(f"kubectl was asked for JSON, and said {said[:100]!r}; which kubectl shows where it is")
+    return found

@@ -8,6 +8,8 @@ from difflib import get_close_matches
 from typing import Literal
 
 from benchrun.api.base import GROUP, KIND, PLURAL
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep.spec import PLURAL as SWEEP_PLURAL
 from benchrun.cli.errors import CommandError
 
 Trouble = Literal[
@@ -39,10 +41,10 @@ def explained(said: str) -> KubectlError:
     return KubectlError(_PREFIX.sub("", text) or "kubectl ended without a word")
 
 
-def no_such_run(name: str, namespace: str | None, others: Sequence[str]) -> KubectlError:
+def no_such(kind: str, name: str, namespace: str | None, others: Sequence[str]) -> KubectlError:
     """With the nearest names that there are."""
     place = f"namespace {namespace}" if namespace else "this namespace"
-    return KubectlError(f"there is no {KIND} {name} in {place}{_instead(name, others)}", "NotFound")
+    return KubectlError(f"there is no {kind} {name} in {place}{_instead(name, others)}", "NotFound")
 
 
 def _instead(name: str, others: Sequence[str]) -> str:
@@ -86,16 +88,17 @@ def _forbidden(found: re.Match[str]) -> str:
     )
 
 
-def _not_installed(found: re.Match[str]) -> str:
-    return f"this cluster does not know {found['kind']}: install benchrun there ({INSTALL}), or choose another with --context"
+def _no_kind(kind: str) -> str:
+    return f"this cluster does not know {kind}: install benchrun there ({INSTALL}), or choose another with --context"
 
 
 def _unknown_kind(found: re.Match[str]) -> str:
     if found["version"].startswith(f"{GROUP}/"):
-        return _not_installed(found)
+        return _no_kind(found["kind"])
     return f"this cluster does not know the kind {found['kind']} of {found['version']}"
 
 
+_KINDS = {PLURAL: KIND, SWEEP_PLURAL: SWEEP_KIND}
 _WHICH = "(kubectl config current-context)"
 _NOISE = re.compile(r"[EWI]\d{4} \d\d:\d\d:|\* <nil>: .*some validation rules were not checked")
 """Log lines of its libraries, and that an object which breaks its schema was not put to the other rules."""
@@ -120,11 +123,9 @@ _KNOWN: tuple[tuple[re.Pattern[str], Trouble, Callable[[re.Match[str]], str]], .
         lambda _: f"the cluster does not take your credentials: log in to it again, or choose another context {_WHICH}",
     ),
     (
-        re.compile(rf"doesn't have a resource type \"{PLURAL}\"(?P<kind>)"),
+        re.compile(rf"doesn't have a resource type \"(?P<plural>{'|'.join(_KINDS)})\""),
         "NotInstalled",
-        lambda _: (
-            f"this cluster does not know {KIND}: install benchrun there ({INSTALL}), or choose another with --context"
-        ),
+        lambda found: _no_kind(_KINDS[found["plural"]]),
     ),
     (
         re.compile(r"no matches for kind \"(?P<kind>\w+)\" in version \"(?P<version>.+?)\""),
@@ -145,9 +146,9 @@ _KNOWN: tuple[tuple[re.Pattern[str], Trouble, Callable[[re.Match[str]], str]], .
         lambda found: f"there is no namespace {found['name']}; kubectl create namespace {found['name']}",
     ),
     (
-        re.compile(rf"{PLURAL}\.{re.escape(GROUP)} \"(?P<name>.+?)\" not found"),
+        re.compile(rf"(?P<plural>{'|'.join(_KINDS)})\.{re.escape(GROUP)} \"(?P<name>.+?)\" not found"),
         "NotFound",
-        lambda found: f"there is no {KIND} {found['name']} here",
+        lambda found: f"there is no {_KINDS[found['plural']]} {found['name']} here",
     ),
     (
         re.compile(r"\(NotFound\).*pods \"(?P<name>.+?)\" not found"),

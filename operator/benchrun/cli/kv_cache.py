@@ -14,6 +14,8 @@ from benchrun.cli.model_folder import config_path, shape_at, weights_beside
 from benchrun.cli.show_sizing import as_json, show_sizing
 from benchrun.report.exit_codes import PASSED
 from benchrun.sizing.cache_dtypes import UnknownCacheType
+from benchrun.sizing.changes import changes
+from benchrun.sizing.context import beyond_context
 from benchrun.sizing.engine import engine_of
 from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
 from benchrun.sizing.sizing import Sizing, sizing_of
@@ -65,10 +67,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Size the model and show it. Raises CommandError."""
     sizing = _sizing(options)
+    beyond = beyond_context(ServeArgs.of(options.serve), sizing.shape, is_allowed=False)
+    notes = (*changes(sizing), *([beyond.sentence] if beyond is not None else []))
     if options.output == "json":
-        print(json.dumps(as_json(sizing), indent=2))
+        print(json.dumps(as_json(sizing, notes), indent=2))
     else:
-        show_sizing(console, options.model, sizing)
+        show_sizing(console, options.model, sizing, notes)
     return PASSED
 
 

@@ -1,4 +1,4 @@
-"""Followed runs as lines, for a pipe or the log of a pipeline."""
+"""Followed runs and sweeps as lines, for a pipe or the log of a pipeline."""
 
 from __future__ import annotations
 
@@ -8,33 +8,44 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from benchrun.cli.errors import CommandError
-from benchrun.report.followed import Followed
+from benchrun.cli.following import Thing
+from benchrun.report.followed_sweep import FollowedSweep
 from benchrun.report.log_lines import Said, log_lines
+from benchrun.report.sweep_log_lines import SaidOfSweep, sweep_log_lines
 
 
 class LogReporter:
-    """A line where something changed. Lines of several runs begin with the run's name."""
+    """A line where something changed. Where several are followed, lines begin with a name."""
 
     def __init__(
         self, console: Console, *, several: bool, now: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         self._console, self._several, self._now = console, several, now
         self._said: dict[str, Said] = {}
+        self._said_of_sweeps: dict[str, SaidOfSweep] = {}
 
-    def show(self, runs: Sequence[Followed]) -> None:
+    def show(self, things: Sequence[Thing]) -> None:
         """What is new of each."""
-        for run in runs:
-            lines, self._said[run.name] = log_lines(run, self._said.get(run.name, Said()), now=self._now())
-            for line in lines:
-                self._print(f"{run.name}  {line}" if self._several else line)
+        for thing in things:
+            for line in self._news(thing):
+                self._print(f"{thing.name}  {line}" if self._several else line)
 
-    def ended(self, run: Followed, code: int) -> None:
+    def ended(self, thing: Thing, code: int) -> None:
         """Its last line is there already; the tables come when all have ended."""
 
     def failed(self, name: str, error: CommandError) -> None:
         """Among the lines, since the others go on."""
         if self._several:
             self._print(f"{name}  {error}")
+
+    def _news(self, thing: Thing) -> Sequence[str]:
+        name, now = thing.name, self._now()
+        if isinstance(thing, FollowedSweep):
+            said = self._said_of_sweeps.get(name, SaidOfSweep())
+            lines, self._said_of_sweeps[name] = sweep_log_lines(thing, said, now=now)
+        else:
+            lines, self._said[name] = log_lines(thing, self._said.get(name, Said()), now=now)
+        return lines
 
     def _print(self, line: str) -> None:
         self._console.print(line, markup=False, soft_wrap=True)

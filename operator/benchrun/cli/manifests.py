@@ -55,6 +55,8 @@ def _manifests(path: str) -> Iterator[Manifest]:
         raise CommandError(f"{title} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise CommandError(f"{title} is no text in UTF-8: byte {error.start} is none of it") from error
+    except ValueError as error:  # a value that is not of the type that its tag names
+        raise CommandError(f"{title} can't be read: {error}") from error
     for number, (text, document) in enumerate(documents, start=1):
         if document is not None:
             yield _manifest(title if len(documents) == 1 else f"{title}, document {number}", text, document)

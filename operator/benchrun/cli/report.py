@@ -1,31 +1,36 @@
-"""`benchrun report NAME`: the result of a run, on the terminal, as Markdown, or as one HTML file."""
+"""`benchrun report NAME`: the result of a run or a sweep, on the terminal, as Markdown, or as one HTML file."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 from rich.console import Console
 
 from benchrun.api.status import BenchmarkRunStatus
-from benchrun.cli.cluster_options import add_cluster_options
+from benchrun.cli.cluster_options import add_cluster_options, kubectl_of
 from benchrun.cli.errors import CommandError
-from benchrun.cli.finished_run import FinishedRun, add_run_options, ended_run, named_run
+from benchrun.cli.finished_run import FinishedRun, add_run_options, named_run, with_measurement
+from benchrun.cli.found_sweep import add_forms, sweep_in, told_sweep, typed_sweep
+from benchrun.cli.kubectl_errors import KubectlError
 from benchrun.cli.show import add_wide, show_result
+from benchrun.cli.written_page import written_page
+from benchrun.observe import raw
+from benchrun.observe.views import Run
 from benchrun.report.exit_codes import PASSED, exit_code
 from benchrun.report.markdown import markdown
 from benchrun.report.progress_line import progress_line
+from benchrun.report.texts_per_prompt import texts_per_prompt
 
-SUMMARY = "show the result of a run; the exit code is that of its verdict"
+SUMMARY = "show the result of a run or a sweep; the exit code is that of its verdict"
 DESCRIPTION = """\
-Show the result of a run: on the terminal, as Markdown on standard output, or as one HTML file.
+Show the result of a run, or of a sweep where there is no run of that name: on the terminal, as Markdown on standard output,
+or as one HTML file.
 
 The HTML file has everything: verdict, limits, figures, plots, timeline, findings, provenance, and the manifest to measure the
 same again. It holds no script and needs no network. Plots of distributions and the timeline need the run's records, which -f
 alone does not bring."""
-EXTRA = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -34,21 +39,29 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "report", help=SUMMARY, description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_run_options(parser)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with everything")
-    form.add_argument(
-        "--markdown", action="store_true", help="print Markdown, for a pull request or the summary of a job"
-    )
+    add_forms(parser)
     add_cluster_options(parser)
     add_wide(parser)
     return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Show what is there; of a run that goes on, how far it is. Raises CommandError."""
+    """Show what is there; of what goes on, how far it is. Raises CommandError."""
+    try:
+        found = named_run(options)
+    except CommandError as error:
+        sweep = _sweep_instead(options, error)
+        if sweep is None:
+            raise
+        return told_sweep(typed_sweep(sweep), options, console)
+    return _told(found, options, console)
+
+
+def _told(found: Run, options: argparse.Namespace, console: Console) -> int:
     if options.html is not None:
-        return _html(ended_run(options), options.html, console)
-    found = named_run(options)
+        whole = with_measurement(found, options)
+        written_page(options.html, lambda: _page(whole), console)
+        return exit_code(whole.status) or PASSED
     try:
         status = BenchmarkRunStatus.model_validate(found.status)
     except ValidationError as error:
@@ -57,23 +70,24 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if code is None:
         console.print(progress_line(status), markup=False)
         return PASSED
+    texts = texts_per_prompt(found.spec)
     if options.markdown:
-        print(markdown(found.name, status, wide=options.wide), end="")
+        print(markdown(found.name, status, texts_per_prompt=texts, wide=options.wide), end="")
     else:
-        show_result(console, found.name, status, wide=options.wide)
+        show_result(console, found.name, status, texts_per_prompt=texts, wide=options.wide)
     return code
 
 
-def _html(found: FinishedRun, file: Path, console: Console) -> int:
-    try:
-        # Imported where it is needed: the other commands do without what it needs.
-        from benchrun.cli.html_page import html_page
-    except ModuleNotFoundError as error:
-        raise CommandError(EXTRA) from error
-    text = html_page(found)
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"{file}: {error.strerror}") from error
-    console.print(f"wrote {file}", markup=False, soft_wrap=True)
-    return exit_code(found.status) or PASSED
+def _sweep_instead(options: argparse.Namespace, error: CommandError) -> raw.Object | None:
+    """A sweep of that name, where there is no such run."""
+    if options.file is not None:
+        return sweep_in(options.file, options.name)
+    if options.name is None or not isinstance(error, KubectlError) or error.trouble != "NotFound":
+        return None
+    return kubectl_of(options).sweep_if_any(options.name)
+
+
+def _page(found: FinishedRun) -> str:
+    from benchrun.cli.html_page import html_page
+
+    return html_page(found)

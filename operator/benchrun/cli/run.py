@@ -9,38 +9,35 @@ from typing import Any
 
 from rich.console import Console
 
-from benchrun.api.base import GROUP, KIND
-from benchrun.api.status import BenchmarkRunStatus
 from benchrun.cli.applying import Applied, applied
 from benchrun.cli.cluster_options import add_cluster_options, kubectl_of
 from benchrun.cli.errors import CommandError
-from benchrun.cli.follow_runs import EXIT_CODES, add_timeout, by_name, follow_to_the_end, say_how_to_go_on
+from benchrun.cli.follow_runs import EXIT_CODES, add_timeout, follow_to_the_end, say_how_to_go_on
 from benchrun.cli.following import TimeIsUp
 from benchrun.cli.interrupts import held_back, sigterm_interrupts
 from benchrun.cli.kubectl import Kubectl
 from benchrun.cli.manifests import Manifest, manifests_in
 from benchrun.cli.show import add_wide
-from benchrun.report.exit_codes import PASSED, exit_code
+from benchrun.cli.targets import RESOURCES, Target, by_name
+from benchrun.observe import raw
+from benchrun.report.exit_codes import PASSED
 
 DESCRIPTION = """\
-Apply manifests, follow their runs to the end, and show the results.
+Apply manifests, follow their runs and sweeps to the end, and show the results.
 
 Every object of the files is applied in order, so a dataset's ConfigMap may stand before the run that reads it. A run with
 generateName is a new one each time. One with a name is measured once: if it is under way it is followed, and if it has
-ended nothing is measured and the command fails.
+ended nothing is measured and the command fails. The same holds of sweeps.
 
 Ctrl-C, SIGTERM and --timeout end the waiting, and the run goes on in the cluster. With --cancel-on-interrupt they cancel
 it: its GPU is freed, what was measured is kept, and the command ends when the run has. A second Ctrl-C does not wait."""
-FOLLOWED = frozenset({KIND})
-"""Kinds that are followed; others are applied and left to themselves."""
-NOT_FOLLOWED = "; its kind is not followed here: kubectl get {each.kind} {each.name}{place} -w"
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "run",
-        help="apply a manifest and follow its runs to the end; the exit code is that of the verdict",
+        help="apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict",
         description=DESCRIPTION,
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -87,35 +84,35 @@ def _apply(manifests: Sequence[Manifest], kubectl: Kubectl, started: list[Applie
         console.print(_sentence(started[-1]), markup=False, soft_wrap=True)
 
 
-def _followed(started: Sequence[Applied], kubectl: Kubectl) -> dict[str, Kubectl]:
-    return by_name((each.name, kubectl.within(each.namespace)) for each in started if each.kind in FOLLOWED)
+def _followed(started: Sequence[Applied], kubectl: Kubectl) -> dict[str, Target]:
+    return by_name(
+        (each.name, Target(kubectl.within(each.namespace), each.kind)) for each in started if each.kind in RESOURCES
+    )
 
 
 def _sentence(each: Applied) -> str:
     place = f" in namespace {each.namespace}" if each.namespace else ""
     if each.was_there:
         return f"{each.kind} {each.name}{place} is there already; following it"
-    if each.kind in FOLLOWED:
+    if each.kind in RESOURCES:
         return f"{each.kind} {each.name}{place} created"
-    ours = each.api_version.startswith(f"{GROUP}/")
-    return (
-        f"{each.kind} {each.name}{place} applied{NOT_FOLLOWED.format(each=each, place=_option(each)) if ours else ''}"
-    )
+    return f"{each.kind} {each.name}{place} applied"
 
 
-def _option(each: Applied) -> str:
-    return f" -n {each.namespace}" if each.namespace else ""
-
-
-def _cancel(runs: Mapping[str, Kubectl], console: Console) -> None:
+def _cancel(targets: Mapping[str, Target], console: Console) -> None:
     """Those that have not ended. Raises CommandError once all were told that can be."""
     problems: list[str] = []
-    for name, kubectl in runs.items():
+    for name, target in targets.items():
         try:
-            if exit_code(BenchmarkRunStatus.model_validate(kubectl.get(name).get("status", {}))) is None:
-                kubectl.cancel(name)
+            if not _has_ended(name, target):
+                target.kubectl.cancel(name, resource=target.resource)
                 console.print(f"cancelling {name}; Ctrl-C again does not wait for it", markup=False, soft_wrap=True)
         except CommandError as error:
             problems.append(f"{name} is not cancelled: {error}")
     if problems:
         raise CommandError("; ".join(problems))
+
+
+def _has_ended(name: str, target: Target) -> bool:
+    body = target.kubectl.sweep(name) if target.is_sweep else target.kubectl.get(name)
+    return bool(raw.mapping(body.get("status")).get("completionTime"))

@@ -1,4 +1,4 @@
-"""Followed runs on a terminal: a display that is drawn anew, until all have ended."""
+"""Followed runs and sweeps on a terminal: a display that is drawn anew, until all have ended."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from rich.live import Live
 from rich.text import Text
 
 from benchrun.cli.errors import CommandError
+from benchrun.cli.following import Thing
 from benchrun.cli.show import COLOURS
 from benchrun.cli.show_live import full, several
-from benchrun.report.followed import Followed
-from benchrun.report.live_view import live_view
+from benchrun.cli.show_live_sweep import full_sweep
+from benchrun.report.followed_sweep import FollowedSweep
+from benchrun.report.live_sweep import sweep_view
+from benchrun.report.live_view import LiveView, live_view
 
 REFRESHES_PER_SECOND = 4
 
 
 class ScreenReporter(AbstractContextManager["ScreenReporter"]):
-    """One run fills the display; several have three lines each. Use it as a context, or the cursor stays hidden."""
+    """One fills the display; several have three lines each. Use it as a context, or the cursor stays hidden."""
 
     def __init__(
         self, console: Console, *, several: bool, now: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         self._console, self._several, self._now = console, several, now
-        self._runs: tuple[Followed, ...] = ()
+        self._things: tuple[Thing, ...] = ()
         self._began = False
         self._live = Live(
             console=console, get_renderable=self._drawn, refresh_per_second=REFRESHES_PER_SECOND, transient=True
@@ -43,17 +46,18 @@ class ScreenReporter(AbstractContextManager["ScreenReporter"]):
     ) -> None:
         self._live.stop()
 
-    def show(self, runs: Sequence[Followed]) -> None:
+    def show(self, things: Sequence[Thing]) -> None:
         """Drawn at the next refresh."""
-        self._runs = tuple(runs)
-        self._began = self._began or bool(runs)
+        self._things = tuple(things)
+        self._began = self._began or bool(things)
 
-    def ended(self, run: Followed, code: int) -> None:
+    def ended(self, thing: Thing, code: int) -> None:
         """A line above the display."""
         if self._several:
-            word = run.status.verdict or run.status.phase or ""
+            status = thing.status
+            word = status.verdict or status.phase or ""
             self._console.print(
-                Text.assemble((f"{run.name}: ", "bold"), (word, COLOURS.get(word, "bold")), f" - {run.status.message}")
+                Text.assemble((f"{thing.name}: ", "bold"), (word, COLOURS.get(word, "bold")), f" - {status.message}")
             )
 
     def failed(self, name: str, error: CommandError) -> None:
@@ -62,9 +66,17 @@ class ScreenReporter(AbstractContextManager["ScreenReporter"]):
             self._console.print(Text(f"{name}: {error}", style="red"))
 
     def _drawn(self) -> RenderableType:
-        views = [live_view(run, now=self._now()) for run in self._runs]
-        if not views:
+        if not self._things:
             return Text("" if self._began else "waiting for the first word of the cluster ...", style="dim")
         if self._several:
-            return several(views, height=self._console.height)
-        return full(views[0], width=self._console.width, height=self._console.height)
+            return several([self._line(thing) for thing in self._things], height=self._console.height)
+        width, height = self._console.width, self._console.height
+        thing = self._things[0]
+        if isinstance(thing, FollowedSweep):
+            return full_sweep(sweep_view(thing, now=self._now()), width=width, height=height)
+        return full(live_view(thing, now=self._now()), width=width, height=height)
+
+    def _line(self, thing: Thing) -> LiveView:
+        """Beside others a sweep is as far as its runs are."""
+        now = self._now()
+        return sweep_view(thing, now=now).head if isinstance(thing, FollowedSweep) else live_view(thing, now=now)

@@ -28,13 +28,13 @@ _MARKS = {"Done": ("✓", "green"), "UnderWay": ("▸", "cyan"), "ToCome": ("·"
 
 def full(view: LiveView, *, width: int, height: int) -> RenderableType:
     """Everything there is to see: the way, a bar, stages as they finish, gauges, and what is waited for."""
-    parts: list[RenderableType] = [_head(view), _way(view.steps), Text()]
+    parts: list[RenderableType] = [head(view), _way(view.steps), Text()]
     if view.total:
-        parts.append(_bar(view, width=width))
+        parts.append(bar(view, width=width))
         parts += _stages(view, room=max(1, height - FIXED_LINES))
     if view.gauges:
         parts += [Text(), _gauges(view.gauges, columns=1 if width < NARROW else 2)]
-    parts += [Text(), *_words(view)]
+    parts += [Text(), *words(view)]
     return Group(*parts)
 
 
@@ -42,23 +42,25 @@ def several(views: Sequence[LiveView], *, height: int) -> RenderableType:
     """Each with a head, a bar where there is one, and what is waited for; with one line where the terminal is too low."""
     if len(views) * LINES_OF_ONE < height:
         return Group(*(_compact(view) for view in views))
-    return Group(*(_one_line(view) for view in views))
+    return Group(*(one_line(view) for view in views))
 
 
 def _compact(view: LiveView) -> RenderableType:
-    bar = [_bar(view, width=60)] if view.total else []
-    return Group(_head(view), *bar, *_words(view), Text())
+    bars = [bar(view, width=60)] if view.total else []
+    return Group(head(view), *bars, *words(view), Text())
 
 
-def _one_line(view: LiveView) -> Text:
-    line = _head(view)
+def one_line(view: LiveView) -> Text:
+    """All of it on a line, cut where the terminal ends."""
+    line = head(view)
     line.append(f"  {view.done}/{view.total}" if view.total else "")
     line.append(f"  {view.trouble or view.message}", style="yellow" if view.trouble else "")
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
 
 
-def _head(view: LiveView) -> Text:
+def head(view: LiveView) -> Text:
+    """Name, phase, and since when."""
     return Text.assemble((view.name, "bold"), "  ", (view.phase, "cyan"), ("  " + view.elapsed, "dim"))
 
 
@@ -71,10 +73,11 @@ def _way(steps: tuple[Step, ...]) -> Text:
     return line
 
 
-def _bar(view: LiveView, *, width: int) -> Table:
+def bar(view: LiveView, *, width: int) -> Table:
+    """How much is done, of how much, and how long the rest may take."""
     row = Table.grid(padding=(0, 2, 0, 0))
-    bar = ProgressBar(total=view.total, completed=view.done, width=max(10, min(50, width - 45)))
-    row.add_row(bar, Text(f"{view.done}/{view.total} stages"), Text(view.left or "", style="dim"))
+    drawn = ProgressBar(total=view.total, completed=view.done, width=max(10, min(50, width - 45)))
+    row.add_row(drawn, Text(f"{view.done}/{view.total} {view.unit}"), Text(view.left or "", style="dim"))
     return row
 
 
@@ -110,6 +113,7 @@ def _gauge(gauge: Gauge) -> tuple[Text, Text, Text]:
     return Text(gauge.label, style="dim"), Text(gauge.now.rjust(LONGEST_FIGURE)), Text(drawn, style="cyan")
 
 
-def _words(view: LiveView) -> list[Text]:
-    words = [Text(view.message)] if view.message else []
-    return [*words, Text(view.trouble, style="yellow")] if view.trouble else words
+def words(view: LiveView) -> list[Text]:
+    """What is waited for, and what is wrong."""
+    said = [Text(view.message)] if view.message else []
+    return [*said, Text(view.trouble, style="yellow")] if view.trouble else said

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from benchrun.sizing.amounts import memory as amount
-from benchrun.sizing.changes import changes
 from benchrun.sizing.fit import UNLIMITED_TOKENS, Fit
 from benchrun.sizing.layers import Layer
 from benchrun.sizing.sizing import Sizing
 
 
-def show_sizing(console: Console, name: str, sizing: Sizing) -> None:
-    """Layers first, then one token, then what changes it, then what fits."""
+def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
+    """Layers first, then one token, then what is to be said of it, then what fits."""
     engine, shape = sizing.engine, sizing.shape
     layers = sum(row.count for row in sizing.rows)
     about = f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layers} layers that keep one"
     console.print(Text.assemble((f"{name}: ", "bold"), about))
     console.print(_layer_table(sizing))
-    for sentence in (_token_sentence(sizing), *changes(sizing)):
+    for sentence in (_token_sentence(sizing), *notes):
         console.print(sentence, markup=False, soft_wrap=True)
     if sizing.fit is not None:
         console.print()
@@ -29,7 +30,7 @@ def show_sizing(console: Console, name: str, sizing: Sizing) -> None:
     console.print(_length_table(sizing))
 
 
-def as_json(sizing: Sizing) -> dict[str, object]:
+def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
     """The same, with amounts in bytes."""
     engine, fit = sizing.engine, sizing.fit
     return {
@@ -62,7 +63,7 @@ def as_json(sizing: Sizing) -> dict[str, object]:
             {"tokens": row.tokens, "bytesPerGpu": row.bytes_per_gpu, "sequences": row.sequences}
             for row in sizing.lengths
         ],
-        "notes": list(changes(sizing)),
+        "notes": list(notes),
     }
 
 

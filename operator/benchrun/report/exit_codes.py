@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from benchrun.api.conditions import find_condition, is_true
 from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepReason
 
 PASSED = 0
 FAILED = 2
@@ -29,6 +30,21 @@ def exit_code(status: BenchmarkRunStatus) -> int | None:
         return INVALID
     gates = (find_condition(status.conditions, "ObjectivesMet"), find_condition(status.conditions, "NotRegressed"))
     return MISSED if any(gate is not None and gate.status == "False" for gate in gates) else PASSED
+
+
+def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
+    """0 every run measured and every row trustworthy, 2 the sweep or a run of it failed, 4 some rows invalid, 5 cancelled. Which
+    variant is better is no verdict. None: it has not ended.
+    """
+    failed = find_condition(status.conditions, "Failed")
+    if failed is not None and failed.status == "True":
+        return CANCELLED if failed.reason == SweepReason.CANCELLED else FAILED
+    complete = find_condition(status.conditions, "Complete")
+    if complete is None or complete.status != "True":
+        return None
+    if complete.reason == SweepReason.RUNS_FAILED:
+        return FAILED
+    return INVALID if status.verdict == "Invalid" else PASSED
 
 
 def worst_code(codes: Iterable[int]) -> int:

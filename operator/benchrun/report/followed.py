@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from benchrun.api.status import BenchmarkRunStatus, Live
 from benchrun.observe import raw
 from benchrun.report.stage_line import StageLine
+from benchrun.report.texts_per_prompt import texts_per_prompt
 
 MAX_READINGS = 120
 """At one in five seconds ten minutes, and more than a terminal is wide."""
@@ -29,6 +30,8 @@ class Followed:
     """Finished stages, in order; those that were done long before it was followed are not among them."""
     trouble: str | None = None
     """Why nothing is heard at the moment; None: all is well."""
+    texts_per_prompt: Mapping[str, int] = field(default_factory=dict)
+    """Of workloads that pack texts, by name."""
 
 
 def first_sight(body: Mapping[str, object]) -> Followed:
@@ -41,6 +44,7 @@ def first_sight(body: Mapping[str, object]) -> Followed:
         status=status,
         created_at=raw.instant(metadata.get("creationTimestamp")),
         readings=_with_reading((), status.live),
+        texts_per_prompt=texts_per_prompt(raw.mapping(body.get("spec"))),
     )
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from benchrun.observe import raw
 from benchrun.report.durations import told
 from benchrun.report.followed import Followed
+from benchrun.report.followed_sweep import FollowedSweep
 from benchrun.report.rows import figure
 from benchrun.report.stage_line import StageLine
 from benchrun.report.steps import Step, steps
@@ -17,7 +18,7 @@ SILENT_SECONDS = 15
 SEARCH = "/search-"
 """In the names of stages whose load is searched: chat/search-07/r1."""
 NOBODY_LOOKED = (
-    "no operator has looked at this run yet; is benchrun's operator installed and up? "
+    "no operator has looked at it yet; is benchrun's operator installed and up? "
     "kubectl get deployments -A -l app.kubernetes.io/name=benchrun"
 )
 
@@ -55,6 +56,8 @@ class LiveView:
     gauges: tuple[Gauge, ...]
     message: str
     trouble: str | None
+    unit: str = "stages"
+    """What is counted: stages of a run, runs of a sweep."""
 
 
 def live_view(run: Followed, *, now: datetime) -> LiveView:
@@ -78,15 +81,15 @@ def live_view(run: Followed, *, now: datetime) -> LiveView:
     )
 
 
-def seconds_since_begin(run: Followed, *, now: datetime) -> float:
-    """Since the run was accepted, or created where it was not yet; until its end where it has ended."""
+def seconds_since_begin(run: Followed | FollowedSweep, *, now: datetime) -> float:
+    """Since it was accepted, or created where it was not yet; until its end where it has ended."""
     begun = raw.instant(run.status.accepted_time) or run.created_at or now
     ended = raw.instant(run.status.completion_time) or now
     return max(0.0, (ended - begun).total_seconds())
 
 
-def silence(run: Followed, *, now: datetime) -> str | None:
-    """A run that no operator has touched for a while."""
+def silence(run: Followed | FollowedSweep, *, now: datetime) -> str | None:
+    """What no operator has touched for a while."""
     looked_at = run.status.observed_generation >= 0 or run.status.phase is not None
     return None if looked_at or seconds_since_begin(run, now=now) < SILENT_SECONDS else NOBODY_LOOKED
 

@@ -27,7 +27,14 @@ class Said:
 
 
 def log_lines(run: Followed, said: Said, *, now: datetime) -> tuple[tuple[str, ...], Said]:
-    """Lines to print now, and what is said with them."""
+    """Lines to print now, each with the time since the run was accepted, and what is said with them."""
+    lines, said = news(run, said, now=now)
+    time = clock(seconds_since_begin(run, now=now))
+    return tuple(f"{time}  {line}" for line in lines), said
+
+
+def news(run: Followed, said: Said, *, now: datetime) -> tuple[tuple[str, ...], Said]:
+    """The same without the time."""
     trouble = run.trouble or silence(run, now=now)
     what = (run.status.phase, _message(run), trouble)
     new = [line for line in run.stages if line.sequence not in said.stages]
@@ -35,9 +42,8 @@ def log_lines(run: Followed, said: Said, *, now: datetime) -> tuple[tuple[str, .
     quiet = said.at is not None and (now - said.at).total_seconds() < SIGN_OF_LIFE_SECONDS
     if what != said.what or (not quiet and not lines):
         lines.append(trouble if trouble is not None else _progress(run))
-    time = clock(seconds_since_begin(run, now=now))
     stages = said.stages | {line.sequence for line in new}
-    return tuple(f"{time}  {line}" for line in lines), Said(what, stages, now if lines else said.at)
+    return tuple(lines), Said(what, stages, now if lines else said.at)
 
 
 def _progress(run: Followed) -> str:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.observe import raw
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
@@ -18,14 +19,13 @@ HEADERS = ("run", "state", "stages", "load point", "tok/s", "TTFT p99", "limit",
 WIDE = ("model", "vLLM", "GPU", "image")
 MAX_CODES = 1
 """Findings named in a row; the rest are counted."""
-_OLDEST = datetime.min.replace(tzinfo=UTC)
+OLDEST = datetime.min.replace(tzinfo=UTC)
+"""Of an object that says no age."""
 
 
 def run_list_rows(bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False) -> Rows:
     """One row a run, the youngest first."""
-    runs = sorted(
-        (run_of(body) for body in bodies), key=lambda run: (run.created_at or _OLDEST, run.name), reverse=True
-    )
+    runs = sorted((run_of(body) for body in bodies), key=lambda run: (run.created_at or OLDEST, run.name), reverse=True)
     headers = (*(("namespace",) if namespaces else ()), *HEADERS, *(WIDE if wide else ()))
     return Rows(headers, tuple(_row(run, now=now, wide=wide, namespaces=namespaces) for run in runs))
 
@@ -71,7 +71,7 @@ def _row(run: Run, *, now: datetime, wide: bool, namespaces: bool) -> tuple[str,
         headline.p99_ttft if headline is not None else ABSENT,
         limit_told(status),
         findings_told(status),
-        _took(status, now=now),
+        took(status, now=now),
         age((now - created).total_seconds()),
     )
     place = (run.namespace,) if namespaces else ()
@@ -92,7 +92,7 @@ def _gpu(count: int, kind: str | None) -> str | None:
     return f"{count} {kind}" if kind is not None else str(count)
 
 
-def _took(status: BenchmarkRunStatus, *, now: datetime) -> str:
+def took(status: BenchmarkRunStatus | BenchmarkSweepStatus, *, now: datetime) -> str:
     """From acceptance to the end; of a run that goes on, until now."""
     begun, ended = raw.instant(status.accepted_time), raw.instant(status.completion_time)
     return ABSENT if begun is None else clock(((ended or now) - begun).total_seconds())

@@ -46,7 +46,10 @@ def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summa
 def _asked(run: Run) -> Iterator[tuple[str, str]]:
     spec = run.spec
     yield "model", raw.text(raw.mapping(spec.get("model")).get("name"))
-    server, endpoint = raw.mapping(spec.get("server")), raw.mapping(spec.get("endpoint"))
+    offline, endpoint = raw.mapping(spec.get("offline")), raw.mapping(spec.get("endpoint"))
+    server = raw.mapping(spec.get("server")) or offline
+    if offline:
+        yield "mode", "offline: the engine without its API server"
     if server:
         yield "image", raw.text(server.get("image"), 1024)
         args = server.get("args")

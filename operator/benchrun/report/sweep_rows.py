@@ -2,26 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from benchrun.api.sweep.status import BenchmarkSweepStatus, Row
 from benchrun.judge.comparison.figures import KEYS
+from benchrun.judge.sweep.server_figures import KV_CACHE, PREFIX_HITS, RUNNING, WAITING
 from benchrun.judge.sweep.table import PER_GPU
+from benchrun.report.columns import Column, laid_out
 from benchrun.report.comparison_rows import WORDS, interval, signed
+from benchrun.report.result_rows import NO_TEXTS
 from benchrun.report.rows import ABSENT, Rows, figure
+from benchrun.report.texts_per_prompt import texts_a_second
 
-_FIGURES = (
-    ("req/s", KEYS["RequestThroughput"]),
-    ("tok/s", KEYS["OutputThroughput"]),
-    ("per GPU", PER_GPU),
-    ("TTFT", KEYS["MeanTTFT"]),
-    ("TPOT", KEYS["MeanTPOT"]),
-    ("E2EL", KEYS["MeanE2EL"]),
+LEGEND = (
+    "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are the servers' own words: "
+    "means over stages and runs, of the KV cache the most of any run"
 )
+_REQUESTS, _OUTPUT, _TOTAL = (KEYS[name] for name in ("RequestThroughput", "OutputThroughput", "TotalTokenThroughput"))
+_LATENCIES = (("TTFT", KEYS["MeanTTFT"]), ("TPOT", KEYS["MeanTPOT"]), ("E2EL", KEYS["MeanE2EL"]))
 
 
-def variant_rows(status: BenchmarkSweepStatus) -> Rows:
-    """One row a variant and load point: what was measured."""
-    headers = ("variant", "load point", "runs", *(name for name, _ in _FIGURES), "verdict")
-    return Rows(headers, tuple(_variant_row(row) for row in status.results))
+def variant_rows(
+    status: BenchmarkSweepStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS, wide: bool = False
+) -> Rows:
+    """One row a variant and load point: what was measured, and what the servers did meanwhile.
+
+    A column in which nothing was measured is left out. Unless it may be `wide`, so is the throughput per GPU where it is that of
+    the server, and the total of tokens where there are latencies to show."""
+    throughputs = [(row.metrics.get(_OUTPUT), row.metrics.get(PER_GPU)) for row in status.results]
+    has_latencies = any(row.metrics.get(key) is not None for row in status.results for _, key in _LATENCIES)
+    columns: tuple[Column[Row], ...] = (
+        Column("variant", lambda row: row.variant),
+        Column("load point", lambda row: row.cell),
+        Column("runs", lambda row: str(row.runs)),
+        Column("req/s", lambda row: _figure(row, _REQUESTS)),
+        Column("texts/s", lambda row: _texts(row, texts_per_prompt), optional=True),
+        Column("tok/s", lambda row: _figure(row, _OUTPUT)),
+        Column("total tok/s", lambda row: _figure(row, _TOTAL), wide=has_latencies, optional=True),
+        Column("per GPU", lambda row: _figure(row, PER_GPU), wide=all(a == b for a, b in throughputs), optional=True),
+        *(Column(name, _reader(key), optional=True) for name, key in _LATENCIES),
+        Column("running", _reader(RUNNING), optional=True),
+        Column("waiting", _reader(WAITING), optional=True),
+        Column("KV max", _reader(KV_CACHE, unit="%"), optional=True),
+        Column("hits", _reader(PREFIX_HITS, unit="%"), optional=True),
+        Column("verdict", lambda row: row.verdict if row.runs else row.reason or row.verdict),
+    )
+    return laid_out(columns, status.results, wide=wide)
 
 
 def change_rows(status: BenchmarkSweepStatus) -> Rows:
@@ -61,11 +87,16 @@ def front_rows(status: BenchmarkSweepStatus) -> Rows:
 
 
 def remarks(status: BenchmarkSweepStatus) -> list[str]:
-    """Why variants failed, why rows are not comparable, and what limits; each once."""
+    """Why variants failed, what was lost, why rows are not comparable, and what limits; each once."""
     failed = [
         f"{variant.name}: {variant.reason} in {variant.run}: {variant.message or ''}".rstrip(": ")
         for variant in status.variants
         if variant.reason is not None
+    ]
+    lost = [
+        f"{variant.name}: {variant.lost} {'run' if variant.lost == 1 else 'runs'} lost with a server or client, and measured anew"
+        for variant in status.variants
+        if variant.lost
     ]
     reasons = [f"{row.variant} at {row.cell}: {row.reason}" for row in status.results if row.reason and row.runs]
     left_out = [
@@ -79,12 +110,26 @@ def remarks(status: BenchmarkSweepStatus) -> list[str]:
         for variant in status.variants
         for found in variant.searches
     ]
-    return list(dict.fromkeys([*failed, *reasons, *left_out, *limits, *searches]))
+    return list(dict.fromkeys([*failed, *lost, *reasons, *left_out, *limits, *searches]))
 
 
-def _variant_row(row: Row) -> tuple[str, ...]:
-    told = row.verdict if row.runs else row.reason or row.verdict
-    return (row.variant, row.cell, str(row.runs), *(figure(row.metrics.get(key)) for _, key in _FIGURES), told)
+def cuts(status: BenchmarkSweepStatus) -> list[str]:
+    """What did not fit into the status, in sentences."""
+    return [
+        f"{cut.field}: {cut.included} of {cut.total}; the rest did not fit into the status" for cut in status.truncated
+    ]
+
+
+def _figure(row: Row, key: str, *, unit: str = "") -> str:
+    return figure(row.metrics.get(key), unit=unit)
+
+
+def _reader(key: str, *, unit: str = "") -> Callable[[Row], str]:
+    return lambda row: _figure(row, key, unit=unit)
+
+
+def _texts(row: Row, texts_per_prompt: Mapping[str, int]) -> str:
+    return texts_a_second(row.metrics.get(_REQUESTS), row.cell.partition("/")[0], texts_per_prompt)
 
 
 def _ties(names: list[str]) -> str:

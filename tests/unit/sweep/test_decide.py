@@ -285,7 +285,7 @@ def test_a_sweep_that_is_being_deleted_is_left_to_the_garbage_collector() -> Non
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        pytest.param(sweep_body(baseline="none"), "spec: no variant of the matrix is called none", id="baseline"),
+        pytest.param(sweep_body(baseline="none"), "spec.baseline: no variant of the matrix is called none", id="baseline"),
         pytest.param(
             sweep_body(template=spec_body(repeats=0)),
             "spec.template.repeats: Input should be greater than or equal to 1",

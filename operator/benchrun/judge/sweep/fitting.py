@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -11,10 +11,15 @@ from pydantic import BaseModel
 from benchrun.api.comparison import Word
 from benchrun.api.status import Truncated
 from benchrun.api.sweep.status import MAX_BEST, MAX_FRONT, MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
+from benchrun.judge.comparison.figures import KEYS
+from benchrun.judge.sweep.server_figures import SERVER_FIGURES
+from benchrun.judge.sweep.table import PER_GPU
 
 MAX_BYTES = 60_000
 """Of rows, best, front and searches together. Leaves 40 kB for variants, their messages, and conditions."""
 _LEAST_MISSED: tuple[Word, ...] = ("NotComparable", "NoDetectableDifference", "Unknown", "Better", "Worse")
+_GIVEN_BY_OTHERS = (PER_GPU, KEYS["TotalTokenThroughput"])
+"""Figures that the remaining ones and the spec give, near enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,8 @@ _Cut = Callable[[Findings], Findings]
 
 
 def fitted(whole: Findings, *, max_bytes: int = MAX_BYTES) -> tuple[Findings, tuple[Truncated, ...]]:
-    """Changes of one word after the other, then who is tied, then entries from the ends. The words stay in the outcomes."""
+    """Changes of one word after the other, then who is tied, then figures, then entries from the ends. The words stay in the
+    outcomes."""
     kept = replace(whole, rows=whole.rows[:MAX_ROWS], best=whole.best[:MAX_BEST], front=whole.front[:MAX_FRONT])
     for cut in _CUTS:
         if _size(kept) <= max_bytes:
@@ -47,6 +53,17 @@ def _without(word: Word) -> _Cut:
     def cut(found: Findings) -> Findings:
         rows = [
             row.model_copy(update={"changes": [change for change in row.changes if change.word != word]})
+            for row in found.rows
+        ]
+        return replace(found, rows=tuple(rows))
+
+    return cut
+
+
+def _without_figures(names: Collection[str]) -> _Cut:
+    def cut(found: Findings) -> Findings:
+        rows = [
+            row.model_copy(update={"metrics": {key: value for key, value in row.metrics.items() if key not in names}})
             for row in found.rows
         ]
         return replace(found, rows=tuple(rows))
@@ -70,6 +87,8 @@ _CUTS: tuple[_Cut, ...] = (
     *map(_without, _LEAST_MISSED[:3]),
     _without_ties,
     _without_limits,
+    _without_figures(SERVER_FIGURES),
+    _without_figures(_GIVEN_BY_OTHERS),
     *map(_without, _LEAST_MISSED[3:]),
     _without_searches,
 )
@@ -94,6 +113,7 @@ def _bytes(entries: Iterable[BaseModel]) -> int:
 def _truncations(whole: Findings, kept: Findings) -> tuple[Truncated, ...]:
     counts = (
         ("results", len(whole.rows), len(kept.rows)),
+        ("results[].metrics", _metrics(whole.rows[: len(kept.rows)]), _metrics(kept.rows)),
         ("results[].changes", _changes(whole.rows), _changes(kept.rows)),
         ("results[].limit", _limits(whole.rows), _limits(kept.rows)),
         ("best", len(whole.best), len(kept.best)),
@@ -108,6 +128,10 @@ def _truncations(whole: Findings, kept: Findings) -> tuple[Truncated, ...]:
 
 def _changes(rows: Sequence[Row]) -> int:
     return sum(len(row.changes) for row in rows)
+
+
+def _metrics(rows: Sequence[Row]) -> int:
+    return sum(len(row.metrics) for row in rows)
 
 
 def _limits(rows: Sequence[Row]) -> int:

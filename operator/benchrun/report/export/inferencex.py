@@ -59,12 +59,12 @@ def _setting(run: ExportedRun, stages: Sequence[ExportedStage]) -> Json:
     return {
         "hw": _hardware(run),
         "conc": stages[0].max_concurrency,
-        "image": run.spec.server.image if run.spec.server is not None else None,
+        "image": run.spec.started.image if run.spec.started is not None else None,
         "model": run.spec.model.name,
         "infmax_model_prefix": None,
         "framework": "vllm",
         "precision": None,
-        "spec_decoding": speculative_method(flags) if run.spec.server is not None else None,
+        "spec_decoding": speculative_method(flags) if run.spec.started is not None else None,
         "disagg": False,
         "isl": lengths.input_tokens if lengths is not None else None,
         "osl": lengths.output_tokens if lengths is not None else None,
@@ -76,7 +76,7 @@ def _setting(run: ExportedRun, stages: Sequence[ExportedStage]) -> Json:
                 "ep": spread.expert,
                 "dp_attention": str(spread.data > 1).lower(),
             }
-            if run.spec.server is not None
+            if run.spec.started is not None
             else {}
         ),
     }
@@ -85,7 +85,7 @@ def _setting(run: ExportedRun, stages: Sequence[ExportedStage]) -> Json:
 def _figures(run: ExportedRun, stages: Sequence[ExportedStage]) -> Json:
     measured = totals([stage.record for stage in stages])
     output, total = measured["output_throughput"], measured["total_token_throughput"]
-    gpus = run.server.gpus if run.server is not None and run.spec.server is not None else 0
+    gpus = run.server.gpus if run.server is not None and run.spec.started is not None else 0
 
     def per_gpu(tokens_per_second: float | None) -> float | None:
         return rounded(tokens_per_second / gpus) if tokens_per_second is not None and gpus else None

@@ -76,7 +76,7 @@ def _observability(stage: ExportedStage) -> Json | None:
 
 
 def _health(run: ExportedRun) -> list[Json] | None:
-    if run.spec.server is None or run.server is None:
+    if run.spec.started is None or run.server is None:
         return None
     return [{"component_label": SERVER_LABEL, "total_restarts": run.server.restarts}]
 

@@ -26,7 +26,7 @@ def _server(run: ExportedRun, stage: ExportedStage) -> Json:
     native = _native(run)
     return {
         "metadata": {"schema_version": _COMPONENT_SCHEMA, "label": SERVER_LABEL, "cfg_id": _digest(native)},
-        "standardized": _endpoint(run, stage) if run.spec.server is None else _engine(run, stage),
+        "standardized": _endpoint(run, stage) if run.spec.started is None else _engine(run, stage),
         "native": native,
     }
 
@@ -44,7 +44,7 @@ def _engine(run: ExportedRun, stage: ExportedStage) -> Json:
         "model": {"name": run.spec.model.name},
         "accelerator": {
             "model": (server.gpu if server is not None else None) or (_UNKNOWN if gpus else "none"),
-            "count": gpus * replicas,
+            "count": gpus,
             "parallelism": {"tp": spread.tensor, "pp": spread.pipeline, "dp": spread.data, "ep": spread.expert},
         },
     }
@@ -61,11 +61,11 @@ def _endpoint(run: ExportedRun, stage: ExportedStage) -> Json:
 
 
 def _version(run: ExportedRun, stage: ExportedStage) -> str:
-    return server_version(run, stage) or (run.spec.server.image if run.spec.server is not None else _UNKNOWN)
+    return server_version(run, stage) or (run.spec.started.image if run.spec.started is not None else _UNKNOWN)
 
 
 def _native(run: ExportedRun) -> Json:
-    server = run.spec.server
+    server = run.spec.started
     if server is None:
         return {}
     variables = {each.name: each.value for each in server.env if each.value is not None}

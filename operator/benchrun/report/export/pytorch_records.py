@@ -84,7 +84,7 @@ def _record(
 def _args(run: ExportedRun, stage: ExportedStage) -> dict[str, str]:
     """As words: the dashboard reads no numbers out of them."""
     lengths = stage.workload.dataset.random
-    tensor = flags_of(run).get("--tensor-parallel-size") or ("1" if run.spec.server is not None else None)
+    tensor = flags_of(run).get("--tensor-parallel-size") or ("1" if run.spec.started is not None else None)
     said: dict[str, object] = {
         "model": run.spec.model.name,
         "num_prompts": len(stage.record.requests.ok),
@@ -99,7 +99,7 @@ def _args(run: ExportedRun, stage: ExportedStage) -> dict[str, str]:
 
 def _use_compile(run: ExportedRun) -> str | None:
     """vLLM compiles unless it is told not to."""
-    return None if run.spec.server is None else str("--enforce-eager" not in flags_of(run)).lower()
+    return None if run.spec.started is None else str("--enforce-eager" not in flags_of(run)).lower()
 
 
 def _runners(run: ExportedRun) -> list[Json] | None:

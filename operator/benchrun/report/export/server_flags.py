@@ -27,7 +27,7 @@ def flags_of(run: ExportedRun) -> Flags:
     """Those the server was started with; none at an endpoint, whose arguments nobody knows."""
     if run.server is not None and run.server.args:
         return parsed(run.server.args)
-    return parsed(run.spec.server.args) if run.spec.server is not None else {}
+    return parsed(run.spec.started.args) if run.spec.started is not None else {}
 
 
 def parsed(args: Sequence[str]) -> Flags:
@@ -67,7 +67,7 @@ def speculative_method(flags: Flags) -> str | None:
 
 def _number(flags: Flags, name: str) -> int:
     given = flags.get(name) or ""
-    return int(given) if given.isdigit() and int(given) else 1
+    return int(given) if given.isdecimal() and int(given) else 1
 
 
 def _is_number(word: str) -> bool:

@@ -94,7 +94,7 @@ def _values(run: ExportedRun, stage: ExportedStage) -> dict[str, Value]:
         "server_image": server.image if server is not None else None,
         "server_version": server_version(run, stage),
         "gpu": server.gpu if server is not None else None,
-        "gpus": server.gpus if server is not None and run.spec.server is not None else None,
+        "gpus": server.gpus if server is not None and run.spec.started is not None else None,
         "engine": record.engine.name,
         "engine_version": record.engine.version,
         "prompts_digest": record.prompts_digest,

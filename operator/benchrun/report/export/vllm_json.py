@@ -78,7 +78,7 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
 
 def _of_the_server(run: ExportedRun) -> Json:
     """What `vllm bench sweep plot_pareto` divides by; vLLM's sweeps have the flags of the server beside its figures."""
-    if run.spec.server is None:
+    if run.spec.started is None:
         return {}
     spread = parallelism_of(flags_of(run))
     return {

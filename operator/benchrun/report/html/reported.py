@@ -6,19 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import StageRecord, open_stage
 
 from benchrun.api.cells import Axis
+from benchrun.api.names import cell_id
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import BenchmarkRunStatus, Result
 from benchrun.measure.samples import Sample
+from benchrun.plan.searches import axis_of
 
-AXIS_UNITS: Mapping[Axis, str] = {"rate": "requests/s", "concurrency": "users", "speed": "times as fast"}
+AXIS_UNITS: Mapping[Axis, str] = {
+    "rate": "requests/s",
+    "concurrency": "users",
+    "speed": "times as fast",
+    "batch": "requests a batch",
+}
 """Of the loads, as they follow a number."""
 AXIS_TITLES: Mapping[Axis, str] = {
     "rate": "requests/s asked for",
     "concurrency": "users",
     "speed": "speed of the trace",
+    "batch": "batch size",
 }
 
 
@@ -42,7 +50,19 @@ class Reported:
 
     def records_of(self, cell: str) -> list[StageRecord]:
         """The repeats of a cell that are left."""
-        return [record for record in self.records if cell_of(record.stage_id) == cell]
+        return [record for record in self.records if self.cell_of(record) == cell]
+
+    def cell_of(self, record: StageRecord) -> str:
+        """`chat/rate=4` of the stage `chat/rate=4/r2`. A stage of a search is called by its number, not by its load."""
+        place = open_stage(record.stage_id)
+        if record.probe is not None and place is not None:
+            name = place[0]
+            axes = {
+                each.name: axis_of(each.load.search) for each in self.spec.workloads if each.load.search is not None
+            }
+            if name in axes:
+                return cell_id(name, axes[name], record.probe.value)
+        return record.stage_id.rpartition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +92,6 @@ def curves(status: BenchmarkRunStatus) -> list[Curve]:
         Curve(workload, axis, tuple(group))
         for (workload, axis), group in groupby(rows, key=lambda row: (row.workload, row.axis))
     ]
-
-
-def cell_of(stage_id: str) -> str:
-    """`chat/rate=4` of `chat/rate=4/r2`."""
-    return stage_id.rpartition("/")[0]
 
 
 def load_text(value: str) -> str:

@@ -37,7 +37,8 @@ def cdf_points(distribution: Distribution) -> list[tuple[float, float]]:
         even = [round(count * step / _EVEN) for step in range(_EVEN)]
         tail = [round(count - count / _EVEN * factor**step) for step in range(_TAIL)]
         ranks = sorted({max(1, rank) for rank in (*even, *tail)} | {count})
-    return [(distribution.at_rank(rank), rank / count) for rank in ranks]
+    # Of equal values the last: it has the share of all of them.
+    return list({distribution.at_rank(rank): rank / count for rank in ranks}.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import yaml
 from benchrun.api.sweep.spec import MAX_NAME, BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli.html_page import draw
+from benchrun.observe import raw
 from benchrun.report.html.blocks import Facts, Section, Verdict
 from benchrun.report.html.sweep.reported import ReportedSweep
 from benchrun.report.html.sweep.sections.changes import MAX_DRAWN_CELLS, changes_section
@@ -131,16 +132,22 @@ def test_every_load_point_is_a_point_and_those_of_the_front_stand_out() -> None:
 
 
 def test_an_invalid_row_is_no_point() -> None:
-    found = finished_sweep(
-        {"base": Measured(), "wide": Measured({"OutputThroughput": 9e9}, verdict="Invalid")}
-    ).reported
+    fast = Measured({"OutputThroughput": 9e9}, verdict="Invalid")
+    found = finished_sweep({"base": Measured(), "slow": Measured({"MeanTPOT": 20.0}), "wide": fast}).reported
     [chart] = charts_of(made(front_section(found)))
-    assert {row["variant"] for row in data_of(chart.spec) if "told" in row} == {"base"}
+    assert {row["variant"] for row in data_of(chart.spec) if "told" in row} == {"base", "slow"}
+
+
+def test_a_single_point_is_told_and_not_drawn() -> None:
+    section = made(front_section(finished_sweep({"base": Measured()}).reported))
+    assert charts_of(section) == []
+    assert len(tables_of(section)[0].rows.rows) == 1
 
 
 def test_each_workload_has_a_front_of_its_own() -> None:
     template = spec_body(workloads=[workload("chat"), workload("code")])
-    found = finished_sweep({"base": Measured()}, cells=("chat/rate=4", "code/rate=4"), template=template)
+    measured = {"base": Measured(), "slow": Measured({"MeanTPOT": 20.0})}
+    found = finished_sweep(measured, cells=("chat/rate=4", "code/rate=4"), template=template)
     assert [chart.title for chart in charts_of(made(front_section(found.reported)))] == ["chat", "code"]
 
 
@@ -190,11 +197,14 @@ def test_provenance_says_what_each_variant_sets() -> None:
 
 def test_the_manifest_measures_the_same_under_another_name() -> None:
     sweep = several()
-    written = dict(sorted({**sweep.written, "cancel": True, "suspend": True}.items()))
+    switches = {"cancel": True, "suspend": True}
+    template = {**raw.mapping(sweep.written["template"]), **switches}
+    written = dict(sorted({**sweep.written, **switches, "template": template}.items()))
     text = manifest(replace(sweep, name="a" * MAX_NAME, written=written))
     body = yaml.safe_load(text)
     assert body["kind"] == "BenchmarkSweep"
     assert len(body["metadata"]["name"]) <= MAX_NAME
     assert list(body["spec"])[:2] == ["template", "matrix"]
     assert list(body["spec"]["template"])[:3] == ["model", "server", "workloads"]
+    assert not switches.keys() & (body["spec"].keys() | body["spec"]["template"].keys())
     assert BenchmarkSweepSpec.model_validate(body["spec"]) == sweep.spec

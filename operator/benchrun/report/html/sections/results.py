@@ -5,14 +5,16 @@ from __future__ import annotations
 from benchrun.api.status import Truncated
 from benchrun.report.html.blocks import Block, Fold, Prose, Section, Table
 from benchrun.report.html.reported import Reported
-from benchrun.report.rows import UNCERTAIN_NOTE, has_uncertain, interval_rows, result_rows
+from benchrun.report.result_rows import result_rows
+from benchrun.report.rows import UNCERTAIN_NOTE, has_uncertain, interval_rows
+from benchrun.report.texts_per_prompt import texts_per_prompt
 
 
 def results_section(run: Reported) -> Section:
     """The table of the terminal, and behind a click how sure each percentile is."""
     if not run.status.results:
         return Section("results", "Results", (Prose("No load point was measured."),))
-    rows = result_rows(run.status)
+    rows = result_rows(run.status, texts_per_prompt=texts_per_prompt(run.written), wide=True)
     blocks: list[Block] = [
         Table("Load points, their repeats pooled", rows, words=frozenset({"verdict"})),
         Prose(

@@ -11,7 +11,7 @@ from benchrun.measure.cells import failed_requests
 from benchrun.report.html.blocks import Block, Chart, Fold, Prose, Section, Table
 from benchrun.report.html.charts.theme import WIDE_WIDTH
 from benchrun.report.html.charts.timeline import StageBar, timeline_chart
-from benchrun.report.html.reported import Reported, cell_of
+from benchrun.report.html.reported import Reported
 from benchrun.report.html.thinning import FINE_SPANS, SPANS, spans
 from benchrun.report.rows import Rows, figure
 
@@ -69,7 +69,7 @@ def _lead(run: Reported) -> str:
 def _bars(run: Reported, origin: float) -> list[StageBar]:
     known = {row.cell: row for row in run.status.results}
     named = len({row.workload for row in run.status.results}) > 1
-    return [_bar(record, origin, known.get(cell_of(record.stage_id)), named=named) for record in run.records]
+    return [_bar(record, origin, known.get(run.cell_of(record)), named=named) for record in run.records]
 
 
 def _bar(record: StageRecord, origin: float, row: Result | None, *, named: bool) -> StageBar:

@@ -1,0 +1,77 @@
+"""A sweep that was read, in the form that is asked for: on the terminal, as Markdown, as one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+from rich.console import Console
+
+from benchrun.api.sweep.spec import KIND
+from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.cli.errors import CommandError
+from benchrun.cli.run_files import objects_in
+from benchrun.cli.show_sweep import show_sweep
+from benchrun.cli.written_page import written_page
+from benchrun.observe import raw
+from benchrun.observe.trim import sweep_of
+from benchrun.observe.views import Sweep
+from benchrun.report.exit_codes import PASSED, sweep_exit_code
+from benchrun.report.sweep_markdown import sweep_markdown
+from benchrun.report.texts_per_prompt import texts_per_prompt
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSweep:
+    """As the API server holds it, and its status."""
+
+    sweep: Sweep
+    status: BenchmarkSweepStatus
+
+
+def add_forms(parser: argparse.ArgumentParser) -> None:
+    """In which form a result is shown."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with everything")
+    form.add_argument(
+        "--markdown", action="store_true", help="print Markdown, for a pull request or the summary of a job"
+    )
+
+
+def sweep_in(path: Path, name: str | None) -> raw.Object | None:
+    """The sweep of that name in a file; of no name, the only one. None: there is none such. Raises CommandError."""
+    found = [body for body in objects_in(path) if body.get("kind") == KIND]
+    named = [body for body in found if name in (None, raw.mapping(body.get("metadata")).get("name"))]
+    return named[0] if len(named) == 1 else None
+
+
+def typed_sweep(body: raw.Object) -> FoundSweep:
+    """Raises CommandError where its status is another version's."""
+    sweep = sweep_of(body)
+    try:
+        return FoundSweep(sweep, BenchmarkSweepStatus.model_validate(sweep.status))
+    except ValidationError as error:
+        raise CommandError(f"{sweep.name} was written by another version of the API: {error}") from error
+
+
+def told_sweep(found: FoundSweep, options: argparse.Namespace, console: Console) -> int:
+    """Show it. Returns the code of its verdict; of a sweep that goes on, 0. Raises CommandError."""
+    name, texts = found.sweep.name, texts_per_prompt(raw.mapping(found.sweep.spec.get("template")))
+    code = sweep_exit_code(found.status)
+    if options.html is not None:
+        if code is None:
+            raise CommandError(f"{name} has not ended")
+        written_page(options.html, lambda: _page(found), console)
+    elif options.markdown:
+        print(sweep_markdown(name, found.status, texts_per_prompt=texts), end="")
+    else:
+        show_sweep(console, name, found.status, texts_per_prompt=texts, wide=options.wide)
+    return PASSED if code is None else code
+
+
+def _page(found: FoundSweep) -> str:
+    from benchrun.cli.html_page import sweep_html_page
+
+    return sweep_html_page(found.sweep, found.status)

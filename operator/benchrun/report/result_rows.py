@@ -1,0 +1,67 @@
+"""Rows of the table that shows a run's load points: text only, no layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures
+from benchrun.report.columns import Column, laid_out
+from benchrun.report.rows import ABSENT, UNCERTAIN, Rows, figure
+from benchrun.report.texts_per_prompt import texts_a_second
+
+NO_TEXTS: Mapping[str, int] = MappingProxyType({})
+"""Of a run whose workloads pack none."""
+
+
+def result_rows(
+    status: BenchmarkRunStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS, wide: bool = False
+) -> Rows:
+    """One row a load point: throughput, latencies in milliseconds, and what the server was doing meanwhile. Texts a second where
+    a workload packs texts into prompts; all tokens a second, those of prompts too, where it may be `wide`."""
+    columns: tuple[Column[Result], ...] = (
+        Column("load point", lambda row: row.cell),
+        Column("req/s", lambda row: _figure(row, "request_throughput")),
+        Column("texts/s", lambda row: _texts(row, texts_per_prompt), optional=True),
+        Column("tok/s", lambda row: _figure(row, "output_throughput")),
+        Column("total tok/s", lambda row: _figure(row, "total_token_throughput"), wide=True),
+        Column("TTFT p50", lambda row: _latency(row, "ttft", "50")),
+        Column("p99", lambda row: _latency(row, "ttft", "99")),
+        Column("TPOT p50", lambda row: _latency(row, "tpot", "50")),
+        Column("E2EL p99", lambda row: _latency(row, "e2el", "99")),
+        Column("running", lambda row: figure(_server(row).running_mean)),
+        Column("waiting", lambda row: figure(_server(row).waiting_mean)),
+        Column("KV max", lambda row: figure(_server(row).kv_cache_max_percent, unit="%")),
+        Column("hits", lambda row: figure(_server(row).prefix_hit_percent, unit="%")),
+        Column("failed", _failed),
+        Column("verdict", lambda row: row.verdict),
+    )
+    return laid_out(columns, status.results, wide=wide)
+
+
+def _figure(result: Result, key: str) -> str:
+    return figure(result.metrics.get(key))
+
+
+def _texts(result: Result, texts_per_prompt: Mapping[str, int]) -> str:
+    return texts_a_second(result.metrics.get("request_throughput"), result.workload, texts_per_prompt)
+
+
+def _server(result: Result) -> RoleFigures:
+    return result.roles[0] if result.roles else RoleFigures(role="server")
+
+
+def _latency(result: Result, name: str, percentile: str) -> str:
+    """In milliseconds, marked where it is uncertain. The median stands in where the 50th percentile was not asked for."""
+    key = f"p{percentile}_{name}_ms"
+    value = result.metrics.get(key)
+    if value is None and percentile == "50":
+        value = result.metrics.get(f"median_{name}_ms")
+    return figure(value, unit=UNCERTAIN if key in result.uncertain else "")
+
+
+def _failed(result: Result) -> str:
+    failed, completed = result.metrics.get("failed"), result.metrics.get("completed")
+    if failed is None or completed is None:
+        return ABSENT
+    return f"{failed:.0f}/{failed + completed:.0f}"
