@@ -9,13 +9,21 @@ export PATH := $(CURDIR)/.venv/bin:$(DEVCLUSTER_CACHE)/bin:$(PATH)
 # The embedded cluster, unless CLUSTER=current says to use the one kubectl points to.
 ifneq ($(CLUSTER),current)
 export KUBECONFIG := $(DEVCLUSTER_DIR)/admin.kubeconfig
-endif
-
 OPERATOR_IMAGE ?= docker.io/benchrun/operator:dev
 CLIENT_IMAGE ?= docker.io/benchrun/client:dev
+# Tests apply the kinds themselves before the chart does. On a cluster that others use Helm keeps to what it made.
+HELM_OWNERSHIP := --take-ownership --force-conflicts
+else ifneq ($(filter demo install,$(MAKECMDGOALS)),)
+$(if $(and $(OPERATOR_IMAGE),$(CLIENT_IMAGE)),,$(error CLUSTER=current needs OPERATOR_IMAGE=... and CLIENT_IMAGE=..., \
+  images that its nodes can pull; docs/install.md says how to build them))
+endif
 SIMULATOR_IMAGE ?= docker.io/benchrun/simulator:dev
 VLLM_IMAGE ?= docker.io/vllm/vllm-openai:dev
 export OPERATOR_IMAGE CLIENT_IMAGE SIMULATOR_IMAGE VLLM_IMAGE
+
+# Of HOST:PORT/NAME:TAG the tag is what follows the colon in the last part.
+tag = $(word 2,$(subst :, ,$(notdir $(1))))
+repository = $(patsubst %:$(call tag,$(1)),%,$(1))
 
 DEVCLUSTER := python3 devcluster
 PYTEST := .venv/bin/python -m pytest
@@ -49,10 +57,10 @@ images: ## Build the operator, client and simulator images and load them into th
 
 .PHONY: install
 install: ## Install the operator with Helm into the cluster
-	helm upgrade --install --take-ownership --force-conflicts benchrun charts/benchrun \
+	helm upgrade --install $(HELM_OWNERSHIP) benchrun charts/benchrun \
 	  --namespace benchrun-system --create-namespace --wait --timeout 3m \
-	  --set image.repository=$(firstword $(subst :, ,$(OPERATOR_IMAGE))) --set image.tag=$(lastword $(subst :, ,$(OPERATOR_IMAGE))) \
-	  --set clientImage.repository=$(firstword $(subst :, ,$(CLIENT_IMAGE))) --set clientImage.tag=$(lastword $(subst :, ,$(CLIENT_IMAGE))) \
+	  --set image.repository=$(call repository,$(OPERATOR_IMAGE)) --set image.tag=$(call tag,$(OPERATOR_IMAGE)) \
+	  --set clientImage.repository=$(call repository,$(CLIENT_IMAGE)) --set clientImage.tag=$(call tag,$(CLIENT_IMAGE)) \
 	  $(HELM_FLAGS)
 	@# A development tag stays the same when its image does not: a new image needs a new pod.
 	kubectl --namespace benchrun-system rollout restart deployment --selector app.kubernetes.io/name=benchrun
@@ -65,9 +73,10 @@ test: lint test-unit devcluster-up images test-chart test-cluster test-e2e ## Al
 	@echo "make test: all passed"
 
 .PHONY: test-long
-test-long: .venv devcluster-up images ## The longer proofs: a second cluster, the client alone, the benchmarks
+test-long: .venv devcluster-up images ## The longer proofs: a second cluster, the client alone, long sweeps, the benchmarks
 	$(PYTEST) tests/devcluster
 	$(PYTEST) tests/client
+	$(PYTEST) tests/long
 	$(MAKE) --no-print-directory test-browser bench-report
 	$(MAKE) --no-print-directory install bench-gpu-idle
 	@# The scale benchmark runs an operator of its own.

@@ -40,8 +40,8 @@ class Figures:
     max_timing_error_percent: float
     """Of means and medians off by more than 5 ms, and of throughput."""
     max_p99_error_percent: float
-    """Of p99s off by more than 5 ms; told, not limited: users who all begin at once are sent one after the other, and of
-    some hundred requests that first wave is the p99."""
+    """Of p99s off by more than 5 ms; told, not limited: of some hundred requests, a moment in which the machine was busy
+    elsewhere is the p99."""
     aa_different_percent: float
     ab_found_percent: float
     saturated_unnoticed: int

@@ -25,6 +25,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _skipped.append(report.nodeid)
 
 
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """A whole file that skips itself has no tests to report."""
+    if report.skipped:
+        _skipped.append(report.nodeid)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail when something was skipped where nothing may be."""
     if _skipped and os.environ.get("CI") == "true":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 USER_GAP_SECONDS = 0.002
 """Several times what it takes to send a request over a new connection."""
@@ -19,8 +20,8 @@ ALL_USERS_SECONDS = 0.5
 class Beginning:
     """Of one load of so many users. Without any, each request goes when it comes."""
 
-    def __init__(self, users: int) -> None:
-        self._users = users
+    def __init__(self, users: int, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._users, self._clock = users, clock
         self._gap = min(USER_GAP_SECONDS, ALL_USERS_SECONDS / max(1, users))
         self._begun = 0
         self._first = 0.0
@@ -28,15 +29,15 @@ class Beginning:
 
     async def turn(self) -> float | None:
         """Wait for this request's turn, in the order of calls: that of the requests, by which vLLM tells results apart. When
-        it was due (`time.perf_counter`), if it is a user's first."""
+        it was due, by the clock, if it is a user's first."""
         async with self._order:
             if self._begun == self._users:
                 return None
             if self._begun == 0:
                 await asyncio.sleep(0)  # by then every other request has been handed out
-                self._first = time.perf_counter()
+                self._first = self._clock()
             due = self._first + self._begun * self._gap
             self._begun += 1
-            if (wait := due - time.perf_counter()) > 0:
+            if (wait := due - self._clock()) > 0:
                 await asyncio.sleep(wait)
             return due

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import urllib.request
+from itertools import pairwise
 
+import pytest
+from benchrun_client.beginning import USER_GAP_SECONDS
 from client.processes import CLIENT_ROOT, VLLM_PYTHON, free_port, simulator
 
 SPREAD = """
-import asyncio, sys
+import asyncio, json, sys
 from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.engine import Engine, Load
@@ -19,15 +23,17 @@ from benchrun_client.http_session import open_session
 
 servers = Servers(tuple(sys.argv[1:]), ())
 load = Load(
-    samples=[Sample(f"{n} word word", 3, 4) for n in range(10)],
-    seed=1, point=LoadPoint(max_concurrency=2), api="Completions", ignore_eos=True,
+    samples=[Sample(f"{n} word word", 3, 4 + n) for n in range(10)],
+    seed=1, point=LoadPoint(max_concurrency=4), api="Completions", ignore_eos=True,
 )
 
 async def main():
     async with open_session(tls=None, seconds=5) as session:
         await wait_healthy(session, servers, Deadline(60))
     engine = Engine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
-    assert all((await engine.run(load, servers)).instants.ok)
+    outcome = await engine.run(load, servers)
+    assert all(outcome.instants.ok)
+    print(json.dumps([outcome.instants.due, outcome.instants.sent, outcome.result["output_lens"]]))
 
 asyncio.run(main())
 """
@@ -48,3 +54,21 @@ def test_requests_take_turns_over_all_servers() -> None:
             [VLLM_PYTHON, "-c", SPREAD, *urls], env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT)}, check=True
         )
         assert [successes(url) for url in urls] == [5, 5]
+
+
+def test_users_begin_one_by_one_and_results_stay_with_their_requests() -> None:
+    port = free_port()
+    # Answers come before the last user has begun.
+    with simulator("--sim-ttft-ms", "1", "--sim-tpot-ms", "0", port=port):
+        told = subprocess.run(
+            [VLLM_PYTHON, "-c", SPREAD, f"http://127.0.0.1:{port}"],
+            env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT)},
+            check=True,
+            stdout=subprocess.PIPE,
+        )
+    due, sent, output_lens = json.loads(told.stdout.splitlines()[-1])
+    gaps = [b - a for a, b in pairwise(due[:4])]
+    assert gaps == pytest.approx([USER_GAP_SECONDS] * 3)
+    assert all(at >= when for at, when in zip(sent, due, strict=True))
+    assert sent == sorted(sent)
+    assert output_lens == [4 + n for n in range(10)]

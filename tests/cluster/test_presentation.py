@@ -18,8 +18,12 @@ from benchrun.api.status import (
     RoleFigures,
     ServerStatus,
 )
-from kit.kubectl import RUN, Namespace
-from unit.api.spec_cases import minimal
+from benchrun.api.sweep.status import BenchmarkSweepStatus
+from kit.kubectl import RUN, SWEEP, Namespace
+from pydantic import BaseModel
+from unit.api.filled import filled
+from unit.api.spec_cases import Spec, minimal
+from unit.sweep.spec_cases import sweep
 
 NOW = "2026-01-02T03:04:05Z"
 STATUS = BenchmarkRunStatus(
@@ -55,16 +59,16 @@ STATUS = BenchmarkRunStatus(
                 )
             ],
             verdict="Suspect",
-            findings=["TooFewRequests"],
+            findings=["TooFewSamples"],
         )
     ],
     findings=[
         Finding(
-            code="TooFewRequests",
-            severity="Suspect",
+            code="TooFewSamples",
+            severity="Note",
             count=3,
             worst_stage="chat/rate=4/r1",
-            evidence={"requests": 400.0, "percentile": "99", "note": None},
+            evidence={"samples": 300.0, "percentile": "99", "note": None},
             meaning="The tail rests on few requests.",
             remedy="Send more.",
         )
@@ -86,12 +90,28 @@ def finished(namespace: Namespace) -> str:
     return "done"
 
 
-def test_a_whole_status_is_stored_and_read_as_it_was(namespace: Namespace, finished: str) -> None:
-    assert BenchmarkRunStatus.model_validate(namespace.get(RUN, finished)["status"]) == STATUS
+def test_a_status_is_stored_and_read_as_it_was(namespace: Namespace, finished: str) -> None:
+    stored = namespace.get(RUN, finished)["status"]
+    assert stored == WRITTEN
+    assert BenchmarkRunStatus.model_validate(stored) == STATUS
 
 
-def test_nothing_of_a_status_is_dropped_by_the_api_server(namespace: Namespace, finished: str) -> None:
-    assert namespace.get(RUN, finished)["status"] == WRITTEN
+@pytest.mark.parametrize(
+    ("kind", "plural", "spec", "status"),
+    [
+        pytest.param("BenchmarkRun", RUN, minimal(), filled(BenchmarkRunStatus), id="run"),
+        pytest.param("BenchmarkSweep", SWEEP, sweep({"suspend": True}), filled(BenchmarkSweepStatus), id="sweep"),
+    ],
+)
+def test_no_field_that_a_status_can_have_is_dropped_by_the_api_server(
+    namespace: Namespace, kind: str, plural: str, spec: Spec, status: BaseModel
+) -> None:
+    written = status.model_dump(mode="json", by_alias=True)
+    namespace.apply({"apiVersion": "benchrun.dev/v1alpha1", "kind": kind, "metadata": {"name": "full"}, "spec": spec})
+    there = namespace.get(plural, "full") | {"status": written}
+    namespace.kubectl("replace", "--subresource=status", "--filename=-", stdin=json.dumps(there))
+    assert namespace.get(plural, "full")["status"] == written
+    namespace.delete(plural, "full")
 
 
 def test_get_shows_the_figures_that_matter(namespace: Namespace, finished: str) -> None:

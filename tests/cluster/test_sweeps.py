@@ -59,7 +59,7 @@ def new_run(namespace: Namespace, name: str, known: set[str]) -> Object:
 def end(namespace: Namespace, run: Object, *, reason: str | None = None) -> None:
     """The run ends, measured or for a reason."""
     name = run["metadata"]["name"]
-    throughput = THROUGHPUT[name.split("-")[-2]]
+    throughput = THROUGHPUT[name.split("-")[1]]
     result = row("chat/concurrency=2", repeats=5, cv=1.0, OutputThroughput=throughput)
     told = {
         "type": "Complete" if reason is None else "Failed",
@@ -177,3 +177,24 @@ def test_a_run_of_somebody_elses_is_left_alone(namespace: Namespace, operators: 
     assert condition(over, "Failed")["reason"] == "Conflict"
     assert namespace.get(RUN, "taken-v1-r1")["metadata"]["uid"] == before
     assert condition(namespace.get(RUN, "taken-v1-r1"), "Failed").get("status") != "True"
+
+
+@pytest.mark.timeout(300)
+def test_a_lost_run_is_measured_anew_once_whatever_happens_to_the_operator(
+    namespace: Namespace, operators: list[Process], tmp_path: Path
+) -> None:
+    process = start(operators, namespace, tmp_path)
+    namespace.apply(sweep("shaky", order="AsListed"))
+    uids: dict[str, str] = {}
+    for reason in ("Evicted", None, None, None):
+        run = new_run(namespace, "shaky", set(uids))
+        uids[run["metadata"]["name"]] = run["metadata"]["uid"]
+        process.stop(signal.SIGKILL)
+        end(namespace, run, reason=reason)
+        process = start(operators, namespace, tmp_path)
+    over = finished(namespace, "shaky")
+    assert list(uids) == ["shaky-v1-r1", "shaky-v1-r1-a2", "shaky-v2-r1", "shaky-v3-r1"]
+    assert {name: run["metadata"]["uid"] for name, run in runs_of(namespace, "shaky").items()} == uids
+    assert condition(over, "Succeeded")["status"] == "True"
+    counted = [(v["completed"], v["failed"], v["lost"]) for v in over["status"]["variants"]]
+    assert counted == [(1, 0, 1), (1, 0, 0), (1, 0, 0)]

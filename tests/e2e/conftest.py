@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from kit.installed import HELM_FLAGS, HOME
 from kit.kubectl import Namespace, command
 
 ROOT = Path(__file__).parents[2]
@@ -14,15 +16,21 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def operator() -> Namespace:
-    """The namespace of the installed operator. It does not wait long for a node that nobody will add."""
-    flags = "HELM_FLAGS=--set unschedulableGraceSeconds=5"
-    command("make", f"--directory={ROOT}", "install", flags, timeout_seconds=420)
-    return Namespace("benchrun-system")
+    """The namespace of the installed operator."""
+    command("make", f"--directory={ROOT}", "install", f"HELM_FLAGS={HELM_FLAGS}", timeout_seconds=420)
+    return HOME
 
 
 @pytest.fixture
 def namespace(operator: Namespace) -> Iterator[Namespace]:
     """A namespace of the test's own, gone afterwards."""
+    with in_a_namespace() as made:
+        yield made
+
+
+@contextmanager
+def in_a_namespace() -> Iterator[Namespace]:
+    """A new namespace for as long as the context is open."""
     name = f"e2e-{uuid.uuid4().hex[:8]}"
     command("kubectl", "create", "namespace", name)
     yield Namespace(name)

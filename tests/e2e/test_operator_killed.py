@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kit.installed import SELECTOR
 from kit.kubectl import RUN, Namespace, Object
 from kit.processes import kill_container
 from kit.runs import VLLM_IMAGE, children_selector, condition, finished, phase, simulated_run
-
-OPERATOR = "app.kubernetes.io/name=benchrun"
 
 
 def _loading(run: Object) -> bool:
@@ -22,9 +21,8 @@ def _mid_stage(run: Object) -> bool:
     return bool(run["status"].get("progress", {}).get("stagesDone") == 1) and phase(run) == "Running"
 
 
-def _last_stage(run: Object) -> bool:
-    progress = run["status"].get("progress", {})
-    return bool(progress.get("stagesDone") == progress.get("stagesTotal", 0) - 1)
+def _collecting(run: Object) -> bool:
+    return phase(run) == "Collecting"
 
 
 def digests_the_client_told(namespace: Namespace, run: Object) -> set[str]:
@@ -36,6 +34,47 @@ def digests_the_client_told(namespace: Namespace, run: Object) -> set[str]:
 
 SIMULATOR = {"args": ["--max-model-len=4096", "--sim-load-seconds=8", "--sim-tpot-ms=20"]}
 REAL_VLLM = {"image": VLLM_IMAGE, "args": ["--max-model-len=4096", "--max-num-seqs=16", "--enforce-eager"]}
+WORKLOAD = {
+    "name": "chat",
+    "dataset": {"random": {"inputTokens": 64, "outputTokens": 32}},
+    "load": {"concurrencies": [1, 2]},
+    "requests": 8,
+}
+
+
+def start(namespace: Namespace, server: dict[str, Any]) -> None:
+    namespace.apply(simulated_run("survivor", server=server, workloads=[WORKLOAD], repeats=2))
+
+
+def once(namespace: Namespace, moment: Callable[[Object], bool]) -> Object:
+    return namespace.wait_for(RUN, "survivor", moment, timeout_seconds=200, what=moment.__name__.strip("_"))
+
+
+def stored_stages(namespace: Namespace, run: Object) -> list[Object]:
+    return namespace.list("configmaps", selector=f"{children_selector(run)},benchrun.dev/role=stage")
+
+
+def started(namespace: Namespace) -> dict[str, set[str]]:
+    """Every Job and Deployment that ever started a pod here, by kind: their uids, from what their controllers tell."""
+    uids: dict[str, set[str]] = {"Job": set(), "Deployment": set()}
+    for event in namespace.list("events"):
+        about = event["involvedObject"]
+        if event["reason"] in ("SuccessfulCreate", "ScalingReplicaSet") and about["kind"] in uids:
+            uids[about["kind"]].add(about["uid"])
+    return uids
+
+
+def assert_nothing_was_lost_or_done_twice(namespace: Namespace) -> None:
+    """Every stage measured once, every record stored as it was measured, by one client against one server."""
+    run = finished(namespace, "survivor", timeout_seconds=350)
+    assert condition(run, "Complete")["status"] == "True", run["status"]
+    assert run["status"]["verdict"] in ("Valid", "Suspect"), run["status"]["findings"]
+    assert [r["repeats"] for r in run["status"]["results"]] == [2, 2]
+    stages = stored_stages(namespace, run)
+    assert sorted(int(c["metadata"]["labels"]["benchrun.dev/sequence"]) for c in stages) == [0, 1, 2, 3]
+    stored = {c["metadata"]["annotations"]["benchrun.dev/record-digest"] for c in stages}
+    assert stored == digests_the_client_told(namespace, run), "a record is not the one that was measured"
+    assert {kind: len(uids) for kind, uids in started(namespace).items()} == {"Job": 1, "Deployment": 1}
 
 
 @pytest.mark.timeout(600)
@@ -44,30 +83,27 @@ REAL_VLLM = {"image": VLLM_IMAGE, "args": ["--max-model-len=4096", "--max-num-se
     [
         pytest.param(_loading, REAL_VLLM, id="while-real-vllm-loads"),
         pytest.param(_mid_stage, SIMULATOR, id="mid-stage"),
-        pytest.param(_last_stage, SIMULATOR, id="collecting"),
     ],
 )
 def test_a_killed_operator_changes_nothing(
     operator: Namespace, namespace: Namespace, moment: Callable[[Object], bool], server: dict[str, Any]
 ) -> None:
-    workload = {
-        "name": "chat",
-        "dataset": {"random": {"inputTokens": 64, "outputTokens": 32}},
-        "load": {"concurrencies": [1, 2]},
-        "requests": 8,
-    }
-    namespace.apply(simulated_run("survivor", server=server, workloads=[workload], repeats=2))
-    seen = namespace.wait_for(RUN, "survivor", moment, timeout_seconds=200, what=moment.__name__)
-    before = {c["metadata"]["uid"] for c in namespace.list("jobs,deployments", selector=children_selector(seen))}
-    kill_container(operator, selector=OPERATOR)
-    run = finished(namespace, "survivor", timeout_seconds=350)
+    start(namespace, server)
+    once(namespace, moment)
+    kill_container(operator, selector=SELECTOR)
+    assert_nothing_was_lost_or_done_twice(namespace)
 
-    assert condition(run, "Complete")["status"] == "True", run["status"]
-    assert run["status"]["verdict"] in ("Valid", "Suspect"), run["status"]["findings"]
-    assert [r["repeats"] for r in run["status"]["results"]] == [2, 2]
-    stages = namespace.list("configmaps", selector=f"{children_selector(run)},benchrun.dev/role=stage")
-    assert sorted(int(c["metadata"]["labels"]["benchrun.dev/sequence"]) for c in stages) == [0, 1, 2, 3]
-    stored = {c["metadata"]["annotations"]["benchrun.dev/record-digest"] for c in stages}
-    assert stored == digests_the_client_told(namespace, run), "a record is not the one that was measured"
-    after = {c["metadata"]["uid"] for c in namespace.list("jobs", selector=children_selector(run))}
-    assert after <= before, "a client was started twice"
+
+@pytest.mark.timeout(600)
+def test_an_operator_killed_while_it_collects_changes_nothing(operator: Namespace, namespace: Namespace) -> None:
+    start(namespace, SIMULATOR)
+    once(namespace, _mid_stage)
+    # No room for another ConfigMap: what is measured from now on can't be stored, and collecting lasts.
+    namespace.kubectl("create", "quota", "full", "--hard=count/configmaps=1")
+    collecting = once(namespace, _collecting)
+    assert len(stored_stages(namespace, collecting)) < 4
+    namespace.wait_gone("deployments", selector=children_selector(collecting), timeout_seconds=30)
+    kill_container(operator, selector=SELECTOR)
+    assert phase(namespace.get(RUN, "survivor")) == "Collecting"
+    namespace.kubectl("delete", "quota", "full")
+    assert_nothing_was_lost_or_done_twice(namespace)

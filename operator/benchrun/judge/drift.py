@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchrun.judge.finding import Code, Explanation, StageFinding
-from benchrun.judge.rules import CellContext, Found, RunContext
+from benchrun.judge.rules import CellSummary, Found, RunContext
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.cells import rounded
 from benchrun.measure.ordering import common_order_p_value, surplus
@@ -27,7 +27,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
 class _Course:
     """One figure of one cell over its repeats, in order of measurement."""
 
-    cell: CellContext
+    cell: CellSummary
     repeats: Sequence[Sequence[float]]
     """Batch means of each."""
 
@@ -60,8 +60,8 @@ def drift(run: RunContext) -> Found:
 def _courses(run: RunContext, figure: str) -> list[_Course]:
     courses = []
     for cell in run.cells.values():
-        ordered = sorted(cell.stages, key=lambda stage: stage.record.sequence)
-        repeats = [batches for stage in ordered if (batches := stage.shape.batches[figure])]
+        ordered = sorted(cell.stages, key=lambda stage: stage.sequence)
+        repeats = [batches for stage in ordered if (batches := stage.batches[figure])]
         if len(repeats) > 1:
             courses.append(_Course(cell, repeats))
     return courses

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from benchrun.api.status import Headline, Result
 from benchrun.judge.rules import CellContext
 from benchrun.measure.cells import milliseconds
-from benchrun.measure.client_queue import QUEUED_TTFT, queue_pool
+from benchrun.measure.client_queue import QUEUED_TTFT
 from benchrun.measure.intervals import percentile_ranks
 
 WITH_QUEUE = "with queue"
@@ -32,9 +32,7 @@ def headline(results: Iterable[Result], p99_ttft: Callable[[str], str]) -> Headl
 def p99_ttft(cell: CellContext) -> str:
     """For the column. Where a cap held back an open loop, the wait in the client is in it and it says so: "143 ms with
     queue"; of too few requests: "143? ms"."""
-    pool = cell.pools["ttft"]
-    if cell.asked.capped:
-        pool = queue_pool([stage.record for stage in cell.stages], QUEUED_TTFT)
+    pool = cell.queued.get(QUEUED_TTFT, cell.pools["ttft"])
     value = milliseconds(pool.percentile(99))
     if value is None:
         return shown(None)

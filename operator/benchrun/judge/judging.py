@@ -1,32 +1,14 @@
-"""All rules put to all stages, cells and the run; what they found, by cell."""
+"""All rules put to a stage, a cell or a run, and what they found; rules don't stop each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
-from benchrun.api.measurement import RuleSeverity
 from benchrun.judge.catalogue import CELL_RULES, RUN_RULES, STAGE_RULES
 from benchrun.judge.finding import NotChecked, StageFinding
 from benchrun.judge.missing_records import missing_records
 from benchrun.judge.not_checked import not_checked
-from benchrun.judge.overrides import overridden
 from benchrun.judge.rules import CellContext, Found, MeasuredStage, RunContext
-
-Findings = Mapping[str, Sequence[StageFinding]]
-"""Of every cell, by its id."""
-
-
-def judge_run(run: RunContext) -> Findings:
-    """Everything that any rule finds, as the rules have it; rules don't stop each other."""
-    by_cell = {cell_id: _judge_cell(cell) for cell_id, cell in run.cells.items()}
-    for finding in _split((found for rule in RUN_RULES for found in rule(run)), where=""):
-        by_cell[finding.stage_id].append(finding)
-    return by_cell
-
-
-def as_wanted(found: Findings, rules: Sequence[RuleSeverity]) -> Findings:
-    """The findings as the spec wants them: with other severities, or left out."""
-    return {cell_id: tuple(overridden(of_cell, rules)) for cell_id, of_cell in found.items()}
 
 
 def judge_stage(stage: MeasuredStage) -> list[StageFinding]:
@@ -35,11 +17,17 @@ def judge_stage(stage: MeasuredStage) -> list[StageFinding]:
     return _split(found, where=stage.record.stage_id)
 
 
-def _judge_cell(cell: CellContext) -> list[StageFinding]:
+def judge_cell(cell: CellContext) -> list[StageFinding]:
+    """Everything found at the cell's stages and at the cell as a whole."""
     of_stages = [finding for stage in cell.stages for finding in judge_stage(stage)]
     of_cell = _split((each for rule in CELL_RULES for each in rule(cell)), where=cell.cell.id)
     measured = {stage.record.stage_id for stage in cell.stages}
     return [*of_stages, *of_cell, *missing_records(cell.cell, measured)]
+
+
+def judge_run(run: RunContext) -> list[StageFinding]:
+    """What rules find that look over all cells; each finding names its cell."""
+    return _split((each for rule in RUN_RULES for each in rule(run)), where="")
 
 
 def _split(found: Iterable[StageFinding | NotChecked] | Found, *, where: str) -> list[StageFinding]:

@@ -31,6 +31,16 @@ def objective_results(objectives: Sequence[Objective], pools: Pools, verdict: Ve
     return [_result(objective, pool_of(objective, pools), verdict) for objective in objectives]
 
 
+def is_trusted(verdict: Verdict) -> bool:
+    """Whether numbers of such a cell say anything about objectives."""
+    return verdict in ("Valid", "Suspect")
+
+
+def untold(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]:
+    """The same of a cell that turns out not to be trusted."""
+    return [objective.model_copy(update={"outcome": "Inconclusive"}) for objective in objectives]
+
+
 def request_limits(objectives: Sequence[Objective]) -> RequestLimits:
     """What a single request must keep to meet every objective: of several on one latency the strictest. A limit on gaps
     (ITL) is none on requests."""
@@ -48,8 +58,7 @@ def pool_of(objective: Objective, pools: Pools) -> Distribution:
 
 
 def _result(objective: Objective, pool: Distribution, verdict: Verdict) -> ObjectiveResult:
-    percentile = float(objective.percentile)
-    trusted = verdict in ("Valid", "Suspect")
+    percentile, trusted = float(objective.percentile), is_trusted(verdict)
     return ObjectiveResult(
         metric=objective.metric,
         percentile=objective.percentile,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from benchrun_client.contract import StageRecord
 
@@ -12,11 +12,10 @@ from benchrun.api.status import Result, RoleFigures
 from benchrun.judge.certainty import certainty
 from benchrun.judge.explaining import Explanation
 from benchrun.judge.finding import SEVERITIES, Code, StageFinding
-from benchrun.judge.objectives import objective_results, request_limits
+from benchrun.judge.objectives import is_trusted, objective_results, request_limits, untold
 from benchrun.judge.rules import CellContext
 from benchrun.judge.verdict import verdict_of_findings
 from benchrun.measure.cells import Pools, level_metrics, pooled_metrics, rounded
-from benchrun.measure.client_queue import queue_pools
 from benchrun.measure.goodput import goodput
 from benchrun.measure.plateau_figures import plateau_metrics
 from benchrun.measure.repeat_noise import repeat_cv_percent
@@ -24,14 +23,27 @@ from benchrun.measure.steady import Plateau
 from benchrun.measure.windows import Window, figures
 
 
-def row(
-    context: CellContext, found: Sequence[StageFinding], *, spec: BenchmarkRunSpec, explanation: Explanation | None
-) -> Result:
-    """Of a cell as it was measured; one without any record has figures of nothing and no explanation."""
+def row(measured: Result, found: Sequence[StageFinding], explanation: Explanation | None) -> Result:
+    """The row of a cell with what only the whole run tells: all that was `found` at it, and why requests waited."""
+    verdict = verdict_of_findings(found)
+    return measured.model_copy(
+        update={
+            "verdict": verdict,
+            "findings": _codes(found),
+            "objectives": measured.objectives if is_trusted(verdict) else untold(measured.objectives),
+            "waiting": explanation.waiting if explanation is not None else None,
+            "bottleneck": explanation.bottleneck if explanation is not None else None,
+        }
+    )
+
+
+def measured_row(context: CellContext, found: Iterable[StageFinding], *, spec: BenchmarkRunSpec) -> Result:
+    """Of a cell as it was measured, by what its own rules found; one without any record has figures of nothing."""
     cell, records = context.cell, [stage.record for stage in context.stages]
-    verdict, codes = verdict_of_findings(found), _codes(found)
-    queued, shown = _queued(context), _shown(context, codes)
-    every = {**shown, **queued}
+    known = tuple(found)
+    verdict, codes = verdict_of_findings(known), _codes(known)
+    shown = _shown(context, codes)
+    every = {**shown, **context.queued}
     sure = certainty(every, context.percentiles)
     return Result(
         cell=cell.id,
@@ -40,14 +52,12 @@ def row(
         value=cell.value,
         repeats=len(records),
         repeats_planned=len(cell.stage_ids),
-        metrics=_metrics(context, shown, queued, spec),
+        metrics=_metrics(context, shown, spec),
         intervals=sure.intervals,
         uncertain=sure.uncertain,
         steady=_steady(context),
         repeat_cv_percent=_noise(records, shown),
         traffic=_traffic(records),
-        waiting=explanation.waiting if explanation is not None else None,
-        bottleneck=explanation.bottleneck if explanation is not None else None,
         roles=role_figures([window for stage in context.stages for window in stage.context.windows]),
         objectives=objective_results(spec.objectives, every, verdict),
         verdict=verdict,
@@ -73,23 +83,13 @@ def _shown(context: CellContext, codes: Sequence[str]) -> Pools:
     return {latency: pool for latency, pool in context.pools.items() if latency != hidden}
 
 
-def _queued(context: CellContext) -> Pools:
-    """Latencies with the wait in the client's queue, where a cap may have held an open loop back."""
-    return queue_pools([stage.record for stage in context.stages]) if context.asked.capped else {}
-
-
-def _metrics(
-    context: CellContext,
-    shown: Pools,
-    queued: Pools,
-    spec: BenchmarkRunSpec,
-) -> dict[str, float | None]:
+def _metrics(context: CellContext, shown: Pools, spec: BenchmarkRunSpec) -> dict[str, float | None]:
     records = [stage.record for stage in context.stages]
     metrics = pooled_metrics(records, shown, context.percentiles)
     if spec.objectives:
         limits = request_limits(spec.objectives)
         metrics["request_goodput"] = rounded(goodput(records, limits, since_due=context.asked.capped))
-    for name, pool in queued.items():
+    for name, pool in context.queued.items():
         metrics |= level_metrics(pool, name, context.percentiles)
     return metrics
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import Probe, StageRecord
 
 from benchrun.api.cells import Cell
 from benchrun.api.measurement import Objective
@@ -18,6 +19,7 @@ from benchrun.judge.finding import NotChecked, StageFinding
 from benchrun.judge.shape import StageShape
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.cells import Pools
+from benchrun.measure.client_queue import queue_pools
 from benchrun.measure.windows import Window
 
 Found = Iterable[StageFinding | NotChecked]
@@ -67,16 +69,49 @@ class CellContext:
     pools: Pools = field(default_factory=dict)
     objectives: Sequence[Objective] = ()
 
+    @cached_property
+    def queued(self) -> Pools:
+        """Latencies with the wait in the client's queue, where a cap may have held an open loop back."""
+        return queue_pools([stage.record for stage in self.stages]) if self.asked.capped else {}
+
+    def summary(self) -> CellSummary:
+        """What is left of it for the rules of a run."""
+        return CellSummary(self.cell, tuple(map(_summary, self.stages)))
+
+
+@dataclass(frozen=True, slots=True)
+class StageSummary:
+    """A measured stage without its record."""
+
+    stage_id: str
+    sequence: int
+    probe: Probe | None
+    batches: Mapping[str, Sequence[float]]
+    """As its shape has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellSummary:
+    """A cell without its records: its measured stages in order of repeats."""
+
+    cell: Cell
+    stages: tuple[StageSummary, ...]
+
 
 @dataclass(frozen=True)
 class RunContext:
     """The whole run: every cell by id, in the order of the plan."""
 
     thresholds: Thresholds
-    cells: Mapping[str, CellContext]
+    cells: Mapping[str, CellSummary]
 
 
 StageRule = Callable[[StageRecord, StageContext], Found]
 CellRule = Callable[[CellContext], Found]
 RunRule = Callable[[RunContext], Found]
 """A finding about a cell carries the cell's id as its `stage_id`."""
+
+
+def _summary(stage: MeasuredStage) -> StageSummary:
+    record = stage.record
+    return StageSummary(record.stage_id, record.sequence, record.probe, stage.shape.batches)

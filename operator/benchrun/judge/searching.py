@@ -14,7 +14,7 @@ from benchrun_client.contract import open_stage
 from benchrun.api.search import Search
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import Result, SearchResult
-from benchrun.judge.rules import CellContext
+from benchrun.judge.rules import CellSummary
 from benchrun.measure.cells import rounded
 from benchrun.plan.searches import axis_of, searched
 
@@ -25,7 +25,7 @@ _UNITS = {"rate": "requests a second", "concurrency": "users at once"}
 
 
 def search_results(
-    spec: BenchmarkRunSpec, cells: Mapping[str, CellContext], rows: Sequence[Result]
+    spec: BenchmarkRunSpec, cells: Mapping[str, CellSummary], rows: Sequence[Result]
 ) -> tuple[SearchResult, ...]:
     """One for each search, in their order; `rows`: all of the run, uncut."""
     return tuple(
@@ -50,7 +50,7 @@ def outcome_of(row: Result) -> Literal["Met", "Missed", "Inconclusive"]:
     return "Met" if outcomes == {"Met"} else "Inconclusive"
 
 
-def _of(workload: str, cells: Mapping[str, CellContext]) -> list[CellContext]:
+def _of(workload: str, cells: Mapping[str, CellSummary]) -> list[CellSummary]:
     return [cell for cell in cells.values() if cell.cell.workload == workload]
 
 
@@ -58,7 +58,7 @@ def _rows(workload: str, rows: Sequence[Result]) -> list[Result]:
     return sorted((row for row in rows if row.workload == workload), key=lambda row: Decimal(row.value))
 
 
-def _result(workload: str, search: Search, cells: Sequence[CellContext], rows: Sequence[Result]) -> SearchResult:
+def _result(workload: str, search: Search, cells: Sequence[CellSummary], rows: Sequence[Result]) -> SearchResult:
     met = [row for row in rows if outcome_of(row) == "Met"]
     lower = met[-1] if met else None
     above = [row for row in rows if lower is None or Decimal(row.value) > Decimal(lower.value)]
@@ -79,12 +79,12 @@ def _result(workload: str, search: Search, cells: Sequence[CellContext], rows: S
     )
 
 
-def _is_complete(cells: Sequence[CellContext]) -> bool:
+def _is_complete(cells: Sequence[CellSummary]) -> bool:
     """Whether the search ended, and every record of it is here: probes and repeats are numbered without a gap."""
-    records = [stage.record for cell in cells for stage in cell.stages]
-    if not any(record.probe is not None and record.probe.ends_search for record in records):
+    stages = [stage for cell in cells for stage in cell.stages]
+    if not any(stage.probe is not None and stage.probe.ends_search for stage in stages):
         return False
-    places = [place for record in records if (place := open_stage(record.stage_id)) is not None]
+    places = [place for stage in stages if (place := open_stage(stage.stage_id)) is not None]
     numbers = {probe for _, probe, _ in places}
     return numbers == set(range(1, len(numbers) + 1)) and len(places) == sum(len(cell.cell.stage_ids) for cell in cells)
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul, sub
@@ -17,28 +16,27 @@ from operator import mul, sub
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Ascending distinct values; `through[i]` is how many values are at most `values[i]`."""
+    """Ascending values; `through[i]` is how many there are up to `values[i]` and with it. Equal values may stand side by side
+    or once with their count: the figures are the same."""
 
-    values: tuple[float, ...]
-    through: tuple[int, ...]
+    values: Sequence[float]
+    through: Sequence[int]
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Distribution:
         """From single values, in any order."""
-        return cls._of_tally(Counter(values))
+        ordered = tuple(sorted(values))
+        return cls(ordered, range(1, len(ordered) + 1))
 
     @classmethod
     def of_counts(cls, pairs: Iterable[tuple[float, int]]) -> Distribution:
         """From (value, count) pairs in any order, values repeated or not: several stages' pairs chained are pooled."""
-        counts: Counter[float] = Counter()
+        counts: dict[float, int] = {}
         for value, count in pairs:
-            counts[value] += count
-        return cls._of_tally({value: count for value, count in counts.items() if count > 0})
-
-    @classmethod
-    def _of_tally(cls, counts: Mapping[float, int]) -> Distribution:
+            if count > 0:
+                counts[value] = counts.get(value, 0) + count
         ordered = tuple(sorted(counts))
-        return cls(values=ordered, through=tuple(accumulate(map(counts.__getitem__, ordered))))
+        return cls(ordered, tuple(accumulate(map(counts.__getitem__, ordered))))
 
     @property
     def count(self) -> int:
@@ -49,7 +47,7 @@ class Distribution:
         """Arithmetic mean."""
         if not self.values:
             return None
-        return math.fsum(map(mul, self.values, self._counts())) / self.count
+        return math.fsum(self._each(self.values)) / self.count
 
     def deviation(self) -> float | None:
         """Standard deviation of the population."""
@@ -57,7 +55,7 @@ class Distribution:
         if mean is None:
             return None
         distances = [value - mean for value in self.values]
-        return math.sqrt(math.fsum(map(mul, self._counts(), map(mul, distances, distances))) / self.count)
+        return math.sqrt(math.fsum(self._each(map(mul, distances, distances))) / self.count)
 
     def percentile(self, percent: float) -> float | None:
         """The value below which `percent` (0 to 100) of the values lie."""
@@ -75,5 +73,8 @@ class Distribution:
         """The value at a rank, 1 for the smallest to `count` for the greatest."""
         return self.values[bisect_left(self.through, rank)]
 
-    def _counts(self) -> Iterable[int]:
-        return map(sub, self.through, (0, *self.through))
+    def _each(self, of_values: Iterable[float]) -> Iterable[float]:
+        """What there is of each value, as often as the value counts."""
+        if len(self.values) == self.count:
+            return of_values
+        return map(mul, of_values, map(sub, self.through, (0, *self.through)))

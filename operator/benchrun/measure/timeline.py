@@ -28,6 +28,8 @@ MAX_TIMELINE_BYTES = 4 * 1024 * 1024
 """Largest timeline read, after decompression."""
 STALE_SECONDS = 60.0
 """A server not read for this long no longer counts in live figures: twice the longest scrape with its retry."""
+KV_CACHE_DECIMALS = 3
+"""Of a percentage. A cache of a million tokens is not at 0 with a chat of a hundred in it."""
 
 _KEYS = ("at", "role", "pod")
 _FIGURES = tuple(field.name for field in fields(Sample) if field.name not in _KEYS)
@@ -114,7 +116,7 @@ def live(samples: Sequence[Sample], now: datetime) -> Live | None:
         at=timestamp(datetime.fromtimestamp(max(s.at for s in latest), tz=UTC)),
         running=_sum(s.running for s in latest),
         waiting=_sum(s.waiting for s in latest),
-        kv_cache_percent=round(100 * math.fsum(usage) / len(usage), 1) if usage else None,
+        kv_cache_percent=round(100 * _mean(usage), KV_CACHE_DECIMALS) if usage else None,
         generation_tokens_per_second=_sum(_rate(a, b, "generation_tokens") for a, b in pairs),
         prompt_tokens_per_second=_sum(_rate(a, b, "prompt_tokens") for a, b in pairs),
         preemptions=_sum(s.preemptions for s in latest),

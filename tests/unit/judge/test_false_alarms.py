@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.judging import judge_run
+from benchrun.judge.judging import judge_cell, judge_run
 from benchrun.judge.rules import CellContext, MeasuredStage, RunContext
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.cells import pools_of
@@ -63,7 +63,8 @@ def found_in_round(number: int) -> Iterator[StageFinding]:
     """What is found in forty cells."""
     for place, (value, measure) in enumerate(measures()):
         context = measured_cell(value, measure, seed=100_000 * number + 100 * place)
-        yield from judge_run(RunContext(Thresholds(), {context.cell.id: context}))[context.cell.id]
+        yield from judge_cell(context)
+        yield from judge_run(RunContext(Thresholds(), {context.cell.id: context.summary()}))
 
 
 def test_clean_stages_draw_no_suspicion() -> None:

@@ -144,7 +144,7 @@ def test_queues_near_capacity_differ_by_themselves() -> None:
 
 
 def run(*cells: CellContext) -> RunContext:
-    return RunContext(LINES, {each.cell.id: each for each in cells})
+    return RunContext(LINES, {each.cell.id: each.summary() for each in cells})
 
 
 def drifting(found: Sequence[StageFinding]) -> list[str]:

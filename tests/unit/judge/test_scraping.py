@@ -75,12 +75,12 @@ def test_evidence_of_low_coverage() -> None:
 # ---- Little's law ---------------------------------------------------------------------------------------------------
 
 
-def standing(in_flight: int, *, e2el_seconds: float = 1.0, seconds: int = 40) -> StageRecord:
+def standing(in_flight: int, *, e2el_seconds: float = 1.0, seconds: int = 40, tokens: int = 24) -> StageRecord:
     """So many requests at any time."""
     rounds = int(seconds / e2el_seconds)
     starts = [round(1e6 * e2el_seconds * turn) for turn in range(rounds) for _ in range(in_flight)]
     e2el = [round(1e6 * e2el_seconds)] * len(starts)
-    columns = requests(ttft_us=[100] * len(starts), e2el_us=e2el, output_tokens=[2] * len(starts), start_us=starts)
+    columns = requests(ttft_us=[100] * len(starts), e2el_us=e2el, output_tokens=[tokens] * len(starts), start_us=starts)
     return record(requests=columns, scalars={"duration": float(seconds)})
 
 
@@ -136,6 +136,12 @@ def test_a_short_way_to_the_server_counts_for_little(found: bool, e2el_seconds: 
 def test_too_few_readings_are_not_checked(of: StageContext) -> None:
     (missed,) = unchecked(littles_law(standing(100), of))
     assert missed.code is Code.LITTLES_LAW_BROKEN
+
+
+@pytest.mark.parametrize(("tokens", "is_checked"), [(1, False), (6, False), (7, True)])
+def test_answers_that_end_with_the_step_are_in_no_gauge(tokens: int, is_checked: bool) -> None:
+    found = littles_law(standing(100, tokens=tokens), holding(*[(0, 0)] * 20))
+    assert (broken(found), bool(unchecked(found))) == (is_checked, not is_checked)
 
 
 @pytest.mark.parametrize("seed", range(10))

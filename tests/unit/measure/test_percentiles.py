@@ -23,6 +23,13 @@ def numpy_linear(values: list[int], percent: float) -> float:
     return ordered[low] * (1 - (index - low)) + ordered[high] * (index - low)
 
 
+def same(one: Distribution, other: Distribution) -> bool:
+    """Every value in its place, and the rest to a billionth: sums may be made in another order."""
+    values, others = ([of.at_rank(rank) for rank in range(1, of.count + 1)] for of in (one, other))
+    figures, expected = ([of.mean() or 0.0, of.deviation() or 0.0] for of in (one, other))
+    return values == others and figures == pytest.approx(expected, rel=1e-9, abs=1e-3)
+
+
 @pytest.mark.parametrize(
     ("expected", "percent", "values"),
     [
@@ -59,7 +66,7 @@ def test_mean_and_deviation_are_those_of_the_population(values: list[int]) -> No
 @given(VALUES, PERCENTS)
 def test_counts_say_the_same_as_the_values_they_count(values: list[int], percent: float) -> None:
     counted, single = Distribution.of_counts(Counter(values).items()), Distribution.of(values)
-    assert counted == single
+    assert same(counted, single)
     assert counted.count == len(values)
     assert counted.percentile(percent) == single.percentile(percent)
 
@@ -67,7 +74,7 @@ def test_counts_say_the_same_as_the_values_they_count(values: list[int], percent
 @given(VALUES, VALUES)
 def test_pooling_counts_is_pooling_values(first: list[int], second: list[int]) -> None:
     pairs = [*Counter(first).items(), *Counter(second).items()]
-    assert Distribution.of_counts(pairs) == Distribution.of(first + second)
+    assert same(Distribution.of_counts(pairs), Distribution.of(first + second))
 
 
 @given(VALUES, PERCENTS, PERCENTS)
@@ -94,7 +101,8 @@ def test_an_empty_distribution_has_no_figures() -> None:
 
 
 def test_counts_of_zero_are_no_values() -> None:
-    assert Distribution.of_counts([(5, 0)]) == Distribution.of([])
+    assert Distribution.of_counts([(5, 0)]).count == 0
+    assert same(Distribution.of_counts([(5, 0), (7, 1)]), Distribution.of([7]))
 
 
 @pytest.mark.parametrize("percent", [-1, 100.5])

@@ -243,3 +243,9 @@ def test_what_no_server_said_is_none_in_live_figures() -> None:
     found = live([sample(SECOND, running=None, kv_cache=None, waiting=0.0)], NOW)
     assert found is not None
     assert (found.running, found.waiting, found.kv_cache_percent) == (None, 0.0, None)
+
+
+def test_a_little_in_a_large_cache_is_not_nothing() -> None:
+    found = live([sample(SECOND, kv_cache=100 / 1_000_000)], NOW)
+    assert found is not None
+    assert found.kv_cache_percent == 0.01

@@ -52,7 +52,9 @@ INITIALIZING = {"state": {"waiting": {"reason": "PodInitializing"}}}
     ("expected", "init"),
     [
         pytest.param("ImagePullBackOff", [{"state": {"waiting": PULLING}}], id="it can't be pulled"),
-        pytest.param("ImagePullBackOff", [{"state": {"terminated": {}}}, {"state": {"waiting": PULLING}}], id="the second"),
+        pytest.param(
+            "ImagePullBackOff", [{"state": {"terminated": {}}}, {"state": {"waiting": PULLING}}], id="the second"
+        ),
         pytest.param("PodInitializing", [{"state": {"waiting": {"reason": "PodInitializing"}}}], id="it will begin"),
         pytest.param("PodInitializing", [{"state": {"running": {}}}], id="it runs"),
         pytest.param("PodInitializing", "nonsense", id="nonsense"),

@@ -40,10 +40,10 @@ def test_what_is_not_there_is_missing_or_none(config: dict[str, Any]) -> None:
 @pytest.mark.parametrize("value", [0, False])
 def test_nothing_may_stand_for_none_but_is_no_number(value: object) -> None:
     assert whole_if_any({"n": value}, "n") is None
-    with pytest.raises(UnknownShape, match=f"^n is {value!r}$"):
-        whole({"n": value}, "n")
-    with pytest.raises(UnknownShape, match=f"^n is {value!r}$"):
-        number_if_any({"n": value}, "n")
+    for read in (whole, number_if_any):
+        with pytest.raises(UnknownShape) as problem:
+            read({"n": value}, "n")
+        assert str(problem.value) == f"n is {value!r}"
 
 
 @pytest.mark.parametrize("value", [0.5, 1.0, 1e12])
@@ -53,8 +53,9 @@ def test_a_number_may_have_decimals(value: float) -> None:
 
 @pytest.mark.parametrize("value", [True, -0.5, 1e13, float("inf"), float("nan"), "0.5", []])
 def test_what_is_no_number_is_named(value: object) -> None:
-    with pytest.raises(UnknownShape, match="^n is "):
+    with pytest.raises(UnknownShape) as problem:
         number_if_any({"n": value}, "n")
+    assert str(problem.value) == f"n is {value!r}"
 
 
 @pytest.mark.parametrize(("read", "good", "bad"), [(list_if_any, [1], {"a": 1}), (part_if_any, {"a": 1}, [1])])

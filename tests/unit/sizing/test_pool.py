@@ -109,9 +109,9 @@ def test_small_pages_take_more_tokens_where_that_fits_evenly() -> None:
 
 
 def test_small_pages_are_padded_where_it_does_not() -> None:
-    pool = pool_of(shape_of(sliding(values=64), full(values=96)), engine())
+    pool = pool_of(shape_of(sliding(values=64), full(values=160)), engine())
     assert {(g.window_tokens, g.block_tokens) for g in pool.groups} == {(100, 16), (None, 16)}
-    assert pool.block_bytes == 96 * 2 * 16
+    assert pool.block_bytes == 160 * 2 * 16
 
 
 def test_windows_of_two_lengths_have_tables_of_their_own() -> None:

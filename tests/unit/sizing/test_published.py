@@ -114,6 +114,10 @@ def test_a_sequence_without_windows_takes_token_times_length(
         (published.GPT_OSS_120B, 131_072),
         (published.CHATGLM_3_6B, 8192),
         (published.FALCON_7B, None),
+        (published.LLAMA_2_7B | {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, 8192),
+        (published.LLAMA_2_7B | {"rope_parameters": {"rope_type": "linear", "factor": 1.5}}, 6144),
+        (published.LLAMA_2_7B | {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, 4096),
+        (published.LLAMA_2_7B | {"seq_length": 2048}, 2048),
     ],
     ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
 )

@@ -20,6 +20,7 @@ def run_counts(situation: SweepSituation, *, tabled: int) -> RunCounts:
         cancelled=states.count("Cancelled"),
         skipped=len(situation.skipped),
         waiting=len(situation.waiting),
+        lost=situation.lost(),
         tabled=tabled,
         summary=f"{len(situation.ended)}/{len(situation.planned)}",
     )
@@ -52,6 +53,7 @@ def _variant(situation: SweepSituation, variant: Variant, before: VariantStatus 
         gpus=variant.gpus,
         completed=sum(run.state == "Completed" for run in runs),
         failed=sum(run.state in ("Failed", "Cancelled") for run in runs),
+        lost=situation.lost(variant),
         verdict=None if before is None else before.verdict,
         reason=None if early is None else early.reason,
         run=None if early is None else early.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from benchrun.api.base import KIND
 from benchrun.api.conditions import Reason
@@ -11,9 +12,10 @@ from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.decide.decision import Ref
 from benchrun.decide.sweep.decision import SweepWorld
+from benchrun.decide.sweep.lost import is_lost
 from benchrun.observe.swept_runs import SweptRun
 from benchrun.plan.metadata import Owner
-from benchrun.plan.sweep.order import PlannedRun, planned_runs
+from benchrun.plan.sweep.order import PlannedRun, attempts, planned_runs
 from benchrun.plan.sweep.variants import Variant
 
 OF_THE_SETTINGS = frozenset(
@@ -52,10 +54,53 @@ class SweepSituation:
         return planned_runs(self.owner.name, self.spec, self.variants)
 
     @cached_property
-    def runs(self) -> dict[str, SweptRun]:
-        """Those of the plan that exist, by name."""
-        names = {run.name for run in self.planned}
-        return {name: run for name, run in self.world.runs.items() if name in names}
+    def tried(self) -> dict[str, tuple[SweptRun, ...]]:
+        """By name in the plan: the runs that were made of it and exist, attempt by attempt. The last one stands for it."""
+        world = self.world.runs
+        names = {planned.name: [attempt.name for attempt in attempts(planned)] for planned in self.planned}
+        return {name: tuple(world[own] for own in tried if own in world) for name, tried in names.items()}
+
+    @cached_property
+    def hopeless(self) -> frozenset[int]:
+        """Numbers of the variants whose runs fail by their settings."""
+        return frozenset(
+            planned.variant.number
+            for planned in self.planned
+            if any(run.reason in OF_THE_SETTINGS for run in self.tried[planned.name])
+        )
+
+    @cached_property
+    def again(self) -> dict[str, PlannedRun]:
+        """By name in the plan: the next attempt at a run that was lost, where there is one left."""
+        each = ((planned.name, self._following(planned)) for planned in self.planned)
+        return {name: following for name, following in each if following is not None}
+
+    def _following(self, planned: PlannedRun) -> PlannedRun | None:
+        tried = self.tried[planned.name]
+        if not tried or planned.variant.number in self.hopeless:
+            return None
+        last, most = tried[-1], 1 + self.spec.max_retries
+        if not is_lost(last, self.world.collected.measured.get(last.uid)):
+            return None
+        steps = pairwise(attempts(planned))
+        return next((after for before, after in steps if before.name == last.name and after.attempt <= most), None)
+
+    def lost(self, variant: Variant | None = None) -> int:
+        """How many runs were lost and measured anew, or are to be; of one variant, or of all."""
+        return sum(
+            len(self.tried[planned.name]) - (planned.name not in self.again)
+            for planned in self.planned
+            if self.tried[planned.name] and (variant is None or variant.number == planned.variant.number)
+        )
+
+    def _standing(self, planned: PlannedRun) -> SweptRun | None:
+        tried = self.tried[planned.name]
+        return tried[-1] if tried and planned.name not in self.again else None
+
+    @cached_property
+    def in_order(self) -> tuple[SweptRun, ...]:
+        """Runs that exist, in the order of the plan; none that is to be measured anew, or was."""
+        return tuple(run for planned in self.planned if (run := self._standing(planned)) is not None)
 
     @cached_property
     def active(self) -> tuple[SweptRun, ...]:
@@ -63,37 +108,34 @@ class SweepSituation:
         return tuple(run for run in self.in_order if not run.ended)
 
     @cached_property
-    def in_order(self) -> tuple[SweptRun, ...]:
-        """Runs that exist, in the order of the plan."""
-        return tuple(self.runs[planned.name] for planned in self.planned if planned.name in self.runs)
-
-    @cached_property
     def ended(self) -> tuple[SweptRun, ...]:
         """Runs that are over, in the order of the plan."""
         return tuple(run for run in self.in_order if run.ended)
 
     def of_variant(self, variant: Variant) -> tuple[SweptRun, ...]:
-        """A variant's runs that exist, in the order of the plan."""
-        own = [planned.name for planned in self.planned if planned.variant.number == variant.number]
-        return tuple(self.runs[name] for name in own if name in self.runs)
+        """A variant's runs among them."""
+        own = (self._standing(planned) for planned in self.planned if planned.variant.number == variant.number)
+        return tuple(run for run in own if run is not None)
 
     @cached_property
     def skipped(self) -> tuple[PlannedRun, ...]:
         """Runs that are not worth starting: an earlier one of the variant failed by its settings."""
-        hopeless = {v.number for v in self.variants if any(r.reason in OF_THE_SETTINGS for r in self.of_variant(v))}
-        return tuple(p for p in self.planned if p.name not in self.runs and p.variant.number in hopeless)
+        return tuple(p for p in self.planned if not self.tried[p.name] and p.variant.number in self.hopeless)
 
     @cached_property
     def waiting(self) -> tuple[PlannedRun, ...]:
-        """Runs that are still to be started, in order."""
+        """Runs that are still to be started, in order. What was lost comes in the place of what was planned."""
         left_out = {planned.name for planned in self.skipped}
-        return tuple(p for p in self.planned if p.name not in self.runs and p.name not in left_out)
+        return tuple(
+            self.again.get(planned.name, planned)
+            for planned in self.planned
+            if planned.name not in left_out and self._standing(planned) is None
+        )
 
     @cached_property
     def gpu_seconds(self) -> tuple[float, ...]:
-        """What each run held that has ended and held anything."""
-        gpus = {planned.name: planned.variant.gpus for planned in self.planned}
-        held = (run.held_seconds * gpus[run.name] for run in self.ended)
+        """What each run held that has ended and held anything; the lost ones too."""
+        held = (run.held_seconds * planned.variant.gpus for planned in self.planned for run in self.tried[planned.name])
         return tuple(seconds for seconds in held if seconds > 0)
 
     def ref(self, run: SweptRun) -> Ref:

@@ -66,7 +66,7 @@ def _mixed_side(baseline: Side, candidate: Side) -> str | None:
     for side in (baseline, candidate):
         first, *others = side
         for run in others:
-            if (run.spec.server, run.spec.endpoint) != (first.spec.server, first.spec.endpoint):
+            if (run.spec.started, run.spec.endpoint) != (first.spec.started, first.spec.endpoint):
                 return f"{first.name} and {run.name} stand on one side and differ in their server"
     return None
 
@@ -89,13 +89,13 @@ def _model(run: MeasuredRun) -> str:
 
 
 def _kind_of_server(run: MeasuredRun) -> str:
-    return "a fresh server" if run.spec.server is not None else "an endpoint"
+    return "a fresh server" if run.spec.started is not None else "an endpoint"
 
 
 def _gpus(run: MeasuredRun) -> int | None:
     """All devices; None behind an endpoint, where nobody counts."""
     servers = run.status.servers
-    return None if run.spec.server is None or not servers else sum(server.gpus for server in servers)
+    return None if run.spec.started is None or not servers else sum(server.gpus for server in servers)
 
 
 def _gpu(run: MeasuredRun) -> str | None:

@@ -57,7 +57,7 @@ def not_comparable(reason: str, *, gated: bool) -> Compared:
 def scope_of(baseline: Side, candidate: Side) -> Scope:
     """What the intervals hold. Several runs at one endpoint have met one and the same server."""
     runs = (*baseline, *candidate)
-    fresh = len(baseline) > 1 and len(candidate) > 1 and all(run.spec.server is not None for run in runs)
+    fresh = len(baseline) > 1 and len(candidate) > 1 and all(run.spec.started is not None for run in runs)
     return "BetweenServers" if fresh else "WithinOneServer"
 
 

@@ -17,6 +17,8 @@ from benchrun.judge.wording import percent
 from benchrun.measure.scaling import FLAT_PERCENT, Comparison, OperatingPoint, comparisons
 
 KV_NEARLY_FULL_PERCENT = 95.0
+MIN_WAITING = 1.0
+"""Requests waiting in the server, on average: with fewer, a client that is late may have left it without."""
 
 
 def limits(
@@ -59,8 +61,9 @@ def _of_row(row: Result) -> OperatingPoint | None:
     throughput, server = row.metrics.get("total_token_throughput"), row.roles[0] if row.roles else None
     if server is None or server.running_mean is None or throughput is None:
         return None
-    is_supplied = row.axis == "concurrency" or row.value == "inf"
+    is_supplied = row.axis in ("concurrency", "batch") or row.value == "inf"
     works_twice = 100 * (server.preemptions or 0) > MAX_PREEMPTED_PERCENT * (row.metrics.get("completed") or 0)
-    if not is_supplied or works_twice or Code.CLIENT_SATURATED in row.findings:
+    is_starved = Code.CLIENT_SATURATED in row.findings and (server.waiting_mean or 0.0) < MIN_WAITING
+    if not is_supplied or works_twice or is_starved:
         return None
     return OperatingPoint(row.cell, server.running_mean, throughput, server.kv_cache_max_percent)

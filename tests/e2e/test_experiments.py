@@ -1,0 +1,115 @@
+"""Real vLLM: three of the experiments of docs/experiments, applied as they are, with what their reports say. The sweeps are in
+tests/long."""
+
+from __future__ import annotations
+
+import pytest
+from kit.examples import benchrun, example, measured, on_a_busy_machine
+from kit.kubectl import Namespace, Object
+
+pytestmark = pytest.mark.timeout(900)
+
+RUN = "BenchmarkRun"
+LATENCIES = ("ttft", "tpot", "itl", "e2el")
+PERCENTILES = ("50", "95", "99")
+
+
+def rows(status: Object) -> dict[str, Object]:
+    return {row["cell"]: row for row in status["results"]}
+
+
+def finding(status: Object, code: str) -> Object:
+    found = [each for each in status["findings"] if each["code"] == code]
+    assert len(found) == 1, status["findings"]
+    only: Object = found[0]
+    return only
+
+
+def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> None:
+    namespace.apply(*map(on_a_busy_machine, example("e1-which-run-is-true-tiny.yaml").values()))
+    same = measured(namespace, RUN, "e1-same-prompts-tiny", timeout_seconds=400)
+    new = measured(namespace, RUN, "e1-new-prompts-tiny", timeout_seconds=400)
+
+    # Run 1 is true and run 2 is not: nearly all of its prompts were computed before.
+    told = finding(same, "PrefixCacheContaminated")
+    assert (told["severity"], told["worstStage"], told["count"]) == ("Invalid", "long-prompts/rate=4/r2", 1)
+    evidence = told["evidence"]
+    assert evidence["lookedUpTokens"] == pytest.approx(60 * 1000, rel=0.02)
+    assert 0.8 * evidence["lookedUpTokens"] < evidence["hitTokens"] < evidence["lookedUpTokens"]
+    # It is the cache and no compilation: new prompts are as slow in the second repeat.
+    repeated, fresh = rows(same)["long-prompts/rate=4"], rows(new)["long-prompts/rate=4"]
+    assert repeated["repeatCvPercent"]["mean_ttft_ms"] > 2 * fresh["repeatCvPercent"]["mean_ttft_ms"]
+    # And the cache, which is on there as well, need not be off.
+    assert {row["roles"][0]["prefixHitPercent"] for row in new["results"]} == {0}
+    assert "PrefixCacheContaminated" not in {each["code"] for each in new["findings"]}
+
+    said = benchrun(namespace, "report", "e1-same-prompts-tiny")
+    assert said.exit_code == 4
+    (shown,) = [row for row in said.table("severity", "finding") if row["finding"] == "PrefixCacheContaminated"]
+    assert f"hitTokens {evidence['hitTokens']:.0f}" in shown["evidence"]
+    assert "The cachePolicy Share does this by itself: take Isolate" in shown["what to do"]
+
+    # What a stream of all lengths would see, each percentile bounded on both sides.
+    said = benchrun(namespace, "report", "e1-new-prompts-tiny", "--wide")
+    bounds = [row for row in said.table("load point", "percentile (ms)") if row["load point"] == "mix/rate=5"]
+    assert {row["percentile (ms)"] for row in bounds} == {f"p{p}_{name}" for p in PERCENTILES for name in LATENCIES}
+    assert all(float(row["at least"]) <= float(row["measured"]) <= float(row["at most"]) for row in bounds)
+
+
+def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(namespace: Namespace) -> None:
+    namespace.apply(*map(on_a_busy_machine, example("e2-four-latencies-tiny.yaml").values()))
+    status = measured(namespace, RUN, "e2-four-latencies-tiny", timeout_seconds=500)
+    found = rows(status)
+    for row in found.values():
+        for latency in LATENCIES:
+            p50, p95, p99 = (row["metrics"][f"p{percentile}_{latency}_ms"] for percentile in PERCENTILES)
+            assert 0 < p50 <= p95 <= p99
+
+    sixteen, enough = found["sixteen/rate=8"], found["enough/rate=8"]
+    told = finding(status, "TooFewSamples")
+    assert (told["worstStage"], told["count"]) == ("sixteen/rate=8", 1)
+    assert told["evidence"] == {
+        "samples": sixteen["metrics"]["completed"],
+        "percentiles": "95, 99",
+        "percentile": 99,
+        "needed": 368,
+    }
+    assert "p99_ttft_ms" in sixteen["uncertain"]
+    assert "uncertain" not in enough
+    assert {f"p{percentile}_{latency}_ms" for percentile in PERCENTILES for latency in LATENCIES} <= set(
+        enough["intervals"]
+    )
+
+    (read,) = status["datasets"]
+    assert read["rowsRead"] > read["rowsUsed"] == sixteen["metrics"]["completed"] + 16
+
+    said = benchrun(namespace, "report", "e2-four-latencies-tiny", "--wide")
+    shown = {row["load point"]: row for row in said.table("load point", "req/s")}
+    assert shown["sixteen/rate=8"]["E2EL p99"].endswith("?")
+    assert not shown["enough/rate=8"]["E2EL p99"].endswith("?")
+    assert "too few requests for this percentile" in said.text
+
+
+def test_texts_packed_differently_stand_in_one_table(namespace: Namespace) -> None:
+    objects = example("e4-one-long-or-many-short-tiny.yaml")
+    wanted = on_a_busy_machine(objects["e4-packing-tiny"])
+    namespace.apply(objects["e4-reviews"], wanted)
+    status = measured(namespace, RUN, "e4-packing-tiny", timeout_seconds=600)
+    packed = {w["name"]: w["dataset"]["texts"].get("textsPerPrompt", 1) for w in wanted["spec"]["workloads"]}
+    found = {row["workload"]: row["metrics"] for row in status["results"]}
+
+    texts = {name: found[name]["completed"] * packed[name] for name in packed}
+    assert len(set(texts.values())) == 1, "every row classifies as many texts"
+    # A text is a token of output, however packed; the instruction is sent once a prompt.
+    assert {found[name]["total_output_tokens"] for name in packed} == set(texts.values())
+    fewest, *_, most = sorted(packed, key=lambda name: -packed[name])
+    assert found[most]["total_input_tokens"] > 1.3 * found[fewest]["total_input_tokens"]
+    # No copy came from the cache, which is off.
+    assert {row["roles"][0].get("prefixHitPercent") for row in status["results"]} == {None}
+
+    said = benchrun(namespace, "report", "e4-packing-tiny", "--wide")
+    shown = {row["load point"].partition("/")[0]: row for row in said.table("load point", "req/s", "texts/s", "tok/s")}
+    assert list(shown) == list(packed)
+    for name, row in shown.items():
+        assert float(row["texts/s"]) == pytest.approx(found[name]["request_throughput"] * packed[name], rel=0.01)
+        assert float(row["total tok/s"]) == pytest.approx(found[name]["total_token_throughput"], rel=0.01)

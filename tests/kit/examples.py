@@ -1,0 +1,71 @@
+"""The manifests of `examples/`, as a person applies them, and what the command prints of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+
+import yaml
+
+from kit.kubectl import RUN, SWEEP, Namespace, Object
+from kit.runs import OF_A_BUSY_MACHINE, condition, is_finished, merged
+
+FOLDER = Path(__file__).parents[2] / "examples"
+KINDS = {"BenchmarkRun": RUN, "BenchmarkSweep": SWEEP}
+COLUMNS = 300
+"""Wide enough that no cell of a table takes two lines."""
+
+
+def example(file: str) -> dict[str, Object]:
+    """Its objects by name."""
+    return {body["metadata"]["name"]: body for body in yaml.safe_load_all((FOLDER / file).read_text())}
+
+
+def on_a_busy_machine(body: Object) -> Object:
+    """The object, where everything shares two cores: how late the client is, is not what the test is about. Others as they are."""
+    validity = {"validity": {"severities": OF_A_BUSY_MACHINE}}
+    spec = {"BenchmarkRun": validity, "BenchmarkSweep": {"template": validity}}.get(body["kind"])
+    return merged(body, {"spec": spec}) if spec is not None else body
+
+
+def measured(namespace: Namespace, kind: str, name: str, *, timeout_seconds: float) -> Object:
+    """The status of a run or sweep that has ended as it should."""
+    found = namespace.wait_for(KINDS[kind], name, is_finished, timeout_seconds=timeout_seconds, what="finished")
+    assert condition(found, "Complete")["status"] == "True", found["status"]
+    status: Object = found["status"]
+    return status
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What a command said."""
+
+    text: str
+    exit_code: int
+
+    def table(self, *headers: str) -> list[dict[str, str]]:
+        """The rows of the first table whose headers begin with these."""
+        lines = [re.split(r"\s{2,}", line.strip()) for line in self.text.splitlines()]
+        start = next((n for n, cells in enumerate(lines) if tuple(cells[: len(headers)]) == headers), None)
+        assert start is not None, f"no table {headers} in:\n{self.text}"
+        rows = takewhile(lambda cells: len(cells) == len(lines[start]), lines[start + 1 :])
+        return [dict(zip(lines[start], cells, strict=True)) for cells in rows]
+
+
+def benchrun(namespace: Namespace, *arguments: str) -> Printed:
+    """Run the command in this namespace; its exit code is for the caller to judge."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchrun.cli", *arguments, f"--namespace={namespace.name}"],
+        env={**os.environ, "COLUMNS": str(COLUMNS)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert not done.stderr, done.stderr
+    return Printed(done.stdout, done.returncode)

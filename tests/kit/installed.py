@@ -1,0 +1,25 @@
+"""The operator as Helm installs it, and the cluster without it for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kit.kubectl import Namespace
+
+HOME = Namespace("benchrun-system")
+SELECTOR = "app.kubernetes.io/name=benchrun"
+HELM_FLAGS = "--set unschedulableGraceSeconds=5"
+"""It does not wait long for a node that nobody will add."""
+
+
+@contextmanager
+def taken_away() -> Iterator[None]:
+    """No operator runs meanwhile."""
+    HOME.kubectl("scale", "deployment", f"--selector={SELECTOR}", "--replicas=0")
+    try:
+        HOME.wait_gone("pods", selector=SELECTOR, timeout_seconds=60)
+        yield
+    finally:
+        HOME.kubectl("scale", "deployment", f"--selector={SELECTOR}", "--replicas=1")
+        HOME.kubectl("rollout", "status", "deployment", f"--selector={SELECTOR}", "--timeout=120s")

@@ -1,0 +1,68 @@
+"""All objects of some kinds in a namespace, watched beside a test: who was ever created, and what happens."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+
+from kit.kubectl import Namespace, Object
+
+STOP_SECONDS = 10.0
+
+
+class Watch:
+    """A context: it watches as long as it is open."""
+
+    def __init__(self, namespace: Namespace, *kinds: str) -> None:
+        self.uids: dict[tuple[str, str], set[str]] = defaultdict(set)
+        """Of every object that was ever seen, by kind and name. A name with two of them was created twice."""
+        self._namespace = namespace.name
+        self._news: queue.Queue[Object] = queue.Queue()
+        self._closed = threading.Event()
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._threads = [threading.Thread(target=self._follow, args=(kind,), daemon=True) for kind in kinds]
+
+    def __enter__(self) -> Watch:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        for process in list(self._processes.values()):
+            process.kill()
+        for thread in self._threads:
+            thread.join(timeout=STOP_SECONDS)
+
+    def news(self, *, seconds: float) -> Iterator[Object]:
+        """Objects as they change, each as it was then. Raises AssertionError when time is up."""
+        ends_at = time.monotonic() + seconds
+        while True:
+            try:
+                yield self._news.get(timeout=max(0.0, ends_at - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"what was waited for did not come within {seconds:.0f} s") from None
+
+    def _follow(self, kind: str) -> None:
+        # A watch ends now and then; the next one begins with all that is there.
+        while not self._closed.is_set():
+            watch = ["kubectl", f"--namespace={self._namespace}", "get", kind, "--watch", "--output=json"]
+            with subprocess.Popen(watch, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+                self._processes[kind] = process
+                if self._closed.is_set():
+                    process.kill()
+                lines: list[str] = []
+                for line in process.stdout or ():
+                    lines.append(line)
+                    if line.startswith("}"):
+                        self._note(json.loads("".join(lines)))
+                        lines = []
+
+    def _note(self, found: Object) -> None:
+        self.uids[found["kind"], found["metadata"]["name"]].add(found["metadata"]["uid"])
+        self._news.put(found)

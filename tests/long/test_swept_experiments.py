@@ -1,0 +1,107 @@
+"""Real vLLM: the sweeps of docs/experiments, applied as they are, with the tables that they print. Minutes each, since every
+variant gets a server of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kit.examples import benchrun, example, measured, on_a_busy_machine
+from kit.kubectl import Namespace, Object
+
+pytestmark = pytest.mark.timeout(1800)
+
+SWEEP = "BenchmarkSweep"
+ENDS_WITHIN_SECONDS = 1700
+
+
+def swept(namespace: Namespace, file: str, name: str) -> Object:
+    """The status of one sweep of an example, once it has ended."""
+    objects = example(file)
+    wanted = [body for body in objects.values() if body["kind"] == "ConfigMap"] + [on_a_busy_machine(objects[name])]
+    namespace.apply(*wanted)
+    return measured(namespace, SWEEP, name, timeout_seconds=ENDS_WITHIN_SECONDS)
+
+
+def metric(status: Object, variant: str, workload: str, name: str) -> float | None:
+    (found,) = [
+        row for row in status["results"] if (row["variant"], row["cell"].partition("/")[0]) == (variant, workload)
+    ]
+    value: float | None = found["metrics"].get(name)
+    return value
+
+
+def test_which_optimisation_helps_is_two_tables(namespace: Namespace) -> None:
+    name = "e3-which-optimisation-tiny"
+    status = swept(namespace, "e3-which-optimisation-tiny.yaml", name)
+    said = benchrun(namespace, "sweep", name)
+
+    variants = ["baseline", "prefix-caching", "chunked-2048", "chunked-512", "all"]
+    workloads = ["sharegpt", "agent-dynamic", "agent-static"]
+    results = said.table("variant", "load point", "runs")
+    assert [(row["variant"], row["load point"].partition("/")[0]) for row in results] == [
+        (variant, workload) for variant in variants for workload in workloads
+    ]
+    assert {row["verdict"] for row in results} <= {"Valid", "Suspect"}
+
+    changes = said.table("variant", "load point", "figure", "change", "interval", "word")
+    compared = {(row["variant"], row["load point"].partition("/")[0]) for row in changes}
+    assert compared == {(variant, workload) for variant in variants[1:] for workload in workloads}
+    assert {"MeanTTFT", "OutputThroughput", "MeanE2EL"} <= {row["figure"] for row in changes}
+    assert all(row["change"].endswith(" %") and " to " in row["interval"] for row in changes)
+    assert all(row["paired"] for row in status["results"] if row["variant"] != "baseline")
+
+    # What the originals could not see: whether a gain came out of the cache, and whether there was anything to be found in it.
+    for variant in ("prefix-caching", "all"):
+        assert (metric(status, variant, "agent-static", "prefix_hit_percent") or 0) > 80
+        assert (metric(status, variant, "agent-dynamic", "prefix_hit_percent") or 0) < 5
+        static, dynamic = (
+            (metric(status, variant, workload, "mean_ttft_ms") or 0)
+            / (metric(status, "baseline", workload, "mean_ttft_ms") or 1)
+            for workload in ("agent-static", "agent-dynamic")
+        )
+        assert static < 0.6
+        assert static < 0.8 * dynamic
+    assert metric(status, "baseline", "agent-static", "prefix_hit_percent") is None
+
+
+def test_repeated_prompts_come_from_the_cache_where_it_is_on(namespace: Namespace) -> None:
+    name = "e4-duplicates-tiny"
+    status = swept(namespace, "e4-one-long-or-many-short-tiny.yaml", name)
+    for workload in ("packed-12", "single"):
+        assert metric(status, "uncached", workload, "prefix_hit_percent") is None
+        assert (metric(status, "cached", workload, "prefix_hit_percent") or 0) > 50
+        before, after = (
+            metric(status, variant, workload, "total_token_throughput") for variant in ("uncached", "cached")
+        )
+        assert (after or 0) > 1.3 * (before or 1)
+    # What is declared to come again is no contamination.
+    assert {row["verdict"] for row in status["results"]} <= {"Valid", "Suspect"}
+    assert len(benchrun(namespace, "sweep", name, "--wide").table("variant", "load point", "runs")) == 4
+
+
+def test_more_batch_brings_nothing_and_the_sweep_says_why(namespace: Namespace, tmp_path: Path) -> None:
+    name = "e4-batch-size-tiny"
+    status = swept(namespace, "e4-one-long-or-many-short-tiny.yaml", name)
+    rows = status["results"]
+    running = [row["metrics"]["running_mean"] for row in rows]
+    usage = [row["metrics"]["kv_cache_max_percent"] for row in rows]
+    assert len(rows) == 3
+    assert running[0] * 1.5 < running[1] < running[2]
+    assert usage == sorted(usage)
+
+    limits = [row["limit"] for row in rows if "limit" in row]
+    assert {limit["limit"] for limit in limits} == {"Compute"}
+    said = benchrun(namespace, "sweep", name)
+    assert len(said.table("variant", "load point", "runs")) == 3
+    for limit in limits:
+        assert "while running goes from" in limit["sentence"]
+        assert limit["sentence"].endswith("compute is the limit.")
+        assert limit["sentence"] in said.text
+
+    # The time series: each run keeps its readings, and its page draws them under the stages.
+    for number in (1, 2, 3):
+        page = tmp_path / f"{number}.html"
+        assert benchrun(namespace, "report", f"{name}-v{number}-r1", f"--html={page}").exit_code == 0
+        drawn = page.read_text()
+        assert all(word in drawn for word in ("Timeline", "running", "waiting", "KV"))

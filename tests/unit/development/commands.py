@@ -1,0 +1,25 @@
+"""The project's own commands, started as a person would: none of what a `make` around these tests has set reaches them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+OF_AN_OUTER_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CI", "CLUSTER", "EXAMPLE", "SIMULATOR", "HELM_FLAGS")
+
+
+def typed(
+    *words: str, folder: Path = ROOT, settings: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What came of a command with these variables set."""
+    outside = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in OF_AN_OUTER_MAKE and not name.endswith("_IMAGE")
+    }
+    return subprocess.run(
+        words, cwd=folder, env=outside | dict(settings or {}), capture_output=True, text=True, timeout=60, check=False
+    )

@@ -1,0 +1,56 @@
+"""What `dev/demo.sh` can't show it says in one line, before it builds or installs anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+from unit.development.commands import ROOT, typed
+
+
+def refused(settings: Mapping[str, str]) -> str:
+    """Its one line."""
+    done = typed("dev/demo.sh", settings=settings)
+    assert (done.returncode, done.stdout) == (2, ""), done
+    (said,) = done.stderr.splitlines()
+    return said
+
+
+def test_the_simulator_is_on_no_cluster_but_the_embedded_one() -> None:
+    said = refused({"CLUSTER": "current", "SIMULATOR": "1"})
+    assert "SIMULATOR=1 needs" in said
+    assert "EXAMPLE=FILE" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(None, "there is no file", id="no file"),
+        pytest.param("a: [", "not YAML of Kubernetes objects", id="not YAML"),
+        pytest.param("kind: BenchmarkRun\nmetadata: {generateName: x-}\n", "each with a name", id="no name"),
+        pytest.param("kind: ConfigMap\nmetadata: {name: x}\n---\n", "holds no BenchmarkRun", id="nothing to show"),
+    ],
+)
+def test_an_example_without_runs_is_refused(tmp_path: Path, text: str | None, problem: str) -> None:
+    example = tmp_path / "example.yaml"
+    if text is not None:
+        example.write_text(text)
+    said = refused({"EXAMPLE": str(example)})
+    assert problem in said
+    assert str(example) in said
+
+
+def test_a_missing_program_is_named(tmp_path: Path) -> None:
+    for name in ("bash", "dirname"):
+        (tmp_path / name).symlink_to(Path("/usr/bin") / name)
+    said = refused({"CLUSTER": "current", "PATH": str(tmp_path)})
+    assert "kubectl is missing" in said
+
+
+def test_the_example_for_other_clusters_needs_nothing_that_only_the_embedded_one_has() -> None:
+    run = yaml.safe_load((ROOT / "examples/quickstart-gpu.yaml").read_text())
+    assert "source" not in run["spec"]["model"]  # the hub, which is the default
+    assert run["spec"]["server"]["image"].startswith("vllm/vllm-openai:v")
+    assert run["spec"]["server"]["resources"]["limits"] == {"nvidia.com/gpu": 1}

@@ -1,0 +1,59 @@
+"""However many stages a run has, no more of its records are open at a time than one load point's."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Sequence
+from typing import overload
+
+from benchrun.judge.results import results
+from benchrun_client.contract import Envelope, StageRecord, open_record
+from unit.judge.specs import spec, workload
+from unit.measure.records import cell, record
+
+VALUES = [str(rate) for rate in range(1, 9)]
+REPEATS = 3
+
+
+class Packed(Sequence[StageRecord]):
+    """Opens a record whenever it is asked for, and counts those that nobody has let go yet."""
+
+    def __init__(self, records: Sequence[StageRecord]) -> None:
+        self._packed = [Envelope.seal(each).data() for each in records]
+        self._opened: list[weakref.ref[StageRecord]] = []
+        self.most_open = 0
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    @overload
+    def __getitem__(self, index: int) -> StageRecord: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[StageRecord]: ...
+
+    def __getitem__(self, index: int | slice) -> StageRecord | Sequence[StageRecord]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        opened = open_record(self._packed[index])
+        self._opened = [each for each in self._opened if each() is not None] + [weakref.ref(opened)]
+        self.most_open = max(self.most_open, len(self._opened))
+        return opened
+
+
+def test_records_are_opened_for_their_load_point_and_let_go_after_it() -> None:
+    cells = [cell(value=value, repeats=REPEATS) for value in VALUES]
+    # As measured: every load point once before any is repeated.
+    stages = [each.stage_ids[repeat] for repeat in range(REPEATS) for each in cells]
+    records = [record(stage, sequence=place) for place, stage in enumerate(stages)]
+    of = spec(workloads=[workload(load={"requestRates": VALUES})], repeats=REPEATS)
+    packed = Packed(records)
+    gc.disable()  # what is let go goes at once, without a search for circles
+    try:
+        judged = results(cells, packed, (), spec=of)
+    finally:
+        gc.enable()
+    assert judged == results(cells, records, (), spec=of)
+    assert [row.repeats for row in judged.results] == [REPEATS] * len(VALUES)
+    assert packed.most_open <= REPEATS + 1
