@@ -30,7 +30,10 @@ def edited(namespace: Namespace, stored: Object, patch: Mapping[str, Any]) -> Ob
 
 
 def refusals(error: CommandFailed) -> dict[str, str]:
-    """What the API server found wrong: the path of a field, and what is said of it."""
+    """What the API server found wrong: the path of a field, and what is said of it. Unknown fields it names before all else."""
+    unknown = re.findall(r'unknown field "([^"]+)"', str(error))
+    if unknown:
+        return dict.fromkeys(unknown, "unknown field")
     listed = re.split(r"^\* ", str(error).partition(" is invalid: ")[2], flags=re.MULTILINE)
     pairs = (entry.strip().partition(": ") for entry in listed if entry.strip())
     # One entry says that CEL was not run because the types were wrong already.

@@ -67,7 +67,7 @@ def table_of(sweep: Object) -> Any:
             {key: variant.get(key) for key in ("name", "completed", "failed", "verdict", "outcome", "reason")}
             for variant in status["variants"]
         ],
-        "best": [{key: value for key, value in best.items() if key != "throughputPerGpu"} for best in status["best"]],
+        "best": [{key: value for key, value in best.items() if key != "throughputPerGPU"} for best in status["best"]],
         "front": [(point["variant"], point["cell"]) for point in status["front"]],
         **{key: status.get(key) for key in ("baseline", "scope", "verdict", "phase", "message")},
     }

@@ -23,7 +23,7 @@ from kit.watching import Watch
 
 SEED = int(os.environ.get("SEED") or Random().randrange(1_000_000))
 SWEEPS = 5
-MOST_MOMENTS = 4
+MOST_MOMENTS = 5
 """Between two kills. An undisturbed sweep has some 25."""
 SWEEP_SECONDS = 600.0
 GONE_SECONDS = 90

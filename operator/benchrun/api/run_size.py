@@ -19,7 +19,7 @@ _BY_DURATION = "double(has(w.durationSeconds) ? w.durationSeconds : 0)"
 _REPEATS = f"double(has({_SEARCH}) ? {_SEARCH}.maxRepeats : self.repeats)"
 _OF_A_CELL = (
     f"(has(w.requests) ? double(w.requests) : {_BY_DURATION} * "
-    f"(has({_RATES}) ? {_EACH_RATE}.max() : {_HIGHEST})) * {_REPEATS}"
+    f"(has({_RATES}) ? ({_EACH_RATE} + [0.0]).max() : {_HIGHEST})) * {_REPEATS}"
 )
 
 
@@ -33,7 +33,8 @@ def _of_a_run(points: str) -> str:
 
 def rules(points: str) -> tuple[Rule, ...]:
     """Of the spec. `points`: CEL for the load points of the workload w; of a search as many as it can take."""
-    largest = f"self.workloads.map(w, {_OF_A_CELL}).max()"
+    # An empty list is refused by its bound; max() would fail on it, and say so beside that.
+    largest = f"(self.workloads.map(w, {_OF_A_CELL}) + [0.0]).max()"
     whole = f"self.workloads.map(w, {_of_a_run(points)}).sum()"
     return (
         Rule(

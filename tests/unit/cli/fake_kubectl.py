@@ -29,7 +29,8 @@ for number, answer in enumerate(json.loads((here / "answers").read_text())):
     fits = set(answer["to"]) <= set(arguments) and not set(answer["unless"]) & set(arguments)
     if fits and (not answer["once"] or unused(number)):
         if answer["after"]:
-            open(answer["after"]).close()
+            with open(answer["after"]) as let_go:
+                let_go.read()
         sys.stdout.write(answer["out"])
         sys.stdout.flush()
         sys.stderr.write(answer["error"])
