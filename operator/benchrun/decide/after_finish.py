@@ -22,7 +22,8 @@ def is_finished(status: BenchmarkRunStatus) -> bool:
 
 
 def after_finish(situation: Situation) -> Decision:
-    """Clean up, throw away what is too much to keep, then wait for the TTL if there is one. The status never changes again."""
+    """Clean up, throw away what is too much to keep, then wait for the TTL if there is one. Nothing changes in the status but the
+    generation that was seen: tools wait for it, whatever was edited."""
     ended = instant(situation.status.completion_time) or situation.now
     age = situation.now - ended
     client = release_client(situation)
@@ -40,7 +41,7 @@ def after_finish(situation: Situation) -> Decision:
     if ttl is not None and not expired:
         waits.append(ttl - age.total_seconds())
     return Decision(
-        status=situation.status,
+        status=situation.status.model_copy(update={"observed_generation": situation.world.run.generation}),
         delete=delete,
         forget=True,
         delete_run=expired,

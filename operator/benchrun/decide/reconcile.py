@@ -43,7 +43,8 @@ def decide(world: World) -> Decision:
         spec = accept(world.run)
     except Unacceptable as error:
         if is_finished(status):
-            return Decision(status=status, delete=release_all(world), forget=True)
+            seen = status.model_copy(update={"observed_generation": world.run.generation})
+            return Decision(status=seen, delete=release_all(world), forget=True)
         return _refused(world, status, str(error))
     situation = Situation(world=world, spec=spec, status=status)
     if is_finished(status):

@@ -71,11 +71,12 @@ class Scene:
     collected: Collected = field(default_factory=lambda: Collected(log_searched=True, read_back=True))
     seconds: float = 0
     context: Context = CONTEXT
+    generation: int = 1
 
     # ---- looking ---------------------------------------------------------------------------------------------------
 
     def world(self) -> World:
-        run = Run(OWNER.namespace, OWNER.name, OWNER.uid, generation=1, spec=dict(self.spec), status=dict(self.status))
+        run = Run(OWNER.namespace, OWNER.name, OWNER.uid, generation=self.generation, spec=dict(self.spec), status=dict(self.status))
         children = Children(objects=self.objects, pods=self.pods)
         return World(
             run=run, children=children, collected=self.collected, now=instant(self.seconds), context=self.context

@@ -41,6 +41,17 @@ def test_nothing_changes_how_it_ended(change: Callable[[Scene], Scene], scene: S
     assert (applied(decision), decision.events, decision.pull, decision.scrape) == ([], (), None, ())
 
 
+@pytest.mark.parametrize("scene", ENDS)
+@pytest.mark.parametrize(
+    "edit", [pytest.param({"ttlSecondsAfterFinished": 900}, id="edited"), pytest.param({"repeats": 0}, id="spoiled")]
+)
+def test_an_edit_after_the_end_is_seen_and_changes_nothing_else(edit: dict[str, int], scene: Scene) -> None:
+    """Tools that wait for `observedGeneration` would call the run in progress for ever."""
+    status = replace(scene.with_spec(**edit), generation=2).decide().status
+    assert status.observed_generation == 2
+    assert status == scene.decide().status.model_copy(update={"observed_generation": 2})
+
+
 @pytest.mark.parametrize("scene", [COMPLETED, CANCELLED])
 def test_a_server_that_is_left_over_is_removed_again(scene: Scene) -> None:
     assert deleted(scene.operator_restarted().decide())[:2] == ["Deployment", "Service"]

@@ -181,6 +181,13 @@ def test_all_measured() -> None:
     assert status.message == "measured 2 of 2 variants; every row is valid"
 
 
+def test_an_edit_after_the_end_is_seen_and_changes_nothing_else() -> None:
+    over = settled(runs=done("seqs-v1-r1", "seqs-v2-r1"))
+    seen = world(runs=done("seqs-v1-r1", "seqs-v2-r1"), status=over)
+    edited = replace(seen, sweep=replace(seen.sweep, generation=2))
+    assert decide(edited).status == over.model_copy(update={"observed_generation": 2})
+
+
 def test_a_failed_variant_is_a_row_with_its_reason() -> None:
     runs = [*done("seqs-v1-r1"), a_run("seqs-v2-r1", status=failed("OutOfGPUMemory", "CUDA out of memory"))]
     status = settled(runs=runs)

@@ -30,7 +30,9 @@ def decide(world: SweepWorld) -> SweepDecision:
     if world.sweep.deleting:
         return SweepDecision(status=status, forget=True)
     if is_finished(status):
-        return SweepDecision(status=status, cancel=_all_active(world), forget=True)
+        # Tools wait for the generation to be seen, whatever was edited after the end.
+        seen = status.model_copy(update={"observed_generation": world.sweep.generation})
+        return SweepDecision(status=seen, cancel=_all_active(world), forget=True)
     try:
         spec, variants = accept(world.sweep)
     except Unacceptable as error:
