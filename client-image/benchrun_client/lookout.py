@@ -12,7 +12,7 @@ from benchrun_client.http_session import open_session
 from benchrun_client.identity import Identity, identify
 from benchrun_client.ledger import Ledger
 from benchrun_client.records import micros
-from benchrun_client.target import Deadline, Servers, find_servers, wait_healthy
+from benchrun_client.target import Deadline, Servers, find_healthy
 from benchrun_client.traffic import Material, check_lengths
 
 FIRST_REQUEST_SECONDS = 300.0
@@ -37,9 +37,8 @@ async def look_out(plan: Plan, material: Material, ledger: Ledger, *, tls: ssl.S
     """
     deadline = Deadline(plan.health_deadline_seconds)
     ledger.enter("Waiting")
-    servers = await find_servers(plan.target, deadline)
     async with open_session(tls=tls, seconds=FIRST_REQUEST_SECONDS) as session:
-        await wait_healthy(session, servers, deadline)
+        servers = await find_healthy(session, plan.target, deadline)
         ledger.note(healthy_unix_us=micros(time.time()))
         served = await served_models(session, servers.url)
         if context := served.context_of(plan.target.served_model):

@@ -7,6 +7,7 @@ within a measurement and every figure belongs to a known server.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import time
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from benchrun_client.http_session import answer_of
 
 POLL_SECONDS = 0.05
 RESOLVE_SECONDS = 0.1
+LOOK_AGAIN_SECONDS = 10.0
+"""A server that loads may be replaced, by one at another address."""
 HEALTH_TIMEOUT_SECONDS = 5.0
 UP = frozenset({200, 401, 403})
 """Answers of /v1/models that mean "up", where there is no /health; whether we may use it is the canary's question."""
@@ -46,6 +49,21 @@ class Servers:
     def url(self) -> str:
         """The first: the only one, mostly."""
         return self.urls[0]
+
+
+async def find_healthy(session: aiohttp.ClientSession, target: Target, deadline: Deadline) -> Servers:
+    """The servers once all of them are healthy. As long as one is not, their addresses are looked up again: a pod that was
+    drained or deleted while it loaded comes back with another. From then on they stay as they are.
+
+    Raises:
+        RunFailure: as `find_servers` and `wait_healthy`.
+    """
+    while True:
+        servers = await find_servers(target, deadline)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_AGAIN_SECONDS):
+                await wait_healthy(session, servers, deadline)
+                return servers
 
 
 async def find_servers(target: Target, deadline: Deadline) -> Servers:

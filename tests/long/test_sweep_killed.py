@@ -94,8 +94,6 @@ class Killer:
         """Whether there was somebody to kill. Of one run none is killed twice: kubelet would wait longer and longer."""
         if kill.victim == "operator":
             return killed(self.operator, SELECTOR, kill.way, and_deleted=True)
-        if (kill.victim, kill.way) == ("server", "delete") and phase(run) != "Running":
-            return False  # a client looks up its server's address once
         mark = (run["metadata"]["uid"], kill.victim)
         selector = f"{children_selector(run)},benchrun.dev/role={kill.victim}"
         if mark in self._killed or not killed(self.namespace, selector, kill.way):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import subprocess
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from aiohttp import web
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import open_session, tls_context
-from benchrun_client.target import Deadline, Servers, find_servers, pinned, wait_healthy
+from benchrun_client.target import Deadline, Servers, find_healthy, find_servers, pinned, wait_healthy
 from unit.client.plans import plan
 from unit.client.servers import Handler, answering, serving, serving_tls
 
@@ -165,3 +166,31 @@ async def test_every_server_is_waited_for() -> None:
     ):
         with pytest.raises(RunFailure, match=down):
             await wait_healthy(session, Servers((up, down), ()), Deadline(1))
+
+
+async def test_a_server_that_was_replaced_while_it_loaded_is_found_at_its_new_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("benchrun_client.target.LOOK_AGAIN_SECONDS", 0.1)
+    looked_up: list[str] = []
+
+    async def moved(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        """Nobody listens at the first address, and by the second look-up it is another."""
+        looked_up.append(host)
+        address = "127.0.0.2" if len(looked_up) == 1 else "127.0.0.1"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    async with serving(health=answering(200)) as url, aiohttp.ClientSession() as session:
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", moved)
+        name = url.replace("127.0.0.1", "servers.lab.svc")
+        servers = await find_healthy(session, plan(target={"base_url": name}).target, Deadline(FOREVER))
+    assert looked_up == ["servers.lab.svc", "servers.lab.svc"]
+    assert servers.urls == (url,)
+
+
+async def test_addresses_that_never_answer_are_told_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchrun_client.target.LOOK_AGAIN_SECONDS", 0.1)
+    async with serving(health=answering(503)) as url, aiohttp.ClientSession() as session:
+        with pytest.raises(RunFailure, match="/health answers 503") as late:
+            await find_healthy(session, plan(target={"base_url": url}).target, Deadline(1))
+    assert late.value.reason == "EndpointNotReady"
