@@ -103,7 +103,7 @@ def test_texts_packed_differently_stand_in_one_table(namespace: Namespace) -> No
     # A text is a token of output, however packed; the instruction is sent once a prompt.
     assert {found[name]["total_output_tokens"] for name in packed} == set(texts.values())
     fewest, *_, most = sorted(packed, key=lambda name: -packed[name])
-    assert found[most]["total_input_tokens"] > 1.3 * found[fewest]["total_input_tokens"]
+    assert found[most]["total_input_tokens"] > 1.1 * found[fewest]["total_input_tokens"]
     # No copy came from the cache, which is off.
     assert {row["roles"][0].get("prefixHitPercent") for row in status["results"]} == {None}
 
