@@ -76,7 +76,14 @@ class Scene:
     # ---- looking ---------------------------------------------------------------------------------------------------
 
     def world(self) -> World:
-        run = Run(OWNER.namespace, OWNER.name, OWNER.uid, generation=self.generation, spec=dict(self.spec), status=dict(self.status))
+        run = Run(
+            OWNER.namespace,
+            OWNER.name,
+            OWNER.uid,
+            generation=self.generation,
+            spec=dict(self.spec),
+            status=dict(self.status),
+        )
         children = Children(objects=self.objects, pods=self.pods)
         return World(
             run=run, children=children, collected=self.collected, now=instant(self.seconds), context=self.context
