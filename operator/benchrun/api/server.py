@@ -97,11 +97,9 @@ class Started(SpecModel):
             description="Flags of `vllm serve`, verbatim. Model, served name and port are added by the operator.",
         )
     )
-    env: Env = Field(default_factory=list, description="Environment variables of the server.")
-    resources: Resources = Field(
-        default_factory=Resources, description="What the server container gets, GPUs among it."
-    )
-    pod: PodOverrides = Field(default_factory=PodOverrides, description="The server's pod.")
+    env: Env = Field(default_factory=list, description="Environment variables of vLLM.")
+    resources: Resources = Field(default_factory=Resources, description="What vLLM's container gets, GPUs among it.")
+    pod: PodOverrides = Field(default_factory=PodOverrides, description="The pod of vLLM.")
     shared_memory: Annotated[str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")] = Field(
         default="2Gi",
         description="Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit.",
@@ -129,11 +127,6 @@ class Offline(Started):
             description="Flags of vLLM's engine, verbatim: those of `vllm bench throughput`. The operator adds the model.",
         )
     )
-    env: Env = Field(default_factory=list, description="Environment variables of the engine.")
-    resources: Resources = Field(
-        default_factory=Resources, description="What the engine's container gets, GPUs among it."
-    )
-    pod: PodOverrides = Field(default_factory=PodOverrides, description="The engine's pod.")
 
 
 class ServiceRef(SpecModel):

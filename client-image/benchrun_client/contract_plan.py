@@ -1,0 +1,119 @@
+"""The contract's plan: everything a client needs to measure one run; a part of `contract`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from benchrun_client.contract_data import Data, Message
+from benchrun_client.contract_search import Search
+
+PLAN_SCHEMA: Literal["benchrun.plan/1"] = "benchrun.plan/1"
+PLAN_FILE = "plan.json"
+MAX_REQUESTS_A_STAGE = 50_000
+"""With the bound on distinct gaps, what keeps a record below the 1 MiB that a ConfigMap holds."""
+
+
+class LoadPoint(Message):
+    """How requests arrive: an open loop at a rate (perhaps capped), a closed loop of users, or as recorded."""
+
+    request_rate: str = "inf"
+    """Requests a second, a decimal, or "inf": all at once."""
+    max_concurrency: int | None = Field(default=None, ge=1)
+    burstiness: str = "1"
+    """Gamma shape of the gaps between arrivals; 1 is Poisson."""
+    trace_speed: str | None = None
+    """A decimal: requests arrive at the instants of their trace, so many times as fast; None: they have none."""
+    batch_size: int | None = Field(default=None, ge=1)
+    """Without an API server: so many requests a call of the engine, one call after the other; None: all in one."""
+
+
+class Stage(Message):
+    """One measurement: a workload at a load point, once."""
+
+    id: str = Field(max_length=160)
+    workload: str = Field(max_length=40)
+    repeat: int = Field(ge=1)
+    load: LoadPoint
+    data: Data
+    requests: int = Field(ge=1, le=MAX_REQUESTS_A_STAGE)
+    seed: int = Field(ge=0, lt=2**32)
+    api: Literal["Completions", "Chat"] = "Completions"
+    ignore_eos: bool = True
+
+
+CachePolicy = Literal["Isolate", "Reset", "Share"]
+
+
+class Warmup(Message):
+    """Requests sent before the first stage, at a workload's own lengths; never measured."""
+
+    workload: str = Field(max_length=40)
+    data: Data
+    requests: int = Field(ge=1)
+    concurrency: int = Field(ge=1)
+    seed: int = Field(ge=0, lt=2**32)
+    max_seconds: int = Field(ge=1)
+    api: Literal["Completions", "Chat"] = "Completions"
+
+
+class Target(Message):
+    """The server to measure."""
+
+    base_url: str
+    """Where requests go; a host name is resolved once, when all servers are there."""
+    servers: int = Field(ge=0)
+    """Addresses the host name must have before anything is sent; 0: the URL is used as it is."""
+    metrics_urls: tuple[str, ...] = ()
+    """Metrics pages to snapshot at stage edges; empty with `servers` > 0: `/metrics` of each address."""
+    served_model: str
+    tokenizer: str
+    """Path or hub id the tokenizer is loaded from."""
+    tokenizer_revision: str | None = None
+    context_tokens: int | None = Field(default=None, ge=1)
+    """Longest request that the server will take, where its arguments say so: rows beyond it are left out."""
+    ca_file: str | None = None
+    offline: bool = False
+    """vLLM's engine without its API server: it takes a load as a whole (`benchrun_client.offline`)."""
+
+
+class Plan(Message):
+    """Everything a client needs to measure one run."""
+
+    schema_: Literal["benchrun.plan/1"] = Field(default=PLAN_SCHEMA, alias="schema")
+    run_uid: str = Field(max_length=64)
+    nonce: str = Field(min_length=16, max_length=64)
+    """Known to operator and client only; an acknowledgement must carry it."""
+    target: Target
+    stages: tuple[Stage, ...] = Field(max_length=1024)
+    searches: tuple[Search, ...] = Field(default=(), max_length=16)
+    warmups: tuple[Warmup, ...] = ()
+    cache_policy: CachePolicy = "Isolate"
+    """Reset: the prefix cache of every server is emptied before each stage."""
+    percentiles: tuple[str, ...]
+    health_deadline_seconds: int = Field(ge=0)
+    """How long to wait for /health, as the run's startupDeadlineSeconds says of an endpoint; 0: the operator ends the wait."""
+
+    @model_validator(mode="after")
+    def _measures_something(self) -> Plan:
+        if not self.stages and not self.searches:
+            raise ValueError("neither stages nor searches: there is nothing to measure")
+        return self
+
+    @property
+    def apis(self) -> tuple[Literal["Completions", "Chat"], ...]:
+        """Every endpoint that is measured, once."""
+        return tuple(dict.fromkeys([*(s.api for s in self.stages), *(s.api for s in self.searches)]))
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON: two plans are equal if and only if this is."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """Canonical JSON: sorted keys, no spaces. A plan without a search says nothing of searches."""
+        unsaid = {"searches"} if not self.searches else None
+        document = self.model_dump(mode="json", by_alias=True, exclude=unsaid)
+        return json.dumps(document, sort_keys=True, separators=(",", ":"))
