@@ -21,6 +21,6 @@ echo "setting up .venv (once; a minute or two)" >&2
 rm -rf .venv
 python3 -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check "uv==0.13.9"
-VIRTUAL_ENV=$PWD/.venv .venv/bin/uv pip install --quiet --require-hashes -r "$lock"
+VIRTUAL_ENV=$PWD/.venv .venv/bin/uv pip install --quiet --compile-bytecode --require-hashes -r "$lock"
 VIRTUAL_ENV=$PWD/.venv .venv/bin/uv pip install --quiet --no-deps --no-build-isolation -e .
 cp "$lock" "$stamp"

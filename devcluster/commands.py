@@ -7,7 +7,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devcluster import base_images, down, go_modules, images, node, status, tools, up, vllm_cpu
+from devcluster import (
+    base_images,
+    down,
+    go_modules,
+    images,
+    leader_worker_set,
+    node,
+    rust_client,
+    status,
+    tools,
+    up,
+    vllm_cpu,
+)
 from devcluster.reporting import DevclusterError, say
 from devcluster.settings import Settings, from_environment
 
@@ -42,6 +54,10 @@ def _run(settings: Settings, typed: argparse.Namespace) -> int:
             say(f"built: {base_images.PYTHON_IMAGE}, {base_images.VLLM_IMAGE}")
         case "vllm":
             vllm_cpu.make(settings)
+        case "vllm-rs":
+            rust_client.make(settings)
+        case "lws":
+            leader_worker_set.install(settings)
         case "build":
             images.build(settings, _build(typed))
         case "load":
@@ -85,6 +101,8 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--rebuild", action="store_true", help="also those that are there already")
     commands.add_parser("images", help="build the base images")
     commands.add_parser("vllm", help="install vLLM for the CPU and write a tiny model")
+    commands.add_parser("vllm-rs", help="fetch vLLM's client in Rust, which tests of the client run")
+    commands.add_parser("lws", help="install LeaderWorkerSet, which servers on several nodes need")
     one = commands.add_parser("build", help="build an image, and load it if the cluster is up")
     one.add_argument("-t", "--tag", required=True, metavar="NAME:TAG")
     one.add_argument("-f", "--file", type=Path, metavar="DOCKERFILE")

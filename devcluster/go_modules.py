@@ -18,6 +18,8 @@ KUBE = Path(__file__).parent / "kube"
 COREDNS = Path(__file__).parent / "coredns"
 PROMTOOL = Path(__file__).parent / "promtool"
 PROMETHEUS = "github.com/prometheus/prometheus"
+LWS = Path(__file__).parent / "lws"
+LEADER_WORKER_SET = "sigs.k8s.io/lws"
 
 
 def required_version(go_mod: str, module: str) -> str:
@@ -26,6 +28,12 @@ def required_version(go_mod: str, module: str) -> str:
     if found is None:
         raise DevclusterError(f"go.mod requires no {module}; restore the file from git")
     return found[1]
+
+
+def source_folder(folder: Path, module: str) -> Path:
+    """Where Go keeps the sources of a module that the go.mod in `folder` requires; they are downloaded if need be."""
+    answer = json.loads(run("go", "mod", "download", "-json", module, folder=folder, extra={"GOFLAGS": "-mod=readonly"}))
+    return Path(answer["Dir"])
 
 
 def staging_version(kubernetes: str) -> str:

@@ -60,7 +60,7 @@ def _make_kube(programs: Path) -> None:
     stamps = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     flags = " ".join(f"-X {package}.{name}={value}" for name, value in stamps.items())
     say(f"building Kubernetes {version} (5 minutes on 2 cores when nothing is cached)")
-    _go_build(go_modules.KUBE, programs / "kube", flags=flags, cgo=True)
+    go_build(go_modules.KUBE, programs / "kube", flags=flags, cgo=True)
 
 
 def _make_coredns(programs: Path) -> None:
@@ -68,7 +68,7 @@ def _make_coredns(programs: Path) -> None:
     if _answers(programs / "coredns", ["-version"], f"CoreDNS-{version}"):
         return
     say(f"building CoreDNS {version} (1 minute on 2 cores when nothing is cached)")
-    _go_build(go_modules.COREDNS, programs / "coredns", flags="", cgo=False)
+    go_build(go_modules.COREDNS, programs / "coredns", flags="", cgo=False)
 
 
 def _make_promtool(programs: Path) -> None:
@@ -79,10 +79,11 @@ def _make_promtool(programs: Path) -> None:
     stamp = f"-X github.com/prometheus/common/version.Version={version}"
     # Without the code that finds targets in a dozen clouds, which checks of rules have no use for.
     package = f"{go_modules.PROMETHEUS}/cmd/promtool"
-    _go_build(go_modules.PROMTOOL, programs / "promtool", flags=stamp, cgo=False, package=package, tags="remove_all_sd")
+    go_build(go_modules.PROMTOOL, programs / "promtool", flags=stamp, cgo=False, package=package, tags="remove_all_sd")
 
 
-def _go_build(source: Path, program: Path, *, flags: str, cgo: bool, package: str = ".", tags: str = "") -> None:
+def go_build(source: Path, program: Path, *, flags: str, cgo: bool, package: str = ".", tags: str = "") -> None:
+    """Build a program out of what the go.mod in `source` requires; raises DevclusterError where Go is missing."""
     if not succeeds("go", "version"):
         raise DevclusterError("Go is not on the PATH; install Go 1.26 or newer, Debian's own is too old")
     debian.ensure(debian.COMPILER)

@@ -51,6 +51,7 @@ class Experiment:
     """Whether the operator can read the servers' metrics pages."""
     environment: Mapping[str, str] = field(default_factory=dict)
     allow_reset: bool = False
+    client_processes: int = 1
 
     def spec(self, url: str) -> BenchmarkRunSpec:
         """As a person would write it, for an endpoint."""
@@ -61,6 +62,7 @@ class Experiment:
                 "endpoint": endpoint,
                 "workloads": [dict(workload) for workload in self.workloads],
                 "repeats": self.repeats,
+                "client": {"parallelism": self.client_processes},
                 "measurement": {"warmup": {"none": {}}, **self.measurement},
             }
         )
@@ -109,7 +111,9 @@ async def _measure(
     group = None
     if experiment.client_cpu_share is not None:
         group = stack.enter_context(cpu_quota(uuid.uuid4().hex[:8], experiment.client_cpu_share))
-    process, url = await stack.enter_async_context(client(plan_file, group=group))
+    process, url = await stack.enter_async_context(
+        client(plan_file, group=group, processes=experiment.client_processes)
+    )
     http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=30))
     samples: list[Sample] = []
     read = servers if experiment.read_servers else ()

@@ -106,8 +106,10 @@ async def stand_still(process: asyncio.subprocess.Process, *, from_unix: float, 
 
 
 @asynccontextmanager
-async def client(plan: Path, *, group: Path | None = None) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """Run the client on a plan; gives the process and the URL of its record server.
+async def client(
+    plan: Path, *, group: Path | None = None, processes: int = 1
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """Run the client on a plan, in as many processes; gives the first of them and the URL of its record server.
 
     `group`: the control group that the client sees as its own, as in a container; it is not put into it yet.
     """
@@ -123,6 +125,8 @@ async def client(plan: Path, *, group: Path | None = None) -> AsyncIterator[tupl
         "--address",
         "127.0.0.1",
     ]
+    if processes > 1:
+        words += [f"--shards={processes}", f"--processes={processes}", f"--gate=127.0.0.1:{free_port()}"]
     if group is not None:
         words = ["unshare", "--mount", "sh", "-c", f'mount --bind {group} {CPU_CGROUP} && exec "$@"', "sh", *words]
     process = await asyncio.create_subprocess_exec(

@@ -16,6 +16,8 @@ from typing import NoReturn
 
 from benchrun_client.contract import RECORD_PORT
 from benchrun_client.run import Run
+from benchrun_client.shards.company import IN_THE_POD, INDEX_VARIABLE, company_of
+from benchrun_client.shards.shard_run import ShardRun
 
 
 def main() -> NoReturn:
@@ -23,12 +25,20 @@ def main() -> NoReturn:
     parser.add_argument("--plan", type=Path, required=True, help="the plan, a JSON file")
     parser.add_argument("--port", type=int, default=RECORD_PORT, help="port of the record server")
     parser.add_argument("--address", default="0.0.0.0", help="address of the record server")
+    parser.add_argument("--shards", type=int, default=1, help="processes that send the load together")
+    parser.add_argument("--processes", type=int, default=1, help="how many of them are in this pod")
+    parser.add_argument("--shard", type=int, help=f"which of them this is; else the first of the pod ${INDEX_VARIABLE}")
+    parser.add_argument("--gate", default=IN_THE_POD, help="where the others find shard 0 (default: %(default)s)")
     arguments = parser.parse_args()
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for number in (signal.SIGTERM, signal.SIGINT):
         # As process 1 of a container a signal without a handler would be ignored.
         signal.signal(number, _end_at_once)
-    Run(plan_path=arguments.plan, address=arguments.address, port=arguments.port).to_the_end()
+    company = company_of(
+        shards=arguments.shards, processes=arguments.processes, shard=arguments.shard, gate=arguments.gate
+    )
+    kind = Run if company.place.is_first else ShardRun
+    kind(plan_path=arguments.plan, address=arguments.address, port=arguments.port, company=company).to_the_end()
 
 
 def _end_at_once(number: int, _: FrameType | None) -> NoReturn:

@@ -24,6 +24,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from benchrun_client.contract_counters import PROXY_COUNTERS as PROXY_COUNTERS
 from benchrun_client.contract_counters import SERVER_COUNTERS as SERVER_COUNTERS
 from benchrun_client.contract_counters import START_TIME as START_TIME
 from benchrun_client.contract_data import AgentData as AgentData
@@ -46,8 +47,10 @@ from benchrun_client.contract_plan import MAX_REQUESTS_A_STAGE as MAX_REQUESTS_A
 from benchrun_client.contract_plan import PLAN_FILE as PLAN_FILE
 from benchrun_client.contract_plan import PLAN_SCHEMA as PLAN_SCHEMA
 from benchrun_client.contract_plan import CachePolicy as CachePolicy
+from benchrun_client.contract_plan import EngineKind as EngineKind
 from benchrun_client.contract_plan import LoadPoint as LoadPoint
 from benchrun_client.contract_plan import Plan as Plan
+from benchrun_client.contract_plan import RoleServers as RoleServers
 from benchrun_client.contract_plan import Stage as Stage
 from benchrun_client.contract_plan import Target as Target
 from benchrun_client.contract_plan import Warmup as Warmup
@@ -60,6 +63,8 @@ from benchrun_client.contract_search import open_stage_id as open_stage_id
 RECORD_SCHEMA: Literal["benchrun.record/1"] = "benchrun.record/1"
 RECORD_PORT = 8090
 """Port of the record server in the client pod."""
+GATE_PORT = 8091
+"""Port at which the processes of a client meet before every stage, in the pod of the first."""
 MAX_RECORD_BYTES = 8 * 1024 * 1024
 """Largest record taken, after decompression."""
 
@@ -72,13 +77,17 @@ Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # ---- records --------------------------------------------------------------------------------------------------------
 
 
+NOT_ALWAYS_TOLD = frozenset({"queue_us", "ended"})
+"""Columns that an engine may leave empty."""
+
+
 class RequestColumns(Message):
     """Per-request values, one entry a request, in order of sending. A failed request has `ok` 0."""
 
     start_us: tuple[Micros, ...]
     """Send instant, relative to the stage's first send."""
     queue_us: tuple[Micros, ...]
-    """Wait in the client for a free place under the cap."""
+    """Wait in the client for a free place under the cap. Empty: the engine does not tell when requests were due."""
     ttft_us: tuple[Micros, ...]
     e2el_us: tuple[Micros, ...]
     input_tokens: tuple[Count, ...]
@@ -86,17 +95,29 @@ class RequestColumns(Message):
     asked_tokens: tuple[Count, ...]
     """Output tokens asked for."""
     ended: tuple[Literal[0, 1], ...]
-    """Whether the server's closing word (its own count of tokens) arrived: 0 is a stream that broke off unnoticed."""
+    """Whether the server's closing word (its own count of tokens) arrived: 0 is a stream that broke off unnoticed. Empty: the
+    engine does not tell."""
     ok: tuple[Literal[0, 1], ...]
 
     @model_validator(mode="after")
     def _equal_lengths(self) -> RequestColumns:
-        lengths = {name: len(getattr(self, name)) for name in type(self).model_fields}
+        columns = {name: getattr(self, name) for name in type(self).model_fields}
+        lengths = {name: len(column) for name, column in columns.items() if column or name not in NOT_ALWAYS_TOLD}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"columns must be equally long, got {lengths}")
         if lengths["ok"] > MAX_REQUESTS_A_STAGE:
             raise ValueError(f"at most {MAX_REQUESTS_A_STAGE} requests a stage")
         return self
+
+    @property
+    def waits_us(self) -> tuple[int, ...]:
+        """`queue_us`, or no wait at all where it is not known: to reckon with, never to show."""
+        return self.queue_us or (0,) * len(self.ok)
+
+    @property
+    def known_ended(self) -> tuple[int, ...]:
+        """Of which answers it is known that they came to their end."""
+        return self.ended or (0,) * len(self.ok)
 
 
 class GapCounts(Message):
@@ -118,6 +139,8 @@ class ServerEdge(Message):
     """Counters of one server pod at both edges of the stage."""
 
     address: str = Field(max_length=300)
+    role: str = Field(default="server", max_length=20)
+    """server; or prefill, decode and proxy."""
     before: dict[str, float] | None
     """None: the page could not be read."""
     after: dict[str, float] | None
@@ -145,8 +168,9 @@ class WarmupOutcome(Message):
 
     requests: int = Field(ge=1)
     """Asked for."""
-    answered: Count
-    failed: Count
+    answered: Count | None
+    """None, as `failed`: it was cut short, and the engine does not tell how far it came."""
+    failed: Count | None
     took_us: Micros
 
 
@@ -157,6 +181,7 @@ class ClientFigures(Message):
     """Of all its processes that send."""
     wall_seconds: float = Field(ge=0)
     processes: int = Field(default=1, ge=1)
+    """Each fills a core at most: of an engine that is one process with several threads, the threads."""
     throttled_periods: int | None = Field(default=None, ge=0)
     lag_p99_us: Micros | None = None
     """99th percentile of how late the client's event loop came to what was due: it delays sends and the reading of tokens."""
@@ -170,6 +195,16 @@ class Engine(Message):
     version: str = Field(max_length=60)
     trust_env: bool
     """True: proxy variables were set, and aiohttp looked them up within every TTFT."""
+
+
+class Shards(Message):
+    """How several processes of the client went about a stage together."""
+
+    count: int = Field(ge=2, le=1024)
+    start_skew_us: Micros
+    """From the first of them to begin to the last, by the gate's clock."""
+    clock_error_us: Micros
+    """How far off that clock any of them may have been."""
 
 
 class StageRecord(Message):
@@ -211,6 +246,8 @@ class StageRecord(Message):
     """Of the stage's workload, told with the first of its stages: the later ones were preceded by that one, too."""
     probe: Probe | None = None
     """Of a stage that a search chose; the load of others is in the plan."""
+    shards: Shards | None = None
+    """Where several processes sent it; None: one did."""
 
     @model_validator(mode="after")
     def _has_requests(self) -> StageRecord:
@@ -228,8 +265,10 @@ class Envelope(Message):
 
     @classmethod
     def seal(cls, record: StageRecord) -> Envelope:
-        """Compress a record; the same record always gives the same bytes."""
-        text = json.dumps(record.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"))
+        """Compress a record; the same record always gives the same bytes. That of one process says nothing of shards."""
+        unsaid = {"shards"} if record.shards is None else None
+        document = record.model_dump(mode="json", by_alias=True, exclude=unsaid)
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
         data = gzip.compress(text.encode(), mtime=0)
         digest = hashlib.sha256(data).hexdigest()
         return cls(sequence=record.sequence, digest=digest, payload=base64.b64encode(data).decode())

@@ -16,7 +16,22 @@ SERVER_COUNTERS = (
     "external_prefix_cache_queries_total",
     "external_prefix_cache_hits_total",
     "admission_rejections_total",
+    "nixl_num_failed_transfers_total",
+    "nixl_num_failed_notifications_total",
+    "nixl_num_kv_expired_reqs_total",
 )
 """vLLM series (without the `vllm:` prefix) that an edge snapshot holds, summed over engines and reasons."""
+PROXY_COUNTERS = (
+    "benchrun_proxy_requests_total",
+    "benchrun_proxy_added_seconds_sum",
+    "benchrun_proxy_added_seconds_count",
+    "benchrun_proxy_prefill_seconds_sum",
+    "benchrun_proxy_prefill_seconds_count",
+    "benchrun_proxy_queue_seconds_sum",
+    "benchrun_proxy_loop_lag_seconds_sum",
+    "benchrun_proxy_loop_lag_seconds_count",
+    "process_cpu_seconds_total",
+)
+"""Series of the proxy between prefill and decode, by their whole names; a vLLM tells the last one, too, which is left aside."""
 START_TIME = "process_start_time_seconds"
 """Kept in an edge snapshot beside the counters: a change of it is a restart."""

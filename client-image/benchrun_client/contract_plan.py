@@ -46,6 +46,7 @@ class Stage(Message):
 
 
 CachePolicy = Literal["Isolate", "Reset", "Share"]
+EngineKind = Literal["VLLM", "VLLMRust"]
 
 
 class Warmup(Message):
@@ -60,6 +61,15 @@ class Warmup(Message):
     api: Literal["Completions", "Chat"] = "Completions"
 
 
+class RoleServers(Message):
+    """Servers of one role behind the ones that requests go to: their metrics pages are read, nothing is sent to them."""
+
+    role: str = Field(max_length=20)
+    base_url: str
+    servers: int = Field(ge=1)
+    """Addresses the host name must have."""
+
+
 class Target(Message):
     """The server to measure."""
 
@@ -67,6 +77,8 @@ class Target(Message):
     """Where requests go; a host name is resolved once, when all servers are there."""
     servers: int = Field(ge=0)
     """Addresses the host name must have before anything is sent; 0: the URL is used as it is."""
+    behind: tuple[RoleServers, ...] = Field(default=(), max_length=8)
+    """Servers that answer for a proxy, which is then what `base_url` leads to."""
     metrics_urls: tuple[str, ...] = ()
     """Metrics pages to snapshot at stage edges; empty with `servers` > 0: `/metrics` of each address."""
     served_model: str
@@ -91,6 +103,8 @@ class Plan(Message):
     stages: tuple[Stage, ...] = Field(max_length=1024)
     searches: tuple[Search, ...] = Field(default=(), max_length=16)
     warmups: tuple[Warmup, ...] = ()
+    engine: EngineKind = "VLLM"
+    """Who sends the load: vLLM's own benchmark client, or its client in Rust."""
     cache_policy: CachePolicy = "Isolate"
     """Reset: the prefix cache of every server is emptied before each stage."""
     percentiles: tuple[str, ...]
@@ -113,7 +127,12 @@ class Plan(Message):
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces. A plan without a search says nothing of searches."""
-        unsaid = {"searches"} if not self.searches else None
-        document = self.model_dump(mode="json", by_alias=True, exclude=unsaid)
+        """Canonical JSON: sorted keys, no spaces. A plan without a search, a proxy or another engine says nothing of them."""
+        document = self.model_dump(mode="json", by_alias=True)
+        if not self.searches:
+            del document["searches"]
+        if self.engine == "VLLM":
+            del document["engine"]
+        if not self.target.behind:
+            del document["target"]["behind"]
         return json.dumps(document, sort_keys=True, separators=(",", ":"))

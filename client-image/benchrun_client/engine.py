@@ -10,7 +10,7 @@ called, `add_cli_args(parser)` and `main_async(args)`; the rest is module global
     fetch_..._metrics    read a metrics page as bounded as ours, and together one
     ASYNC_REQUEST_FUNCS  wrapped, to note when a request went out and when its answer was complete, and to let users begin
                          one by one (`Beginning`)
-    get_request          wrapped, to note when a request was due, and to replay a trace
+    get_request          wrapped, to note when a request was due, to replay a trace, and to begin together with other shards
 
 With prompts handed out, `main_async` seeds its random state and nothing draws from it before the arrival times do: they equal
 those of `vllm bench serve` with that seed.
@@ -27,7 +27,7 @@ import io
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from benchrun_client.beginning import Beginning
@@ -37,6 +37,9 @@ from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
+from benchrun_client.self_watch import Toll
+from benchrun_client.shards.arrivals import arrivals_of
+from benchrun_client.shards.sharing import Place, Share
 from benchrun_client.stand_ins import Sessions, SharedPage, always_ready, reading_bounded
 from benchrun_client.target import Servers
 from benchrun_client.tokenizer import Api
@@ -47,19 +50,40 @@ METRICS_READERS = ("fetch_spec_decode_metrics", "fetch_diffusion_metrics")
 
 
 @dataclass(frozen=True, slots=True)
+class Divided:
+    """That a load is sent by several shards, of which this is one."""
+
+    place: Place
+    share: Share
+    begin: Callable[[], Awaitable[float]]
+    """Stand before the first request until all shards do; the instant at which they begin (`time.perf_counter`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """What one call of the engine is to send, and how."""
 
     samples: Sequence[Sample]
+    """Those of all shards."""
     seed: int
     point: LoadPoint
     api: Api
     ignore_eos: bool
+    divided: Divided | None = None
+
+    @property
+    def own(self) -> Load:
+        """What of it this process sends."""
+        if self.divided is None:
+            return self
+        share = self.divided.share
+        return replace(self, samples=[self.samples[i] for i in share.requests], point=share.point)
 
 
 @dataclass(slots=True)
 class Instants:
-    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and how it ended."""
+    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and how it ended. `due` and
+    `ended` are empty where the engine does not tell."""
 
     due: list[float] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)
@@ -76,6 +100,8 @@ class Outcome:
 
     result: dict[str, Any]
     instants: Instants
+    toll: Toll | None = None
+    """Of an engine that is a process of its own; None: this process sent."""
 
 
 def _nothing() -> None:
@@ -104,6 +130,8 @@ class Engine:
         self._urls: Sequence[str] = ()
         self._due_after: Sequence[float] = ()
         self._beginning = Beginning(users=0)
+        self._divided: tuple[Divided, int] | None = None
+        """And how many requests there are in all shards."""
         self._sessions = Sessions(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
         self.name = EngineName(name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set())
         self._exchange_globals(tokenizer)
@@ -122,15 +150,17 @@ class Engine:
         """
         self.instants = Instants()
         self._on_send, self._on_answer = on_send, on_answer
-        self._urls = [url + PATHS[load.api] for url in servers.urls]
+        self._urls = _in_turn([url + PATHS[load.api] for url in servers.urls], load.divided)
         self._due_after = _instants_of(load)
-        self._beginning = Beginning(users=_users_of(load))
-        samples = [self._sample_type(s.prompt, s.input_tokens, s.output_tokens) for s in load.samples]
+        self._divided = None if load.divided is None else (load.divided, len(load.samples))
+        self._beginning = Beginning(users=(users := _users_of(load)), own=_own_users(users, load.divided))
+        own = load.own
+        samples = [self._sample_type(s.prompt, s.input_tokens, s.output_tokens) for s in own.samples]
         self._serve.get_samples = lambda *_, **__: samples
         try:
             # The figures come back as values; what is printed is for terminals.
             with contextlib.redirect_stdout(io.StringIO()):
-                result: dict[str, Any] = await self._serve.main_async(self._arguments(load, servers.url))
+                result: dict[str, Any] = await self._serve.main_async(self._arguments(own, servers.url))
         finally:
             await self._sessions.close()
         return Outcome(result, self.instants)
@@ -179,6 +209,10 @@ class Engine:
 
     def _noting_due(self, get_request: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
         async def noted(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            if self._divided is not None:
+                async for request in self._shared(get_request, *self._divided, *args, **kwargs):
+                    yield request
+                return
             start, number = time.perf_counter(), 0
             async for request in get_request(*args, **kwargs):
                 if self._due_after:
@@ -192,6 +226,27 @@ class Engine:
                 yield request
 
         return noted
+
+    async def _shared(
+        self,
+        get_request: Callable[..., AsyncIterator[Any]],
+        divided: Divided,
+        requests: int,
+        own: Sequence[Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> AsyncIterator[Any]:
+        """Our requests, each when it is due among those of all shards."""
+        instants, beside = await arrivals_of(self._serve, get_request, *args, requests=requests, **kwargs)
+        instants = self._due_after or instants
+        start = await divided.begin()
+        self._beginning.agree(start, requests=requests)
+        for request, position in zip(own, divided.share.requests, strict=True):
+            due = start + instants[position]
+            if (wait := due - time.perf_counter()) > 0:
+                await asyncio.sleep(wait)
+            self.instants.due.append(due)
+            yield request, beside[position]
 
     def _noting_answers(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def noted(request_func_input: Any, *args: Any, **kwargs: Any) -> Any:
@@ -232,6 +287,16 @@ def _users_of(load: Load) -> int:
     point = load.point
     closed_loop = point.max_concurrency is not None and point.request_rate == "inf" and point.trace_speed is None
     return min(point.max_concurrency or 0, len(load.samples)) if closed_loop else 0
+
+
+def _own_users(users: int, divided: Divided | None) -> Sequence[int] | None:
+    return None if divided is None or not users else divided.share.users
+
+
+def _in_turn(urls: list[str], divided: Divided | None) -> Sequence[str]:
+    """Servers as requests take turns over them: each shard begins with another."""
+    first = 0 if divided is None else divided.place.shard % len(urls)
+    return urls[first:] + urls[:first]
 
 
 class _Parser(argparse.ArgumentParser):

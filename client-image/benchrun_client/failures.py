@@ -27,12 +27,14 @@ Reason = Literal[
     "DatasetTooSmall",
     "PromptTooLong",
     "ModelNotServed",
+    "EngineMissing",
     # What we talked to is wrong, or away.
     "EndpointNotFound",
     "EndpointNotReady",
     "CertificateInvalid",
     "Unauthorized",
     "CanaryFailed",
+    "ShardLost",
     # We are wrong.
     "ClientError",
 ]
@@ -47,6 +49,7 @@ BAD_INPUT = frozenset(
         "DatasetTooSmall",
         "PromptTooLong",
         "ModelNotServed",
+        "EngineMissing",
     }
 )
 MAX_MESSAGE_CHARACTERS = 1500

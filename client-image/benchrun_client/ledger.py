@@ -28,7 +28,7 @@ class Ledger:
         self._nonce: str | None = None
         self._expected_records: int | None = 0
         self._progress = Progress(version=0, phase="Preparing")
-        self._requests_done = 0
+        self._requests_done = self._done_elsewhere = 0
         self._envelopes: dict[int, Envelope] = {}
         self._acknowledged = 0
         self._failure_told = False
@@ -57,7 +57,7 @@ class Ledger:
         with self._lock:
             if self._progress.failure is not None:
                 return
-            self._requests_done = 0
+            self._requests_done = self._done_elsewhere = 0
             self._move(phase=phase, stage=stage)
         self._tell()
 
@@ -85,6 +85,10 @@ class Ledger:
         """One more answer in this stage. Called by the measuring thread alone, once a request: no lock, no wake-up."""
         self._requests_done += 1
 
+    def count_elsewhere(self, answers: int) -> None:
+        """So many answers in this stage have come to other shards."""
+        self._done_elsewhere = answers
+
     def add(self, envelope: Envelope) -> None:
         """A stage's record is made. Records come in order."""
         with self._lock:
@@ -109,7 +113,7 @@ class Ledger:
 
     def progress(self) -> Progress:
         with self._lock:
-            return self._progress.model_copy(update={"requests_done": self._requests_done})
+            return self._progress.model_copy(update={"requests_done": self._requests_done + self._done_elsewhere})
 
     def has_news(self, *, first: int, seen: int) -> bool:
         """Whether a record `first` or later exists, or the progress moved past version `seen`."""

@@ -18,17 +18,18 @@ from benchrun_client.cache_reset import reset_caches
 from benchrun_client.canary import ask, words_of
 from benchrun_client.contract import CacheReset, LoadPoint, Plan, Probe, Search, Stage, Warmup, WarmupOutcome
 from benchrun_client.datasets.samples import Sample, prompts_digest
-from benchrun_client.engine import Engine, Instants, Load, Outcome
+from benchrun_client.engine import Instants, Load, Outcome
 from benchrun_client.failures import first_line
 from benchrun_client.ledger import Ledger
+from benchrun_client.load_engine import LoadEngine
 from benchrun_client.lookout import Found
-from benchrun_client.offline.asking import OfflineEngine
 from benchrun_client.records import RawStage, micros, scalars_of
 from benchrun_client.search import course
 from benchrun_client.search.fared import Fared, fared, outcome_of
 from benchrun_client.search.probes import stage_at
 from benchrun_client.search.upcoming import Ready, Upcoming
 from benchrun_client.self_watch import SelfWatch, Toll
+from benchrun_client.shards.first import Elsewhere, FirstShard
 from benchrun_client.snapshot import Snapshot, take, take_idle, take_settled
 from benchrun_client.traffic import Traffic
 
@@ -46,12 +47,13 @@ class Measuring:
         plan: Plan,
         digests: Sequence[str],
         traffic: Traffic,
-        engine: Engine | OfflineEngine,
+        engine: LoadEngine,
         found: Found,
         ledger: Ledger,
         session: aiohttp.ClientSession,
         hand_over: Callable[[RawStage], None],
         upcoming: Upcoming,
+        shards: FirstShard | None = None,
     ) -> None:
         self._plan = plan
         self._plan_digest = plan.digest()
@@ -64,6 +66,7 @@ class Measuring:
         self._session = session
         self._hand_over = hand_over
         self._upcoming = upcoming
+        self._shards = shards
         self._measured = 0
         self._left: list[Snapshot | None] = []
         """What the last stage left: the next one begins with it."""
@@ -108,7 +111,9 @@ class Measuring:
             self._warmed_up[warmup.workload] = await self._send_warmup(warmup, samples)
         self._last_answer = time.perf_counter()
         self._ledger.note(warmup_us=micros(self._last_answer - start))
-        await take_settled(self._session, self._servers.metrics_urls, before=before, completed=0)
+        await take_settled(
+            self._session, self._servers.metrics_urls, before=before, completed=0, answering=self._servers.answering
+        )
 
     async def _send_warmup(self, warmup: Warmup, samples: Sequence[Sample]) -> WarmupOutcome:
         load = Load(
@@ -142,8 +147,15 @@ class Measuring:
         before, reset, samples = self._left, None, ready.samples
         if self._plan.cache_policy == "Reset":
             reset, before = await self._reset_caches(before)
-        load = Load(samples=samples, seed=stage.seed, point=stage.load, api=stage.api, ignore_eos=stage.ignore_eos)
-        watch = SelfWatch(requests=len(samples))
+        load = Load(
+            samples=samples,
+            seed=stage.seed,
+            point=stage.load,
+            api=stage.api,
+            ignore_eos=stage.ignore_eos,
+            divided=self._shards.divided(self._measured, stage) if self._shards is not None else None,
+        )
+        watch = SelfWatch(requests=len(load.own.samples))
 
         def on_send() -> None:
             self._ledger.note(first_request_unix_us=micros(time.time()))
@@ -154,25 +166,42 @@ class Measuring:
             watch.on_answer()
 
         outcome = await self._engine.run(load, self._servers, on_send=on_send, on_answer=on_answer)
-        toll = watch.toll()
+        ours = watch.toll()
+        toll = outcome.toll or ours
         ok = outcome.instants.ok
-        after = await take_settled(self._session, self._servers.metrics_urls, before=before, completed=ok.count(True))
+        elsewhere = await self._elsewhere()
+        any_ok = any(ok) or elsewhere.succeeded > 0
+        after = await take_settled(
+            self._session,
+            self._servers.metrics_urls,
+            before=before,
+            completed=ok.count(True) + elsewhere.succeeded,
+            answering=self._servers.answering,
+        )
         raw = self._raw(
             stage,
             ready,
             outcome,
+            own=load.own.samples,
             edges=(before, after),
             reset=reset,
             toll=toll,
-            diagnostic=None if any(ok) else await self._diagnose(stage, samples[0], outcome),
+            diagnostic=None if any_ok else await self._diagnose(stage, samples[0], outcome),
         )
-        self._last_answer = max(outcome.instants.answered)
+        self._last_answer = max(*outcome.instants.answered, elsewhere.last_answer)
         self._measured += 1
-        if not any(ok):
+        if not any_ok:
             # The diagnostic request is nobody's: the next stage's counters begin after it.
-            after = await take_settled(self._session, self._servers.metrics_urls, before=after, completed=0)
+            after = await take_settled(
+                self._session, self._servers.metrics_urls, before=after, completed=0, answering=self._servers.answering
+            )
         self._left = after
         return raw
+
+    async def _elsewhere(self) -> Elsewhere:
+        if self._shards is None:
+            return Elsewhere(succeeded=0, last_answer=0.0)
+        return await self._shards.elsewhere(self._measured)
 
     async def _diagnose(self, stage: Stage, sample: Sample, outcome: Outcome) -> str:
         """The server's own words about a request like those that failed; the engine keeps only reason phrases."""
@@ -198,6 +227,7 @@ class Measuring:
         ready: Ready,
         outcome: Outcome,
         *,
+        own: Sequence[Sample],
         edges: tuple[list[Snapshot | None], list[Snapshot | None]],
         reset: CacheReset | None,
         toll: Toll,
@@ -217,19 +247,22 @@ class Measuring:
             answered=instants.answered,
             ok=instants.ok,
             ended=instants.ended,
-            unix_minus_perf=time.time() - time.perf_counter(),
+            unix_minus_perf=(
+                time.time() - time.perf_counter() if self._shards is None else self._shards.unix_minus_perf
+            ),
             previous_answer=self._last_answer,
             ttfts=result["ttfts"],
             itls=result["itls"],
             input_lens=result["input_lens"],
             output_lens=result["output_lens"],
             shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(stage.api, 0),
-            repeated_tokens=sum(sample.repeated_tokens for sample in ready.samples),
+            repeated_tokens=sum(sample.repeated_tokens for sample in own),
             datasets=self._traffic.datasets.get(stage.workload, ()),
-            asked_lens=[sample.output_tokens for sample in ready.samples],
+            asked_lens=result.get("asked_lens") or [sample.output_tokens for sample in own],
             errors=result["errors"],
             diagnostic=diagnostic,
             addresses=self._servers.addresses,
+            roles=self._servers.page_roles,
             before=_counters(edges[0]),
             after=_counters(edges[1]),
             versions=tuple(identity.version for identity in self._identities),
@@ -240,13 +273,16 @@ class Measuring:
             cpu_seconds=toll.cpu_seconds,
             wall_seconds=toll.wall_seconds,
             throttled_periods=toll.throttled_periods,
+            processes=toll.processes,
             lags=toll.lags,
             decodes=result.get("decodes"),
         )
 
 
-def _outcome_of(warmup: Warmup, instants: Instants, *, seconds: float) -> WarmupOutcome:
+def _outcome_of(warmup: Warmup, instants: Instants | None, *, seconds: float) -> WarmupOutcome:
     """A request that had not ended when time was up is neither answered nor failed."""
+    if instants is None:
+        return WarmupOutcome(requests=warmup.requests, answered=None, failed=None, took_us=micros(seconds))
     ended = sum(1 for answered in instants.answered if answered)
     ok = instants.ok.count(True)
     return WarmupOutcome(requests=warmup.requests, answered=ok, failed=ended - ok, took_us=micros(seconds))

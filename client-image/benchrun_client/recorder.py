@@ -8,12 +8,13 @@ its lists into a pipe.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from benchrun_client.contract import Envelope
+from benchrun_client.contract import Envelope, open_record
 from benchrun_client.headline import headline
 from benchrun_client.piped import Piped, serve
 from benchrun_client.records import RawStage, record_of
+from benchrun_client.shards.merging import Together, merged
 
 Recorded = tuple[Envelope, str]
 """A sealed record and its headline."""
@@ -36,27 +37,38 @@ class Recorder:
         """Start the other process; `on_record` is called with each envelope and headline, in order."""
         return cls(await Piped.start("benchrun_client.recorder", name="recorder"), on_record)
 
-    async def record(self, stage: bytes) -> None:
-        """Have one stage recorded.
+    async def record(
+        self, stage: bytes, *, parts: Sequence[Envelope] = (), together: Together | None = None
+    ) -> Envelope:
+        """Have one stage recorded; where other shards sent some of it, `together` with their parts.
 
         Raises:
             RunFailure: the other process died.
         """
         # Our own process wrote these bytes.
-        envelope, line = pickle.loads(await self._process.ask(stage))
-        self._on_record(envelope, line)
+        question = pickle.dumps((stage, tuple(parts), together), protocol=pickle.HIGHEST_PROTOCOL)
+        recorded: Recorded = pickle.loads(await self._process.ask(question))
+        self._on_record(*recorded)
+        return recorded[0]
 
     async def stop(self) -> None:
         """End the other process."""
         await self._process.stop()
 
 
-def recorded(raw: RawStage) -> Recorded:
+def recorded(raw: RawStage, parts: Sequence[Envelope] = (), together: Together | None = None) -> Recorded:
     """Make, seal and head one record."""
     record = record_of(raw)
+    if together is not None:
+        record = merged([record, *(open_record(part.data()) for part in parts)], together)
     envelope = Envelope.seal(record)
     return envelope, headline(record, digest=envelope.digest)
 
 
+def _answer(question: bytes) -> bytes:
+    stage, parts, together = pickle.loads(question)
+    return pickle.dumps(recorded(pickle.loads(stage), parts, together))
+
+
 if __name__ == "__main__":
-    serve(lambda stage: pickle.dumps(recorded(pickle.loads(stage))))
+    serve(_answer)

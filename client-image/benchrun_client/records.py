@@ -44,6 +44,7 @@ class RawStage:
     engine: Engine
     scalars: dict[str, float | int | None]
     due: list[float]
+    """Empty, as `ended` may be: the engine does not tell."""
     sent: list[float]
     answered: list[float]
     ok: list[bool]
@@ -63,6 +64,7 @@ class RawStage:
     errors: list[str]
     diagnostic: str | None
     addresses: tuple[str, ...]
+    roles: tuple[str, ...]
     before: tuple[dict[str, float] | None, ...]
     after: tuple[dict[str, float] | None, ...]
     versions: tuple[str | None, ...]
@@ -75,6 +77,8 @@ class RawStage:
     throttled_periods: int | None
     lags: list[float]
     """How late the event loop came to each of the probe's ticks."""
+    processes: int = 1
+    """That send, or threads that do."""
     probe: Probe | None = None
     """Of a search's stage; known once its outcome is."""
     decodes: list[float] | None = None
@@ -106,6 +110,7 @@ def record_of(raw: RawStage) -> StageRecord:
         client=ClientFigures(
             cpu_seconds=raw.cpu_seconds,
             wall_seconds=raw.wall_seconds,
+            processes=raw.processes,
             throttled_periods=raw.throttled_periods,
             lag_p99_us=_lag_p99(raw.lags),
             lag_max_us=micros(max(raw.lags)) if raw.lags else None,
@@ -125,7 +130,7 @@ def _columns(raw: RawStage) -> RequestColumns:
     first = raw.sent[0]
     return RequestColumns(
         start_us=tuple(micros(sent - first) for sent in raw.sent),
-        queue_us=tuple(micros(sent - due) for sent, due in zip(raw.sent, raw.due, strict=True)),
+        queue_us=tuple(micros(sent - due) for sent, due in zip(raw.sent, raw.due, strict=True)) if raw.due else (),
         ttft_us=tuple(micros(ttft) for ttft in raw.ttfts),
         # vLLM's latency ends with the last token: it is the first one's time and all gaps.
         e2el_us=tuple(micros(ttft + decode) for ttft, decode in zip(raw.ttfts, _decodes(raw), strict=True)),
@@ -149,14 +154,15 @@ def _edges(raw: RawStage) -> tuple[ServerEdge, ...]:
     return tuple(
         ServerEdge(
             address=address,
+            role=role,
             before=before,
             after=after,
             version=shorten(version, MAX_VERSION_CHARACTERS) if version else None,
             settings=settings,
             models=models,
         )
-        for address, before, after, version, settings, models in zip(
-            raw.addresses, raw.before, raw.after, raw.versions, raw.settings, raw.models, strict=True
+        for address, role, before, after, version, settings, models in zip(
+            raw.addresses, raw.roles, raw.before, raw.after, raw.versions, raw.settings, raw.models, strict=True
         )
     )
 
@@ -168,7 +174,11 @@ def _lag_p99(lags: list[float]) -> int | None:
 
 def gap_counts(gaps: Iterable[float]) -> GapCounts:
     """Exact counts per microsecond; more than `MAX_GAP_VALUES` distinct ones are rounded, to the finest step that fits."""
-    counts = Counter(micros(gap) for gap in gaps)
+    return gap_counts_of(Counter(micros(gap) for gap in gaps))
+
+
+def gap_counts_of(counts: Counter[int]) -> GapCounts:
+    """The same, of counts by microseconds."""
     step = 1
     while len(counts) > MAX_GAP_VALUES:
         step *= 10

@@ -26,6 +26,7 @@ from benchrun_client.engine import Engine
 from benchrun_client.failures import RunFailure, as_failure, leave_termination_message
 from benchrun_client.http_session import open_session, tls_context
 from benchrun_client.ledger import Ledger
+from benchrun_client.load_engine import LoadEngine
 from benchrun_client.lookout import FIRST_REQUEST_SECONDS, look_out
 from benchrun_client.measuring import Measuring, digests_of
 from benchrun_client.offline.asking import OfflineEngine
@@ -33,8 +34,13 @@ from benchrun_client.plan_file import peek_run_uid, read_plan
 from benchrun_client.record_server import RecordServer
 from benchrun_client.recorder import Recorder, packed
 from benchrun_client.records import RawStage
+from benchrun_client.rust.engine import RustEngine, check_plan
+from benchrun_client.rust.finding import Binary, find_binary
 from benchrun_client.search.scribe import Desk, Scribe
 from benchrun_client.search.upcoming import Upcoming
+from benchrun_client.shards.company import Company, run_sibling
+from benchrun_client.shards.first import FirstShard
+from benchrun_client.shards.gate import Gate
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer, longest_context
 from benchrun_client.traffic import Material, Traffic, check_lengths, find_material, is_written_late, write_traffic
 
@@ -48,14 +54,17 @@ LAST_WORDS_SECONDS = 10.0
 class Run:
     """One run from plan to exit."""
 
-    def __init__(self, *, plan_path: Path, address: str, port: int) -> None:
+    def __init__(self, *, plan_path: Path, address: str, port: int, company: Company) -> None:
         self._plan_path = plan_path
+        self._company = company
         self._address, self._port = address, port
         self._ledger = Ledger()
         self._background = BackgroundLoop()
         self._server = RecordServer(self._ledger)
         self._recorder: Recorder | None = None
         self._recording: list[Future[None]] = []
+        self._shards: FirstShard | None = None
+        self._in_order = asyncio.Lock()
         # Whoever redirects stdout later, headlines go to the log.
         self._log_lines = sys.stdout
 
@@ -73,14 +82,16 @@ class Run:
 
     def _measure(self) -> None:
         plan = self._read_plan()
-        counter, material = _find_all(plan)
+        gate = self._open_gate(plan) if self._company.place.shards > 1 else None
+        counter, material = find_all(plan)
+        binary = _find_rust(plan)
         tls = tls_context(plan.target.ca_file)
         self._ledger.mark_ready()
         log.info("ready: plan, tokenizer and data found")
         looking = self._watched(look_out(plan, material, self._ledger, tls=tls))
         self._recorder = self._background.run(Recorder.start(self._on_record))
         scribe = self._scribe(plan)
-        engine = _engine(plan, counter, tls=tls)
+        engine = _engine(plan, counter, binary, tls=tls)
         traffic = write_traffic(plan, material, counter)
         upcoming = self._upcoming(scribe, material, traffic)
         digests = digests_of(traffic)
@@ -89,6 +100,9 @@ class Run:
         gc.collect()
         gc.freeze()
         found = looking.result()
+        if gate is not None:
+            self._background.run(gate.tell_target(found.servers))
+            self._shards = FirstShard(gate, self._background, shards=self._company.place.shards)
 
         async def measure() -> None:
             async with open_session(tls=tls, seconds=FIRST_REQUEST_SECONDS) as session:
@@ -102,15 +116,33 @@ class Run:
                     session=session,
                     hand_over=self._hand_over,
                     upcoming=upcoming,
+                    shards=self._shards,
                 ).run()
 
         asyncio.run(measure())
         for record in self._recording:
             record.result()
         self._background.run(self._recorder.stop())
+        if gate is not None:
+            self._background.run(gate.close())
         self._ledger.expect(len(self._recording))
         self._ledger.enter("Done")
         log.info("all stages measured")
+
+    def _open_gate(self, plan: Plan) -> Gate:
+        """Wait for the other shards, start those of this pod, and end the run when one is lost."""
+        gate = Gate(plan, shards=self._company.place.shards, on_answers=self._ledger.count_elsewhere)
+        self._background.run(gate.start(address=self._company.listens_on, port=self._company.port))
+        self._watched(gate.watch())
+        for shard in self._company.siblings:
+            self._watched(self._keep(gate, shard))
+        return gate
+
+    async def _keep(self, gate: Gate, shard: int) -> None:
+        """Run another shard of this pod. How it failed it tells at the gate, if it can."""
+        code = await run_sibling(self._company, shard, plan=self._plan_path)
+        if code:
+            gate.lose(shard, f"its process ended with code {code}")
 
     def _read_plan(self) -> Plan:
         try:
@@ -144,7 +176,16 @@ class Run:
     def _hand_over(self, raw: RawStage) -> None:
         assert self._recorder is not None
         # Copied here, where the server idles anyway; the writing goes on beside the next stage.
-        self._recording.append(self._watched(self._recorder.record(packed(raw))))
+        self._recording.append(self._watched(self._record(raw.sequence, packed(raw))))
+
+    async def _record(self, sequence: int, stage: bytes) -> None:
+        assert self._recorder is not None
+        if self._shards is None:
+            await self._recorder.record(stage)
+            return
+        async with self._in_order:
+            parts, together = await self._shards.parts(sequence)
+            await self._recorder.record(stage, parts=parts, together=together)
 
     def _on_record(self, envelope: Envelope, line: str) -> None:
         self._ledger.add(envelope)
@@ -183,17 +224,32 @@ def end_process(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _engine(plan: Plan, counter: TokenCounter, *, tls: ssl.SSLContext | None) -> Engine | OfflineEngine:
+def _engine(plan: Plan, counter: TokenCounter, binary: Binary | None, *, tls: ssl.SSLContext | None) -> LoadEngine:
     """Who sends the load."""
-    if plan.target.offline:
-        return OfflineEngine()
     target = plan.target
-    engine = Engine(tokenizer=counter.tokenizer, model=target.served_model, percentiles=plan.percentiles, tls=tls)
+    if target.offline:
+        return OfflineEngine()
+    if binary is not None:
+        return RustEngine(binary, model=target.served_model, percentiles=plan.percentiles, ca_file=target.ca_file)
+    return vllm_engine(plan, counter, tls=tls)
+
+
+def vllm_engine(plan: Plan, counter: TokenCounter, *, tls: ssl.SSLContext | None) -> Engine:
+    """vLLM's benchmark in this process, which takes half a minute to import."""
+    engine = Engine(tokenizer=counter.tokenizer, model=plan.target.served_model, percentiles=plan.percentiles, tls=tls)
     log.info("vLLM %s imported", engine.name.version)
     return engine
 
 
-def _find_all(plan: Plan) -> tuple[TokenCounter, Material]:
+def _find_rust(plan: Plan) -> Binary | None:
+    """The Rust client where the plan asks for it; looked for before a server is started, too."""
+    if plan.engine != "VLLMRust":
+        return None
+    check_plan(plan)
+    return find_binary()
+
+
+def find_all(plan: Plan) -> tuple[TokenCounter, Material]:
     """Everything that can be missing, looked for before a server is started for this run."""
     counter = load_tokenizer(plan.target)
     context = longest_context(plan.target.tokenizer)

@@ -11,10 +11,11 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import aiohttp
 
-from benchrun_client.contract import SERVER_COUNTERS, START_TIME
+from benchrun_client.contract import PROXY_COUNTERS, SERVER_COUNTERS, START_TIME
 from benchrun_client.http_session import read_bounded
 
 MAX_PAGE_BYTES = 4 * 1024 * 1024
@@ -27,7 +28,8 @@ was over at once, the run would be, before anybody could tell that it began anew
 _PREFIX = "vllm:"
 _RUNNING = "num_requests_running"
 _SUCCESS = "request_success_total"
-_WANTED = (*(_PREFIX + name for name in (*SERVER_COUNTERS, _RUNNING)), START_TIME)
+_OF_PROXY = "benchrun_proxy_requests_total"
+_WANTED = (*(_PREFIX + name for name in (*SERVER_COUNTERS, _RUNNING)), *PROXY_COUNTERS, START_TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Snapshot:
 
 
 def parse_page(text: str) -> Snapshot | None:
-    """Read the wanted series off a metrics page; None when none of vLLM's is there."""
+    """Read the wanted series off a metrics page; None when none of vLLM's, or the proxy's, is there."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         # Of some 800 lines 20 are wanted: this test is what makes reading a page cheap.
@@ -49,6 +51,9 @@ def parse_page(text: str) -> Snapshot | None:
         if name in _WANTED and value is not None:
             short = name.removeprefix(_PREFIX)
             found[short] = found.get(short, 0.0) + value
+    if _OF_PROXY not in found:
+        # Only of the proxy is the process itself of interest.
+        found = {name: value for name, value in found.items() if name not in PROXY_COUNTERS}
     if not found.keys() - {START_TIME}:
         return None
     running = found.pop(_RUNNING, None)
@@ -94,8 +99,10 @@ async def take_settled(
     *,
     before: Sequence[Snapshot | None],
     completed: int,
+    answering: Sequence[bool] = (),
 ) -> list[Snapshot | None]:
-    """Snapshots once the servers have counted `completed` more requests and run none.
+    """Snapshots once the servers have counted `completed` more requests and run none. `answering`: which of them count answers;
+    empty: all.
 
     Counters lag the last byte by an engine step, 10 to 30 ms. After `SETTLE_SECONDS` the pages are taken as they are, and after
     `GONE_SECONDS` without those that are missing: requests that failed are not counted as successes, and what is missing is
@@ -104,8 +111,9 @@ async def take_settled(
     start = time.monotonic()
     while True:
         now = await take(session, urls)
-        seconds = GONE_SECONDS if None in now else SETTLE_SECONDS
-        if _settled(before, now, completed) or time.monotonic() > start + seconds:
+        gone = any(n is None for b, n in zip(before, now, strict=True) if b is not None)
+        seconds = GONE_SECONDS if gone else SETTLE_SECONDS
+        if _settled(before, now, completed, answering or [True] * len(urls)) or time.monotonic() > start + seconds:
             return now
         await asyncio.sleep(SETTLE_POLL_SECONDS)
 
@@ -120,13 +128,14 @@ async def take_idle(session: aiohttp.ClientSession, urls: Sequence[str]) -> list
         await asyncio.sleep(SETTLE_POLL_SECONDS)
 
 
-def _settled(before: Sequence[Snapshot | None], now: Sequence[Snapshot | None], completed: int) -> bool:
-    if any(b is None or _SUCCESS not in b.counters for b in before):
+def _settled(
+    before: Sequence[Snapshot | None], now: Sequence[Snapshot | None], completed: int, answering: Sequence[bool]
+) -> bool:
+    pairs = list(compress(zip(before, now, strict=True), answering))
+    if any(b is None or _SUCCESS not in b.counters for b, _ in pairs):
         # A server that counts nothing, or could not be read before, would be waited for in vain.
         return True
-    counted = 0.0
-    for b, n in zip(before, now, strict=True):
-        if b is None or n is None or n.running:
-            return False
-        counted += n.counters.get(_SUCCESS, 0.0) - b.counters[_SUCCESS]
+    if any(n is None or n.running for b, n in zip(before, now, strict=True) if b is not None):
+        return False
+    counted = sum(n.counters.get(_SUCCESS, 0.0) - b.counters[_SUCCESS] for b, n in pairs if b and n)
     return counted >= completed

@@ -24,6 +24,8 @@ RESOLVE_SECONDS = 0.1
 LOOK_AGAIN_SECONDS = 10.0
 """A server that loads may be replaced, by one at another address."""
 HEALTH_TIMEOUT_SECONDS = 5.0
+PROXY = "proxy"
+ANSWERING = frozenset({"server", "decode"})
 UP = frozenset({200, 401, 403})
 """Answers of /v1/models that mean "up", where there is no /health; whether we may use it is the canary's question."""
 
@@ -34,6 +36,19 @@ class Servers:
 
     urls: tuple[str, ...]
     metrics_urls: tuple[str, ...]
+    roles: tuple[str, ...] = ()
+    """Of each metrics page, the role of its server; empty: all of them are of the role `server`."""
+
+    @property
+    def page_roles(self) -> tuple[str, ...]:
+        """The role of each metrics page's server."""
+        return self.roles or ("server",) * len(self.metrics_urls)
+
+    @property
+    def answering(self) -> tuple[bool, ...]:
+        """Of each metrics page, whether its server counts the answers that the client gets: one that prefills counts the same
+        requests once more, and a proxy has other counts."""
+        return tuple(role in ANSWERING for role in self.page_roles)
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -42,8 +57,9 @@ class Servers:
 
     @property
     def own_urls(self) -> tuple[str, ...]:
-        """Base URLs that lead to each server alone, past any gateway; where no pages are known, those that requests take."""
-        return tuple(url.removesuffix("/metrics") for url in self.metrics_urls) or self.urls
+        """Base URLs that lead to each vLLM alone, past any gateway; where no pages are known, those that requests take."""
+        pages = zip(self.metrics_urls, self.page_roles, strict=True)
+        return tuple(url.removesuffix("/metrics") for url, role in pages if role != PROXY) or self.urls
 
     @property
     def url(self) -> str:
@@ -76,9 +92,18 @@ async def find_servers(target: Target, deadline: Deadline) -> Servers:
     if target.servers == 0 or urlsplit(base).scheme == "https":
         # A certificate names a host: behind TLS an address can't take its place.
         return Servers((base,), target.metrics_urls)
-    addresses = await _all_addresses(base, count=target.servers, deadline=deadline)
-    urls = tuple(pinned(base, address) for address in addresses)
-    return Servers(urls, target.metrics_urls or tuple(f"{url}/metrics" for url in urls))
+    urls = await _pinned_urls(base, count=target.servers, deadline=deadline)
+    if not target.behind:
+        return Servers(urls, target.metrics_urls or tuple(f"{url}/metrics" for url in urls))
+    known = [
+        (each.role, await _pinned_urls(each.base_url, count=each.servers, deadline=deadline)) for each in target.behind
+    ]
+    pages = [(f"{url}/metrics", role) for role, of_role in (*known, (PROXY, urls)) for url in of_role]
+    return Servers(urls, tuple(page for page, _ in pages), tuple(role for _, role in pages))
+
+
+async def _pinned_urls(base: str, *, count: int, deadline: Deadline) -> tuple[str, ...]:
+    return tuple(pinned(base, address) for address in await _all_addresses(base, count=count, deadline=deadline))
 
 
 def pinned(url: str, address: str) -> str:

@@ -33,6 +33,7 @@ EVERYTHING: Object = {
     "workers": 4,
     "resyncSeconds": 60,
     "podRoad": "Proxy",
+    "gpuTelemetry": {"enabled": True, "namespace": "monitoring", "labels": {"app": None, "tier": "gpu"}, "port": 9401},
     "unschedulableGraceSeconds": 0,
     "extraEnv": [
         {"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"},

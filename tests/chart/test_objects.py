@@ -127,7 +127,7 @@ def test_the_network_policy_can_name_peers() -> None:
     policy = only(render(EVERYTHING), "NetworkPolicy")["spec"]
     assert policy["ingress"][0]["from"] == asked_for["ingressFrom"]
     assert policy["egress"][1]["to"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
-    assert policy["egress"][3:] == asked_for["extraEgress"]
+    assert policy["egress"][4:] == asked_for["extraEgress"]
 
 
 @pytest.mark.parametrize(("mode", "namespace"), [("default", "default"), ("namespaced", "team-a")])

@@ -18,6 +18,7 @@ OPERATOR = {
     "benchrun.dev/benchmarksweeps/status": {"patch"},
     "benchrun.dev/benchmarksweeps/finalizers": {"update"},
     "apps/deployments": OWN,
+    "leaderworkerset.x-k8s.io/leaderworkersets": OWN - {"watch"},
     "batch/jobs": OWN,
     "/services": OWN,
     "/configmaps": OWN,
@@ -25,7 +26,7 @@ OPERATOR = {
     "/pods": READ,
     "/pods/log": {"get"},
     "discovery.k8s.io/endpointslices": {"list"},
-    "/events": {"create"},
+    "/events": {"list", "create"},
 }
 """Verbs by group and resource."""
 
@@ -62,6 +63,11 @@ def test_in_cluster_scope_one_cluster_role_says_what_the_operator_may_do() -> No
 def test_the_road_through_the_api_server_takes_one_more_right() -> None:
     rules = named(render({"podRoad": "Proxy"}), "ClusterRole", "bench-benchrun")["rules"]
     assert granted(rules) == OPERATOR | {"/pods/proxy": {"get", "create"}}
+
+
+def test_the_right_to_servers_over_several_nodes_can_be_left_out() -> None:
+    rules = named(render({"rbac": {"leaderWorkerSets": False}}), "ClusterRole", "bench-benchrun")["rules"]
+    assert OPERATOR.keys() - granted(rules).keys() == {"leaderworkerset.x-k8s.io/leaderworkersets"}
 
 
 def test_in_namespace_scope_there_is_one_role_in_each_watched_namespace_and_none_for_the_cluster() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
+from benchrun.decide.decision import GpuExporters
 from benchrun.runtime.latest_results import MAX_RUNS
 from benchrun.runtime.settings import Settings
 from chart.rendering import CHART, DIGEST, EVERYTHING, REPOSITORY, Object, only, refusal, render
@@ -155,6 +156,7 @@ def test_the_operator_reads_from_its_environment_what_the_values_say() -> None:
         resync_seconds=60,
         result_runs=5,
         pod_road="Proxy",
+        gpu_exporters=GpuExporters("monitoring", "tier=gpu", 9401),
         unschedulable_grace_seconds=0,
     )
 

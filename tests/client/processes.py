@@ -100,6 +100,18 @@ class Client:
                     return delivery.progress
         raise AssertionError(f"never {phase}")
 
+    def wait_for_stage(self, stage: str, *, requests: int) -> Progress:
+        """Poll until so many requests of a stage have been answered."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < end:
+            delivery = self._poll(first=1000, seen=-1)
+            if delivery is None:
+                continue
+            progress = delivery.progress
+            if progress.stage == stage and progress.requests_done >= requests:
+                return progress
+        raise AssertionError(f"never {requests} requests of {stage}")
+
     def _poll(self, *, first: int, seen: int) -> Delivery | None:
         try:
             with urllib.request.urlopen(f"{self._url}/records?from={first}&seen={seen}&wait=5") as response:
@@ -114,12 +126,13 @@ class Client:
 
 
 @contextmanager
-def client(folder: Path, plan: Plan) -> Iterator[Client]:
-    """Run the client on a plan."""
+def client(folder: Path, plan: Plan, *, shards: int = 1) -> Iterator[Client]:
+    """Run the client on a plan, in as many processes."""
     file, termination_log, port = folder / "plan.json", folder / "termination-log", free_port()
     file.write_text(plan.to_json())
+    together = [f"--shards={shards}", f"--processes={shards}", f"--gate=127.0.0.1:{free_port()}"] if shards > 1 else []
     process = subprocess.Popen(
-        [VLLM_PYTHON, "-m", "benchrun_client", "--plan", file, "--port", str(port), "--address", "127.0.0.1"],
+        [VLLM_PYTHON, "-m", "benchrun_client", "--plan", file, "--port", str(port), "--address", "127.0.0.1", *together],
         env={
             **os.environ,
             "PYTHONPATH": str(CLIENT_ROOT),

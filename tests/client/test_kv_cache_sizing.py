@@ -6,22 +6,17 @@ import json
 import os
 import re
 import subprocess
-import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from benchrun.cli.__main__ import main as benchrun
-from client.processes import VLLM_PYTHON, free_port
-from kit.polling import polling
+from client.processes import VLLM_PYTHON
+from client.real_servers import VARIABLES, vllm_server
 
 pytestmark = pytest.mark.timeout(900)
 REPOSITORY = Path(__file__).parents[2]
-START_SECONDS = 420.0
-"""Of a server: 75 s of CPU, beside other work several times that."""
-VLLM_VARIABLES = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 CACHE = "--kv-cache-memory-bytes=100000000"
 CPU_DEFAULTS = ("--no-async-scheduling", "--block-size=128")
 """What vLLM's CPU build does unless told otherwise. Said aloud, so that both sides are told the same."""
@@ -48,7 +43,7 @@ def engines(models: Path) -> Mapping[str, Mapping[str, int]]:
     asked = [[str(models / name), [CACHE, *flags]] for name, flags in CASES.items()]
     done = subprocess.run(
         [VLLM_PYTHON, Path(__file__).with_name("vllm_engines.py")],
-        env={**os.environ, **VLLM_VARIABLES, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
+        env={**os.environ, **VARIABLES, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
         input=json.dumps(asked),
         stdout=subprocess.PIPE,
         text=True,
@@ -56,45 +51,6 @@ def engines(models: Path) -> Mapping[str, Mapping[str, int]]:
     )
     told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return dict(zip(CASES, told, strict=True))
-
-
-@contextmanager
-def server(model: Path, flags: Sequence[str], log: Path) -> Iterator[str]:
-    """A real vLLM server, from its first healthy answer on; its address."""
-    port = free_port()
-    own = (f"--port={port}", "--host=127.0.0.1", "--enforce-eager", CACHE)
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [VLLM_PYTHON.with_name("vllm"), "serve", model, *own, *flags],
-            env={
-                **os.environ,
-                "HF_HUB_OFFLINE": "1",
-                "VLLM_NO_USAGE_STATS": "1",
-                "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-            },
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        _wait_healthy(f"http://127.0.0.1:{port}", process, log)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        try:
-            process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _wait_healthy(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in polling("vLLM is healthy", seconds=START_SECONDS):
-        assert process.poll() is None, log.read_text()[-3000:]
-        try:
-            with urllib.request.urlopen(f"{address}/health", timeout=5):
-                return
-        except (OSError, urllib.error.URLError):
-            continue
 
 
 def told_by_the_server(address: str) -> dict[str, str]:
@@ -126,6 +82,7 @@ def test_a_server_tells_the_same_in_its_metrics(
 ) -> None:
     name = "windowed"
     ours = sized(models / name, CASES[name], capsys)
-    with server(models / name, CASES[name], tmp_path / "vllm.log") as address:
-        theirs = told_by_the_server(address)
+    with vllm_server(models / name, [CACHE, *CASES[name]], tmp_path / "vllm.log") as server:
+        server.wait_healthy()
+        theirs = told_by_the_server(server.url)
     assert ours["cacheTokens"] == pytest.approx(int(theirs["kv_cache_size_tokens"]), rel=0.01)

@@ -33,5 +33,7 @@ def in_a_namespace() -> Iterator[Namespace]:
     """A new namespace for as long as the context is open."""
     name = f"e2e-{uuid.uuid4().hex[:8]}"
     command("kubectl", "create", "namespace", name)
-    yield Namespace(name)
-    command("kubectl", "delete", "namespace", name, "--wait=false")
+    try:
+        yield Namespace(name)
+    finally:
+        command("kubectl", "delete", "namespace", name, "--wait=false")

@@ -26,9 +26,12 @@ def finding(status: Object, code: str) -> Object:
 
 
 def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> None:
-    namespace.apply(*map(on_a_busy_machine, example("e1-which-run-is-true-tiny.yaml").values()))
-    same = measured(namespace, RUN, "e1-same-prompts-tiny", timeout_seconds=400)
-    new = measured(namespace, RUN, "e1-new-prompts-tiny", timeout_seconds=400)
+    # One after the other, as on a cluster with one GPU: two servers on two cores would be each other's noise.
+    statuses = {}
+    for name, wanted in example("e1-which-run-is-true-tiny.yaml").items():
+        namespace.apply(on_a_busy_machine(wanted))
+        statuses[name] = measured(namespace, RUN, name, timeout_seconds=400)
+    same, new = statuses["e1-same-prompts-tiny"], statuses["e1-new-prompts-tiny"]
 
     # Run 1 is true and run 2 is not: nearly all of its prompts were computed before.
     told = finding(same, "PrefixCacheContaminated")
@@ -37,8 +40,11 @@ def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> No
     assert evidence["lookedUpTokens"] == pytest.approx(60 * 1000, rel=0.02)
     assert 0.8 * evidence["lookedUpTokens"] < evidence["hitTokens"] < evidence["lookedUpTokens"]
     # It is the cache and no compilation: new prompts are as slow in the second repeat.
-    repeated, fresh = rows(same)["long-prompts/rate=4"], rows(new)["long-prompts/rate=4"]
-    assert repeated["repeatCvPercent"]["mean_ttft_ms"] > 2 * fresh["repeatCvPercent"]["mean_ttft_ms"]
+    repeated, fresh = (rows(status)["long-prompts/rate=4"]["repeatCvPercent"] for status in (same, new))
+    assert repeated["mean_ttft_ms"] > 2 * fresh["mean_ttft_ms"]
+    # These agree as far as two shared cores let them; a cache would halve the second's TTFT.
+    assert fresh["output_throughput"] < 10
+    assert fresh["mean_ttft_ms"] < 45
     # And the cache, which is on there as well, need not be off.
     assert {row["roles"][0]["prefixHitPercent"] for row in new["results"]} == {0}
     assert "PrefixCacheContaminated" not in {each["code"] for each in new["findings"]}

@@ -1,17 +1,34 @@
-"""Servers that answer nonsense: refused, counted, no crash, and never a number without saying so."""
+"""Servers that answer nonsense, all at once: refused, counted, no crash, and never a number without saying so."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from e2e.conftest import in_a_namespace
 from kit.kubectl import Namespace
 from kit.runs import condition, finished, simulated_run
 
+PAGES = ("garbage", "endless", "http500", "none")
+HOSTILE = {
+    **{f"page-{page}": f"--sim-metrics={page}" for page in PAGES},
+    "failing": "--sim-error-percent=50",
+    "noisy": "--sim-log-noise-mb=100",
+}
 
-@pytest.mark.timeout(200)
-@pytest.mark.parametrize("page", ["garbage", "endless", "http500", "none"])
-def test_a_metrics_page_of_nonsense_leaves_figures_empty_and_the_run_whole(namespace: Namespace, page: str) -> None:
-    namespace.apply(simulated_run("nonsense", args=(f"--sim-metrics={page}",)))
-    run = finished(namespace, "nonsense", timeout_seconds=150)
+
+@pytest.fixture(scope="module")
+def together(operator: Namespace) -> Iterator[Namespace]:
+    """A namespace in which a run against each of them was started, at the same instant."""
+    with in_a_namespace() as namespace:
+        namespace.apply(*(simulated_run(name, args=(flag,)) for name, flag in HOSTILE.items()))
+        yield namespace
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("page", PAGES)
+def test_a_metrics_page_of_nonsense_leaves_figures_empty_and_the_run_whole(together: Namespace, page: str) -> None:
+    run = finished(together, f"page-{page}", timeout_seconds=200)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     row = run["status"]["results"][0]
     assert row["metrics"]["completed"] == 8
@@ -20,10 +37,9 @@ def test_a_metrics_page_of_nonsense_leaves_figures_empty_and_the_run_whole(names
     assert "PrefixCacheContaminated" in unchecked["evidence"]
 
 
-@pytest.mark.timeout(200)
-def test_failed_requests_beyond_the_threshold_make_the_cell_invalid(namespace: Namespace) -> None:
-    namespace.apply(simulated_run("failing", args=("--sim-error-percent=50",)))
-    run = finished(namespace, "failing", timeout_seconds=150)
+@pytest.mark.timeout(240)
+def test_failed_requests_beyond_the_threshold_make_the_cell_invalid(together: Namespace) -> None:
+    run = finished(together, "failing", timeout_seconds=200)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     assert condition(run, "Valid")["status"] == "False"
     assert run["status"]["results"][0]["verdict"] == "Invalid"
@@ -32,8 +48,7 @@ def test_failed_requests_beyond_the_threshold_make_the_cell_invalid(namespace: N
 
 
 @pytest.mark.timeout(240)
-def test_a_hundred_megabytes_of_log_noise_hurt_nobody(namespace: Namespace) -> None:
-    namespace.apply(simulated_run("noisy", args=("--sim-log-noise-mb=100",)))
-    run = finished(namespace, "noisy", timeout_seconds=200)
+def test_a_hundred_megabytes_of_log_noise_hurt_nobody(together: Namespace) -> None:
+    run = finished(together, "noisy", timeout_seconds=200)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     assert run["status"]["verdict"] in ("Valid", "Suspect")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from datetime import datetime
 from typing import Any
 
 from kit.kubectl import RUN, Namespace, Object
@@ -81,6 +82,13 @@ def simulated_run(name: str, *, args: tuple[str, ...] = (), **spec: Any) -> dict
 def finished(namespace: Namespace, name: str, *, timeout_seconds: float = 300) -> Object:
     """The run, once it has ended."""
     return namespace.wait_for(RUN, name, is_finished, timeout_seconds=timeout_seconds, what="finished")
+
+
+def took_seconds(run: Object) -> float:
+    """From its creation to its end."""
+    instants = (run["metadata"]["creationTimestamp"], run["status"]["completionTime"])
+    created, ended = (datetime.fromisoformat(instant) for instant in instants)
+    return (ended - created).total_seconds()
 
 
 def children_selector(run: Object) -> str:

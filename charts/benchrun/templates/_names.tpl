@@ -50,3 +50,12 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- fail "watchNamespaces needs rbac.scope=namespace; with rbac.scope=cluster all namespaces are watched" -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Labels as a selector: key=value, separated by commas. */}}
+{{- define "benchrun.selector" -}}
+{{- $parts := list -}}
+{{- range $key, $value := . -}}
+{{- $parts = append $parts (printf "%s=%s" $key $value) -}}
+{{- end -}}
+{{- join "," $parts -}}
+{{- end -}}

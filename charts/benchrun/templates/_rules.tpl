@@ -18,6 +18,11 @@ The right to write is to the kinds that a run is made of; of pods, which control
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]
+{{- if .Values.rbac.leaderWorkerSets }}
+- apiGroups: [leaderworkerset.x-k8s.io]
+  resources: [leaderworkersets] # servers over several nodes; the cluster may lack the kind, or get it later
+  verbs: [get, list, create, patch, delete]
+{{- end }}
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, watch, create, patch, delete]
@@ -31,7 +36,7 @@ The right to write is to the kinds that a run is made of; of pods, which control
   resources: [pods]
   verbs: [get, list, watch]
 - apiGroups: [""]
-  resources: [pods/log] # the tail of a server that failed; compilations in the log of one that served
+  resources: [pods/log] # the tail of a server that failed; of others their start, and compilations while measured
   verbs: [get]
 {{- if eq .Values.podRoad "Proxy" }}
 - apiGroups: [""]
@@ -42,6 +47,6 @@ The right to write is to the kinds that a run is made of; of pods, which control
   resources: [endpointslices] # pods behind spec.endpoint.serviceRef
   verbs: [list]
 - apiGroups: [""]
-  resources: [events]
-  verbs: [create]
+  resources: [events] # list: how long a server's node pulled its image
+  verbs: [list, create]
 {{- end -}}

@@ -10,6 +10,8 @@ _ACRONYMS = {
     "p99_ttft": "p99TTFT",
     "throughput_per_gpu": "throughputPerGPU",
     "mean_tpot_ms": "meanTPOTMs",
+    "per_gpu_hour": "perGPUHour",
+    "no_gpu_telemetry_reason": "noGPUTelemetryReason",
 }
 
 

@@ -57,6 +57,7 @@ class Reason:
     COLLECTING = "Collecting"
     CHILD_REFUSED = "ChildRefused"
     QUOTA_EXCEEDED = "QuotaExceeded"
+    NOT_INSTALLED = "NotInstalled"
     NO_POD = "NoPod"
     # how it ended well
     FINISHED = "Finished"
@@ -94,6 +95,7 @@ class Reason:
     # the client
     CLIENT_FAILED = "ClientFailed"
     CLIENT_GONE = "ClientGone"
+    SHARD_LOST = "ShardLost"
     RECORD_REFUSED = "RecordRefused"
     ALL_REQUESTS_FAILED = "AllRequestsFailed"
     # deadlines

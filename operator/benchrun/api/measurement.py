@@ -8,8 +8,10 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, Decimal, Percentile, SpecModel, Text
 from benchrun.api.codes import FIXED, Code
+from benchrun.api.load_engines import LoadEngine
+from benchrun.api.parallelism import Parallelism
+from benchrun.api.pods import PodOverrides, Resources
 from benchrun.api.rules import Rule, Unique, exactly_one
-from benchrun.api.server import PodOverrides, Resources
 
 AT_MOST_100 = Rule(
     cel=f"!self.matches({NUMBER}) || double(self) <= 100.0",
@@ -121,7 +123,19 @@ class Client(SpecModel):
     """The pod that generates the load."""
 
     image: Text | None = Field(default=None, description="Client image; the operator's default if left out.")
+    engine: LoadEngine = Field(
+        default="VLLM",
+        description="VLLM: vLLM's own benchmark client, in Python. VLLMRust: vLLM's client in Rust, for loads that are too much "
+        "for the one in Python; the client image must have it, as vLLM's images for GPUs do from 0.32 on.",
+    )
+    parallelism: Parallelism = Field(
+        default=1,
+        description="Processes that send the load together, each its share; every stage has one record of all requests. Auto: as "
+        "many as the highest load listed needs. A pod holds as many of them as its container has whole cores; there are as many "
+        "pods as that takes.",
+    )
     resources: Resources = Field(
-        default_factory=Resources, description="What the client container gets; set CPU for busy loads."
+        default_factory=Resources,
+        description="What the client container gets; set CPU for busy loads. With parallelism, what each of its pods gets.",
     )
     pod: PodOverrides = Field(default_factory=PodOverrides, description="The client's pod.")

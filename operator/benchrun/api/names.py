@@ -18,7 +18,21 @@ ANNOTATION_ENDS_SEARCH = f"{GROUP}/ends-search"
 ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
 ANNOTATION_VARIANT = f"{GROUP}/variant"
 
+LABEL_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+"""Which pod of an indexed Job a pod is."""
+LABEL_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
+"""Which pod of its group a pod is, where LeaderWorkerSet made it; the leader, which answers, is 0."""
+
 ROLE_SERVER = "server"
+ROLE_PREFILL = "prefill"
+ROLE_DECODE = "decode"
+ROLE_PROXY = "proxy"
+SERVING_ROLES = (ROLE_SERVER, ROLE_PREFILL, ROLE_DECODE, ROLE_PROXY)
+"""Whatever stands between the client's request and its answer."""
+ANSWERING_ROLES = (ROLE_SERVER, ROLE_DECODE)
+"""Those that write answers: what they count, the client counts."""
+PREFILLING_ROLES = (ROLE_SERVER, ROLE_PREFILL)
+"""Those that compute prompts."""
 ROLE_CLIENT = "client"
 ROLE_PLAN = "plan"
 ROLE_STAGE = "stage"
@@ -41,6 +55,15 @@ def plan_name(run: str, uid: str, *, attempt: int = 1) -> str:
     return f"{child_name(run, ROLE_PLAN, attempt=attempt)}-{hashlib.sha256(uid.encode()).hexdigest()[:8]}"
 
 
+def group_name(run: str, uid: str) -> str:
+    """LeaderWorkerSet of servers over several nodes: `br-<run>-<five hexadecimal digits of the uid>`.
+
+    Of a deleted run the pods and StatefulSets below it go one after the other, and those of the next run of that name must
+    not meet them. At most 49 characters: names of StatefulSets add three, and stand in a label with eleven more.
+    """
+    return f"br-{run}-{hashlib.sha256(uid.encode()).hexdigest()[:5]}"
+
+
 def stage_name(run: str, sequence: int, *, attempt: int = 1) -> str:
     """ConfigMap of one stage's record and timeline."""
     return child_name(run, f"stage-{sequence:03d}", attempt=attempt)
@@ -54,11 +77,6 @@ def timeline_name(run: str, chunk: int, *, attempt: int = 1) -> str:
 def log_name(run: str, *, attempt: int = 1) -> str:
     """ConfigMap of what the server's log told."""
     return child_name(run, "log", attempt=attempt)
-
-
-def service_name(run: str, *, attempt: int = 1) -> str:
-    """The server's headless Service; a DNS label."""
-    return child_name(run, ROLE_SERVER, attempt=attempt)
 
 
 def cell_id(workload: str, axis: str, value: str) -> str:

@@ -6,83 +6,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from benchrun.api.base import DnsLabel, Key, KubernetesObject, ObjectName, SpecModel, Text
+from benchrun.api.base import DnsLabel, Key, ObjectName, SpecModel, Text
+from benchrun.api.disaggregated import Disaggregated, RoleServers
 from benchrun.api.model_source import SecretKeyRef
-from benchrun.api.rules import ATOMIC, Rule, Unique, exactly_one
+from benchrun.api.names import ROLE_DECODE, ROLE_PREFILL
+from benchrun.api.pods import Args, Env, PodOverrides, Resources
+from benchrun.api.rules import Rule, exactly_one
 
 DEVELOPMENT_MODE = "VLLM_SERVER_DEV_MODE"
 """vLLM's variable that opens /reset_prefix_cache, and with it endpoints that run code and show variables."""
-StringMap = Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=64)]
-ObjectList = Annotated[list[KubernetesObject], Field(max_length=32, json_schema_extra=ATOMIC)]
-Quantity = (
-    Annotated[int, Field(ge=0)]
-    | Annotated[str, Field(max_length=24, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|[MGTPE]|[KMGTPE]i|e[0-9]{1,2})?$")]
-)
-"""A Kubernetes quantity: 1, "500m", "6Gi"."""
-Quantities = Annotated[dict[str, Quantity], Field(max_length=32)]
-
-
-_SOURCES = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
-EnvSource = Annotated[
-    dict[str, Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=4)]],
-    Field(min_length=1, max_length=1),
-    Rule(
-        cel=f"self.all(source, source in {list(_SOURCES)})",
-        holds=lambda value: set(value) <= set(_SOURCES),
-        message=f"must be one of {', '.join(_SOURCES)}",
-    ),
-]
-"""Kubernetes' EnvVarSource, without `optional`: a benchmark with a setting missing is another benchmark."""
-
-
-class EnvVar(SpecModel):
-    """An environment variable; secrets by reference only."""
-
-    rules = (exactly_one("value", "value_from"),)
-    name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")] = Field(
-        description="Name of the variable."
-    )
-    value: Annotated[str, Field(max_length=4096)] | None = Field(default=None, description="Its value. Never a secret.")
-    value_from: EnvSource | None = Field(
-        default=None,
-        description="Where its value comes from, for example secretKeyRef: {name: s, key: k}; also configMapKeyRef, "
-        "fieldRef and resourceFieldRef.",
-    )
-
-
-Env = Annotated[list[EnvVar], Field(max_length=64), Unique("name")]
-
-
-class Resources(SpecModel):
-    """In Kubernetes' own terms of requests and limits."""
-
-    limits: Quantities = Field(
-        default_factory=dict, description="Limits by resource name, for example nvidia.com/gpu: 1."
-    )
-    requests: Quantities = Field(default_factory=dict, description="Requests by resource name.")
-
-
-class PodOverrides(SpecModel):
-    """How the pod is placed and what it mounts. Whoever may set this may do what a creator of pods may."""
-
-    node_selector: StringMap | None = Field(default=None, description="Labels a node must have.")
-    tolerations: ObjectList | None = Field(default=None, description="Kubernetes tolerations.")
-    affinity: KubernetesObject | None = Field(default=None, description="Kubernetes affinity.")
-    volumes: ObjectList | None = Field(default=None, description="Further Kubernetes volumes.")
-    volume_mounts: ObjectList | None = Field(default=None, description="Mounts of these volumes in the main container.")
-    runtime_class_name: ObjectName | None = Field(default=None, description="RuntimeClass of the pod.")
-    priority_class_name: ObjectName | None = Field(default=None, description="PriorityClass of the pod.")
-    scheduler_name: ObjectName | None = Field(default=None, description="Scheduler that places the pod.")
-    service_account_name: ObjectName | None = Field(
-        default=None, description="ServiceAccount of the pod; no token is mounted."
-    )
-    security_context: KubernetesObject | None = Field(
-        default=None,
-        description="Kubernetes PodSecurityContext in place of the default, which is non-root with seccomp RuntimeDefault.",
-    )
-    image_pull_secrets: Annotated[list[ObjectName], Field(max_length=8), Unique()] | None = Field(
-        default=None, description="Names of Secrets for pulling the image."
-    )
 
 
 class Started(SpecModel):
@@ -91,11 +23,9 @@ class Started(SpecModel):
     image: Text = Field(
         description="Image of the vLLM server; its entry point is `vllm serve`. Pin it by tag or digest."
     )
-    args: Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=128, json_schema_extra=ATOMIC)] = (
-        Field(
-            default_factory=list,
-            description="Flags of `vllm serve`, verbatim. Model, served name and port are added by the operator.",
-        )
+    args: Args = Field(
+        default_factory=list,
+        description="Flags of `vllm serve`, verbatim. Model, served name and port are added by the operator.",
     )
     env: Env = Field(default_factory=list, description="Environment variables of vLLM.")
     resources: Resources = Field(default_factory=Resources, description="What vLLM's container gets, GPUs among it.")
@@ -105,14 +35,63 @@ class Started(SpecModel):
         description="Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit.",
     )
 
+    def args_of(self, role: str) -> list[str]:
+        """Flags that the spec gives to vLLM in this role."""
+        del role
+        return self.args
+
 
 class Server(Started):
-    """The vLLM server this run starts, measures and removes."""
+    """The vLLM server this run starts, measures and removes. Disaggregated, it is servers that prefill and servers that decode."""
 
+    rules = (
+        Rule(
+            cel="!has(self.disaggregated) || (self.replicas == 1 && "
+            "(!has(self.resources) || ((!has(self.resources.limits) || size(self.resources.limits) == 0) && "
+            "(!has(self.resources.requests) || size(self.resources.requests) == 0))))",
+            holds=lambda server: server.disaggregated is None or (server.replicas == 1 and not _asks(server.resources)),
+            message="disaggregated has servers of two roles: give replicas and resources under disaggregated.prefill "
+            "and disaggregated.decode instead",
+            path=".disaggregated",
+        ),
+        Rule(
+            cel="!has(self.disaggregated) || self.nodesPerReplica == 1",
+            holds=lambda server: server.disaggregated is None or server.nodes_per_replica == 1,
+            message="disaggregated has servers of one node each: leave nodesPerReplica at 1",
+            path=".nodesPerReplica",
+        ),
+    )
     replicas: Annotated[int, Field(ge=1, le=16)] = Field(
         default=1,
         description="Servers of this kind, each in a pod of its own with all its resources; requests take turns over them.",
     )
+    nodes_per_replica: Annotated[int, Field(ge=1, le=16)] = Field(
+        default=1,
+        description="Pods that make up each server, together one vLLM; resources are those of each pod. More than one needs "
+        "LeaderWorkerSet in the cluster, and parallel sizes in args whose product they share evenly.",
+    )
+    disaggregated: Disaggregated | None = Field(
+        default=None,
+        description="Servers that prefill and servers that decode, behind a proxy. Image, args, env, pod and sharedMemory of "
+        "the server hold for both.",
+    )
+
+    def args_of(self, role: str) -> list[str]:
+        """Those of the server, then those of the role."""
+        return [*self.args, *self._of(role).args]
+
+    def resources_of(self, role: str) -> Resources:
+        """What each vLLM of this role gets."""
+        return self._of(role).resources
+
+    def replicas_of(self, role: str) -> int:
+        """How many there are of this role."""
+        return self._of(role).replicas
+
+    def _of(self, role: str) -> RoleServers:
+        if self.disaggregated is not None:
+            return {ROLE_PREFILL: self.disaggregated.prefill, ROLE_DECODE: self.disaggregated.decode}[role]
+        return RoleServers(replicas=self.replicas, resources=self.resources)
 
 
 class Offline(Started):
@@ -121,11 +100,9 @@ class Offline(Started):
     image: Text = Field(
         description="Image with vLLM. Its Python runs the engine; the client's code is copied into the pod beside it."
     )
-    args: Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=128, json_schema_extra=ATOMIC)] = (
-        Field(
-            default_factory=list,
-            description="Flags of vLLM's engine, verbatim: those of `vllm bench throughput`. The operator adds the model.",
-        )
+    args: Args = Field(
+        default_factory=list,
+        description="Flags of vLLM's engine, verbatim: those of `vllm bench throughput`. The operator adds the model.",
     )
 
 
@@ -161,3 +138,7 @@ class Endpoint(SpecModel):
         default=False,
         description="Allow cachePolicy Reset to empty the prefix cache of this server, for whoever else uses it too.",
     )
+
+
+def _asks(resources: Resources) -> bool:
+    return bool(resources.limits or resources.requests)

@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api import run_size, search
+from benchrun.api import load_engines, parallelism, run_size, search
 from benchrun.api.base import SpecModel
 from benchrun.api.comparison import Baseline
+from benchrun.api.cost import Cost
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
 from benchrun.api.model_source import Model
 from benchrun.api.rules import ATOMIC, Rule, Unique, exactly_one
@@ -105,6 +106,8 @@ class BenchmarkRunSpec(SpecModel):
         ),
         *run_size.rules(_POINTS),
         *search.RULES,
+        *load_engines.RULES,
+        *parallelism.RULES,
         Rule(
             cel=f"has(self.offline) || self.workloads.all(w, !has({_BATCHES}))",
             holds=lambda spec: spec.offline is not None or all(w.load.batch_sizes is None for w in spec.workloads),
@@ -131,6 +134,12 @@ class BenchmarkRunSpec(SpecModel):
             message="measurement.cachePolicy Reset empties the prefix cache of a server that others may use: "
             "set endpoint.allowCacheReset: true to have it emptied, or cachePolicy: Isolate",
             path=".endpoint.allowCacheReset",
+        ),
+        Rule(
+            cel="!has(self.endpoint) || !has(self.cost) || has(self.cost.perHour)",
+            holds=lambda spec: spec.endpoint is None or spec.cost is None or spec.cost.per_hour is not None,
+            message="the GPUs behind an endpoint are not known: set cost.perHour, the price of all its servers together",
+            path=".cost",
         ),
         Rule(
             cel=f"{_NO_RESET} || !has(self.server) || !has(self.server.env) || self.server.env.all(v, "
@@ -161,6 +170,10 @@ class BenchmarkRunSpec(SpecModel):
     )
     baseline: Baseline | None = Field(default=None, description="Another run that this one is held against.")
     validity: Validity = Field(default_factory=Validity, description="When a number stops being trustworthy.")
+    cost: Cost | None = Field(
+        default=None,
+        description="What the servers cost an hour, to tell what a million tokens cost at each load point.",
+    )
     suspend: bool = Field(default=False, description="Create nothing yet. Has no effect once the server exists.")
     cancel: bool = Field(default=False, description="End the run and free its GPU. One way.")
     pending_deadline_seconds: Deadline = Field(

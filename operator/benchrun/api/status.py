@@ -9,7 +9,9 @@ from pydantic import Field, WithJsonSchema
 from benchrun.api.base import StatusModel
 from benchrun.api.comparison import Comparison
 from benchrun.api.conditions import Conditions
+from benchrun.api.cost import CostStatus
 from benchrun.api.rules import ATOMIC, list_map
+from benchrun.api.startup import Startup
 
 Phase = Literal[
     "Pending", "Suspended", "Preparing", "WaitingForNode", "Starting", "WarmingUp", "Running", "Collecting",
@@ -17,6 +19,8 @@ Phase = Literal[
 ]  # fmt: skip
 Verdict = Literal["Valid", "Suspect", "Invalid", "Unknown"]
 Severity = Literal["Note", "Suspect", "Invalid"]
+WaitingReason = Literal["None", "SequenceLimit", "KVCacheFull", "TokenBudget", "BeyondCapacity", "Unknown"]
+LimitKind = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
 Metrics = Annotated[dict[str, float | None], Field(max_length=96)]
 Interval = Annotated[list[float], Field(min_length=2, max_length=2, json_schema_extra=ATOMIC)]
 Evidence = Annotated[
@@ -41,7 +45,7 @@ class Estimate(StatusModel):
 class ServerStatus(StatusModel):
     """One server role: what really ran."""
 
-    role: str = Field(max_length=20, description="Role of these servers; today always server.")
+    role: str = Field(max_length=20, description="Role of these servers: server; or prefill, decode and proxy.")
     ready: bool = Field(default=False, description="Whether the server answered a health check.")
     pod: str | None = Field(default=None, max_length=253, description="Name of the pod.")
     node: str | None = Field(default=None, max_length=253, description="Node it ran on.")
@@ -66,6 +70,12 @@ class ServerStatus(StatusModel):
         default_factory=dict, description="Settings the server reports of itself (vLLM's cache_config_info)."
     )
     seconds_to_ready: float | None = Field(default=None, description="From scheduled to healthy.")
+    no_gpu_telemetry_reason: str | None = Field(
+        default=None,
+        max_length=253,
+        description="Why power, memory and clocks of its GPUs are not known, though asked for.",
+    )
+    startup: Startup | None = Field(default=None, description="Where that time went, of the first server.")
     restarts: int = Field(default=0, description="Restarts seen, of all.")
 
 
@@ -125,16 +135,35 @@ class RoleFigures(StatusModel):
     prefix_hit_percent: float | None = Field(
         default=None, description="Prompt tokens found in the prefix cache, of those looked up, in percent."
     )
+    fetched_percent: float | None = Field(
+        default=None,
+        description="Prompt tokens fetched from outside of the server (KV transfer), of those looked up there, in percent.",
+    )
+    fetched_tokens: float | None = Field(default=None, description="How many those are.")
+    transfer_failures: float | None = Field(
+        default=None, description="Transfers of KV cache that failed, where the connector counts them."
+    )
+    waiting: WaitingReason | None = Field(
+        default=None, description="Why requests waited here, where there is more than one role."
+    )
+    limit: LimitKind | None = Field(default=None, description="What limits this role, where there is more than one.")
+    added_mean_ms: float | None = Field(
+        default=None, description="Of a proxy: what it adds to the time to first token by itself, on average."
+    )
+    cores: float | None = Field(default=None, description="Of a proxy: CPU that it used, in cores.")
     samples: int = Field(default=0, description="Readings of the metrics page behind these figures.")
+    gpu_power_mean_watts: float | None = Field(
+        default=None, description="Power of all GPUs of the role together, on average. Absent where no exporter tells."
+    )
+    gpu_memory_max_mib: float | None = Field(default=None, description="Most memory held on any of its GPUs.")
+    sm_clock_mean_mhz: float | None = Field(default=None, description="Clock of its GPUs' SMs, on average.")
     coverage_percent: float | None = Field(default=None, description="Samples taken, of those expected, in percent.")
 
 
 class Waiting(StatusModel):
     """Why requests waited in the server."""
 
-    reason: Literal["None", "SequenceLimit", "KVCacheFull", "TokenBudget", "BeyondCapacity", "Unknown"] = Field(
-        description="None: hardly any waited."
-    )
+    reason: WaitingReason = Field(description="None: hardly any waited.")
     sentence: Text = Field(description="The reason with its numbers.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
         default_factory=dict, description="The numbers it rests on."
@@ -144,9 +173,7 @@ class Waiting(StatusModel):
 class Bottleneck(StatusModel):
     """What more load, or another setting, would run into."""
 
-    limit: Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"] = Field(
-        description="None: the server kept up."
-    )
+    limit: LimitKind = Field(description="None: the server kept up.")
     sentence: Text = Field(description="The limit with its numbers.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
         default_factory=dict, description="The numbers it rests on."
@@ -180,7 +207,9 @@ class Result(StatusModel):
     repeats: int = Field(description="Stages pooled.")
     repeats_planned: int = Field(description="Stages there should be.")
     metrics: Metrics = Field(
-        default_factory=dict, description="Figures under vLLM's own names, five significant digits."
+        default_factory=dict,
+        description="Figures under vLLM's own names, five significant digits. With spec.cost, cost_per_million_output_tokens and "
+        "cost_per_million_total_tokens beside them; output_tokens_per_joule where the power of GPUs is known.",
     )
     intervals: Annotated[dict[str, Interval], Field(max_length=64)] = Field(
         default_factory=dict,
@@ -323,6 +352,7 @@ class BenchmarkRunStatus(StatusModel):
     datasets: Annotated[list[DatasetStatus], Field(max_length=16, json_schema_extra=list_map("name"))] = Field(
         default_factory=list, description="What the prompts were made of, where a file or the hub was read."
     )
+    cost: CostStatus | None = Field(default=None, description="What the servers cost, where the spec names a price.")
     progress: Progress | None = Field(default=None, description="How far the measurement is.")
     live: Live | None = Field(default=None, description="Latest figures of the servers, while the run goes on.")
     headline: Headline | None = Field(

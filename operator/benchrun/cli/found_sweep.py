@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -14,6 +14,7 @@ from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli.errors import CommandError
 from benchrun.cli.run_files import objects_in
 from benchrun.cli.show_sweep import show_sweep
+from benchrun.cli.whole_table import whole_table
 from benchrun.cli.written_page import written_page
 from benchrun.observe import raw
 from benchrun.observe.trim import sweep_of
@@ -57,7 +58,9 @@ def typed_sweep(body: raw.Object) -> FoundSweep:
 
 
 def told_sweep(found: FoundSweep, options: argparse.Namespace, console: Console) -> int:
-    """Show it. Returns the code of its verdict; of a sweep that goes on, 0. Raises CommandError."""
+    """Show it, with what its status had no room for. Returns the code of its verdict; of a sweep that goes on, 0. Raises
+    CommandError."""
+    found = replace(found, status=whole_table(found.sweep, found.status, options))
     name, texts = found.sweep.name, texts_per_prompt(raw.mapping(found.sweep.spec.get("template")))
     code = sweep_exit_code(found.status)
     if options.html is not None:

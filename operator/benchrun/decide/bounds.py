@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from benchrun.api.names import ROLE_PROXY
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import ServerStatus, Truncated
 from benchrun.plan.roles import started_args
@@ -50,6 +51,6 @@ def reported(given: Mapping[str, str]) -> dict[str, str]:
 
 def truncations(spec: BenchmarkRunSpec, servers: Iterable[ServerStatus]) -> list[Truncated]:
     """What is missing of the servers' lists. The spec says how long they would be."""
-    total = len(started_args(spec))
-    included = min((len(s.args) for s in servers if s.args), default=total)
+    lists = [(len(started_args(spec, s.role)), len(s.args)) for s in servers if s.args and s.role != ROLE_PROXY]
+    total, included = max(lists, key=lambda pair: pair[0] - pair[1], default=(0, 0))
     return [Truncated(field="servers[].args", total=total, included=included)] if included < total else []

@@ -84,8 +84,9 @@ def _pending(situation: Situation) -> Deadline | None:
     pods, seconds = situation.serving, situation.spec.pending_deadline_seconds
     if situation.status.server_ready_time is not None or situation.spec.started is None:
         return None
-    if not pods:
-        return _server_creation(situation)
+    unmade = next((role for role in situation.server_roles if not situation.serving_as(role)), None)
+    if unmade is not None:
+        return _server_creation(situation, unmade)
     waiting = next((pod for pod in pods if pod.scheduled_at is None), None)
     if waiting is None:
         return None
@@ -93,14 +94,14 @@ def _pending(situation: Situation) -> Deadline | None:
     return _deadline(Reason.PENDING_DEADLINE, waiting.created_at, seconds, message)
 
 
-def _server_creation(situation: Situation) -> Deadline | None:
-    """From the client being ready until there is a pod: the Deployment is refused, or its pods are."""
+def _server_creation(situation: Situation, role: str) -> Deadline | None:
+    """From the client being ready until there is a pod of that role: the Deployment is refused, or its pods are."""
     ready = find_condition(situation.status.conditions, "ClientReady")
     if not situation.client_ready or ready is None or ready.status != "True":
         return None
-    deployment = situation.child("Deployment", names.ROLE_SERVER)
+    workload = situation.workload(role)
     refused, seconds = refusal(situation), situation.spec.pending_deadline_seconds
-    why = _why(refused.message if refused is not None else deployment.failure if deployment is not None else None)
+    why = _why(refused.message if refused is not None else workload.failure if workload is not None else None)
     message = f"the server's pod was not created within pendingDeadlineSeconds ({seconds} s): {why}"
     return _deadline(Reason.PENDING_DEADLINE, instant(ready.last_transition_time), seconds, message)
 

@@ -11,6 +11,7 @@ from benchrun_client.contract import Progress, StageRecord, open_record
 
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.measure.samples import Sample, ServerFacts
+from benchrun.observe.startup_log import StartupPhases
 from benchrun.observe.views import Children, Run
 
 Manifest = dict[str, Any]
@@ -36,6 +37,34 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuExporters:
+    """Pods that tell of GPUs, one a node."""
+
+    namespace: str
+    selector: str
+    """Label selector."""
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExporterPod:
+    """The one of a node."""
+
+    name: str
+    ip: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartupTold:
+    """What was read of a pod's start."""
+
+    phases: StartupPhases
+    """By its log."""
+    image_pull_seconds: float | None = None
+    """By its events."""
+
+
+@dataclass(frozen=True, slots=True)
 class RefusedObject:
     """One of our objects that the API server did not take."""
 
@@ -46,6 +75,8 @@ class RefusedObject:
     """The API server's own words."""
     curable: bool
     """It may be taken later as it is: a quota, a policy, our rights. Otherwise it is invalid and stays so."""
+    is_kind_missing: bool = False
+    """The cluster does not know such objects at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +121,18 @@ class Collected:
     """An object that stands where one of ours should, and is not: kind and name."""
     refused_object: RefusedObject | None = None
     """What the API server refused when it was last asked."""
+    exporters: Mapping[str, ExporterPod | None] = field(default_factory=dict)
+    """Exporters of GPUs' figures by node, of nodes where one was looked for; None: none runs there."""
+    gpu_troubles: Mapping[str, str] = field(default_factory=dict)
+    """Why an exporter's page tells nothing of a pod, by pod name."""
     ending: Ending | None = None
     """Why the run ends: decided and carried out in part, and not in the status yet."""
     compilations: tuple[float, ...] | None = None
     """When the server compiled kernels while it served, in Unix seconds, as its log tells; None: the log was not read."""
     log_searched: bool = False
     """Whether that log was asked for."""
+    startups: Mapping[str, StartupTold] = field(default_factory=dict)
+    """By pod name, of those whose start was looked at; empty words where nothing could be read."""
     baseline: Run | None = None
     """The run that spec.baseline names, once all is measured; None: there is none."""
     baseline_sought: bool = False
@@ -116,6 +153,7 @@ class Context:
     """How long a pod that no node could ever take is waited for: an autoscaler may add such a node."""
     operator_version: str = "0"
     pod_road: PodRoad = "Direct"
+    gpu_exporters: GpuExporters | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +179,15 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuPage:
+    """The page of a GPU exporter, beside a server's own."""
+
+    url: str
+    namespace: str
+    """Of the server's pod."""
+
+
+@dataclass(frozen=True, slots=True)
 class ScrapeTarget:
     """A metrics page to read again and again."""
 
@@ -148,6 +195,7 @@ class ScrapeTarget:
     pod: str
     url: str
     interval_seconds: int
+    gpus: GpuPage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +238,15 @@ class LogRange:
 
 
 @dataclass(frozen=True, slots=True)
+class StartupWanted:
+    """A server whose log's beginning and whose events are to be read."""
+
+    pod: str
+    uid: str
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What to do now, in this order: search the log, delete, apply, acknowledge, read back, write the status, post events."""
 
@@ -204,6 +261,9 @@ class Decision:
     """Records below this are stored; tell the client."""
     log_wanted: LogWanted | None = None
     log_search: LogRange | None = None
+    startups_wanted: tuple[StartupWanted, ...] = ()
+    exporters_wanted: tuple[str, ...] = ()
+    """Nodes whose exporter of GPUs' figures is to be found."""
     read_back: bool = False
     """Read what is stored and decide again, in the same pass: with it the run can be judged."""
     baseline_wanted: str | None = None

@@ -18,7 +18,7 @@ from benchrun.observe.client_failures import diagnose_client
 from benchrun.observe.hidden_causes import find_pod_with_hidden_cause
 from benchrun.observe.server_failures import diagnose_server
 from benchrun.observe.views import Diagnosis, Pod
-from benchrun.plan.roles import SERVER_CONTAINER
+from benchrun.plan.roles import main_container, nodes
 
 CLOCK_SKEW_SECONDS = 2
 """Between the node of the client and that of the server. A whole second of it is what rounding costs."""
@@ -55,9 +55,14 @@ def server_diagnosis(situation: Situation) -> Diagnosis | None:
     """What is wrong with the server, if anything."""
     if situation.spec.started is None or situation.all_known:
         return None
-    deployment = situation.child("Deployment", names.ROLE_SERVER)
-    found = diagnose_server(situation.server_pods, deployment, log_tail=situation.collected.log_tail)
-    return with_grace(situation, _at_its_field(situation, found), situation.server_pods)
+    tail = situation.collected.log_tail
+    each = [
+        diagnose_server(situation.children.role_pods(role), situation.workload(role), log_tail=tail)
+        for role in situation.server_roles
+    ]
+    known = [found for found in each if found is not None]
+    worst = next((found for found in known if found.terminal), known[0] if known else None)
+    return with_grace(situation, _at_its_field(situation, worst), situation.server_pods)
 
 
 def _at_its_field(situation: Situation, found: Diagnosis | None) -> Diagnosis | None:
@@ -77,15 +82,19 @@ def hidden_cause(situation: Situation) -> LogWanted | None:
 
 def log_of(pod: Pod) -> LogWanted:
     """The log of the pod's failed container: the one before, where it has been started again."""
-    return LogWanted(pod=pod.name, container=SERVER_CONTAINER, previous=pod.restarts > 0 and pod.terminated is None)
+    return LogWanted(
+        pod=pod.name, container=main_container(pod.role), previous=pod.restarts > 0 and pod.terminated is None
+    )
 
 
 def client_diagnosis(situation: Situation) -> Diagnosis | None:
     """What is wrong with the client, if anything."""
-    pod = situation.client_pod
     if situation.all_known:
         return None
-    pods = (pod,) if pod is not None else ()
+    pods = situation.client_pods
+    if situation.begun and situation.client_runs:
+        # It has the last word on what became of the others, within seconds.
+        pods = tuple(pod for pod in pods if pod is situation.client_pod)
     return with_grace(situation, diagnose_client(pods, situation.child("Job", names.ROLE_CLIENT)), pods)
 
 
@@ -102,26 +111,37 @@ def _restarted(situation: Situation) -> Ending | None:
     """A server that restarts mid-run is another server: its cache is cold, its counters begin anew."""
     if not situation.measuring_started or situation.spec.started is None:
         return None
-    pods = situation.serving
-    before = next((s for s in situation.status.servers if s.role == names.ROLE_SERVER), None)
+    found = (_restarted_as(situation, role) for role in situation.server_roles)
+    pod = next((pod for pod in found if pod is not None), None)
+    if pod is None:
+        return None
+    last = pod.last_terminated or pod.terminated
+    code = f", exit code {last.exit_code}" if last is not None else ""
+    which = "the server" if pod.role == names.ROLE_SERVER else f"the server of the role {pod.role}"
+    message = f"{which} restarted while it was measured (pod {pod.name}{code}); later stages would be on another server"
+    return Ending(Reason.SERVER_RESTARTED, message)
+
+
+def _restarted_as(situation: Situation, role: str) -> Pod | None:
+    """A pod of the role that tells of a restart; None: there was none."""
+    pods = situation.serving_as(role)
+    before = next((s for s in situation.status.servers if s.role == role), None)
     restarted = before is not None and sum(pod.restarts for pod in pods) > before.restarts
     replaced = before is not None and before.pod not in {pod.name for pod in pods}
     within = [pod for pod in pods if _started_within(situation, pod)]
-    if pods and (restarted or replaced or within):
-        pod = next((each for each in (*within, *pods) if each.last_terminated or each.terminated), pods[-1])
-        last = pod.last_terminated or pod.terminated
-        code = f", exit code {last.exit_code}" if last is not None else ""
-        message = f"the server restarted while it was measured (pod {pod.name}{code}); later stages would be on another server"
-        return Ending(Reason.SERVER_RESTARTED, message)
-    return None
+    if not pods or not (restarted or replaced or within):
+        return None
+    return next((each for each in (*within, *pods) if each.last_terminated or each.terminated), pods[-1])
 
 
 def _started_within(situation: Situation, pod: Pod) -> bool:
     """Told by instants as well: the operator may have been away when the restart could be counted."""
     began = instant(situation.status.start_time)
-    if began is None or pod.started_at is None:
+    # One that has not started takes the place of another, in a StatefulSet under the same name.
+    came = pod.started_at or pod.created_at
+    if began is None or came is None:
         return False
-    return pod.started_at - began > timedelta(seconds=CLOCK_SKEW_SECONDS)
+    return came - began > timedelta(seconds=CLOCK_SKEW_SECONDS)
 
 
 def _client_said(situation: Situation) -> Ending | None:
@@ -135,8 +155,9 @@ def _client_said(situation: Situation) -> Ending | None:
 def _vanished(situation: Situation) -> Ending | None:
     """Somebody deleted what the run needs. Never created again: the measurement would not be one."""
     measuring = situation.status.server_ready_time is not None
-    if measuring and situation.spec.started is not None and not situation.server_exists:
-        return Ending(Reason.SERVER_GONE, "the server's Deployment was deleted while it was measured")
+    if measuring and situation.spec.started is not None and not situation.server_is_whole:
+        kind = "Deployment" if nodes(situation.spec) == 1 else "LeaderWorkerSet"
+        return Ending(Reason.SERVER_GONE, f"the server's {kind} was deleted while it was measured")
     if measuring and situation.child("Job", names.ROLE_CLIENT) is None:
         return Ending(Reason.CLIENT_GONE, "the client's Job was deleted before every record was stored")
     return None

@@ -15,6 +15,7 @@ from benchrun.decide.live import progress
 from benchrun.decide.pruning import pruned
 from benchrun.decide.servers import server_statuses
 from benchrun.decide.situation import Situation
+from benchrun.judge.cost import cost_status
 from benchrun.judge.results import Judged, results
 from benchrun.judge.thresholds import judge_of
 from benchrun.plan.searches import probed_cells
@@ -99,6 +100,7 @@ def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> B
             "server_released_time": released,
             "servers": servers,
             "client": client_status(situation),
+            "cost": cost_status(situation.spec.cost, servers),
             "datasets": datasets,
             "progress": progress(situation).model_copy(update={"stage": None}),
             "live": None,

@@ -6,10 +6,11 @@ from benchrun_client.contract import RECORD_PORT
 
 from benchrun.api import names
 from benchrun.decide.decision import PullTarget, ScrapeTarget
+from benchrun.decide.gpu_telemetry import gpu_page
 from benchrun.decide.situation import Situation
 from benchrun.observe.views import Pod
 from benchrun.plan.client_plan import nonce
-from benchrun.plan.roles import SERVER_PORT
+from benchrun.plan.vllm_pod import SERVER_PORT
 
 
 def scrape_targets(situation: Situation) -> tuple[ScrapeTarget, ...]:
@@ -21,9 +22,16 @@ def scrape_targets(situation: Situation) -> tuple[ScrapeTarget, ...]:
         addresses = situation.collected.endpoint_addresses or ()
         return tuple(ScrapeTarget(names.ROLE_SERVER, a, f"http://{a}/metrics", interval) for a in addresses)
     return tuple(
-        ScrapeTarget(pod.role, pod.name, f"{_base_url(situation, pod, SERVER_PORT)}/metrics", interval)
+        ScrapeTarget(
+            pod.role, pod.name, f"{_base_url(situation, pod, SERVER_PORT)}/metrics", interval, gpu_page(situation, pod)
+        )
         for pod in situation.server_pods
-        if pod.ip is not None and pod.phase == "Running" and not pod.deleting
+        # A proxy has none of vLLM's series; its own the client reads at the edges. Only the first pod of a server has a port.
+        if pod.role != names.ROLE_PROXY
+        and pod.rank == 0
+        and pod.ip is not None
+        and pod.phase == "Running"
+        and not pod.deleting
     )
 
 

@@ -25,8 +25,9 @@ def grace_ends(situation: Situation) -> tuple[datetime, ...]:
     """When graces that run now end: nothing else would tell."""
     if situation.begun:
         return ()
-    client = (situation.client_pod,) if situation.client_pod is not None else ()
-    return tuple(end for end in _ends(situation, (*client, *situation.server_pods)) if end > situation.now)
+    return tuple(
+        end for end in _ends(situation, (*situation.client_pods, *situation.server_pods)) if end > situation.now
+    )
 
 
 def _ends(situation: Situation, pods: Iterable[Pod]) -> list[datetime]:

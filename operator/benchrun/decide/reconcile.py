@@ -17,6 +17,7 @@ from benchrun.decide.decision import Decision, Ending, Event, LogWanted, World
 from benchrun.decide.failures import client_diagnosis, ending, hidden_cause, log_of, server_diagnosis
 from benchrun.decide.finish import completed, failed
 from benchrun.decide.followed import pull_target, scrape_targets
+from benchrun.decide.gpu_telemetry import exporters_wanted
 from benchrun.decide.grace import grace_ends
 from benchrun.decide.instants import from_unix_us
 from benchrun.decide.live import live_figures, progress
@@ -24,6 +25,7 @@ from benchrun.decide.refused import no_pod_at, results_refused, with_refusal
 from benchrun.decide.releasing import compilation_log, must_read_back
 from benchrun.decide.servers import server_statuses
 from benchrun.decide.situation import Situation
+from benchrun.decide.startups import startups_wanted
 from benchrun.decide.step import Step, current_step
 from benchrun.decide.unaccepted import unaccepted
 from benchrun.observe.views import Diagnosis
@@ -69,8 +71,8 @@ def decide(world: World) -> Decision:
 def _noticed(situation: Situation) -> Situation:
     """The situation with the instants that have come to pass; each is noted once and kept."""
     status, heard = situation.status, situation.collected.progress
-    instants = [pod.scheduled_at for pod in situation.serving]
-    scheduled = max((at for at in instants if at is not None), default=None) if None not in instants else None
+    instants = [pod.scheduled_at for pod in situation.serving if pod.scheduled_at is not None]
+    scheduled = max(instants) if len(instants) == situation.wanted_pods > 0 else None
     healthy = from_unix_us(heard.healthy_unix_us) if heard is not None else None
     began = from_unix_us(heard.first_request_unix_us) if heard is not None else None
     update = {
@@ -101,6 +103,8 @@ def _go_on(situation: Situation, *, server: Diagnosis | None, client: Diagnosis 
         apply=(*missing_children(situation), *stored_now),
         scrape=scrape_targets(situation),
         pull=pull_target(situation),
+        startups_wanted=startups_wanted(situation, servers),
+        exporters_wanted=exporters_wanted(situation),
         lookup_endpoint=_behind_service(situation) and situation.collected.endpoint_addresses is None,
         acknowledge=to_acknowledge(situation, stored_now),
         events=_step_events(situation, step),
@@ -175,7 +179,8 @@ def _log_wanted(situation: Situation, end: Ending, diagnosis: Diagnosis | None) 
     servers_fault = diagnosis is not None or end.reason in (Reason.SERVER_RESTARTED, Reason.STARTUP_DEADLINE)
     if not servers_fault or not pods or situation.collected.log_tail_tried or end.reason == Reason.CANCELLED:
         return None
-    pod = next((each for each in pods if each.terminated or each.last_terminated), pods[-1])
+    ended = (each for each in pods if each.terminated or each.last_terminated)
+    pod = next(ended, None) or next((each for each in pods if not each.ready), pods[-1])
     if pod.started_at is None and pod.terminated is None and pod.last_terminated is None:
         return None
     return log_of(pod)

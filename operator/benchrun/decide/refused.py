@@ -20,6 +20,8 @@ _QUOTA = "exceeded quota"
 _REMEDIES = {
     Reason.QUOTA_EXCEEDED: "It goes on when the namespace's quota has room.",
     Reason.CHILD_REFUSED: "It goes on when an admission policy, or the operator's rights, let it pass.",
+    Reason.NOT_INSTALLED: "Install LeaderWorkerSet (https://lws.sigs.k8s.io), which servers over several nodes are made of; "
+    "it then goes on by itself.",
 }
 
 
@@ -27,10 +29,17 @@ def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server
     """Why it was refused, in the API server's words, and what to do."""
     what = f"{refused.kind} {refused.name} is refused by the API server: {bounded(refused.message).rstrip('. ')}"
     if not refused.curable:
-        where = {names.ROLE_CLIENT: "spec.client", names.ROLE_SERVER: server_field}.get(refused.role, "the spec")
+        fields = {names.ROLE_CLIENT: "spec.client", **dict.fromkeys(names.SERVING_ROLES, server_field)}
+        where = fields.get(refused.role, "the spec")
         return Diagnosis(Reason.CHILD_INVALID, f"{what}. Correct {where}; a new run is needed.", True)
-    reason = Reason.QUOTA_EXCEEDED if _QUOTA in refused.message else Reason.CHILD_REFUSED
+    reason = _curable(refused)
     return Diagnosis(reason, f"{what}. {_REMEDIES[reason]}", False)
+
+
+def _curable(refused: RefusedObject) -> str:
+    if refused.is_kind_missing:
+        return Reason.NOT_INSTALLED
+    return Reason.QUOTA_EXCEEDED if _QUOTA in refused.message else Reason.CHILD_REFUSED
 
 
 def refusal(situation: Situation) -> Diagnosis | None:

@@ -8,7 +8,7 @@ from benchrun.api import names
 from benchrun.decide.decision import LogRange
 from benchrun.decide.instants import instant
 from benchrun.decide.situation import Situation
-from benchrun.plan.roles import SERVER_CONTAINER
+from benchrun.plan.vllm_pod import SERVER_CONTAINER
 
 LOG_MARGIN_SECONDS = 10
 """Clocks of nodes differ."""

@@ -8,8 +8,10 @@ from datetime import datetime
 from benchrun.api import names
 from benchrun.api.status import ServerStatus
 from benchrun.decide import bounds
+from benchrun.decide.gpu_telemetry import no_telemetry_reason
 from benchrun.decide.instants import instant
 from benchrun.decide.situation import Situation
+from benchrun.decide.startups import startup_of
 from benchrun.measure.samples import ServerFacts
 from benchrun.observe.views import Pod
 
@@ -22,16 +24,21 @@ def server_statuses(situation: Situation) -> list[ServerStatus]:
     """One entry a role. What was known stays when its pod is gone: provenance outlives the server."""
     if situation.spec.started is None:
         return _endpoint(situation)
-    old = next((s for s in situation.status.servers if s.role == names.ROLE_SERVER), None)
-    pods = situation.serving
-    if not pods:
-        return [old] if old is not None else []
-    return [_of_pods(situation, pods, old)]
+    each = [_of_role(situation, role) for role in situation.server_roles]
+    return [known for known in each if known is not None]
+
+
+def _of_role(situation: Situation, role: str) -> ServerStatus | None:
+    old = next((s for s in situation.status.servers if s.role == role), None)
+    pods = situation.serving_as(role)
+    return _of_pods(situation, pods, old) if pods else old
 
 
 def _of_pods(situation: Situation, pods: Sequence[Pod], old: ServerStatus | None) -> ServerStatus:
-    """Of several that should be alike, what the first says; how many they are, and what they have together."""
-    pod = pods[0]
+    """Of several that should be alike, what the first that answers says; how many servers they are, and what they have
+    together."""
+    answering = [each for each in pods if each.rank == 0]
+    pod = (answering or pods)[0]
     known = old if old is not None and old.pod == pod.name else None
     facts = situation.collected.facts.get(pod.name) or ServerFacts()
     ready = situation.status.server_ready_time is not None
@@ -44,7 +51,7 @@ def _of_pods(situation: Situation, pods: Sequence[Pod], old: ServerStatus | None
         node=pod.node,
         gpu=gpu,
         gpu_reason=None if gpu is not None else GPU_UNKNOWN,
-        replicas=len(pods),
+        replicas=len(answering),
         gpus=sum(each.gpus for each in pods),
         image=pod.image,
         image_digest=pod.image_digest or (known.image_digest if known else None),
@@ -55,6 +62,8 @@ def _of_pods(situation: Situation, pods: Sequence[Pod], old: ServerStatus | None
         seconds_to_ready=_seconds(
             instant(situation.status.scheduled_time), instant(situation.status.server_ready_time)
         ),
+        no_gpu_telemetry_reason=no_telemetry_reason(situation, pods),
+        startup=startup_of(pod, situation.collected.startups.get(pod.name)) or (known.startup if known else None),
         restarts=sum(each.restarts for each in pods),
     )
 

@@ -12,8 +12,9 @@ from benchrun.api.status import BenchmarkRunStatus
 from benchrun.decide.decision import Collected, World
 from benchrun.observe.views import Child, Children, Pod
 from benchrun.plan.metadata import Owner
-from benchrun.plan.roles import replicas
+from benchrun.plan.roles import nodes, role_replicas
 from benchrun.plan.searches import searched
+from benchrun.plan.shards import division_of
 from benchrun.plan.stages import PlannedStage, most_probe_stages, stages
 
 
@@ -78,6 +79,12 @@ class Situation:
         """Our object of that kind and role, unless it is on its way out."""
         return self._unless_deleting(kind, names.child_name(self.owner.name, role))
 
+    def workload(self, role: str) -> Child | None:
+        """What makes the pods of a serving role, unless it is on its way out."""
+        if nodes(self.spec) == 1:
+            return self.child("Deployment", role)
+        return self._unless_deleting("LeaderWorkerSet", names.group_name(self.owner.name, self.owner.uid))
+
     @cached_property
     def has_plan(self) -> bool:
         """Whether the plan's ConfigMap is there."""
@@ -124,10 +131,15 @@ class Situation:
     # ---- client ----------------------------------------------------------------------------------------------------
 
     @cached_property
+    def client_pods(self) -> tuple[Pod, ...]:
+        """The client's pods, the first of them first: one attempt each."""
+        return tuple(sorted(self.children.role_pods(names.ROLE_CLIENT), key=lambda pod: pod.rank))
+
+    @cached_property
     def client_pod(self) -> Pod | None:
-        """The client's pod: one attempt, one pod."""
-        pods = self.children.role_pods(names.ROLE_CLIENT)
-        return pods[-1] if pods else None
+        """The one that is talked to, which has the records of all."""
+        firsts = [pod for pod in self.client_pods if pod.rank == 0]
+        return firsts[-1] if firsts else None
 
     @property
     def client_runs(self) -> bool:
@@ -148,26 +160,46 @@ class Situation:
 
     @property
     def client_ready(self) -> bool:
-        """Plan, tokenizer and data found. Once the measurement goes on, it must have been. A pod that is leaving is not it."""
-        pod = self.client_pod
-        return self.status.server_ready_time is not None or (pod is not None and pod.ready and not pod.deleting)
+        """Plan, tokenizer and data found, by all its pods. Once the measurement goes on, they must have been. A pod that is
+        leaving is not it."""
+        ready = {pod.rank for pod in self.client_pods if pod.ready and not pod.deleting}
+        return self.status.server_ready_time is not None or ready.issuperset(range(division_of(self.spec).pods))
 
     # ---- server ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def server_pods(self) -> tuple[Pod, ...]:
-        """Pods of the server role, oldest first."""
-        return self.children.role_pods(names.ROLE_SERVER)
+        """Pods of every role that serves; those of a role oldest first."""
+        return tuple(pod for role in self.server_roles for pod in self.children.role_pods(role))
+
+    @property
+    def server_roles(self) -> tuple[str, ...]:
+        """The roles that serve."""
+        return tuple(role_replicas(self.spec))
+
+    def serving_as(self, role: str) -> tuple[Pod, ...]:
+        """Pods of the role that count: the newest, as many as there are to be. Older ones are leaving, or were replaced."""
+        return self.children.role_pods(role)[-role_replicas(self.spec)[role] * nodes(self.spec) :]
+
+    @property
+    def wanted_pods(self) -> int:
+        """How many of them there are to be in all; none against an endpoint."""
+        return sum(role_replicas(self.spec).values()) * nodes(self.spec)
 
     @property
     def serving(self) -> tuple[Pod, ...]:
-        """Those of them that count: the newest, as many as there are to be. Older ones are leaving, or were replaced."""
-        return self.server_pods[-replicas(self.spec) :]
+        """Those of all roles."""
+        return tuple(pod for role in self.server_roles for pod in self.serving_as(role))
 
     @property
     def server_exists(self) -> bool:
-        """Whether a server was asked for and not yet released."""
-        return self.child("Deployment", names.ROLE_SERVER) is not None
+        """Whether a server was asked for and not yet released, or a part of one."""
+        return any(self.workload(role) is not None for role in self.server_roles)
+
+    @property
+    def server_is_whole(self) -> bool:
+        """Whether no part of it was taken away."""
+        return all(self.workload(role) is not None for role in self.server_roles)
 
     @property
     def measuring_started(self) -> bool:

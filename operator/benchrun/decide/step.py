@@ -60,7 +60,9 @@ def _waiting_for_server(situation: Situation, server: Diagnosis | None) -> Step:
     if server is not None:
         return Step("Starting", server.reason, server.message, True)
     nodes = ", ".join(dict.fromkeys(pod.node or "its node" for pod in pods))
-    return Step("Starting", Reason.SERVER_STARTING, f"{_servers(len(pods))} starting on {nodes}", True)
+    return Step(
+        "Starting", Reason.SERVER_STARTING, f"{_servers(sum(pod.rank == 0 for pod in pods))} starting on {nodes}", True
+    )
 
 
 def _servers(count: int) -> str:

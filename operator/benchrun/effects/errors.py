@@ -2,6 +2,7 @@
 
 ClusterError
 +-- NotFound        404: it is gone
+|   +-- NotServed   404 for a whole kind: the cluster does not have it
 +-- Conflict        409, or 422 on an immutable uid: the object is not the one we knew; read again
 |   +-- Exists      409 AlreadyExists: the name is taken
 |   +-- Occupied    the name is taken by an object that somebody else controls
@@ -32,6 +33,10 @@ class ClusterError(Exception):
 
 class NotFound(ClusterError):
     """The object does not exist."""
+
+
+class NotServed(NotFound):
+    """The API server does not know such objects at all."""
 
 
 class Conflict(ClusterError):

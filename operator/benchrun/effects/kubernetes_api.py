@@ -15,10 +15,10 @@ from typing import NamedTuple, Protocol
 from benchrun.api import names
 from benchrun.api.base import API_VERSION
 from benchrun.api.conditions import timestamp
-from benchrun.decide.decision import Event, LogRange, LogWanted, Ref
+from benchrun.decide.decision import Event, ExporterPod, GpuExporters, LogRange, LogWanted, Ref, StartupWanted
 from benchrun.effects.connection import METADATA_LIST_ONLY, METADATA_ONLY, Connection, Json, Query
-from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound, Occupied
-from benchrun.effects.resources import RESOURCES, RUN, Resource
+from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound, NotServed, Occupied
+from benchrun.effects.resources import EXTENSION_KINDS, LEADER_WORKER_SET, RESOURCES, RUN, Resource
 from benchrun.observe.views import Declared
 
 LIST_PAGE = 50
@@ -28,6 +28,8 @@ LOG_READ_BYTES = 512 * 1024
 """What is read of these lines. The API server cuts at the end, where the news is, so the limit is far above them."""
 LOG_RANGE_BYTES = 4 * 1024 * 1024
 """What is read of a whole measurement's log."""
+LOG_HEAD_BYTES = 512 * 1024
+"""What is read of a log's beginning. vLLM is up within 100 kB, a page of stack traces included."""
 LOG_BYTES = 32 * 1024
 """What is kept: the end. The cause of a failed engine start stands some 8 kB above it."""
 MAX_ENDPOINTS = 64
@@ -57,7 +59,8 @@ class Cluster(Protocol):
     """The API server as a pass needs it. Every method raises ClusterError."""
 
     async def apply(self, manifest: Json, *, known_uid: str | None) -> Written:
-        """Create the object, or update the one we know; Occupied when the name belongs to somebody else.
+        """Create the object, or update the one we know; Occupied when the name belongs to somebody else, NotServed when the
+        cluster lacks its kind.
 
         An immutable object of ours that turns out to exist is returned as it is.
         """
@@ -72,7 +75,7 @@ class Cluster(Protocol):
         ...
 
     async def delete(self, ref: Ref) -> None:
-        """Delete in the background; an object that is gone, or replaced by a namesake, is a success."""
+        """Delete without waiting for it; an object that is gone, or replaced by a namesake, is a success."""
         ...
 
     async def patch_status(self, declared: Declared, *, resource_version: str, changes: Json) -> Json:
@@ -95,6 +98,18 @@ class Cluster(Protocol):
 
     async def log_since(self, namespace: str, wanted: LogRange) -> LogPart:
         """A running container's log, each line behind its instant, bounded."""
+        ...
+
+    async def log_head(self, namespace: str, wanted: StartupWanted) -> str:
+        """The beginning of a running container's log, bounded."""
+        ...
+
+    async def image_events(self, namespace: str, wanted: StartupWanted) -> tuple[Json, ...]:
+        """What the node said of the images of a pod, bounded."""
+        ...
+
+    async def exporter_on(self, exporters: GpuExporters, node: str) -> ExporterPod | None:
+        """The exporter of GPUs' figures that runs on a node."""
         ...
 
     async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
@@ -136,14 +151,19 @@ class KubernetesApi:
 
     async def _create(self, manifest: Json) -> Written:
         resource = RESOURCES[manifest["kind"]]
-        return await self._write(
-            "POST",
-            resource,
-            resource.path(manifest["metadata"]["namespace"]),
-            body=manifest,
-            query=(("fieldManager", names.FIELD_MANAGER),),
-            accept=METADATA_ONLY,
-        )
+        try:
+            return await self._write(
+                "POST",
+                resource,
+                resource.path(manifest["metadata"]["namespace"]),
+                body=manifest,
+                query=(("fieldManager", names.FIELD_MANAGER),),
+                accept=METADATA_ONLY,
+            )
+        except NotFound as error:
+            if manifest["kind"] not in EXTENSION_KINDS:
+                raise  # the namespace is gone
+            raise NotServed(f"this cluster has no {resource.plural}.{resource.group}", code=error.code) from error
 
     async def _found_to_be_ours(self, manifest: Json) -> Written:
         resource, meta = RESOURCES[manifest["kind"]], manifest["metadata"]
@@ -180,9 +200,12 @@ class KubernetesApi:
             return None
 
     async def delete(self, ref: Ref) -> None:
-        """Delete in the background; an object that is gone, or replaced by a namesake, is a success."""
+        """Delete without waiting for it; an object that is gone, or replaced by a namesake, is a success."""
         resource = RESOURCES[ref.kind]
-        options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        # Of a LeaderWorkerSet the workers belong to their leader's pod: in the background they would keep their GPUs until it
+        # has ended. From the foreground all are told at once.
+        policy = "Foreground" if ref.kind == LEADER_WORKER_SET else "Background"
+        options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
         if ref.uid is not None:
             options["preconditions"] = {"uid": ref.uid}
         if ref.grace_seconds is not None:
@@ -249,6 +272,27 @@ class KubernetesApi:
         path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
         text = await self._connection.text(path, query=query, limit_bytes=LOG_RANGE_BYTES)
         return LogPart(text, complete=len(text.encode()) < LOG_RANGE_BYTES)
+
+    async def log_head(self, namespace: str, wanted: StartupWanted) -> str:
+        """The beginning of a running container's log, bounded."""
+        query: Query = (("container", wanted.container), ("limitBytes", str(LOG_HEAD_BYTES)))
+        path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
+        return await self._connection.text(path, query=query, limit_bytes=LOG_HEAD_BYTES)
+
+    async def image_events(self, namespace: str, wanted: StartupWanted) -> tuple[Json, ...]:
+        """What the node said of the images of a pod, bounded."""
+        selector = f"involvedObject.uid={wanted.uid},reason=Pulled"
+        query: Query = (("fieldSelector", selector), ("limit", str(LIST_PAGE)))
+        page = await self._connection.json("GET", RESOURCES["Event"].path(namespace), query=query)
+        return tuple(page.get("items") or ())
+
+    async def exporter_on(self, exporters: GpuExporters, node: str) -> ExporterPod | None:
+        """The exporter of GPUs' figures that runs on a node."""
+        selector = f"spec.nodeName={node},status.phase=Running"
+        query: Query = (("labelSelector", exporters.selector), ("fieldSelector", selector), ("limit", str(LIST_PAGE)))
+        page = await self._connection.json("GET", RESOURCES["Pod"].path(exporters.namespace), query=query)
+        addresses = ((p["metadata"]["name"], (p.get("status") or {}).get("podIP")) for p in page.get("items") or ())
+        return next((ExporterPod(str(name), str(ip)) for name, ip in addresses if ip), None)
 
     async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
         """Addresses of the ready pods behind a Service, as host:port."""

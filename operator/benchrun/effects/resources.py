@@ -32,9 +32,11 @@ class Resource:
 
 
 RUN = Resource(GROUP, VERSION, PLURAL)
+LEADER_WORKER_SET = "LeaderWorkerSet"
 RESOURCES = {
     KIND: RUN,
     SWEEP_KIND: Resource(GROUP, VERSION, SWEEP_PLURAL),
+    LEADER_WORKER_SET: Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
     "Deployment": Resource("apps", "v1", "deployments"),
     "Job": Resource("batch", "v1", "jobs"),
     "Service": Resource("", "v1", "services"),
@@ -46,3 +48,6 @@ RESOURCES = {
 }
 CHILD_KINDS = ("Deployment", "Job", "Service", "ConfigMap", "NetworkPolicy", "Pod")
 """Kinds that carry our run label, and are watched."""
+EXTENSION_KINDS = (LEADER_WORKER_SET,)
+"""Kinds that a cluster may lack. They carry our run label, too, but a watch would want them there when the operator starts:
+they are listed with the others, and looked up for the runs that have one."""

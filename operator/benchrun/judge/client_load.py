@@ -12,7 +12,7 @@ from benchrun.api.status import Severity
 from benchrun.judge.finding import Code, Evidence, Explanation, NotChecked, StageFinding
 from benchrun.judge.rules import Found, StageContext
 from benchrun.measure.cells import milliseconds, rounded
-from benchrun.measure.edges import TTFT_COUNT, TTFT_SUM, rise
+from benchrun.measure.edges import TTFT_COUNT, TTFT_SUM, answering, of_vllm, rise
 from benchrun.measure.percentiles import Distribution
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
@@ -20,7 +20,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="The client could not keep up: it sent late or read tokens late. TTFT and the tails of all latencies are too "
         "high, and TPOT may be too low.",
         remedy="Give the client more CPU (client.resources) and a node of its own, or lower the load. One process carries "
-        "about 150 streams.",
+        "about 150 streams; client.engine VLLMRust carries more.",
     ),
     Code.CLIENT_THROTTLED: Explanation(
         meaning="The kernel stopped the client for having used up its CPU limit. For as long it neither sent nor read: "
@@ -63,7 +63,7 @@ def client_saturated(record: StageRecord, context: StageContext) -> Found:
     signs = _signs(record, context, at_server)
     crossed = [sign for sign in signs if sign.load > 1]
     if not crossed:
-        return _missing(record, at_server)
+        return _missing(record, context, at_server)
     worst = max(crossed, key=lambda sign: (sign.severity == "Invalid", sign.load))
     evidence: Evidence = {sign.name: rounded(sign.value) for sign in signs} | {
         "eventLoopLagMaxMs": rounded(milliseconds(record.client.lag_max_us)),
@@ -95,7 +95,7 @@ def _signs(record: StageRecord, context: StageContext, at_server: float | None) 
     if at_server is not None and at_client is not None:
         line = max(lines.client_gap_suspect_ms, lines.client_gap_suspect_percent / 100 * at_server)
         signs.append(_Sign("ttftGapMs", at_client - at_server, line, factor))
-    if context.asked.has_due_instants:
+    if context.asked.has_due_instants and record.requests.queue_us:
         late = milliseconds(Distribution.of(record.requests.queue_us).percentile(99)) or 0.0
         signs.append(_Sign("sendLagP99Ms", late, lines.client_lag_suspect_ms, factor))
     if client.lag_p99_us is not None:
@@ -106,16 +106,22 @@ def _signs(record: StageRecord, context: StageContext, at_server: float | None) 
     return signs
 
 
-def _missing(record: StageRecord, at_server: float | None) -> Found:
+def _missing(record: StageRecord, context: StageContext, at_server: float | None) -> Found:
     """What was not looked at, where nothing else was found."""
-    known = {"TTFT at the servers": at_server, "event-loop lag": record.client.lag_p99_us}
-    missing = [name for name, value in known.items() if value is None]
+    known = {
+        "TTFT at the servers": at_server is not None,
+        "event-loop lag": record.client.lag_p99_us is not None,
+        "when requests were due": bool(record.requests.queue_us) or not context.asked.has_due_instants,
+    }
+    missing = [name for name, is_known in known.items() if not is_known]
     return [NotChecked(Code.CLIENT_SATURATED, f"unknown: {', '.join(missing)}")] if missing else []
 
 
 def _server_ttft_ms(record: StageRecord) -> float | None:
     """The servers' own mean, where it is of the requests that the client saw answered."""
-    total, count = rise(record.servers, TTFT_SUM).value, rise(record.servers, TTFT_COUNT).value
+    # A prompt that is prefilled elsewhere has its time there, too.
+    total = rise(of_vllm(record.servers), TTFT_SUM).value
+    count = rise(answering(record.servers), TTFT_COUNT).value
     answered = sum(record.requests.ok)
     if total is None or not count or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
         return None

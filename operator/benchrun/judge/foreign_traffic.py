@@ -15,7 +15,7 @@ from benchrun_client.contract import StageRecord
 from benchrun.judge.finding import Code, Explanation, NotChecked, StageFinding
 from benchrun.judge.rules import Found, StageContext
 from benchrun.measure.cells import rounded
-from benchrun.measure.edges import PROMPT_TOKENS, REQUESTS_FINISHED, rise
+from benchrun.measure.edges import PROMPT_TOKENS, REQUESTS_FINISHED, answering, rise
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.FOREIGN_TRAFFIC: Explanation(
@@ -30,8 +30,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
 def foreign_traffic(record: StageRecord, context: StageContext) -> Found:
     """Requests finished and, for Completions, prompt tokens processed beyond those of this stage."""
     line = context.thresholds.foreign_invalid_percent
-    sent, finished = len(record.requests.ok), rise(record.servers, REQUESTS_FINISHED).value
-    prompted = rise(record.servers, PROMPT_TOKENS).value
+    sent, finished = len(record.requests.ok), rise(answering(record.servers), REQUESTS_FINISHED).value
+    prompted = rise(answering(record.servers), PROMPT_TOKENS).value
     if finished is None or prompted is None:
         return [NotChecked(Code.FOREIGN_TRAFFIC, "a server's requests and prompt tokens were not read at both ends")]
     asked, slack = _prompt_tokens(record)
@@ -64,5 +64,5 @@ def _prompt_tokens(record: StageRecord) -> tuple[int, int]:
     """
     columns = record.requests
     asked = sum(columns.input_tokens)
-    uncertain = asked - sum(compress(columns.input_tokens, columns.ended))
+    uncertain = asked - sum(compress(columns.input_tokens, columns.known_ended))
     return asked, len(columns.ok) + uncertain

@@ -15,7 +15,7 @@ from benchrun.api.cells import Cell
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import Result
 from benchrun.judge.asked import asked_of
-from benchrun.judge.explaining import Seen, seen_at
+from benchrun.judge.explaining import Limits, Seen, seen_at
 from benchrun.judge.finding import StageFinding
 from benchrun.judge.headline import p99_ttft
 from benchrun.judge.judging import judge_cell
@@ -25,7 +25,6 @@ from benchrun.judge.rules import CellContext, CellSummary, MeasuredStage, StageC
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.cells import pools_of
 from benchrun.measure.samples import Sample
-from benchrun.measure.server_limits import ServerLimits
 from benchrun.measure.windows import windows
 
 
@@ -45,7 +44,7 @@ class JudgedCell:
     """What its explanation rests on; None: nothing was measured."""
 
 
-def judged_cell(context: CellContext, *, spec: BenchmarkRunSpec, limits: ServerLimits) -> JudgedCell:
+def judged_cell(context: CellContext, *, spec: BenchmarkRunSpec, limits: Limits) -> JudgedCell:
     """Put the rules of stages and cells to it, and make its row."""
     seen = judge_cell(context)
     return JudgedCell(

@@ -10,7 +10,7 @@ from benchrun.api.status import Severity
 from benchrun.judge.finding import Code, Explanation, NotChecked, StageFinding
 from benchrun.judge.rules import Found, StageContext
 from benchrun.measure.cells import rounded
-from benchrun.measure.edges import PREEMPTIONS, rise
+from benchrun.measure.edges import PREEMPTIONS, of_vllm, rise
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.PREEMPTED: Explanation(
@@ -24,7 +24,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
 
 def preempted(record: StageRecord, context: StageContext) -> Found:
     """Any preemption is worth knowing; more than a few shape the tail."""
-    preemptions, requests = rise(record.servers, PREEMPTIONS).value, len(record.requests.ok)
+    preemptions, requests = rise(of_vllm(record.servers), PREEMPTIONS).value, len(record.requests.ok)
     if preemptions is None:
         return [NotChecked(Code.PREEMPTED, "a server's preemptions were not read at both ends")]
     if preemptions == 0:

@@ -16,7 +16,15 @@ from benchrun.api.status import Severity
 from benchrun.judge.finding import Code, Evidence, Explanation, NotChecked, StageFinding
 from benchrun.judge.rules import Found, StageContext
 from benchrun.measure.cells import rounded
-from benchrun.measure.edges import EXTERNAL_HITS, EXTERNAL_QUERIES, PREFIX_HITS, PREFIX_QUERIES, rise, rise_at
+from benchrun.measure.edges import (
+    EXTERNAL_HITS,
+    EXTERNAL_QUERIES,
+    PREFIX_HITS,
+    PREFIX_QUERIES,
+    prefilling,
+    rise,
+    rise_at,
+)
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.PREFIX_CACHE_CONTAMINATED: Explanation(
@@ -36,7 +44,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
 
 def prefix_cache(record: StageRecord, context: StageContext) -> Found:
     """Hits among the tokens looked up, by the servers' own counters. No look-ups: the cache is off, or nothing arrived."""
-    hits, queries = rise(record.servers, PREFIX_HITS).value, rise(record.servers, PREFIX_QUERIES).value
+    hits, queries = (rise(prefilling(record.servers), counter).value for counter in (PREFIX_HITS, PREFIX_QUERIES))
     if hits is None or queries is None:
         return [
             NotChecked(Code.PREFIX_CACHE_CONTAMINATED, "a server's prefix-cache counters were not read at both ends")
@@ -83,4 +91,4 @@ def cache_reset(record: StageRecord, context: StageContext) -> Found:
 
 def _of_second_tier(record: StageRecord, counter: str) -> float:
     """Tokens of a cache behind the server's own (host memory, disk, another node); without the series there is none."""
-    return math.fsum(rise_at(edge, counter) or 0.0 for edge in record.servers)
+    return math.fsum(rise_at(edge, counter) or 0.0 for edge in prefilling(record.servers))

@@ -10,7 +10,7 @@ from benchrun_client.contract import ServerEdge, StageRecord
 from benchrun.judge.finding import Code, Evidence, Explanation, NotChecked, StageFinding
 from benchrun.judge.rules import Found, StageContext
 from benchrun.measure.cells import rounded
-from benchrun.measure.edges import REQUESTS_FINISHED, rise, rise_at
+from benchrun.measure.edges import REQUESTS_FINISHED, answering, by_role, of_vllm, rise, rise_at
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.REPLICAS_UNEQUAL: Explanation(
@@ -30,10 +30,15 @@ MAX_NAMES_CHARS = 200
 
 
 def replicas_unequal(record: StageRecord, context: StageContext) -> Found:
-    """What servers say of themselves, their presence at both ends, and answers that none of them gave."""
-    servers = record.servers
-    if not servers:
+    """What servers of a role say of themselves, their presence at both ends, and answers that none of them gave."""
+    if not record.servers:
         return [NotChecked(Code.REPLICAS_UNEQUAL, "no server's pages were read")]
+    return [
+        found for servers in by_role(of_vllm(record.servers)).values() for found in _unequal(servers, record, context)
+    ]
+
+
+def _unequal(servers: Sequence[ServerEdge], record: StageRecord, context: StageContext) -> Found:
     halves = [edge for edge in servers if (edge.before is None) != (edge.after is None)]
     # Not one page read at one end: that is the client's trouble, or the network's.
     partly_there = len(halves) if len(halves) < len(servers) else 0
@@ -86,15 +91,23 @@ def _is_silent(servers: Sequence[ServerEdge], name: str) -> bool:
 
 def _by_unknown_servers(record: StageRecord, context: StageContext) -> float:
     """Answers that no known server counted, in percent; 0 where that can't be told."""
-    answered, finished = sum(record.requests.ok), rise(record.servers, REQUESTS_FINISHED).value
+    answered, finished = sum(record.requests.ok), rise(answering(record.servers), REQUESTS_FINISHED).value
     if not context.asked.through_service or not answered or finished is None:
         return 0.0
     return 100 * max(answered - finished, 0) / answered
 
 
 def load_uneven(record: StageRecord, context: StageContext) -> Found:
-    """The server farthest from an equal share of the finished requests, where chance doesn't put it there."""
-    servers, lines = record.servers, context.thresholds
+    """The server farthest from an equal share of what its role finished, where chance doesn't put it there."""
+    if not record.servers:
+        return [NotChecked(Code.LOAD_UNEVEN, "no server's pages were read")]
+    return [
+        found for servers in by_role(of_vllm(record.servers)).values() for found in _uneven(servers, record, context)
+    ]
+
+
+def _uneven(servers: Sequence[ServerEdge], record: StageRecord, context: StageContext) -> Found:
+    lines = context.thresholds
     if len(servers) == 1:
         return []
     finished = rise(servers, REQUESTS_FINISHED).value

@@ -8,11 +8,13 @@ from typing import NamedTuple
 from benchrun_client.contract import StageRecord
 
 from benchrun.api.cells import Cell
+from benchrun.api.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import Finding, Headline, Result, SearchResult, ServerStatus, Truncated, Verdict
 from benchrun.judge.aggregate import aggregate
 from benchrun.judge.comparison.fitting import SHARE_BYTES
-from benchrun.judge.explaining import Seen, explanations
+from benchrun.judge.cost import cost_status, priced
+from benchrun.judge.explaining import Limits, Seen, explanations
 from benchrun.judge.finding import StageFinding
 from benchrun.judge.fitting import MAX_BYTES, fitted
 from benchrun.judge.headline import headline
@@ -70,7 +72,9 @@ def results(
     summaries = {cell_id: each.summary for cell_id, each in by_cell.items()}
     found = _as_wanted(by_cell, judge_run(RunContext(lines, summaries)), spec)
     explained = explanations(_explained_by(by_cell), trusted=_trusted(found))
-    rows = [row(each.row, found[cell_id], explained.get(cell_id)) for cell_id, each in by_cell.items()]
+    cost = cost_status(spec.cost, servers or ())
+    judged_rows = (row(each.row, found[cell_id], explained.get(cell_id)) for cell_id, each in by_cell.items())
+    rows = [priced(each, cost) for each in judged_rows]
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
     searches = search_results(spec, summaries, rows)
     elsewhere = (SHARE_BYTES if spec.baseline else 0) + SEARCH_BYTES * len(searches)
@@ -102,10 +106,16 @@ def _trusted(found: Mapping[str, Sequence[StageFinding]]) -> frozenset[str]:
     return frozenset(cell_id for cell_id, of_cell in found.items() if verdict_of_findings(of_cell) != "Invalid")
 
 
-def _limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> ServerLimits:
-    """Of one server: all of a role are alike."""
-    said = next(iter(servers), None)
-    args = spec.started.args if spec.started is not None else None
+def _limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> Limits:
+    """Of one server of each role: all of a role are alike."""
+    said = {server.role: server for server in servers}
+    split = spec.server is not None and spec.server.disaggregated is not None
+    roles = (ROLE_PREFILL, ROLE_DECODE) if split else tuple(said) or (ROLE_SERVER,)
+    return {role: _limits_of(spec, role, said.get(role)) for role in roles}
+
+
+def _limits_of(spec: BenchmarkRunSpec, role: str, said: ServerStatus | None) -> ServerLimits:
+    args = spec.started.args_of(role) if spec.started is not None else None
     if said is None:
         return server_limits(args)
     return server_limits(args, said.reported, kv_cache_tokens=said.kv_cache_tokens)

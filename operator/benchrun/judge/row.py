@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from benchrun_client.contract import StageRecord
 
+from benchrun.api.names import ROLE_PROXY
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import Result, RoleFigures
 from benchrun.judge.certainty import certainty
-from benchrun.judge.explaining import Explanation
+from benchrun.judge.energy import tokens_per_joule
+from benchrun.judge.explaining import Explained, Explanation
 from benchrun.judge.finding import SEVERITIES, Code, StageFinding
 from benchrun.judge.objectives import is_trusted, objective_results, request_limits, untold
 from benchrun.judge.rules import CellContext
 from benchrun.judge.verdict import verdict_of_findings
 from benchrun.measure.cells import Pools, level_metrics, pooled_metrics, rounded
 from benchrun.measure.goodput import goodput
+from benchrun.measure.gpu_figures import gpu_figures
 from benchrun.measure.plateau_figures import plateau_metrics
+from benchrun.measure.proxy import proxy_figures
 from benchrun.measure.repeat_noise import repeat_cv_percent
 from benchrun.measure.steady import Plateau
 from benchrun.measure.windows import Window, figures
@@ -26,8 +30,10 @@ from benchrun.measure.windows import Window, figures
 def row(measured: Result, found: Sequence[StageFinding], explanation: Explanation | None) -> Result:
     """The row of a cell with what only the whole run tells: all that was `found` at it, and why requests waited."""
     verdict = verdict_of_findings(found)
+    by_role = explanation.by_role if explanation is not None else {}
     return measured.model_copy(
         update={
+            "roles": [_explained(figures, by_role) for figures in measured.roles],
             "verdict": verdict,
             "findings": _codes(found),
             "objectives": measured.objectives if is_trusted(verdict) else untold(measured.objectives),
@@ -35,6 +41,14 @@ def row(measured: Result, found: Sequence[StageFinding], explanation: Explanatio
             "bottleneck": explanation.bottleneck if explanation is not None else None,
         }
     )
+
+
+def _explained(figures: RoleFigures, by_role: Mapping[str, Explained]) -> RoleFigures:
+    """Each role by itself, where the row's own words are about one of several."""
+    if len(by_role) < 2 or figures.role not in by_role:
+        return figures
+    said = by_role[figures.role]
+    return figures.model_copy(update={"waiting": said.waiting.reason, "limit": said.bottleneck.limit})
 
 
 def measured_row(context: CellContext, found: Iterable[StageFinding], *, spec: BenchmarkRunSpec) -> Result:
@@ -45,6 +59,8 @@ def measured_row(context: CellContext, found: Iterable[StageFinding], *, spec: B
     shown = _shown(context, codes)
     every = {**shown, **context.queued}
     sure = certainty(every, context.percentiles)
+    roles = role_figures([window for stage in context.stages for window in stage.context.windows])
+    metrics = _metrics(context, shown, spec)
     return Result(
         cell=cell.id,
         workload=cell.workload,
@@ -52,13 +68,13 @@ def measured_row(context: CellContext, found: Iterable[StageFinding], *, spec: B
         value=cell.value,
         repeats=len(records),
         repeats_planned=len(cell.stage_ids),
-        metrics=_metrics(context, shown, spec),
+        metrics=metrics | tokens_per_joule(metrics, roles),
         intervals=sure.intervals,
         uncertain=sure.uncertain,
         steady=_steady(context),
         repeat_cv_percent=_noise(records, shown),
         traffic=_traffic(records),
-        roles=role_figures([window for stage in context.stages for window in stage.context.windows]),
+        roles=[*roles, *_proxy(records)],
         objectives=objective_results(spec.objectives, every, verdict),
         verdict=verdict,
         findings=codes,
@@ -69,6 +85,13 @@ def role_figures(stage_windows: Sequence[Window]) -> list[RoleFigures]:
     """Server figures by role, over all these stages."""
     roles = dict.fromkeys(window.role for window in stage_windows)
     return [_rounded_figures([w for w in stage_windows if w.role == role]) for role in roles]
+
+
+def _proxy(records: Sequence[StageRecord]) -> list[RoleFigures]:
+    found = proxy_figures(records)
+    if found is None:
+        return []
+    return [RoleFigures(role=ROLE_PROXY, added_mean_ms=rounded(found.added_mean_ms), cores=rounded(found.cores))]
 
 
 def _codes(found: Sequence[StageFinding]) -> list[str]:
@@ -113,7 +136,7 @@ def _traffic(records: Sequence[StageRecord]) -> str | None:
 
 
 def _rounded_figures(stage_windows: Sequence[Window]) -> RoleFigures:
-    found = figures(stage_windows)
+    found, gpus = figures(stage_windows), gpu_figures(stage_windows)
     return RoleFigures(
         role=found.role,
         running_mean=rounded(found.running_mean),
@@ -124,6 +147,12 @@ def _rounded_figures(stage_windows: Sequence[Window]) -> RoleFigures:
         kv_cache_max_percent=rounded(found.kv_cache_max_percent),
         preemptions=found.preemptions,
         prefix_hit_percent=rounded(found.prefix_hit_percent),
+        fetched_percent=rounded(found.fetched_percent),
+        fetched_tokens=found.fetched_tokens,
+        transfer_failures=found.transfer_failures,
         samples=found.samples,
+        gpu_power_mean_watts=rounded(gpus.power_mean_watts),
+        gpu_memory_max_mib=rounded(gpus.memory_max_mib),
+        sm_clock_mean_mhz=rounded(gpus.sm_clock_mean_mhz),
         coverage_percent=rounded(found.coverage_percent),
     )

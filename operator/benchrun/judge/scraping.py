@@ -10,6 +10,7 @@ from statistics import median
 
 from benchrun_client.contract import StageRecord
 
+from benchrun.api.names import ROLE_PREFILL
 from benchrun.judge.finding import Code, Explanation, NotChecked, StageFinding
 from benchrun.judge.rules import Found, StageContext
 from benchrun.judge.shape import StageShape
@@ -74,6 +75,10 @@ def littles_law(record: StageRecord, context: StageContext) -> Found:
     between them counts as noise; a difference of the two clocks makes it larger, not one-sided.
     """
     lines, shape = context.thresholds, context.shape(record)
+    if any(window.role == ROLE_PREFILL for window in context.windows):
+        return [
+            NotChecked(Code.LITTLES_LAW_BROKEN, "a gauge does not show a prompt that a server prefills in one step")
+        ]
     held = _held(context.windows)
     if len(held) < lines.littles_law_samples:
         return [NotChecked(Code.LITTLES_LAW_BROKEN, "too few readings of the servers within the stage")]

@@ -71,6 +71,22 @@ class Thresholds:
     latencies describes the client. It never makes a stage Invalid by itself: what it does to the figures, gap and lag tell."""
     client_invalid_factor: float = 3.0
     """Times the lines of gap and lag. Overload grows faster than load does, so between once and thrice lies little."""
+    skew_suspect_ms: float = 20.0
+    """Between the first and the last of a client's processes to begin, and what their clocks may be off. Processes that wait
+    for an instant wake up within a few milliseconds of it; beyond that the beginning of the load is not what was asked for."""
+    recomputed_suspect_percent: float = 50.0
+    """Of the prompt tokens at the servers that decode. The last block of a prompt is always computed there, which of short
+    prompts is a good part; beyond half of it, TTFT is more of decode's own prefill than of the transfer."""
+    recomputed_invalid_percent: float = 90.0
+    """With nine tenths computed twice it is no disaggregated server that was measured."""
+    proxy_added_suspect_ms: float = 5.0
+    """To the mean time to first token, by a proxy that alone takes 1 to 2 ms."""
+    proxy_added_suspect_percent: float = 5.0
+    """Of the mean TTFT: beside a slow first token a few milliseconds more don't matter."""
+    proxy_cores_suspect: float = 0.8
+    """Its one event loop fills a core at most; close to that, streams wait for each other."""
+    idle_readings_percent: float = 50.0
+    """Of the readings: one role without any request in half of them, while another has a queue in as many."""
     cold_start_factor: float = 3.0
     """Times the usual TTFT. Lengths of prompts rarely set the first requests apart by that much, compiling always does."""
     cold_start_floor_ms: float = 100.0

@@ -14,7 +14,7 @@ from benchrun_client.contract import StageRecord
 from benchrun.judge.finding import Code, Explanation, NotChecked, StageFinding
 from benchrun.judge.rules import Found, StageContext
 from benchrun.measure.cells import rounded
-from benchrun.measure.edges import GENERATION_TOKENS, rise
+from benchrun.measure.edges import GENERATION_TOKENS, answering, rise
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.TOKEN_COUNTS_DISAGREE: Explanation(
@@ -41,7 +41,7 @@ def token_counts_disagree(record: StageRecord, context: StageContext) -> Found:
     counted = sum(compress(columns.output_tokens, columns.ok))
     if counted == 0:
         return []
-    served = rise(record.servers, GENERATION_TOKENS).value
+    served = rise(answering(record.servers), GENERATION_TOKENS).value
     if served is None:
         return [NotChecked(Code.TOKEN_COUNTS_DISAGREE, "a server's generated tokens were not read at both ends")]
     of_failed = sum(compress(columns.asked_tokens, [not ok for ok in columns.ok]))

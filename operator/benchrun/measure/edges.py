@@ -10,11 +10,18 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from benchrun_client.contract import SERVER_COUNTERS, START_TIME, ServerEdge
+from benchrun_client.contract import PROXY_COUNTERS, SERVER_COUNTERS, START_TIME, ServerEdge
+
+from benchrun.api.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PROXY
 
 ADMISSION_REJECTIONS = "admission_rejections_total"
 EXTERNAL_HITS = "external_prefix_cache_hits_total"
 EXTERNAL_QUERIES = "external_prefix_cache_queries_total"
+FAILED_TRANSFERS = (
+    "nixl_num_failed_transfers_total",
+    "nixl_num_failed_notifications_total",
+    "nixl_num_kv_expired_reqs_total",
+)
 GENERATION_TOKENS = "generation_tokens_total"
 PREEMPTIONS = "num_preemptions_total"
 PREFIX_HITS = "prefix_cache_hits_total"
@@ -25,6 +32,28 @@ QUEUE_TIME_SUM = "request_queue_time_seconds_sum"
 REQUESTS_FINISHED = "request_success_total"
 TTFT_COUNT = "time_to_first_token_seconds_count"
 TTFT_SUM = "time_to_first_token_seconds_sum"
+
+
+def of_vllm(edges: Iterable[ServerEdge]) -> tuple[ServerEdge, ...]:
+    """All but a proxy's, which has other counters."""
+    return tuple(edge for edge in edges if edge.role != ROLE_PROXY)
+
+
+def answering(edges: Iterable[ServerEdge]) -> tuple[ServerEdge, ...]:
+    """Those of servers that write answers: they count each request of the client once."""
+    return tuple(edge for edge in edges if edge.role in ANSWERING_ROLES)
+
+
+def prefilling(edges: Iterable[ServerEdge]) -> tuple[ServerEdge, ...]:
+    """Those of servers that compute prompts, each once."""
+    return tuple(edge for edge in edges if edge.role in PREFILLING_ROLES)
+
+
+def by_role(edges: Iterable[ServerEdge]) -> dict[str, tuple[ServerEdge, ...]]:
+    """Those of each role, in order of appearance."""
+    known = tuple(edges)
+    roles = dict.fromkeys(edge.role for edge in known)
+    return {role: tuple(edge for edge in known if edge.role == role) for role in roles}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +93,7 @@ def is_restarted(edge: ServerEdge) -> bool:
 
 def fallen_counters(edge: ServerEdge) -> tuple[str, ...]:
     """Counters that are lower after the stage than before it."""
-    rises = ((counter, rise_at(edge, counter)) for counter in SERVER_COUNTERS)
+    rises = ((counter, rise_at(edge, counter)) for counter in (*SERVER_COUNTERS, *PROXY_COUNTERS))
     return tuple(counter for counter, moved in rises if moved is not None and moved < 0)
 
 

@@ -54,7 +54,9 @@ class UnreadablePage(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Series:
+class Series:
+    """One line of the wanted ones."""
+
     name: str
     labels: Mapping[str, str]
     value: float
@@ -63,7 +65,7 @@ class _Series:
 def sample_from_page(text: str, *, at: float, role: str, pod: str) -> Sample:
     """Figures of one page, summed over engines (KV cache: their mean). Raises UnreadablePage."""
     values: dict[str, list[float]] = {}
-    for series in _series(text, _SAMPLE_LINES):
+    for series in series_of(text, _SAMPLE_LINES):
         if math.isfinite(series.value):
             values.setdefault(series.name, []).append(series.value)
 
@@ -92,7 +94,7 @@ def sample_from_page(text: str, *, at: float, role: str, pod: str) -> Sample:
 
 def facts_from_page(text: str) -> ServerFacts:
     """What the server says of its cache: labels of the first engine, tokens of all. Raises UnreadablePage."""
-    engines = [series.labels for series in _series(text, (_CACHE_CONFIG,)) if series.name == _CACHE_CONFIG]
+    engines = [series.labels for series in series_of(text, (_CACHE_CONFIG,)) if series.name == _CACHE_CONFIG]
     if not engines:
         return ServerFacts()
     tokens = [_cache_tokens(labels) for labels in engines]
@@ -128,7 +130,8 @@ def _line_starts() -> tuple[str, ...]:
 _SAMPLE_LINES = _line_starts()
 
 
-def _series(text: str, starts: tuple[str, ...]) -> Iterator[_Series]:
+def series_of(text: str, starts: tuple[str, ...]) -> Iterator[Series]:
+    """The lines of a page that begin so. Raises UnreadablePage."""
     first = next((line for line in text.split("\n", 20)[:20] if line.strip()), None)
     if first is not None and not _ANY_LINE.match(first):
         raise UnreadablePage(f"not a metrics page; it begins with {first.strip()[:60]!r}")
@@ -141,4 +144,4 @@ def _series(text: str, starts: tuple[str, ...]) -> Iterator[_Series]:
         raise UnreadablePage(f"a metrics line can't be parsed: {str(error)[:100]}") from error
     for family in families:
         for sample in family.samples:
-            yield _Series(name=sample.name, labels=sample.labels, value=float(sample.value))
+            yield Series(name=sample.name, labels=sample.labels, value=float(sample.value))

@@ -25,6 +25,14 @@ class Sample:
     prefix_hits: float | None = None
     start_time: float | None = None
     """process_start_time_seconds."""
+    gpu_watts: float | None = None
+    """Of the server's GPUs together; as the following, only in readings that an exporter's page was read for."""
+    gpu_memory_mib: float | None = None
+    """On the GPU that holds most."""
+    sm_clock_mhz: float | None = None
+    """Mean of the GPUs."""
+    gpu_joules: float | None = None
+    """Counter, of the GPUs together."""
 
 
 @dataclass(frozen=True, slots=True)

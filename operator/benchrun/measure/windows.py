@@ -21,9 +21,19 @@ from dataclasses import dataclass
 
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
-from benchrun.api.names import ROLE_SERVER
+from benchrun.api.names import ROLE_PROXY
 from benchrun.measure.cells import duration_seconds
-from benchrun.measure.edges import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES, rise
+from benchrun.measure.edges import (
+    EXTERNAL_HITS,
+    EXTERNAL_QUERIES,
+    FAILED_TRANSFERS,
+    GENERATION_TOKENS,
+    PREEMPTIONS,
+    PREFIX_HITS,
+    PREFIX_QUERIES,
+    by_role,
+    rise,
+)
 from benchrun.measure.samples import Sample, start_instant
 
 
@@ -45,6 +55,10 @@ class Figures:
     """Readings there are, of those the interval should have given; at most 100."""
     reset: bool
     """A server started anew within a stage; counts that span it are None."""
+    fetched_percent: float | None = None
+    """Prompt tokens that came from outside of the server, of those that were looked up there."""
+    fetched_tokens: float | None = None
+    transfer_failures: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +73,28 @@ class Window:
 
 
 def windows(record: StageRecord, samples: Sequence[Sample], *, scrape_interval: float) -> tuple[Window, ...]:
-    """One window a role, in order of the role's first reading; without any reading, the edges alone."""
+    """One window a role, in order of the role's first reading; of a role without any, the edges alone. A proxy is no vLLM."""
     by_pod: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
         by_pod[sample.role, sample.pod].append(sample)
-    edges = {key: _edge_of(record.servers, pods, alone=len(by_pod) == 1) for key, pods in by_pod.items()}
+    edges = {
+        key: _edge_of(
+            [edge for edge in record.servers if edge.role == key[0]],
+            pods,
+            alone=sum(role == key[0] for role, _ in by_pod) == 1,
+        )
+        for key, pods in by_pod.items()
+    }
     readings = duration_seconds(record) / scrape_interval
-    if not by_pod:
-        return (Window(ROLE_SERVER, (), record.servers, readings * len(record.servers)),) if record.servers else ()
+    at_edges = by_role(edge for edge in record.servers if edge.role != ROLE_PROXY)
     found = []
-    for role in dict.fromkeys(role for role, _ in by_pod):
+    for role in dict.fromkeys((*(role for role, _ in by_pod), *at_edges)):
         pods = [key for key in by_pod if key[0] == role]
         inside = [s for key in pods for s in _inside(record, edges[key], by_pod[key])]
         present = [key for key in pods if _overlaps(record, by_pod[key])]
-        only_role = all(key[0] == role for key in by_pod)
-        of_role = record.servers if only_role else tuple(e for e in (edges[key] for key in pods) if e is not None)
-        found.append(Window(role, tuple(inside), of_role, expected=readings * max(1, len(present))))
+        of_role = at_edges.get(role, ())
+        servers = max(1, len(present)) if by_pod else len(of_role)
+        found.append(Window(role, tuple(inside), of_role, expected=readings * servers))
     return tuple(found)
 
 
@@ -85,6 +105,8 @@ def figures(stage_windows: Iterable[Window]) -> Figures:
     preemptions = [rise(part.edges, PREEMPTIONS) for part in parts]
     hits = [rise(part.edges, PREFIX_HITS) for part in parts]
     queries = [rise(part.edges, PREFIX_QUERIES) for part in parts]
+    fetched = [rise(part.edges, EXTERNAL_HITS) for part in parts]
+    looked_up = [rise(part.edges, EXTERNAL_QUERIES) for part in parts]
     expected = math.fsum(part.expected for part in parts)
     running = _known(s.running for s in samples)
     waiting = _known(s.waiting for s in samples)
@@ -99,6 +121,9 @@ def figures(stage_windows: Iterable[Window]) -> Figures:
         kv_cache_max_percent=max(usage, default=None),
         preemptions=_sum([r.value for r in preemptions]),
         prefix_hit_percent=_percent(_sum([r.value for r in hits]), _sum([r.value for r in queries])),
+        fetched_percent=_percent(_sum([r.value for r in fetched]), _sum([r.value for r in looked_up])),
+        fetched_tokens=_sum([r.value for r in fetched]) if any(r.value for r in looked_up) else None,
+        transfer_failures=_sum_of_known(rise(part.edges, name).value for part in parts for name in FAILED_TRANSFERS),
         samples=len(samples),
         coverage_percent=min(100.0, 100 * len(samples) / expected) if expected > 0 else None,
         reset=any(r.reset for r in preemptions),
@@ -169,6 +194,12 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _sum(values: Sequence[float | None]) -> float | None:
     return None if not values or None in values else math.fsum(v for v in values if v is not None)
+
+
+def _sum_of_known(values: Iterable[float | None]) -> float | None:
+    """A connector has some of the counters, or none."""
+    known = _known(values)
+    return math.fsum(known) if known else None
 
 
 def _percent(part: float | None, whole: float | None) -> float | None:

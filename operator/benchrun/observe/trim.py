@@ -19,7 +19,7 @@ from benchrun.observe.views import Child, Pod, Run, Sweep, Termination
 MAX_ARGS = 140
 MAX_ARG_CHARS = 4096
 MAX_IMAGE_CHARS = 1024
-MAIN_CONTAINERS = {names.ROLE_CLIENT: "client"}
+MAIN_CONTAINERS = {names.ROLE_CLIENT: "client", names.ROLE_PROXY: "proxy"}
 """Container that does the work, by role; in every server role it is `vllm`."""
 SERVER_CONTAINER = "vllm"
 
@@ -51,7 +51,7 @@ def _declared(body: Object) -> dict[str, Any]:
 
 
 def child_of(kind: str, body: Object) -> Child:
-    """A Deployment, Job, Service or ConfigMap. The owner counts only where it is a BenchmarkRun that controls it."""
+    """A Deployment, LeaderWorkerSet, Job, Service or ConfigMap. The owner counts only where it is a BenchmarkRun that controls it."""
     metadata = raw.mapping(body.get("metadata"))
     labels, annotations = raw.mapping(metadata.get("labels")), raw.mapping(metadata.get("annotations"))
     owner = raw.controller(metadata)
@@ -76,7 +76,7 @@ def child_of(kind: str, body: Object) -> Child:
 
 
 def pod_of(body: Object) -> Pod:
-    """A pod. Its run-uid label is believed only where a ReplicaSet or Job controls it; else `run_uid` is empty."""
+    """A pod. Its run-uid label is believed only where a ReplicaSet, StatefulSet or Job controls it; else `run_uid` is empty."""
     metadata, spec, status = (raw.mapping(body.get(key)) for key in ("metadata", "spec", "status"))
     labels = raw.mapping(metadata.get("labels"))
     role = raw.text(labels.get(names.LABEL_ROLE))
@@ -85,13 +85,14 @@ def pod_of(body: Object) -> Pod:
     state, last = raw.mapping(reported.get("state")), raw.mapping(reported.get("lastState"))
     waiting = _before_it(status) or raw.mapping(state.get("waiting"))
     scheduled = raw.condition(status, "PodScheduled")
-    controlled = raw.text(raw.controller(metadata).get("kind")) in ("ReplicaSet", "Job")
+    controlled = raw.text(raw.controller(metadata).get("kind")) in ("ReplicaSet", "StatefulSet", "Job")
     reason, message = _pod_reason(status)
     return Pod(
         name=raw.text(metadata.get("name")),
         uid=raw.text(metadata.get("uid")),
         role=role,
         run_uid=raw.text(labels.get(names.LABEL_RUN_UID)) if controlled else "",
+        rank=raw.number(labels.get(names.LABEL_WORKER_INDEX) or labels.get(names.LABEL_COMPLETION_INDEX)),
         ip=raw.text(status.get("podIP")) or None,
         phase=raw.text(status.get("phase")),
         ready=raw.condition(status, "Ready").get("status") == "True",

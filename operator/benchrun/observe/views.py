@@ -15,7 +15,7 @@ class Child:
     """Any object that carries our run label."""
 
     kind: str
-    """Deployment, Job, Service or ConfigMap."""
+    """Deployment, LeaderWorkerSet, Job, Service or ConfigMap."""
     name: str
     uid: str
     role: str
@@ -66,6 +66,8 @@ class Pod:
     node: str | None
     scheduled_at: datetime | None
     """When condition PodScheduled became True."""
+    rank: int = 0
+    """Place among the pods of one server over several nodes, or of one client; the first, 0, is the one that answers."""
     created_at: datetime | None = None
     started_at: datetime | None = None
     """When the main container last started."""

@@ -1,10 +1,10 @@
-"""The plan's ConfigMap and the client's Job."""
+"""The plan's ConfigMap, the client's Job, and the Service by which its pods find their first."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from benchrun_client.contract import PLAN_FILE, RECORD_PORT, Plan
+from benchrun_client.contract import GATE_PORT, PLAN_FILE, RECORD_PORT, Plan
 
 from benchrun.api import names
 from benchrun.api.server import Endpoint
@@ -14,12 +14,14 @@ from benchrun.plan.client_plan import CA_FILE
 from benchrun.plan.dataset_files import placed_files
 from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
 from benchrun.plan.model_files import model_files
+from benchrun.plan.shards import Division, division_of
 
 CLIENT_CONTAINER = "client"
 CLIENT_USER = 65532
 PLAN_DIRECTORY = "/etc/benchrun"
-DEFAULT_REQUESTS = {"cpu": "500m", "memory": "1Gi"}
-"""What vLLM's client needs at least: about 1 GiB after import."""
+DEFAULT_CPU = "500m"
+DEFAULT_GIBIBYTES = 1
+"""What a process of vLLM's client needs at least: about 1 GiB after import."""
 LEEWAY_SECONDS = 86_400
 """Beyond the deadlines the operator keeps, for the time it may be down."""
 
@@ -40,8 +42,9 @@ def plan_config_map(owner: Owner, plan: Plan) -> Manifest:
 
 
 def client_job(owner: Owner, spec: BenchmarkRunSpec, *, default_image: str, pull_policy: str) -> Manifest:
-    """One attempt, one completion: a second client would measure a warmed server."""
+    """One attempt, one completion a pod: a second client would measure a warmed server."""
     role = names.ROLE_CLIENT
+    pods_wanted = division_of(spec).pods
     labels = names.labels(run=owner.name, uid=owner.uid, role=role)
     return stamped(
         {
@@ -49,9 +52,9 @@ def client_job(owner: Owner, spec: BenchmarkRunSpec, *, default_image: str, pull
             "kind": "Job",
             "metadata": metadata(owner, name=names.child_name(owner.name, role), role=role),
             "spec": {
-                "backoffLimit": 0,
-                "completions": 1,
-                "parallelism": 1,
+                **_one_attempt(pods_wanted),
+                "completions": pods_wanted,
+                "parallelism": pods_wanted,
                 "completionMode": "Indexed",
                 **_active_deadline(spec),
                 "template": {
@@ -61,6 +64,32 @@ def client_job(owner: Owner, spec: BenchmarkRunSpec, *, default_image: str, pull
             },
         }
     )
+
+
+def client_service(owner: Owner) -> Manifest:
+    """Gives the client's pods their names, before they are ready: the others look for the first while it prepares."""
+    role = names.ROLE_CLIENT
+    return stamped(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata(owner, name=names.child_name(owner.name, role), role=role),
+            "spec": {
+                "clusterIP": "None",
+                "publishNotReadyAddresses": True,
+                "selector": names.labels(run=owner.name, uid=owner.uid, role=role),
+                "ports": [{"name": "gate", "port": GATE_PORT, "targetPort": GATE_PORT, "protocol": "TCP"}],
+            },
+        }
+    )
+
+
+def _one_attempt(pods_wanted: int) -> dict[str, int]:
+    """Of several pods each has its own attempt: were the Job over with the first that fails, the Job controller would end
+    shard 0 before it has told which was lost."""
+    if pods_wanted == 1:
+        return {"backoffLimit": 0}
+    return {"backoffLimitPerIndex": 0, "maxFailedIndexes": pods_wanted}
 
 
 def _active_deadline(spec: BenchmarkRunSpec) -> dict[str, int]:
@@ -75,6 +104,7 @@ def _active_deadline(spec: BenchmarkRunSpec) -> dict[str, int]:
 
 def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str) -> dict[str, Any]:
     files, data = model_files(spec.model), placed_files(spec.workloads)
+    division = division_of(spec)
     volumes: list[dict[str, Any]] = [
         {"name": "plan", "configMap": {"name": names.plan_name(owner.name, owner.uid)}},
         {"name": "tmp", "emptyDir": {}},
@@ -99,16 +129,16 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         "name": CLIENT_CONTAINER,
         "image": image,
         "imagePullPolicy": pull_policy,
-        "args": [f"--plan={PLAN_DIRECTORY}/{PLAN_FILE}", f"--port={RECORD_PORT}"],
+        "args": [f"--plan={PLAN_DIRECTORY}/{PLAN_FILE}", f"--port={RECORD_PORT}", *_together(owner, division)],
         "env": pods.environment(_HOME, files.env, _api_key(spec.endpoint), *(file.variables() for file in data)),
-        "ports": [{"name": "records", "containerPort": RECORD_PORT}],
+        "ports": [{"name": "records", "containerPort": RECORD_PORT}, *_gate(division)],
         "readinessProbe": {
             "httpGet": {"path": "/ready", "port": "records"},
             "periodSeconds": 1,
             "timeoutSeconds": 5,
             "failureThreshold": 30,
         },
-        "resources": pods.resources(spec.client.resources, requests=DEFAULT_REQUESTS),
+        "resources": pods.resources(spec.client.resources, requests=_default_requests(division)),
         "securityContext": {**pods.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
@@ -121,8 +151,27 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         "securityContext": pods.pod_security(CLIENT_USER, spec.client.pod.security_context),
         "containers": [container],
         "volumes": volumes,
+        **({"subdomain": names.child_name(owner.name, names.ROLE_CLIENT)} if division.pods > 1 else {}),
         **pods.placement(spec.client.pod),
     }
+
+
+def _together(owner: Owner, division: Division) -> list[str]:
+    """How the processes of several shards find each other. Which pod a pod is it knows by its index."""
+    if division.shards == 1:
+        return []
+    name = names.child_name(owner.name, names.ROLE_CLIENT)
+    first = [] if division.pods == 1 else [f"--gate={name}-0.{name}.{owner.namespace}.svc:{GATE_PORT}"]
+    return [f"--shards={division.shards}", f"--processes={division.processes}", *first]
+
+
+def _gate(division: Division) -> list[dict[str, Any]]:
+    return [{"name": "gate", "containerPort": GATE_PORT}] if division.pods > 1 else []
+
+
+def _default_requests(division: Division) -> dict[str, str]:
+    """More processes in a pod means that CPU was asked for."""
+    return {"cpu": DEFAULT_CPU, "memory": f"{DEFAULT_GIBIBYTES * division.processes}Gi"}
 
 
 def _ca_volume(endpoint: Endpoint | None) -> list[dict[str, Any]]:

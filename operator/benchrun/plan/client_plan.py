@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 
-from benchrun_client.contract import MAX_REQUESTS_A_STAGE, LoadPoint, Plan, Stage, Target, Warmup
+from benchrun_client.contract import MAX_REQUESTS_A_STAGE, LoadPoint, Plan, RoleServers, Stage, Target, Warmup
 
-from benchrun.api import names
 from benchrun.api.model_source import Model
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.workloads import Load
 from benchrun.plan.datasets import client_data
+from benchrun.plan.disaggregated import role_url
 from benchrun.plan.metadata import Owner
 from benchrun.plan.model_files import model_files, served_name
-from benchrun.plan.roles import SERVER_PORT, replicas
+from benchrun.plan.roles import answering_args, front_role, role_replicas
 from benchrun.plan.searches import search_asked
 from benchrun.plan.seeds import warmup_seed
 from benchrun.plan.stages import PlannedStage, stages
@@ -42,6 +42,7 @@ def client_plan(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tup
             if workload.load.search is not None
         ),
         warmups=_warmups(owner, spec),
+        engine=spec.client.engine,
         cache_policy=spec.measurement.cache_policy,
         percentiles=tuple(spec.measurement.percentiles),
         # Of an endpoint only the client knows why it isn't ready; a server's loading the operator watches.
@@ -57,10 +58,15 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
     revision = model.revision if model.tokenizer is None else None
     common = {"served_model": served, "tokenizer": files.tokenizer, "tokenizer_revision": revision}
     if spec.endpoint is None:
-        host = f"{names.service_name(owner.name)}.{owner.namespace}.svc"
+        front, counts = front_role(spec), role_replicas(spec)
         return Target(
-            base_url=f"http://{host}:{SERVER_PORT}",
-            servers=replicas(spec),
+            base_url=role_url(owner, front),
+            servers=counts[front],
+            behind=tuple(
+                RoleServers(role=role, base_url=role_url(owner, role), servers=servers)
+                for role, servers in counts.items()
+                if role != front
+            ),
             context_tokens=_context_tokens(spec),
             offline=spec.offline is not None,
             **common,
@@ -78,7 +84,7 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
 def _context_tokens(spec: BenchmarkRunSpec) -> int | None:
     """What --max-model-len says; None: nothing, or something that only vLLM can read."""
     try:
-        return ServeArgs.of(spec.started.args if spec.started is not None else ()).whole_if_given("max-model-len")
+        return ServeArgs.of(answering_args(spec)).whole_if_given("max-model-len")
     except UnreadableValue:
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchrun.api.server import EnvVar, PodOverrides, Resources
+from benchrun.api.pods import EnvVar, PodOverrides, Resources
 
 STAY = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",

@@ -1,15 +1,22 @@
-"""Deployment and headless Service of a server role, and the fence around one in development mode."""
+"""What makes the pods of a server role, its headless Service, and the fence around one in development mode."""
 
 from __future__ import annotations
 
 from benchrun.api import names
+from benchrun.plan.leader_worker_set import leader_worker_set
 from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
 from benchrun.plan.pods import STAY
-from benchrun.plan.roles import SERVER_PORT, Role
+from benchrun.plan.roles import Role
+from benchrun.plan.vllm_pod import SERVER_PORT
 
 _A_YEAR_SECONDS = 31_536_000
 OPERATOR_LABELS = {"app.kubernetes.io/part-of": "benchrun", "app.kubernetes.io/component": "operator"}
 """What the chart gives the operator's pod, whatever the release is called. Its namespace is not known here."""
+
+
+def workload(owner: Owner, role: Role) -> Manifest:
+    """What makes the role's pods: a Deployment, or a LeaderWorkerSet where a server is more than one pod."""
+    return deployment(owner, role) if role.nodes == 1 else leader_worker_set(owner, role)
 
 
 def deployment(owner: Owner, role: Role) -> Manifest:
@@ -34,7 +41,12 @@ def deployment(owner: Owner, role: Role) -> Manifest:
 
 
 def service(owner: Owner, role: Role) -> Manifest:
-    """Gives the client the pods' addresses before they are ready, so that it sees the first healthy answer itself."""
+    """Gives the client the pods' addresses before they are ready, so that it sees the first healthy answer itself.
+
+    Of a server over several nodes only the leader answers.
+    """
+    selected = names.labels(run=owner.name, uid=owner.uid, role=role.name)
+    leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}
     return stamped(
         {
             "apiVersion": "v1",
@@ -43,7 +55,7 @@ def service(owner: Owner, role: Role) -> Manifest:
             "spec": {
                 "clusterIP": "None",
                 "publishNotReadyAddresses": True,
-                "selector": names.labels(run=owner.name, uid=owner.uid, role=role.name),
+                "selector": {**selected, **leaders},
                 "ports": [{"name": "http", "port": SERVER_PORT, "targetPort": SERVER_PORT, "protocol": "TCP"}],
             },
         }
@@ -51,19 +63,28 @@ def service(owner: Owner, role: Role) -> Manifest:
 
 
 def network_policy(owner: Owner, role: Role) -> Manifest:
-    """Lets only this run's client and the operator, which scrapes, connect to the role's pods."""
+    """Lets only this run's client and the operator, which scrapes, connect to the role's pods. Pods of one server are free to
+    speak to each other, and so are roles that hand over the KV cache, on ports that nobody knows before."""
     own = {names.LABEL_RUN: owner.name, names.LABEL_RUN_UID: owner.uid}
     client = {"podSelector": {"matchLabels": {**own, names.LABEL_ROLE: names.ROLE_CLIENT}}}
     operator = {"namespaceSelector": {}, "podSelector": {"matchLabels": OPERATOR_LABELS}}
+    pods = {"matchLabels": {**own, names.LABEL_ROLE: role.name}}
+    peers = [] if role.nodes == 1 else [{"podSelector": pods}]
+    if role.name != names.ROLE_SERVER:
+        peers = [{"podSelector": {"matchLabels": own}}]
+    among_themselves = [{"from": peers}] if peers else []
     return stamped(
         {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
             "metadata": metadata(owner, name=names.child_name(owner.name, role.name), role=role.name),
             "spec": {
-                "podSelector": {"matchLabels": {**own, names.LABEL_ROLE: role.name}},
+                "podSelector": pods,
                 "policyTypes": ["Ingress"],
-                "ingress": [{"from": [client, operator], "ports": [{"port": SERVER_PORT, "protocol": "TCP"}]}],
+                "ingress": [
+                    {"from": [client, operator], "ports": [{"port": SERVER_PORT, "protocol": "TCP"}]},
+                    *among_themselves,
+                ],
             },
         }
     )

@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from benchrun.api.cells import Axis, Cell
 from benchrun.api.gpus import is_gpu
 from benchrun.api.names import cell_id, stage_id
+from benchrun.api.pods import Resources
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import Estimate
 from benchrun.api.workloads import Load, Workload
@@ -105,9 +106,16 @@ def gpus(spec: BenchmarkRunSpec) -> int:
     """GPUs that all servers ask for, whatever the vendor calls them: `nvidia.com/gpu`, `amd.com/gpu`, `gpu.intel.com/i915`."""
     if spec.started is None:
         return 0
-    limits = spec.started.resources.limits
-    a_pod = sum(int(str(n)) for name, n in limits.items() if is_gpu(name) and str(n).isdigit())
-    return a_pod * (spec.server.replicas if spec.server is not None else 1)
+    if spec.server is None or spec.server.disaggregated is None:
+        pods = spec.server.replicas * spec.server.nodes_per_replica if spec.server is not None else 1
+        return gpus_of(spec.started.resources) * pods
+    split = spec.server.disaggregated
+    return sum(gpus_of(role.resources) * role.replicas for role in (split.prefill, split.decode))
+
+
+def gpus_of(resources: Resources) -> int:
+    """GPUs of one pod."""
+    return sum(int(str(n)) for name, n in resources.limits.items() if is_gpu(name) and str(n).isdigit())
 
 
 def most_probe_stages(spec: BenchmarkRunSpec) -> int:

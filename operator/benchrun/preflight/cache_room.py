@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.workloads import Workload
-from benchrun.plan.roles import replicas
+from benchrun.plan.roles import answering_servers
 from benchrun.preflight.lengths import longest_request
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.sizing.amounts import memory
@@ -35,7 +35,7 @@ def room_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str)
                 f"spec.workloads[{place}].load",
                 tokens,
                 fit,
-                engines=sizing.engine.data_parallel * max(1, replicas(spec)),
+                engines=sizing.engine.data_parallel * max(1, answering_servers(spec)),
             )
     return remarks
 
@@ -44,7 +44,7 @@ def seats_remarks(spec: BenchmarkRunSpec, sequences: int | None) -> list[Remark]
     """Whether the server runs as many requests at once as are sent (--max-num-seqs)."""
     if sequences is None:
         return []
-    servers = max(1, replicas(spec))
+    servers = max(1, answering_servers(spec))
     seats = f"{sequences:,}" if servers == 1 else f"{sequences:,} in each of {servers} servers"
     return [
         warning(

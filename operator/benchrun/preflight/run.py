@@ -8,9 +8,10 @@ from functools import cache
 from benchrun.api.crd import root_schema
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.structural import Schema
-from benchrun.plan.roles import started_args
+from benchrun.plan.roles import answering_args
 from benchrun.preflight.cache_room import ARGS, room_remarks, seats_remarks
 from benchrun.preflight.lengths import length_remarks
+from benchrun.preflight.nodes import node_remarks
 from benchrun.preflight.remark import Remark, error, not_checked, note
 from benchrun.preflight.samples import sample_remarks
 from benchrun.preflight.schema import Object, object_remarks, spec_of
@@ -83,11 +84,12 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
         words = "an endpoint's server is not started here: its flags, its longest sequence and its KV cache"
         return [not_checked("spec.endpoint", words)]
     remarks = flag_remarks(server.args, image=server.image, version=known.vllm_version, path=ARGS)
-    args = ServeArgs.of(started_args(spec))
+    args = ServeArgs.of(answering_args(spec))
     try:
         sizing = _sizing(args, known)
         longest = max_model_tokens(args)
         sequences = args.whole_if_given("max-num-seqs")
+        remarks += node_remarks(spec)
     except UnreadableValue as problem:
         return [*remarks, error(ARGS, str(problem))]
     except UnknownCacheType as problem:

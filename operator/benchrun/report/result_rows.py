@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures
+from benchrun.judge.energy import TOKENS_PER_JOULE
 from benchrun.report.columns import Column, laid_out
+from benchrun.report.cost_columns import cost_columns
 from benchrun.report.rows import ABSENT, UNCERTAIN, Rows, figure
 from benchrun.report.texts_per_prompt import texts_a_second
 
@@ -18,13 +20,17 @@ def result_rows(
     status: BenchmarkRunStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS, wide: bool = False
 ) -> Rows:
     """One row a load point: throughput, latencies in milliseconds, and what the server was doing meanwhile. Texts a second where
-    a workload packs texts into prompts; all tokens a second, those of prompts too, where it may be `wide`."""
+    a workload packs texts into prompts; a million tokens' cost where the spec names a price; all tokens a second, those of prompts
+    too, where it may be `wide`."""
     columns: tuple[Column[Result], ...] = (
         Column("load point", lambda row: row.cell),
         Column("req/s", lambda row: _figure(row, "request_throughput")),
         Column("texts/s", lambda row: _texts(row, texts_per_prompt), optional=True),
         Column("tok/s", lambda row: _figure(row, "output_throughput")),
         Column("total tok/s", lambda row: _figure(row, "total_token_throughput"), wide=True),
+        *cost_columns(status.cost.currency if status.cost is not None else None),
+        Column("tok/J", lambda row: _figure(row, TOKENS_PER_JOULE), optional=True),
+        Column("GPU W", lambda row: figure(_watts(row)), wide=True, optional=True),
         Column("TTFT p50", lambda row: _latency(row, "ttft", "50")),
         Column("p99", lambda row: _latency(row, "ttft", "99")),
         Column("TPOT p50", lambda row: _latency(row, "tpot", "50")),
@@ -49,6 +55,12 @@ def _texts(result: Result, texts_per_prompt: Mapping[str, int]) -> str:
 
 def _server(result: Result) -> RoleFigures:
     return result.roles[0] if result.roles else RoleFigures(role="server")
+
+
+def _watts(result: Result) -> float | None:
+    """Of the GPUs of all roles."""
+    powers = [role.gpu_power_mean_watts for role in result.roles if role.gpu_power_mean_watts is not None]
+    return sum(powers) if powers else None
 
 
 def _latency(result: Result, name: str, percentile: str) -> str:

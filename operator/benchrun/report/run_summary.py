@@ -10,8 +10,10 @@ from benchrun.api.status import BenchmarkRunStatus, ServerStatus
 from benchrun.observe import raw
 from benchrun.observe.views import Run
 from benchrun.report.comparison_rows import signed
+from benchrun.report.cost_columns import price_told
 from benchrun.report.durations import age, told
 from benchrun.report.run_list import findings_told, state_told
+from benchrun.report.startup_told import startup_told
 from benchrun.report.steps import steps
 
 MAX_CODES = 6
@@ -68,11 +70,14 @@ def _asked(run: Run) -> Iterator[tuple[str, str]]:
 def _ran(status: BenchmarkRunStatus) -> Iterator[tuple[str, str]]:
     for server in status.servers:
         yield server.role, _server(server)
+        yield "start", startup_told(server)
         if server.image_digest:
             yield "digest", server.image_digest
     client = status.client
     if client is not None and client.engine is not None:
         yield "client", f"{client.engine} {client.engine_version or ''}".strip()
+    if status.cost is not None:
+        yield "price", price_told(status.cost)
 
 
 def _server(server: ServerStatus) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from benchrun.api.sweep.status import BenchmarkSweepStatus, Row
+from benchrun.api.sweep.status import BenchmarkSweepStatus, BestVariant, FrontPoint, Row
 from benchrun.judge.comparison.figures import KEYS
+from benchrun.judge.cost import OUTPUT_COST
+from benchrun.judge.energy import TOKENS_PER_JOULE
 from benchrun.judge.sweep.server_figures import KV_CACHE, PREFIX_HITS, RUNNING, WAITING
 from benchrun.judge.sweep.table import PER_GPU
 from benchrun.report.columns import Column, laid_out
 from benchrun.report.comparison_rows import WORDS, interval, signed
+from benchrun.report.cost_columns import cost_columns, cost_header
 from benchrun.report.result_rows import NO_TEXTS
 from benchrun.report.rows import ABSENT, Rows, figure
 from benchrun.report.texts_per_prompt import texts_a_second
@@ -40,6 +43,8 @@ def variant_rows(
         Column("tok/s", lambda row: _figure(row, _OUTPUT)),
         Column("total tok/s", lambda row: _figure(row, _TOTAL), wide=has_latencies, optional=True),
         Column("per GPU", lambda row: _figure(row, PER_GPU), wide=all(a == b for a, b in throughputs), optional=True),
+        *cost_columns(status.currency),
+        Column("tok/J", _reader(TOKENS_PER_JOULE), optional=True),
         *(Column(name, _reader(key), optional=True) for name, key in _LATENCIES),
         Column("running", _reader(RUNNING), optional=True),
         Column("waiting", _reader(WAITING), optional=True),
@@ -69,21 +74,30 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
 
 
 def best_rows(status: BenchmarkSweepStatus) -> Rows:
-    """One row a workload and objective: who did best, and who can't be told from it."""
-    rows = tuple(
-        (best.workload, best.objective, best.variant, best.cell, figure(best.throughput_per_gpu), _ties(best.tied_with))
-        for best in status.best
+    """One row a workload and objective: who did best, what its tokens cost there, and who can't be told from it."""
+    columns: tuple[Column[BestVariant], ...] = (
+        Column("workload", lambda best: best.workload),
+        Column("objective", lambda best: best.objective),
+        Column("best", lambda best: best.variant),
+        Column("load point", lambda best: best.cell),
+        Column("tok/s per GPU", lambda best: figure(best.throughput_per_gpu)),
+        Column(cost_header(status.currency), lambda best: _cost(status, best), optional=True),
+        Column("not to be told from it", lambda best: _ties(best.tied_with)),
     )
-    return Rows(("workload", "objective", "best", "load point", "tok/s per GPU", "not to be told from it"), rows)
+    return laid_out(columns, status.best, wide=True)
 
 
 def front_rows(status: BenchmarkSweepStatus) -> Rows:
     """One row a point of the Pareto front, from the lowest TPOT on."""
-    rows = tuple(
-        (point.workload, point.variant, point.cell, figure(point.throughput_per_gpu), figure(point.mean_tpot_ms))
-        for point in status.front
+    columns: tuple[Column[FrontPoint], ...] = (
+        Column("workload", lambda point: point.workload),
+        Column("variant", lambda point: point.variant),
+        Column("load point", lambda point: point.cell),
+        Column("tok/s per GPU", lambda point: figure(point.throughput_per_gpu)),
+        Column(cost_header(status.currency), lambda point: _cost(status, point), optional=True),
+        Column("TPOT", lambda point: figure(point.mean_tpot_ms)),
     )
-    return Rows(("workload", "variant", "load point", "tok/s per GPU", "TPOT"), rows)
+    return laid_out(columns, status.front, wide=True)
 
 
 def remarks(status: BenchmarkSweepStatus) -> list[str]:
@@ -130,6 +144,12 @@ def _reader(key: str, *, unit: str = "") -> Callable[[Row], str]:
 
 def _texts(row: Row, texts_per_prompt: Mapping[str, int]) -> str:
     return texts_a_second(row.metrics.get(_REQUESTS), row.cell.partition("/")[0], texts_per_prompt)
+
+
+def _cost(status: BenchmarkSweepStatus, of: BestVariant | FrontPoint) -> str:
+    """Of a million output tokens, as the table has it."""
+    rows = (row for row in status.results if (row.variant, row.cell) == (of.variant, of.cell))
+    return figure(next((row.metrics.get(OUTPUT_COST) for row in rows), None))
 
 
 def _ties(names: list[str]) -> str:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from benchrun.api import names
 from benchrun.api.base import KIND
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.effects.resources import EXTENSION_KINDS
 from benchrun.observe import raw
 from benchrun.observe.finished import finished_run_of
 from benchrun.observe.trim import child_of, pod_of, run_of, sweep_of
@@ -299,4 +300,4 @@ def _lightened(declared: D) -> D:
 
 
 def _watched(view: View) -> bool:
-    return not isinstance(view, Child) or view.role not in UNWATCHED_ROLES
+    return not isinstance(view, Child) or (view.kind not in EXTENSION_KINDS and view.role not in UNWATCHED_ROLES)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from benchrun_client.contract import Progress
 
 from benchrun.api import names
-from benchrun.decide.decision import Arrival, Collected, Ending, RefusedObject
+from benchrun.decide.decision import Arrival, Collected, Ending, ExporterPod, RefusedObject, StartupTold
 from benchrun.measure.samples import Sample, ServerFacts
 from benchrun.measure.timeline import bucketed
 from benchrun.observe.views import Child, Children, Run
@@ -52,6 +52,9 @@ class RunMemory:
     ending: Ending | None = None
     compilations: tuple[float, ...] | None = None
     log_searched: bool = False
+    startups: dict[str, StartupTold] = field(default_factory=dict)
+    exporters: dict[str, ExporterPod | None] = field(default_factory=dict)
+    gpu_troubles: dict[str, str] = field(default_factory=dict)
     baseline: Run | None = None
     baseline_sought: bool = False
     endpoint_addresses: tuple[str, ...] | None = None
@@ -84,6 +87,9 @@ class RunMemory:
             ending=self.ending,
             compilations=self.compilations,
             log_searched=self.log_searched,
+            startups=dict(self.startups),
+            exporters=dict(self.exporters),
+            gpu_troubles=dict(self.gpu_troubles),
             baseline=self.baseline,
             baseline_sought=self.baseline_sought,
             endpoint_addresses=self.endpoint_addresses,

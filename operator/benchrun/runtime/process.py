@@ -177,6 +177,7 @@ def _context(settings: Settings) -> Context:
         client_image=settings.client_image,
         client_image_pull_policy=settings.client_image_pull_policy,
         pod_road=settings.pod_road,
+        gpu_exporters=settings.gpu_exporters,
         unschedulable_grace_seconds=settings.unschedulable_grace_seconds,
         operator_version=installed,
     )

@@ -17,6 +17,7 @@ from benchrun.decide.decision import (
     Context,
     Decision,
     Event,
+    ExporterPod,
     LogWanted,
     PullTarget,
     Ref,
@@ -26,7 +27,7 @@ from benchrun.decide.decision import (
 )
 from benchrun.decide.refused import RESULTS, diagnose_refusal
 from benchrun.effects.clock import Clock
-from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, Occupied
+from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, NotServed, Occupied
 from benchrun.effects.kubernetes_api import Cluster
 from benchrun.observe.compilations import compilations
 from benchrun.observe.trim import run_of
@@ -35,8 +36,10 @@ from benchrun.plan.stored import TIMELINE_KEY
 from benchrun.runtime.guarding import guarded
 from benchrun.runtime.indexes import Indexes, RunKey, is_finished
 from benchrun.runtime.judging import AGAIN_SECONDS, Bench
+from benchrun.runtime.listing import look_up_groups
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.restore import read_back, restore_timeline
+from benchrun.runtime.startups import startup_told
 from benchrun.runtime.status_patch import status_changes
 from benchrun.runtime.telemetry import Telemetry
 
@@ -110,6 +113,8 @@ class Reconciler:
             # The garbage collector removes the children, with or without us.
             self._forget(key)
             return None
+        if not is_finished(run.status):
+            await look_up_groups(self._cluster, self._indexes, run)
         children = self._indexes.children(key)
         memory = self._memories.of(key, run.uid)
         if not memory.restored and not is_finished(run.status):
@@ -193,7 +198,7 @@ class Reconciler:
             except Occupied as error:
                 memory.conflict = str(error)
                 return True
-            except (Forbidden, Invalid) as error:
+            except (Forbidden, Invalid, NotServed) as error:
                 refused.append(_refused(manifest, error))
                 if refused[-1].role in RESULTS:
                     continue  # each record is by itself
@@ -251,6 +256,14 @@ class Reconciler:
             memory.log_tail = await self._log_tail(run, decision.log_wanted)
             memory.log_tail_tried = True
             return True
+        unread = [wanted for wanted in decision.startups_wanted if wanted.pod not in memory.startups]
+        for wanted in unread:
+            memory.startups[wanted.pod] = await startup_told(self._cluster, run.namespace, wanted)
+        unknown = [node for node in decision.exporters_wanted if node not in memory.exporters]
+        for node in unknown:
+            memory.exporters[node] = await self._exporter_on(node)
+        if unread or unknown:
+            return True
         if decision.lookup_endpoint:
             before = memory.endpoint_addresses
             memory.endpoint_addresses = await self._endpoint_addresses(run)
@@ -287,6 +300,17 @@ class Reconciler:
             logger.info("%s/%s: no log of %s: %s", run.namespace, run.name, wanted.pod, error)
             return None
 
+    async def _exporter_on(self, node: str) -> ExporterPod | None:
+        """Nice to have: where it can't be asked for, there is none."""
+        exporters = self._context.gpu_exporters
+        if exporters is None:
+            return None
+        try:
+            return await self._cluster.exporter_on(exporters, node)
+        except ClusterError as error:
+            logger.info("no exporter of GPUs' figures on node %s: %s", node, error)
+            return None
+
     async def _endpoint_addresses(self, run: Run) -> tuple[str, ...]:
         reference: Any = run.spec.get("endpoint") or {}
         service = reference.get("serviceRef") or {}
@@ -319,7 +343,14 @@ def _with_new(before: Children, now: Children) -> Children:
 def _refused(manifest: dict[str, Any], error: ClusterError) -> RefusedObject:
     meta = manifest["metadata"]
     role = str((meta.get("labels") or {}).get(names.LABEL_ROLE))
-    return RefusedObject(manifest["kind"], meta["name"], role, str(error), curable=isinstance(error, Forbidden))
+    return RefusedObject(
+        manifest["kind"],
+        meta["name"],
+        role,
+        str(error),
+        curable=not isinstance(error, Invalid),
+        is_kind_missing=isinstance(error, NotServed),
+    )
 
 
 def _turned(before: RefusedObject | None, after: RefusedObject | None) -> bool:

@@ -14,6 +14,7 @@ from benchrun.effects.clock import Clock
 from benchrun.effects.scraper import Fetcher, FetchError
 from benchrun.measure.exposition import UnreadablePage, facts_from_page, sample_from_page
 from benchrun.measure.samples import Sample, ServerFacts
+from benchrun.runtime.gpu_reading import GpuReader
 from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.telemetry import Telemetry
 
@@ -43,10 +44,18 @@ class Scraper:
         self._clock = clock
         self._telemetry = telemetry
         self._news = news
+        self._gpus = _gpu_reader(target, memory, fetcher=fetcher, news=news)
         self._readable: bool | None = None
         self._start_time: float | None = None
 
     async def run(self) -> None:
+        """Read for ever, and what there is of GPUs beside it."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._read_on())
+            if self._gpus is not None:
+                tasks.create_task(self._gpus.run())
+
+    async def _read_on(self) -> None:
         """Read at every tick; a reading that takes longer than a tick skips those that it missed."""
         loop = asyncio.get_running_loop()
         interval = self._target.interval_seconds
@@ -70,11 +79,24 @@ class Scraper:
                 outcome.failed()
                 self._turned(readable=False, why=str(error))
                 return
-        self._memory.unstored_samples.append(sample)
+        self._memory.unstored_samples.append(self._with_gpus(sample))
         if self._target.pod not in self._memory.facts:
             self._memory.facts[self._target.pod] = await self._facts(page)
         self._turned(readable=True, why="")
         self._notice_restart(sample)
+
+    def _with_gpus(self, sample: Sample) -> Sample:
+        """With what an exporter's page told since the reading before: what it tells changes slowly."""
+        if self._gpus is None:
+            return sample
+        told = self._gpus.take()
+        return replace(
+            sample,
+            gpu_watts=told.watts,
+            gpu_memory_mib=told.memory_mib,
+            sm_clock_mhz=told.sm_clock_mhz,
+            gpu_joules=told.joules,
+        )
 
     def _turned(self, *, readable: bool, why: str) -> None:
         if readable == self._readable:
@@ -98,3 +120,19 @@ class Scraper:
         except (FetchError, ValueError, KeyError, TypeError, RecursionError) as error:
             logger.info("version of %s is not known: %s", self._target.pod, error)
             return facts
+
+
+def _gpu_reader(
+    target: ScrapeTarget, memory: RunMemory, *, fetcher: Fetcher, news: Callable[[], None]
+) -> GpuReader | None:
+    if target.gpus is None:
+        return None
+
+    def trouble(why: str | None) -> None:
+        if why is None:
+            memory.gpu_troubles.pop(target.pod, None)
+        else:
+            memory.gpu_troubles[target.pod] = why
+        news()
+
+    return GpuReader(target.gpus, pod=target.pod, fetcher=fetcher, trouble=trouble)

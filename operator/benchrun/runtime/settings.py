@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar, cast, get_args
 
-from benchrun.decide.decision import PodRoad
+from benchrun.decide.decision import GpuExporters, PodRoad
 from benchrun.runtime.latest_results import MAX_RUNS
 
 LogFormat = Literal["json", "plain"]
@@ -16,6 +16,7 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 MAX_WORKERS = 64
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_LABEL = re.compile(r"[-./_A-Za-z0-9]{1,317}=[-._A-Za-z0-9]{0,63}")
 _T = TypeVar("_T")
 
 
@@ -47,6 +48,8 @@ class Settings:
     """How many of the newest finished runs have their figures on /metrics."""
     pod_road: PodRoad = "Direct"
     """Through the API server where pods' addresses are not reachable: an operator outside the cluster."""
+    gpu_exporters: GpuExporters | None = None
+    """Pods that tell of the GPUs of their node; None: nothing of GPUs is read."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -65,6 +68,7 @@ class Settings:
             resync_seconds=read.value("BENCHRUN_RESYNC_SECONDS", "300", _whole(10, 86_400)),
             result_runs=read.value("BENCHRUN_RESULT_RUNS", "20", _whole(0, MAX_RUNS)),
             pod_road=read.one_of("BENCHRUN_POD_ROAD", "Direct", PodRoad),
+            gpu_exporters=_gpu_exporters(read),
             unschedulable_grace_seconds=read.value("BENCHRUN_UNSCHEDULABLE_GRACE_SECONDS", "900", _whole(0, 86_400)),
         )
 
@@ -101,6 +105,25 @@ def _namespaces(text: str) -> tuple[str, ...]:
         if not _NAMESPACE.fullmatch(name):
             raise ValueError(f"must be names of namespaces, separated by commas; {name!r} is none")
     return found
+
+
+def _gpu_exporters(read: _Reader) -> GpuExporters | None:
+    namespace = read.value("BENCHRUN_GPU_EXPORTER_NAMESPACE", "", _namespace)
+    selector = read.value("BENCHRUN_GPU_EXPORTER_SELECTOR", "app=nvidia-dcgm-exporter", _selector)
+    port = read.value("BENCHRUN_GPU_EXPORTER_PORT", "9400", _whole(1, 65_535))
+    return GpuExporters(namespace, selector, port) if namespace else None
+
+
+def _namespace(text: str) -> str:
+    if text and not _NAMESPACE.fullmatch(text):
+        raise ValueError("must be the name of a namespace, or empty where nothing of GPUs is to be read")
+    return text
+
+
+def _selector(text: str) -> str:
+    if not text or not all(_LABEL.fullmatch(part) for part in text.split(",")):
+        raise ValueError("must be labels as key=value, separated by commas")
+    return text
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -15,8 +15,11 @@ SHORT: Mapping[str, str] = {
     "-pp": "pipeline-parallel-size",
     "-dp": "data-parallel-size",
     "-dcp": "decode-context-parallel-size",
+    "-pcp": "prefill-context-parallel-size",
+    "-n": "nnodes",
+    "-r": "node-rank",
 }
-"""Short names of the flags that sizing looks at."""
+"""Short names of the flags that are looked at."""
 
 
 class UnreadableValue(ValueError):

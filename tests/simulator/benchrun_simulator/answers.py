@@ -54,7 +54,7 @@ class Answer:
         last = self._head + text_json + self._tail % compact(reason)
         return last + (self._usage_event(usage) if usage is not None else b"") + DONE
 
-    def whole(self, text: str, *, reason: str, usage: dict[str, object]) -> bytes:
+    def whole(self, text: str, *, reason: str, usage: dict[str, object], transfer: dict[str, object] | None) -> bytes:
         """The answer to a request that does not stream."""
         if self._chat:
             message = {"role": "assistant", "content": text, "refusal": None, "reasoning": None}
@@ -64,7 +64,7 @@ class Answer:
         choice |= {"logprobs": None, "finish_reason": reason, "stop_reason": None, "token_ids": None}
         kind = "chat.completion" if self._chat else "text_completion"
         ending = {"service_tier": None, "system_fingerprint": FINGERPRINT, "usage": usage}
-        return compact({**self._fields(kind), "choices": [choice], **ending})
+        return compact({**self._fields(kind), "choices": [choice], **ending, "kv_transfer_params": transfer})
 
     def _usage_event(self, usage: dict[str, object]) -> bytes:
         kind = "chat.completion.chunk" if self._chat else "text_completion"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from benchrun_simulator import sim_flags, vllm_flags
+from benchrun_simulator import kv_transfer, sim_flags, vllm_flags
 from benchrun_simulator.refusals import (
     USAGE,
     check_bounds,
@@ -100,6 +100,7 @@ def _add_effective_flags(parser: argparse.ArgumentParser) -> None:
     add("--served-model-name", nargs="+")
     add("--host", default="0.0.0.0")
     add("--port", type=int, default=8000)
+    add("--headless", action="store_true")
     add("--api-key", nargs="+")
     add("--max-model-len", type=human_readable_int)
     add("--max-num-seqs", type=int, default=256)
@@ -116,6 +117,7 @@ def _add_effective_flags(parser: argparse.ArgumentParser) -> None:
     add("--tokenizer")
     add("--disable-log-stats", action="store_true")
     add("--enable-prompt-tokens-details", action=argparse.BooleanOptionalAction, default=False)
+    add("--kv-transfer-config", type=kv_transfer.config)
 
 
 def _add_reported_flags(parser: argparse.ArgumentParser) -> None:
@@ -154,6 +156,7 @@ def _resolve(
         served_names=tuple(found.served_model_name or [model]),
         host=found.host,
         port=found.port,
+        headless=found.headless,
         version=found.sim_version,
         api_keys=_api_keys(found, environment),
         development_mode=environment.get("VLLM_SERVER_DEV_MODE", "0") not in ("", "0"),
@@ -166,6 +169,7 @@ def _resolve(
         block_size=found.block_size,
         kv_tokens=kv_tokens,
         prefix_caching=found.enable_prefix_caching,
+        kv_transfer=kv_transfer.transfer(found.kv_transfer_config, fails=found.sim_kv_transfer_fails),
         gpu_memory_utilization=found.gpu_memory_utilization,
         seed=found.seed,
         jitter_seconds=found.sim_jitter_ms / 1e3,

@@ -57,6 +57,7 @@ class Completions:
             arrived_at=exchange.request.arrived_at,
             number=number,
             salt=generation.salt,
+            elsewhere_tokens=self._elsewhere(generation),
         )
         request_id = exchange.request.headers.get("x-request-id", f"{number:016x}")
         reply = Reply(
@@ -66,6 +67,7 @@ class Completions:
             answer=Answer(generation, self._naming(generation, request_id)),
             output_text=self._output_text,
             reason=reason,
+            transfer=self._handed_over(generation, request_id),
             loses_end=generation.stream and self._plan.next_stream_loses_its_end(),
             clock=self._loop.time,
             abort=self._engine.abort,
@@ -81,6 +83,16 @@ class Completions:
             case HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise internal_error(ENGINE_DEAD)
         self._engine.check_admission()
+
+    def _elsewhere(self, generation: Generation) -> int:
+        transfer, block_size = self._settings.kv_transfer, self._settings.block_size
+        if transfer is None:
+            return 0
+        return transfer.prefilled_elsewhere(generation.prompt, generation.transfer, block_size=block_size)
+
+    def _handed_over(self, generation: Generation, request_id: str) -> dict[str, object] | None:
+        transfer = self._settings.kv_transfer
+        return None if transfer is None else transfer.answer(generation.transfer, request_id=request_id)
 
     def _naming(self, generation: Generation, request_id: str) -> Naming:
         return Naming(
@@ -121,6 +133,7 @@ def _truth(sent: Sent, sequence: Sequence, *, request_id: str) -> dict[str, obje
         "last_sent_at": sent.last_at,
         "prompt_tokens": len(sequence.prompt),
         "cached_tokens": sequence.cached_tokens,
+        "fetched_tokens": sequence.fetched_tokens,
         "output_tokens": sequence.generated,
         "sent_tokens": sent.tokens,
         "chunks": sent.chunks,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from benchrun_simulator.admission import Admission
 from benchrun_simulator.engine_metrics import EngineMetrics, Levels, Served
+from benchrun_simulator.kv_transfer import KvTransfer
 from benchrun_simulator.prefix_cache import KvCache
 from benchrun_simulator.scheduler import Scheduler, Totals
 from benchrun_simulator.sequence import Sequence
@@ -25,6 +26,7 @@ class Engine:
         scheduler: Scheduler,
         cache: KvCache,
         admission: Admission,
+        transfer: KvTransfer | None,
         new_metrics: Callable[[], EngineMetrics],
         gauges_percent: float,
         loop: asyncio.AbstractEventLoop,
@@ -32,6 +34,7 @@ class Engine:
         self._scheduler = scheduler
         self._cache = cache
         self._admission = admission
+        self._transfer = transfer
         self._loop = loop
         self._new_metrics = new_metrics
         self._metrics = new_metrics()
@@ -79,6 +82,8 @@ class Engine:
                 kv_cache_usage=self._cache.usage,
                 prefix_queries=totals.prefix_queries,
                 prefix_hits=totals.prefix_hits,
+                external_queries=totals.external_queries if self._transfer else 0,
+                external_hits=totals.external_hits,
                 preemptions=totals.preemptions,
             )
         )
@@ -98,7 +103,9 @@ class Engine:
             served, reason, on_token = self._live[sequence]
             if sequence.finished:
                 del self._live[sequence]
-            step_tokens += 1 if sequence.generated > 1 else 1 + len(sequence.prompt) - sequence.cached_tokens
+            step_tokens += 1 if sequence.generated > 1 else 1 + sequence.computed_tokens
+            if self._transfer is not None and sequence.generated == 1 and sequence.number:
+                self._transfer.prefilled(sequence.prompt, block_size=self._cache.block_size)
             self._metrics.token(served, now=self._loop.time())
             on_token(served)
             if sequence.finished:

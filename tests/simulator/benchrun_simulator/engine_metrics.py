@@ -22,7 +22,7 @@ PREEMPTIONS = (1, 2, 3, 4, 5, 10, 20)
 PARAMS_N = (1, 2, 5, 10, 20)
 STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 ALWAYS_ZERO = (
-    *("external_prefix_cache_queries", "external_prefix_cache_hits", "mm_cache_queries", "mm_cache_hits"),
+    *("mm_cache_queries", "mm_cache_hits"),
     *("estimated_flops_per_gpu", "estimated_read_bytes_per_gpu", "estimated_write_bytes_per_gpu"),
 )
 """Counters of parts that the simulator has not."""
@@ -50,18 +50,24 @@ class Levels:
     kv_cache_usage: float
     prefix_queries: int
     prefix_hits: int
+    external_queries: int
+    external_hits: int
+    """Tokens that other servers were asked for, and those that they handed over."""
     preemptions: int
 
 
 class EngineMetrics:
     """Takes what happened, gives the text of all `vllm:` families."""
 
-    def __init__(self, *, model_name: str, max_model_len: int, cache_config: Labels, created: float) -> None:
+    def __init__(
+        self, *, model_name: str, max_model_len: int, cache_config: Labels, consumes: bool, created: float
+    ) -> None:
         self._model = {"model_name": model_name}
         self._labels = {"engine": "0", "model_name": model_name}
         self._cache_config = {"engine": "0", **cache_config}
+        self._consumes = consumes
         self._created = created
-        self._prompt_tokens = self._cached_tokens = self._generation_tokens = 0
+        self._prompt_tokens = self._cached_tokens = self._fetched_tokens = self._generation_tokens = 0
         self._finished: Counter[str] = Counter()
         tokens = _one_two_five(max_model_len)
         named = Histogram
@@ -91,6 +97,7 @@ class EngineMetrics:
         if sequence.generated == 1:
             self._prompt_tokens += len(sequence.prompt)
             self._cached_tokens += sequence.cached_tokens
+            self._fetched_tokens += sequence.fetched_tokens
             self._first_token.observe(now - sequence.arrived_at)
             served.first_token_at = now
         else:
@@ -120,7 +127,7 @@ class EngineMetrics:
         self._max_tokens.observe(served.max_tokens)
         self._n.observe(1)
         self._preempted.observe(sequence.preemptions)
-        self._computed.observe(len(sequence.prompt) - sequence.cached_tokens)
+        self._computed.observe(sequence.computed_tokens)
 
     def render(self, levels: Levels) -> str:
         """All families as Prometheus text."""
@@ -138,25 +145,36 @@ class EngineMetrics:
                 gauge("vllm:engine_sleep_state", "Engine sleep state.", self._by("sleep_state", awake)),
                 gauge("vllm:kv_cache_usage_perc", "KV-cache usage, 1 = all.", only(levels.kv_cache_usage)),
                 gauge("vllm:cache_config_info", "The CacheConfig.", [(self._cache_config, 1)]),
+                self._fetching(),
             )
         )
 
+    def _fetching(self) -> str:
+        """Only where blocks are fetched at all; never for long."""
+        if not self._consumes:
+            return ""
+        stages = dict.fromkeys(("waiting_to_start", "in_progress", "completed_waiting"), 0)
+        return gauge("vllm:num_requests_kv_fetch_by_stage", "Waiting for blocks.", self._by("stage", stages))
+
     def _counters(self, levels: Levels) -> str:
-        computed = self._prompt_tokens - self._cached_tokens
+        known = self._cached_tokens + self._fetched_tokens
         reasons = {reason: self._finished[reason] for reason in FINISHED_REASONS}
         sources = {
-            "local_compute": computed,
+            "local_compute": self._prompt_tokens - known,
             "local_cache_hit": self._cached_tokens,
-            "external_kv_transfer": 0,
+            "external_kv_transfer": self._fetched_tokens,
         }
-        tiers = {"device": levels.prefix_hits, "host": 0, "p2p": 0, "disk": 0, "external_unspecified": 0}
+        tiers = {"device": levels.prefix_hits, "host": 0, "p2p": 0, "disk": 0}
+        tiers["external_unspecified"] = levels.external_hits
         families: tuple[tuple[str, str, list[Series]], ...] = (
             ("prefix_cache_queries", "Tokens looked up in the prefix cache.", self._only(levels.prefix_queries)),
             ("prefix_cache_hits", "Tokens found in the prefix cache.", self._only(levels.prefix_hits)),
+            ("external_prefix_cache_queries", "Tokens asked of others.", self._only(levels.external_queries)),
+            ("external_prefix_cache_hits", "Tokens had from others.", self._only(levels.external_hits)),
             ("num_preemptions", "Preemptions.", self._only(levels.preemptions)),
             ("prompt_tokens", "Prefill tokens processed.", self._only(self._prompt_tokens)),
             ("prompt_tokens_by_source", "Prompt tokens by source.", self._by("source", sources)),
-            ("prompt_tokens_cached", "Cached prompt tokens.", self._only(self._cached_tokens)),
+            ("prompt_tokens_cached", "Cached prompt tokens.", self._only(known)),
             ("prompt_tokens_cached_by_source", "Cached prompt tokens by tier.", self._by("source", tiers)),
             ("generation_tokens", "Generation tokens processed.", self._only(self._generation_tokens)),
             ("request_success", "Finished requests.", self._by("finished_reason", reasons)),

@@ -36,6 +36,8 @@ class Generation:
     stream: bool
     include_usage: bool
     salt: str
+    transfer: dict[str, Any]
+    """What the request says about blocks of other servers."""
 
 
 def compact(value: object) -> bytes:
@@ -105,6 +107,7 @@ def read_generation(body: bytes, *, chat: bool, settings: Settings, tokenizer: T
         stream=bool(asked.get("stream")),
         include_usage=bool((asked.get("stream_options") or {}).get("include_usage")),
         salt=asked.get("cache_salt") or "",
+        transfer=asked.get("kv_transfer_params") or {},
     )
 
 

@@ -43,6 +43,8 @@ def main() -> NoReturn:
     try:
         settings = parse(sys.argv[1:], environment=os.environ)
         _start_up(settings)
+        if settings.headless:
+            _work()
         asyncio.run(_serve(settings, started_at))
     except Refusal as refusal:
         print(refusal.text, file=sys.stderr, flush=True)
@@ -58,7 +60,11 @@ def _start_up(settings: Settings) -> None:
     """Say what vLLM says while it loads, take the time it takes, and fail where it is to fail."""
     _log(f"non-default args: {settings.declared}")
     _write_noise(settings.faults.log_noise_megabytes)
+    began = time.monotonic()
     time.sleep(settings.load_seconds)
+    loaded = time.monotonic() - began
+    _log(f"Loading weights took {loaded:.2f} seconds")
+    _log(f"Model loading took 0.0 GiB memory and {loaded:.6f} seconds")
     if settings.faults.fail_start is not None:
         raise FAILING_STARTS[settings.faults.fail_start](settings.model)
     concurrency = settings.kv_tokens / settings.max_model_len
@@ -66,6 +72,14 @@ def _start_up(settings: Settings) -> None:
         f"GPU KV cache size: {settings.kv_tokens:,} tokens, Maximum concurrency for {settings.max_model_len:,} "
         f"tokens per request: {concurrency:.2f}x"
     )
+    _log("init engine (profile, create kv cache, warmup model) took 0.00 s")
+
+
+def _work() -> NoReturn:
+    """What a worker does, as far as anybody sees: nothing, until it is told to end."""
+    _log("Launching headless multiproc executor")
+    while True:
+        signal.pause()
 
 
 async def _serve(settings: Settings, started_at: float) -> None:
@@ -115,10 +129,12 @@ def _engine(settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: 
         scheduler=scheduler,
         cache=cache,
         admission=Admission(max_requests=settings.max_queued_requests, max_tokens=settings.max_queued_tokens),
+        transfer=settings.kv_transfer,
         new_metrics=lambda: EngineMetrics(
             model_name=settings.served_names[0],
             max_model_len=settings.max_model_len,
             cache_config=_cache_config(settings),
+            consumes=settings.kv_transfer is not None and settings.kv_transfer.consumes,
             created=started_at,
         ),
         gauges_percent=settings.faults.gauges_percent,

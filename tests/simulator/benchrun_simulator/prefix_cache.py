@@ -15,7 +15,12 @@ from hashlib import sha256
 
 def chain_hash(parent: bytes, tokens: Tokens[int]) -> bytes:
     """Name a block by its tokens and all the tokens before it."""
-    return sha256(parent + array("q", tokens).tobytes()).digest()
+    return sha256(parent + token_bytes(tokens)).digest()
+
+
+def token_bytes(tokens: Tokens[int]) -> bytes:
+    """Tokens as bytes, equal for equal tokens only."""
+    return array("q", tokens).tobytes()
 
 
 def block_hashes(tokens: Tokens[int], *, block_size: int, salt: str = "") -> list[bytes]:

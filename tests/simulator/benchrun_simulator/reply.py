@@ -40,6 +40,8 @@ class Reply:
     answer: Answer
     output_text: OutputText
     reason: str
+    transfer: dict[str, object] | None
+    """Told with an answer in one piece: where its blocks are."""
     loses_end: bool
     """The last tokens, the usage and the end mark are not sent, and nothing says so."""
     clock: Callable[[], float]
@@ -54,7 +56,9 @@ class Reply:
             self._stream(sequence)
         elif sequence.finished:
             text = self.output_text.text(self._worded(sequence.output))
-            self.exchange.respond(200, self.answer.whole(text, reason=self.reason, usage=self._usage(sequence)))
+            usage = self._usage(sequence)
+            whole = self.answer.whole(text, reason=self.reason, usage=usage, transfer=self.transfer)
+            self.exchange.respond(200, whole)
             self.sent.note(tokens=sequence.generated, now=self.clock())
         if sequence.finished:
             self.finished(self, served)
@@ -112,7 +116,7 @@ class Reply:
             "completion_tokens": generated,
         }
         if self.settings.prompt_tokens_details:
-            usage["prompt_tokens_details"] = {"cached_tokens": sequence.cached_tokens}
+            usage["prompt_tokens_details"] = {"cached_tokens": sequence.cached_tokens + sequence.fetched_tokens}
         return usage
 
 

@@ -27,6 +27,8 @@ class Totals:
 
     prefix_queries: int = 0
     prefix_hits: int = 0
+    external_queries: int = 0
+    external_hits: int = 0
     preemptions: int = 0
 
 
@@ -117,7 +119,7 @@ class Scheduler:
         if self._prefill_budget is None:
             return True
         cached = self._cache.cached_tokens(sequence.hashes, tokens=sequence.tokens)
-        return self._prefill_budget.has_room(sequence.tokens - cached)
+        return self._prefill_budget.has_room(sequence.tokens - max(cached, sequence.elsewhere_tokens))
 
     def _start(self, sequence: Sequence, lease: Lease, now: float) -> None:
         if stall := self._pace.stall(sequence):
@@ -130,10 +132,13 @@ class Scheduler:
             if self._cache.prefix_caching:
                 self.totals.prefix_queries += sequence.tokens
                 self.totals.prefix_hits += lease.cached_tokens
+            sequence.fetched_tokens = max(sequence.elsewhere_tokens - lease.cached_tokens, 0)
+            self.totals.external_queries += sequence.tokens - lease.cached_tokens
+            self.totals.external_hits += sequence.fetched_tokens
         self._expect(sequence, self._prefilled_at(sequence, now + stall))
 
     def _prefilled_at(self, sequence: Sequence, now: float) -> float:
-        computed = sequence.tokens - sequence.lease.cached_tokens
+        computed = sequence.tokens - max(sequence.lease.cached_tokens, sequence.elsewhere_tokens)
         latency = self._pace.latency(sequence, now=now)
         work = self._pace.prefill(sequence, computed=computed, now=now)
         if self._prefill_budget is None:

@@ -21,6 +21,10 @@ class Sequence:
     """First admission; later ones, after a preemption, do not move it."""
     cached_tokens: int = 0
     """Prefix-cache hit at the first admission."""
+    elsewhere_tokens: int = 0
+    """Of the prompt, so many first tokens were prefilled by another server, which hands them over."""
+    fetched_tokens: int = 0
+    """Handed over at the first admission: those of `elsewhere_tokens` that the prefix cache has not."""
     preemptions: int = 0
     held_up_seconds: float = 0.0
     """Added to the prefill, as for the first requests of a cold engine."""
@@ -33,6 +37,11 @@ class Sequence:
     @property
     def tokens(self) -> int:
         return len(self.prompt) + self.generated
+
+    @property
+    def computed_tokens(self) -> int:
+        """Prompt tokens that this server computed."""
+        return len(self.prompt) - self.cached_tokens - self.fetched_tokens
 
     @property
     def finished(self) -> bool:

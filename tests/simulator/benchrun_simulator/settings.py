@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchrun_simulator.kv_transfer import KvTransfer
 from benchrun_simulator.pace import Disturbances, Timing
 
 METRICS_MODES = ("normal", "none", "garbage", "endless", "http500", "old-names")
@@ -75,6 +76,8 @@ class Settings:
     served_names: tuple[str, ...]
     host: str
     port: int
+    headless: bool
+    """A worker of a server over several nodes: it loads, and answers nobody."""
     version: str
     api_keys: tuple[str, ...] = field(repr=False)
     """Guard /v1 when there are any."""
@@ -89,6 +92,7 @@ class Settings:
     block_size: int
     kv_tokens: int
     prefix_caching: bool
+    kv_transfer: KvTransfer | None
     gpu_memory_utilization: float
     seed: int
     jitter_seconds: float

@@ -84,6 +84,7 @@ def _add_metrics_flags(parser: argparse.ArgumentParser) -> None:
     add("--sim-restart-look-at-request", type=int)
     add("--sim-reset-fails", type=int, nargs="?", const=1, default=0)
     add("--sim-reset-lies", action="store_true")
+    add("--sim-kv-transfer-fails", action="store_true")
 
 
 def _add_neighbour_flags(parser: argparse.ArgumentParser) -> None:

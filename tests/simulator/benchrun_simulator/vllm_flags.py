@@ -10,7 +10,7 @@ def _names(text: str) -> list[str]:
 
 
 SWITCHES = _names("""
---aggregate-engine-logging --data-parallel-multi-port-external-lb|-dpm --grpc --headless
+--aggregate-engine-logging --data-parallel-multi-port-external-lb|-dpm --grpc
 """)
 """Present or absent, no value."""
 
@@ -98,7 +98,7 @@ JSONS = _names("""
 --additional-config --allowed-headers --allowed-methods --allowed-origins --attention-config|-ac
 --aux-output-config --compilation-config|-cc --default-chat-template-kwargs --diffusion-config|-dc
 --ec-manager-config --ec-transfer-config --engram-config --eplb-config --fault-tolerance-config --ir-op-priority
---kernel-config --kv-events-config --kv-transfer-config --logging-config --model-loader-extra-config
+--kernel-config --kv-events-config --logging-config --model-loader-extra-config
 --pooler-config --profiler-config --quantization-config --reasoning-config --speculative-config|-sc
 --structured-outputs-config --watermark-config --weight-transfer-config
 """)

@@ -124,6 +124,13 @@ REFUSED: dict[str, Refused] = {
         "spec.offline.replicas", _offline({"batchSizes": [1]}) | {"offline": {"image": "v", "replicas": 2}}
     ),
     "no replica": Refused("spec.server.replicas", {"server.replicas": 0}),
+    "no node": Refused("spec.server.nodesPerReplica", {"server.nodesPerReplica": 0}),
+    "17 nodes": Refused("spec.server.nodesPerReplica", {"server.nodesPerReplica": 17}),
+    "servers of two roles over two nodes": Refused(
+        "spec.server.nodesPerReplica",
+        {"server.nodesPerReplica": 2, "server.disaggregated": {"kvTransfer": {"connector": "NixlConnector"}}},
+        "disaggregated has servers of one node each: leave nodesPerReplica at 1",
+    ),
     "17 replicas": Refused("spec.server.replicas", {"server.replicas": 17}),
     "offline without image": Refused("spec.offline.image", _offline({"batchSizes": [1]}) | {"offline": {}}),
     "offline with a reset of the cache": Refused(
@@ -131,6 +138,33 @@ REFUSED: dict[str, Refused] = {
         _offline({"batchSizes": [1]}) | {"measurement": {"cachePolicy": "Reset"}},
         "measurement.cachePolicy Reset needs a server to ask; with offline use Isolate, or turn the prefix cache off",
     ),
+    "the Rust client without an API server": Refused(
+        "spec.client.engine",
+        _offline({"batchSizes": [1]}) | {"client": {"engine": "VLLMRust"}},
+        "client.engine VLLMRust sends requests to an API server; with offline there is none: take VLLM",
+    ),
+    "the Rust client with a search": Refused(
+        "spec.client.engine",
+        {"client.engine": "VLLMRust", "objectives": _P90, _LOAD: searching()},
+        "client.engine VLLMRust does not do load.search: take VLLM, or list the loads",
+    ),
+    "the Rust client with a trace": Refused(
+        "spec.client.engine",
+        {"client.engine": "VLLMRust", _FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["1"]}},
+        "client.engine VLLMRust can't send our prompts at recorded instants (load.traceSpeeds): take VLLM",
+    ),
+    "the Rust client under a cap": Refused(
+        "spec.client.engine",
+        {"client.engine": "VLLMRust", "workloads.0.load.maxConcurrency": 8},
+        "client.engine VLLMRust does not tell how long load.maxConcurrency held a request back, which no latency may "
+        "leave out: take VLLM, or leave the cap out",
+    ),
+    "the Rust client and replicas": Refused(
+        "spec.client.engine",
+        {"client.engine": "VLLMRust", "server.replicas": 2},
+        "client.engine VLLMRust knows one server and would send all requests to the first of server.replicas: take VLLM",
+    ),
+    "an unknown engine": Refused("spec.client.engine", {"client.engine": "Locust"}),
     "batches against a server": Refused(
         "spec.workloads",
         {_LOAD: {"batchSizes": [8]}},
@@ -449,6 +483,23 @@ REFUSED: dict[str, Refused] = {
         },
         _NEEDS_DEVELOPMENT_MODE,
     ),
+    # cost
+    "a price of nothing": Refused(
+        "spec.cost", {"cost": {"currency": "EUR"}}, "must set exactly one of perGPUHour and perHour"
+    ),
+    "two prices": Refused(
+        "spec.cost",
+        {"cost": {"perGPUHour": "2.49", "perHour": "19.92"}},
+        "must set exactly one of perGPUHour and perHour",
+    ),
+    "a price of 0": Refused("spec.cost.perHour", {"cost": {"perHour": "0.00"}}, "must be above 0"),
+    "a price as a number": Refused("spec.cost.perHour", {"cost": {"perHour": 2}}),
+    "a currency as a sign": Refused("spec.cost.currency", {"cost": {"perHour": "2", "currency": "$"}}),
+    "the price of an endpoint's GPUs": Refused(
+        "spec.cost",
+        {"server": absent(), "endpoint": {"url": "http://llm"}, "cost": {"perGPUHour": "2.49"}},
+        "the GPUs behind an endpoint are not known: set cost.perHour, the price of all its servers together",
+    ),
     # baseline
     "baseline without a name": Refused("spec.baseline.name", {"baseline": {}}),
     "baseline in capitals": Refused("spec.baseline.name", {"baseline": {"name": "Before"}}),
@@ -501,6 +552,9 @@ ACCEPTED: dict[str, Spec] = {
         {_FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["1", "2.5"]}}
     ),
     "three servers": minimal({"server.replicas": 3}),
+    "servers over two nodes": minimal({"server.replicas": 2, "server.nodesPerReplica": 2}),
+    "the Rust client": minimal({"client.engine": "VLLMRust"}),
+    "the Rust client with users": minimal({"client.engine": "VLLMRust", _LOAD: {"concurrencies": [1, 512]}}),
     "offline, all at once": minimal(_offline({"requestRates": ["inf"]})),
     "offline, batch by batch": minimal(_offline({"batchSizes": [1, 16]}) | {"workloads.0.api": "Chat"}),
     "minimal": minimal(),
@@ -555,6 +609,11 @@ ACCEPTED: dict[str, Spec] = {
     "shared prompts as listed": minimal({"measurement": {"cachePolicy": "Share", "order": "AsListed"}}),
     "fractions": minimal({"measurement": {"percentiles": ["0.5", "99.9"]}, "validity": {"maxFailedPercent": "0.1"}}),
     "objectives": minimal({"objectives": [{"metric": "ITL", "maxMilliseconds": 50, "percentile": "99.9"}]}),
+    "price of a GPU": minimal({"cost": {"perGPUHour": "2.49"}}),
+    "price of everything, in another currency": minimal({"cost": {"perHour": "0.096", "currency": "EUR"}}),
+    "price of an endpoint": minimal(
+        {"server": absent(), "endpoint": {"url": "http://llm"}, "cost": {"perHour": "98.32"}}
+    ),
     "baseline": minimal({"baseline": {"name": "before"}}),
     "baseline with a limit and figures": minimal(
         {"baseline": {"name": "before", "maxRegressionPercent": "2.5", "metrics": ["TotalTokenThroughput", "MeanITL"]}}

@@ -12,8 +12,8 @@ from benchrun.api.gpus import is_gpu
 def test_children_are_called_after_run_role_and_attempt() -> None:
     assert names.child_name("qwen", "client") == "br-qwen-client-a1"
     assert names.child_name("qwen", "client", attempt=2) == "br-qwen-client-a2"
-    assert names.service_name("qwen") == "br-qwen-server-a1"
-    assert names.service_name("qwen", attempt=2) == "br-qwen-server-a2"
+    assert names.child_name("qwen", names.ROLE_PREFILL) == "br-qwen-prefill-a1"
+    assert names.child_name("qwen", "server", attempt=2) == "br-qwen-server-a2"
     assert names.log_name("qwen") == "br-qwen-log-a1"
     assert names.log_name("qwen", attempt=2) == "br-qwen-log-a2"
 
@@ -32,6 +32,11 @@ def test_a_plan_is_another_for_another_run_of_the_same_name() -> None:
     assert first != second
     assert names.plan_name("qwen", "uid-1") == first
     assert names.plan_name("qwen", "uid-1", attempt=2) == first.replace("-a1-", "-a2-")
+
+
+def test_groups_of_a_namesake_that_is_on_its_way_out_are_called_otherwise() -> None:
+    assert names.group_name("qwen", "uid-1") == "br-qwen-4a49a"
+    assert names.group_name("qwen", "uid-2") != "br-qwen-4a49a"
 
 
 def test_stages_and_cells_are_called_after_their_load() -> None:
@@ -60,6 +65,8 @@ def test_what_is_written_beside_them() -> None:
         "benchrun.dev/ends-search",
         "benchrun.dev/applied-hash",
         "benchrun.dev/variant",
+        "leaderworkerset.sigs.k8s.io/worker-index",
+        "batch.kubernetes.io/job-completion-index",
     }
     assert API_VERSION == "benchrun.dev/v1alpha1"
 

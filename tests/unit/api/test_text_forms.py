@@ -12,7 +12,8 @@ import pytest
 from benchrun.api import base
 from benchrun.api.datasets.files import HttpUrl, S3File
 from benchrun.api.datasets.rows import HuggingFaceDataset
-from benchrun.api.server import Endpoint, EnvVar, Quantity
+from benchrun.api.pods import EnvVar, Quantity
+from benchrun.api.server import Endpoint
 from benchrun.api.sweep.matrix import SettingName, VariantName
 from hypothesis import given
 from hypothesis import strategies as st

@@ -132,6 +132,7 @@ def unions_of(schema: Schema, path: str = "spec") -> Iterator[str]:
 def test_no_union_is_forgotten_here_and_in_the_table_of_specs() -> None:
     elsewhere = {
         "spec",
+        "spec.cost",
         "spec.endpoint",
         "spec.server.env[0]",
         "spec.offline.env[0]",

@@ -11,6 +11,7 @@ from benchrun.cli.__main__ import TABLE_WIDTH, main
 from benchrun.judge.sweep.measured import essence
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.judge.comparison.sides import row, run
+from unit.plan.specs import concurrencies, spec_body, workload
 from unit.report.finished_sweeps import FinishedSweep, Measured, batches, finished_sweep, sweep_object
 from unit.report.going_on import run_body, running
 from unit.sweep import simulated
@@ -145,6 +146,79 @@ def test_a_sweep_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -
     assert main(["sweep", NAME, "-f", str(file), "--html", str(page)]) == 1
     assert "seqs has not ended" in capsys.readouterr().err
     assert not page.exists()
+
+
+# ---- what the status had no room for ---------------------------------------------------------------------------------
+
+EIGHT = range(8, 16)
+
+
+@pytest.fixture(scope="module")
+def large() -> FinishedSweep:
+    """A sweep of 256 rows, each with every figure; its last variant did not start."""
+    server = {"running_mean": 123.4, "waiting_mean": 234.5, "kv_cache_max_percent": 98.7, "prefix_hit_percent": 1.2}
+    measured: dict[str, Measured | None] = {f"variant-{n:02d}": Measured(server=server) for n in range(31)}
+    cells = [f"{'w' * 12}/concurrency={users}" for users in EIGHT]
+    template = spec_body(workloads=[workload("w" * 12, load=concurrencies(*EIGHT))])
+    return finished_sweep(measured | {"lame": None}, cells=cells, replications=2, template=template)
+
+
+def shown_rows(said: str) -> list[list[str]]:
+    """Of the first table."""
+    table, _, _ = said.partition("latencies in milliseconds")
+    return [line for line in lines(table) if line and (line[0].startswith("variant-") or line[0] == "lame")]
+
+
+def test_rows_that_the_status_has_no_room_for_come_from_the_runs(
+    kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture
+) -> None:
+    assert {"results", "results[].metrics"} <= {cut.field for cut in large.status.truncated}
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
+    kubectl.gives(
+        "get", "benchmarkruns.benchrun.dev", f"--selector=benchrun.dev/sweep={NAME}", body={"items": large.runs}
+    )
+    assert main(["sweep", NAME, "--wide"]) == 2
+    said = capsys.readouterr().out
+    rows = shown_rows(said)
+    assert len(rows) == 32 * 8
+    assert all("98.7%" in row for row in rows if row[0] != "lame")
+    assert "did not fit" not in said
+
+
+def test_of_a_file_that_holds_the_runs_as_well(large: FinishedSweep, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "all.json"
+    file.write_text(json.dumps({"kind": "List", "items": [large.body, *large.runs]}))
+    assert main(["sweep", NAME, "-f", str(file)]) == 2
+    assert len(shown_rows(capsys.readouterr().out)) == 32 * 8
+
+
+@pytest.mark.parametrize("gone", ["one run", "all runs", "figures of one", "somebody else's"])
+def test_where_runs_are_gone_the_status_is_shown_with_what_is_missing(
+    gone: str, large: FinishedSweep, tmp_path: Path, capsys: Capture
+) -> None:
+    runs = [dict(run) for run in large.runs]
+    match gone:
+        case "one run":
+            runs = runs[1:]
+        case "all runs":
+            runs = []
+        case "figures of one":
+            runs[0]["status"] = {**runs[0]["status"], "results": "many"}
+        case _:
+            runs[0]["metadata"] = {**runs[0]["metadata"], "ownerReferences": []}
+    file = tmp_path / "some.json"
+    file.write_text(json.dumps({"kind": "List", "items": [large.body, *runs]}))
+    assert main(["sweep", NAME, "-f", str(file)]) == 2
+    said = capsys.readouterr().out
+    assert len(shown_rows(said)) == len(large.status.results) < 32 * 8
+    assert "did not fit into the status" in " ".join(said.split())
+
+
+def test_who_may_not_read_runs_sees_the_status(kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture) -> None:
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
+    kubectl.fails("get", "benchmarkruns.benchrun.dev", error="Error from server (Forbidden): no")
+    assert main(["sweep", NAME]) == 2
+    assert len(shown_rows(capsys.readouterr().out)) == len(large.status.results)
 
 
 # ---- waiting ---------------------------------------------------------------------------------------------------------

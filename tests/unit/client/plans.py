@@ -113,6 +113,7 @@ def raw_stage(**changes: Any) -> RawStage:
             "errors": ["", "Bad Request"],
             "diagnostic": None,
             "addresses": ("10.0.0.1:8000",),
+            "roles": ("server",),
             "before": ({"request_success_total": 1.0},),
             "after": ({"request_success_total": 2.0},),
             "versions": ("0.32.0",),

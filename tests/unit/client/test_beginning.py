@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from benchrun_client.beginning import ALL_USERS_SECONDS, USER_GAP_SECONDS, Beginning
+from benchrun_client.beginning import ALL_USERS_SECONDS, HANDING_OUT_SECONDS, USER_GAP_SECONDS, Beginning
 from unit.runtime.fast_time import now, passing, run_fast
 
 
@@ -71,3 +71,22 @@ def test_the_first_user_begins_when_every_request_was_handed_out() -> None:
 
     run_fast(many())
     assert course == ["handed out"] * 5 + ["sent"] * 5
+
+
+async def begin_agreed(users: int, own: range, requests: int) -> list[tuple[float | None, float]]:
+    beginning = Beginning(users, own=own, clock=now)
+    beginning.agree(10.0, requests=requests)
+
+    async def goes() -> tuple[float | None, float]:
+        return await beginning.turn(), now()
+
+    return await asyncio.gather(*(goes() for _ in range(len(own) + 1)))
+
+
+def test_users_of_several_shards_begin_as_those_of_one() -> None:
+    """They are counted over all shards, from an instant that all know."""
+    gap, first = USER_GAP_SECONDS, 10.0 + 7 * HANDING_OUT_SECONDS
+    even, odd = (run_fast(begin_agreed(5, range(shard, 5, 2), 7)) for shard in (0, 1))
+    assert [due for due, _ in even] == [first, first + 2 * gap, first + 4 * gap, None]
+    assert [due for due, _ in odd] == [first + gap, first + 3 * gap, None]
+    assert [at for _, at in odd[:2]] == pytest.approx([first + gap, first + 3 * gap])

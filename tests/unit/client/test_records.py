@@ -13,6 +13,7 @@ from benchrun_client.contract import (
     MAX_REQUESTS_A_STAGE,
     CacheReset,
     Envelope,
+    RequestColumns,
     StageRecord,
     WarmupOutcome,
     open_record,
@@ -221,3 +222,17 @@ def test_a_headline_is_one_bounded_line_with_the_digest() -> None:
 
 def test_a_small_headline_holds_all_figures() -> None:
     assert '"scalars":{"completed":1,"failed":1}' in headline(record_of(raw_stage()), digest="d" * 64)
+
+
+def test_what_an_engine_does_not_tell_stays_empty() -> None:
+    columns = record_of(raw_stage(due=[], ended=[])).requests
+    assert (columns.queue_us, columns.ended) == ((), ())
+    assert (columns.waits_us, columns.known_ended) == ((0, 0), (0, 0))
+
+
+def test_other_columns_are_never_empty() -> None:
+    told = record_of(raw_stage()).requests.model_dump()
+    with pytest.raises(ValueError, match="equally long"):
+        RequestColumns.model_validate({**told, "start_us": ()})
+    with pytest.raises(ValueError, match="equally long"):
+        RequestColumns.model_validate({**told, "queue_us": (1,)})

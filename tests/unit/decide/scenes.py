@@ -45,6 +45,8 @@ PLAN, JOB, SERVICE, DEPLOYMENT = (
     ("Service", "server"),
     ("Deployment", "server"),
 )
+GROUPS = ("LeaderWorkerSet", "server")
+"""In place of the Deployment, where servers are more than one pod."""
 
 
 def instant(seconds: float) -> datetime:
@@ -121,7 +123,7 @@ class Scene:
     def without(self, kind: str, role: str) -> Scene:
         """The object is gone, and its pods with it."""
         objects = tuple(c for c in self.objects if (c.kind, c.role) != (kind, role))
-        takes_pods = kind in ("Deployment", "Job")
+        takes_pods = kind in ("Deployment", "LeaderWorkerSet", "Job")
         return replace(self, objects=objects, pods=tuple(p for p in self.pods if not (takes_pods and p.role == role)))
 
     def another_server(self, name: str, **changes: Any) -> Scene:
@@ -152,8 +154,9 @@ class Scene:
         )
 
     def server_pending(self) -> Scene:
-        """The Deployment is there; its pod has no node."""
-        return self.client_ready().having(DEPLOYMENT).pod(names.ROLE_SERVER).at(SERVER_CREATED).settled()
+        """The Deployment (or LeaderWorkerSet) is there; its pod has no node."""
+        workload = GROUPS if self.spec.get("server", {}).get("nodesPerReplica", 1) > 1 else DEPLOYMENT
+        return self.client_ready().having(workload).pod(names.ROLE_SERVER).at(SERVER_CREATED).settled()
 
     def server_loading(self) -> Scene:
         """The server's pod runs and loads its weights."""
@@ -256,6 +259,7 @@ def _by_sequence(known: dict[int, StageRecord]) -> tuple[StageRecord, ...]:
 def _child(kind: str, role: str, **changes: Any) -> Child:
     planned = names.plan_name(OWNER.name, OWNER.uid)
     name = planned if role == names.ROLE_PLAN else names.child_name(OWNER.name, role)
+    name = names.group_name(OWNER.name, OWNER.uid) if kind == "LeaderWorkerSet" else name
     child = Child(kind, name, f"{kind}-uid", role, owner_uid=OWNER.uid, deleting=False, applied_hash="applied")
     return replace(child, **changes)
 

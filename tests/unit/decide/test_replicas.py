@@ -42,9 +42,11 @@ def test_a_server_without_a_node_keeps_the_run_waiting_for_one() -> None:
 
 def test_scheduled_is_when_the_last_of_them_is() -> None:
     fresh = RUN.client_ready().having(("Deployment", "server")).pod("server", scheduled_at=instant(SCHEDULED), node="n")
-    partly = fresh.another_server("server-2", scheduled_at=None)
-    wholly = fresh.another_server("server-2", scheduled_at=instant(SCHEDULED + 60))
+    partly = fresh.another_server("server-2", scheduled_at=None).another_server("server-3")
+    not_yet_made = fresh.another_server("server-2")
+    wholly = fresh.another_server("server-2", scheduled_at=instant(SCHEDULED + 60)).another_server("server-3")
     assert partly.decide().status.scheduled_time is None
+    assert not_yet_made.decide().status.scheduled_time is None
     scheduled = wholly.decide().status.scheduled_time
     assert scheduled is not None
     assert scheduled.startswith(instant(SCHEDULED + 60).isoformat()[:19])

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.decide.decision import Event, LogRange, LogWanted, Ref
+from benchrun.decide.decision import Event, LogRange, LogWanted, Ref, StartupWanted
 from benchrun.effects.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, Throttled, Unavailable
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.observe.views import Run
@@ -43,6 +43,8 @@ READS: dict[str, Operation] = {
     "list": listed,
     "log-tail": lambda api: api.log_tail("lab", LogWanted("p", "vllm", previous=False)),
     "log-since": lambda api: api.log_since("lab", LogRange("p", "vllm", since_seconds=9)),
+    "log-head": lambda api: api.log_head("lab", StartupWanted("p", "u", "vllm")),
+    "image-events": lambda api: api.image_events("lab", StartupWanted("p", "u", "vllm")),
     "addresses": lambda api: api.endpoint_addresses("lab", "vllm", 80),
 }
 EVERYTHING = {name: operation for name, (_, _, operation) in WRITES.items()} | READS

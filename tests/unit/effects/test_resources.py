@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.effects.resources import CHILD_KINDS, RESOURCES, RUN
+from benchrun.effects.resources import CHILD_KINDS, EXTENSION_KINDS, RESOURCES, RUN
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,11 @@ from benchrun.effects.resources import CHILD_KINDS, RESOURCES, RUN
         ("/apis/benchrun.dev/v1alpha1/namespaces/lab/benchmarkruns/r/status", "BenchmarkRun", ("lab", "r", "status")),
         ("/apis/discovery.k8s.io/v1/namespaces/lab/endpointslices", "EndpointSlice", ("lab",)),
         ("/apis/networking.k8s.io/v1/namespaces/lab/networkpolicies/n", "NetworkPolicy", ("lab", "n")),
+        (
+            "/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g",
+            "LeaderWorkerSet",
+            ("lab", "g"),
+        ),
         ("/api/v1/namespaces/lab/pods/..%2F..%2Fsecrets", "Pod", ("lab", "../../secrets")),
     ],
 )
@@ -28,5 +33,6 @@ def test_api_version_is_written_as_in_manifests() -> None:
     assert (RUN.api_version, RESOURCES["Pod"].api_version) == ("benchrun.dev/v1alpha1", "v1")
 
 
-def test_every_watched_kind_has_an_address() -> None:
-    assert set(CHILD_KINDS) <= set(RESOURCES)
+def test_every_kind_of_a_child_has_an_address_and_is_watched_or_looked_up() -> None:
+    assert {*CHILD_KINDS, *EXTENSION_KINDS} <= set(RESOURCES)
+    assert not set(CHILD_KINDS) & set(EXTENSION_KINDS)

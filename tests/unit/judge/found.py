@@ -5,10 +5,18 @@ from __future__ import annotations
 from benchrun.api.status import Finding
 from benchrun.judge.finding import Code
 from benchrun.judge.results import results
-from benchrun_client.contract import START_TIME, CacheReset, GapCounts, StageRecord, WarmupOutcome
+from benchrun_client.contract import (
+    PROXY_COUNTERS,
+    START_TIME,
+    CacheReset,
+    GapCounts,
+    ServerEdge,
+    StageRecord,
+    WarmupOutcome,
+)
 from unit.judge.scenes import SCENES, Scene
 from unit.judge.specs import spec, workload
-from unit.measure.records import cell, edge, record, requests
+from unit.measure.records import cell, edge, record, requests, served
 
 FOUND_BY: dict[Code, StageRecord] = {
     Code.ALL_REQUESTS_FAILED: record(requests=requests(ok=(0, 0)), errors={"e" * 300: 2}, diagnostic="d" * 1000),
@@ -26,6 +34,33 @@ FOUND_BY: dict[Code, StageRecord] = {
     Code.OUTPUT_TOO_SHORT: record(requests=requests(asked_tokens=(128, 128))),
     Code.STREAM_TRUNCATED: record(requests=requests(ended=(1, 0))),
     Code.REQUESTS_REJECTED: record(requests=requests(ok=(0, 1)), errors={"Too Many Requests": 1}),
+    Code.KV_RECOMPUTED: record(
+        servers=(
+            edge("p", role="prefill"),
+            edge(
+                "d",
+                role="decode",
+                rises={
+                    **served(requests()),
+                    "external_prefix_cache_hits_total": 0.0,
+                    "external_prefix_cache_queries_total": 20.0,
+                    "nixl_num_failed_transfers_total": 2.0,
+                },
+            ),
+        )
+    ),
+    Code.PROXY_SATURATED: record(
+        servers=(
+            edge(),
+            ServerEdge(
+                address="x",
+                role="proxy",
+                before=dict.fromkeys(PROXY_COUNTERS, 0.0),
+                after=dict.fromkeys(PROXY_COUNTERS, 0.0)
+                | {"benchrun_proxy_added_seconds_sum": 1.0, "benchrun_proxy_added_seconds_count": 2.0},
+            ),
+        )
+    ),
     Code.REPLICAS_UNEQUAL: record(servers=(edge("a" * 300), edge("b" * 300).model_copy(update={"after": None}))),
     Code.LOAD_UNEVEN: record(servers=(edge("a" * 300, rises={"request_success_total": 99.0}), edge("b", rises={}))),
     Code.TOKEN_COUNTS_DISAGREE: record(servers=(edge(rises={"generation_tokens_total": 44.0}),)),

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from benchrun.api.cells import Cell
 from benchrun.judge.finding import Code
 from benchrun.measure.samples import Sample
-from benchrun_client.contract import RequestColumns, StageRecord
+from benchrun_client.contract import RequestColumns, Shards, StageRecord
 from unit.judge.queues import Server, open_loop
-from unit.measure.records import cell, client, record, requests, sample
+from unit.measure.records import cell, client, edge, record, requests, sample
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ SCENES: Mapping[Code, Scene] = {
     Code.CONCURRENCY_NOT_REACHED: Scene([record(USERS.stage_ids[0])], of=USERS),
     Code.CLIENT_SATURATED: Scene([record(client=client(cpu_seconds=9.0, lag_p99_us=99_000))]),
     Code.CLIENT_THROTTLED: Scene([record(client=client(throttled_periods=3))]),
+    Code.SHARDS_OUT_OF_STEP: Scene([record(shards=Shards(count=2, start_skew_us=20_000, clock_error_us=1_000))]),
     Code.COMPILATION_IN_WINDOW: Scene([record()], compilations=(1005.0,)),
     Code.COLD_START: Scene([_cold()]),
     Code.NOT_STEADY_STATE: Scene([open_loop(OVERLOADED, rate=4.0, count=200, seed=1).record]),
@@ -64,5 +65,12 @@ SCENES: Mapping[Code, Scene] = {
     Code.TOO_FEW_SAMPLES: Scene([record()]),
     Code.QUEUE_WAIT_HIDDEN: Scene([record(requests=requests(queue_us=(0, 9_000_000)))], max_concurrency=1),
     Code.ALL_AT_ONCE: Scene([record(AT_ONCE.stage_ids[0])], of=AT_ONCE),
+    Code.ROLE_IDLE: Scene(
+        [record(servers=(edge("p", role="prefill"), edge("d", role="decode")))],
+        samples=[
+            *(sample(1000.2 + i, role="prefill", pod="p", running=1.0, waiting=9.0) for i in range(9)),
+            *(sample(1000.2 + i, role="decode", pod="d", running=0.0, waiting=0.0) for i in range(9)),
+        ],
+    ),
     Code.SCRAPE_COVERAGE_LOW: Scene([record()], samples=[sample(1005.0)]),
 }

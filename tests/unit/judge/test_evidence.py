@@ -45,6 +45,7 @@ DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
     Code.CONCURRENCY_NOT_REACHED: ((Below("reachedPercent", "suspectPercent"),),),
     Code.CLIENT_SATURATED: ((Above("worst", "line"),),),
     Code.CLIENT_THROTTLED: ((Above("throttledPeriods"),),),
+    Code.SHARDS_OUT_OF_STEP: ((Above("apartMs", "suspectMs"),),),
     Code.REPLICAS_UNEQUAL: (
         (
             Above("versions", 1),
@@ -73,6 +74,11 @@ DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
         (Above("millisecondsARequest", "suspectMilliseconds"),),
         (Above("difference", "explainedByNoise"),),
     ),
+    Code.KV_RECOMPUTED: ((Above("recomputedPercent", "suspectPercent"),),),
+    Code.PROXY_SATURATED: (
+        (Above("addedMeanMs", "suspectMs"), Above("queuedMeanMs", "suspectMs"), Above("cores", "suspectCores")),
+    ),
+    Code.ROLE_IDLE: ((Above("idlePercent", "notePercent"),), (Above("queuedPercent", "notePercent"),)),
     Code.TOKEN_COUNTS_DISAGREE: ((Above("differencePercent", "suspectPercent"),),),
     Code.PREEMPTED: ((Above("percent", "suspectPercent"), Above("preemptions")),),
     Code.WINDOW_TOO_SHORT: ((Below("requests", "neededRequests"), Below("seconds", "neededSeconds")),),

@@ -53,6 +53,7 @@ def test_a_row_of_one_good_stage() -> None:
             kv_cache_max_percent=50.0,
             preemptions=0.0,
             prefix_hit_percent=0.0,
+            transfer_failures=0.0,
             samples=1,
             coverage_percent=10.0,
         )

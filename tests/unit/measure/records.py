@@ -114,12 +114,13 @@ def edge(
     before: Mapping[str, float] | None = None,
     after: Mapping[str, float] | None = None,
     rises: Mapping[str, float] | None = None,
+    role: str = "server",
 ) -> ServerEdge:
     """Counters of a server that started at second 1000; `rises` are added to `before`, two requests' if none are named."""
     start = ZERO | dict(before or {})
     moved = served(requests()) if rises is None else rises
     end = {name: value + moved.get(name, 0.0) for name, value in start.items()}
-    return ServerEdge(address=address, before=start, after=end if after is None else end | dict(after))
+    return ServerEdge(address=address, role=role, before=start, after=end if after is None else end | dict(after))
 
 
 def sample(at: float, **changes: Any) -> Sample:

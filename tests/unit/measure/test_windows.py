@@ -142,6 +142,7 @@ def test_figures_of_a_role() -> None:
         samples=2,
         coverage_percent=20.0,  # 2 of the 10 that one a second gives in 10 s
         reset=False,
+        transfer_failures=0.0,
     )
 
 
@@ -201,13 +202,17 @@ def test_stages_of_a_cell_are_weighed_by_their_readings() -> None:
 
 
 def test_every_role_has_its_own_window_and_edges() -> None:
-    servers = (edge("p", before={START_TIME: 1.0}), edge("d", before={START_TIME: 2.0}, rises={PREEMPTIONS: 7.0}))
+    servers = (
+        edge("p", before={START_TIME: 1.0}, role="prefill"),
+        edge("d", before={START_TIME: 2.0}, rises={PREEMPTIONS: 7.0}, role="decode"),
+        edge("x", role="proxy"),
+    )
     samples = (
         sample(1001, role="prefill", pod="p", start_time=1.0),
         sample(1001, role="decode", pod="d", start_time=2.0),
     )
     found = windows(record(servers=servers), samples, scrape_interval=1.0)
-    assert [(w.role, w.edges) for w in found] == [("prefill", servers[:1]), ("decode", servers[1:])]
+    assert [(w.role, w.edges) for w in found] == [("prefill", servers[:1]), ("decode", servers[1:2])]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from benchrun.observe.client_failures import diagnose_client
 from benchrun.observe.failures.scheduling import is_structural
 from benchrun.observe.server_failures import diagnose_server
 from unit.observe.bodies import pending
@@ -94,3 +95,18 @@ def test_the_message_leaves_out_preemption() -> None:
         "No node can take the pod now: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. It goes on when a node has room; "
         "if none ever will, lower spec.server.resources."
     )
+
+
+def test_a_claim_that_is_missing_is_named_with_the_fields_that_name_claims() -> None:
+    message = '0/1 nodes are available: persistentvolumeclaim "none" not found. not found'
+    pod = "spec.model.source.pvc and spec.{}.pod.volumes."
+    for found, fields in (
+        (
+            diagnose_client([pending(message, role="client")], None),
+            f"the files of spec.workloads, {pod.format('client')}",
+        ),
+        (diagnose_server([pending(message)], None), pod.format("server")),
+    ):
+        assert found is not None
+        assert 'persistentvolumeclaim "none" not found' in found.message
+        assert found.message.endswith(f"It goes on when the claim exists and has its volume; check {fields}")

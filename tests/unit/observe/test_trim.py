@@ -309,3 +309,14 @@ def test_junk_never_raises(body: Body) -> None:
     assert pod_of(body).run_uid == ""
     assert child_of("Deployment", body).owner_uid is None
     assert run_of(body).deleting in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("label", "role"),
+    [("leaderworkerset.sigs.k8s.io/worker-index", "server"), ("batch.kubernetes.io/job-completion-index", "client")],
+)
+def test_a_pod_knows_its_place_among_those_that_work_together(label: str, role: str) -> None:
+    body = pod_body(role)
+    assert pod_of(body).rank == 0
+    body["metadata"]["labels"][label] = "3"
+    assert pod_of(body).rank == 3

@@ -84,6 +84,17 @@ CASES: dict[str, Json] = {
     "replicas": spec_body(
         server={"image": "vllm/vllm-openai:v0.32.0", "replicas": 3, "resources": {"limits": {"nvidia.com/gpu": 1}}},
     ),
+    "many-nodes": spec_body(
+        server={
+            "image": "vllm/vllm-openai:v0.32.0",
+            "replicas": 2,
+            "nodesPerReplica": 2,
+            "args": ["--tensor-parallel-size=8", "--pipeline-parallel-size=2"],
+            "resources": {"limits": {"nvidia.com/gpu": 8, "rdma/ib": 8}},
+            "sharedMemory": "32Gi",
+        },
+        measurement={"cachePolicy": "Reset"},
+    ),
     "offline": spec_body(
         server=None,
         offline={
@@ -151,6 +162,12 @@ CASES: dict[str, Json] = {
         pendingDeadlineSeconds=600,
     ),
     "reset": spec_body(measurement={"cachePolicy": "Reset"}, workloads=[workload(load=rates("1", "4"))], repeats=2),
+    "shards-in-one-pod": spec_body(
+        client={"parallelism": 4, "resources": {"requests": {"cpu": "4"}, "limits": {"memory": "12Gi"}}},
+        workloads=[workload(load=concurrencies(500))],
+    ),
+    "shards-in-pods": spec_body(client={"parallelism": "Auto"}, workloads=[workload(load=rates("50", "250"))]),
+    "rust-client": spec_body(client={"engine": "VLLMRust"}, workloads=[workload(load=rates("4"))]),
     "search": spec_body(
         workloads=[
             workload("listed", load=rates("2")),

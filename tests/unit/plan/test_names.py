@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from benchrun.api.names import MAX_RUN_NAME
+from benchrun.api.names import MAX_RUN_NAME, group_name
 from benchrun.plan.metadata import Manifest, Owner
 from benchrun.plan.stored import stage_config_map, timeline_config_map
 from unit.plan.objects import objects, of_kind
@@ -32,6 +32,14 @@ def test_names_of_the_longest_run_are_dns_labels() -> None:
 def test_the_clients_host_name_is_a_dns_label() -> None:
     job = of_kind(objects(LONGEST, spec()), "Job")
     assert len(job["metadata"]["name"]) + JOB_POD_SUFFIX <= 63
+
+
+def test_groups_of_the_longest_run_leave_room_for_their_pods_and_differ_from_those_of_its_namesake() -> None:
+    """A StatefulSet's name, which adds `-15` at most, stands in a label with ten more digits behind a hyphen."""
+    name, namesakes = group_name(LONGEST.name, UID), group_name(LONGEST.name, f"{UID}-2")
+    assert len(f"{name}-15-0123456789") <= 63
+    assert DNS_LABEL.fullmatch(name)
+    assert name != namesakes
 
 
 def test_labels_of_the_longest_run_are_label_values() -> None:

@@ -24,13 +24,18 @@ RESTRICTED_VOLUMES = {
 ALSO_HARMLESS = {"image"}
 """Read-only by nature and allowed under `restricted` since it exists."""
 
+GROUPS = "LeaderWorkerSet"
 PODS = [
-    (case, kind) for case, body in CASES.items() for kind in ("Job", "Deployment") if kind == "Job" or "server" in body
+    *((case, "Job") for case in CASES),
+    *((case, "Deployment") for case, body in CASES.items() if "server" in body and case != "many-nodes"),
+    *(("many-nodes", f"{GROUPS} {pod}") for pod in ("leader", "worker")),
 ]
 
 
-def template(body: Json, kind: str) -> Manifest:
-    found = of_kind(objects(OWNER, BenchmarkRunSpec.model_validate(body)), kind)["spec"]["template"]
+def template(body: Json, what: str) -> Manifest:
+    kind, _, pod = what.partition(" ")
+    spec = of_kind(objects(OWNER, BenchmarkRunSpec.model_validate(body)), kind)["spec"]
+    found = spec["leaderWorkerTemplate"][f"{pod}Template"] if kind == GROUPS else spec["template"]
     assert isinstance(found, dict)
     return found
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api.model_source import Model
-from benchrun.api.server import Server
-from benchrun.plan.roles import server_args
+from benchrun.plan.vllm_pod import server_args
 from unit.plan.specs import Json
 
 PVC = {"pvc": {"claimName": "models", "path": "qwen"}}
@@ -43,9 +42,9 @@ PVC = {"pvc": {"claimName": "models", "path": "qwen"}}
     ],
 )
 def test_arguments_name_the_model(expected: list[str], model: Json) -> None:
-    assert server_args(Model.model_validate(model), Server(image="v")) == expected
+    assert server_args(Model.model_validate(model), []) == expected
 
 
 def test_the_users_flags_come_last_and_verbatim() -> None:
     flags = ["--max-model-len=100", "--served-model-name=mine", '--override={"a b": 1}']
-    assert server_args(Model(name="m"), Server(image="v", args=flags))[-3:] == flags
+    assert server_args(Model(name="m"), flags)[-3:] == flags

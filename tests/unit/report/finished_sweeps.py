@@ -11,6 +11,7 @@ from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.judge.sweep.measured import essence
+from benchrun.observe.views import Run
 from benchrun.report.html.sweep.reported import ReportedSweep
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import Json, rates, spec_body, workload
@@ -58,6 +59,8 @@ class FinishedSweep:
     written: Json
     status: BenchmarkSweepStatus
     name: str = NAME
+    runs: Sequence[Json] = ()
+    """Its runs, as `kubectl get -o json` gives them."""
 
     @property
     def body(self) -> Json:
@@ -118,7 +121,26 @@ def finished_sweep(
             runs.append(one)
             if what is not None:
                 figures[one.uid] = _measured(one.name, name, what, cells, alone=replications == 1)
-    return FinishedSweep(written, decided(written, runs, figures=figures).status)
+    bodies = [_run_body(one, figures.get(one.uid)) for one in runs]
+    return FinishedSweep(written, decided(written, runs, figures=figures).status, runs=bodies)
+
+
+def _run_body(one: Run, figures: BenchmarkRunStatus | None) -> Json:
+    owner = {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkSweep",
+        "name": NAME,
+        "uid": UID,
+        "controller": True,
+    }
+    told = figures.model_dump(mode="json", by_alias=True, exclude_none=True) if figures is not None else {}
+    return {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "metadata": {"name": one.name, "namespace": NAMESPACE, "uid": one.uid, "ownerReferences": [owner]},
+        "spec": one.spec,
+        "status": told | one.status,
+    }
 
 
 def _measured(

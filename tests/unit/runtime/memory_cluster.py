@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from benchrun.api.base import KIND
-from benchrun.decide.decision import Event, LogRange, LogWanted, Ref
+from benchrun.decide.decision import Event, ExporterPod, GpuExporters, LogRange, LogWanted, Ref, StartupWanted
 from benchrun.effects.errors import ClusterError, Conflict, NotFound, Occupied
 from benchrun.effects.kubernetes_api import LogPart, controller_uid
 from benchrun.observe.views import Declared
@@ -30,6 +30,8 @@ class MemoryCluster:
         self.events: list[Event] = []
         self.log_text = "the last words"
         self.log_hangs = False
+        self.image_pulls: tuple[Json, ...] = ()
+        self.exporters: dict[str, ExporterPod] = {}
         self.addresses: tuple[str, ...] = ()
         self._version = 1000
 
@@ -126,6 +128,18 @@ class MemoryCluster:
         if self.log_hangs:
             await asyncio.Event().wait()
         return LogPart(self.log_text, complete=True)
+
+    async def log_head(self, namespace: str, wanted: StartupWanted) -> str:
+        self._ask("log head", wanted.pod, wanted.container)
+        return self.log_text
+
+    async def image_events(self, namespace: str, wanted: StartupWanted) -> tuple[Json, ...]:
+        self._ask("image events", wanted.uid)
+        return self.image_pulls
+
+    async def exporter_on(self, exporters: GpuExporters, node: str) -> ExporterPod | None:
+        self._ask("exporter", exporters.namespace, node)
+        return self.exporters.get(node)
 
     async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
         self._ask("endpoints", service, str(port))

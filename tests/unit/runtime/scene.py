@@ -8,7 +8,7 @@ from typing import Any
 
 from benchrun.api import names
 from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.decision import Arrival, Context, Decision, PullTarget, ScrapeTarget, World
+from benchrun.decide.decision import Arrival, Context, Decision, GpuExporters, PullTarget, ScrapeTarget, World
 from benchrun.measure.samples import Sample
 from benchrun.measure.timeline import Timeline, encode
 from benchrun.plan.metadata import Owner, metadata, stamped
@@ -73,7 +73,7 @@ class Sessions:
 class Scene:
     """A run in a cluster, and a reconciler that decides what the test says."""
 
-    def __init__(self, status: dict[str, Any] | None = None) -> None:
+    def __init__(self, status: dict[str, Any] | None = None, *, gpu_exporters: GpuExporters | None = None) -> None:
         self.cluster = MemoryCluster()
         self.cluster.add("BenchmarkRun", run_body(status=status))
         self.indexes = Indexes()
@@ -88,7 +88,7 @@ class Scene:
             memories=self.memories,
             sessions=self.sessions,
             clock=self,
-            context=Context(client_image="client"),
+            context=Context(client_image="client", gpu_exporters=gpu_exporters),
             decide=self._decide,
             telemetry=self.telemetry,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.api import names
 from benchrun.effects.errors import Unavailable
-from benchrun.effects.resources import CHILD_KINDS
+from benchrun.effects.resources import CHILD_KINDS, EXTENSION_KINDS
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.listing import list_everything
 from unit.runtime.bodies import KEY, child_body, pod_body, run_body, stage_body
@@ -35,7 +35,7 @@ async def test_only_labelled_objects_are_asked_for_and_of_configmaps_only_metada
     cluster = filled()
     await list_everything(cluster, Indexes(), ())
     asked = {entry[1]: entry[3:] for entry in cluster.log}
-    expected: dict[str, tuple[str, ...]] = dict.fromkeys(CHILD_KINDS, (names.LABEL_RUN, "whole"))
+    expected: dict[str, tuple[str, ...]] = dict.fromkeys((*CHILD_KINDS, *EXTENSION_KINDS), (names.LABEL_RUN, "whole"))
     owners = dict.fromkeys(("BenchmarkRun", "BenchmarkSweep"), ("*", "whole"))
     assert asked == expected | owners | {"ConfigMap": (names.LABEL_RUN, "metadata")}
 

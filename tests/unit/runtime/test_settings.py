@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from benchrun.decide.decision import GpuExporters
 from benchrun.runtime.settings import BadSetting, Settings
 
 IMAGE = {"BENCHRUN_CLIENT_IMAGE": "registry.example/client:1"}
@@ -24,6 +25,9 @@ def test_everything_can_be_set() -> None:
         "BENCHRUN_RESULT_RUNS": "0",
         "BENCHRUN_POD_ROAD": "Proxy",
         "BENCHRUN_UNSCHEDULABLE_GRACE_SECONDS": "0",
+        "BENCHRUN_GPU_EXPORTER_NAMESPACE": "gpu-operator",
+        "BENCHRUN_GPU_EXPORTER_SELECTOR": "app=dcgm,example.com/tier=gpu",
+        "BENCHRUN_GPU_EXPORTER_PORT": "9401",
     }
     assert Settings.from_environment(environment) == Settings(
         client_image="registry.example/client:1",
@@ -38,7 +42,13 @@ def test_everything_can_be_set() -> None:
         result_runs=0,
         pod_road="Proxy",
         unschedulable_grace_seconds=0,
+        gpu_exporters=GpuExporters("gpu-operator", "app=dcgm,example.com/tier=gpu", 9401),
     )
+
+
+def test_a_namespace_alone_says_where_exporters_are() -> None:
+    settings = Settings.from_environment(IMAGE | {"BENCHRUN_GPU_EXPORTER_NAMESPACE": "gpu-operator"})
+    assert settings.gpu_exporters == GpuExporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)
 
 
 def test_no_namespaces_is_the_whole_cluster() -> None:
@@ -55,6 +65,10 @@ def test_ipv6_address_to_listen_on() -> None:
     [
         ("BENCHRUN_CLIENT_IMAGE", ""),
         ("BENCHRUN_CLIENT_IMAGE", "two words"),
+        ("BENCHRUN_GPU_EXPORTER_NAMESPACE", "gpu operator"),
+        ("BENCHRUN_GPU_EXPORTER_SELECTOR", "app=a b"),
+        ("BENCHRUN_GPU_EXPORTER_SELECTOR", "app"),
+        ("BENCHRUN_GPU_EXPORTER_PORT", "0"),
         ("BENCHRUN_NAMESPACES", "Lab"),
         ("BENCHRUN_NAMESPACES", "lab;prod"),
         ("BENCHRUN_CLIENT_IMAGE_PULL_POLICY", "Sometimes"),

@@ -47,12 +47,12 @@ def test_what_is_given_is_what_is_served() -> None:
 def test_other_flags_of_vllm_are_taken_and_reported() -> None:
     settings = parsed(
         *("m", "--enforce-eager", "--dtype=bfloat16", "-tp", "2", "--trust-remote-code"),
-        *("--kv-transfer-config", '{"kv_connector": "NixlConnector"}', "--compilation-config.mode", "3"),
+        *("--ec-transfer-config", '{"ec_connector": "Some"}', "--compilation-config.mode", "3"),
     )
     assert settings.declared["enforce_eager"] is True
     assert settings.declared["dtype"] == "bfloat16"
     assert settings.declared["tensor_parallel_size"] == 2
-    assert settings.declared["kv_transfer_config"] == {"kv_connector": "NixlConnector"}
+    assert settings.declared["ec_transfer_config"] == {"ec_connector": "Some"}
 
 
 def test_keys_come_from_flag_or_environment_and_are_never_reported() -> None:
@@ -69,7 +69,7 @@ def test_keys_come_from_flag_or_environment_and_are_never_reported() -> None:
         (("m", "--disable-log-requests"), "vllm: error: unrecognized arguments: --disable-log-requests\n"),
         (("m", "--swap-space=4"), "vllm: error: unrecognized arguments: --swap-space=4\n"),
         (("m", "--max-num-seqs=abc"), "vllm serve: error: argument --max-num-seqs: invalid int value: 'abc'\n"),
-        (("m", "--kv-transfer-config", "{bad"), "vllm serve: error: argument --kv-transfer-config: invalid"),
+        (("m", "--ec-transfer-config", "{bad"), "vllm serve: error: argument --ec-transfer-config: invalid"),
     ],
 )
 def test_usage_errors_read_and_end_as_vllms_do(

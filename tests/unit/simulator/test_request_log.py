@@ -14,7 +14,7 @@ Serve = Callable[..., Running]
 Truth = Callable[[Path, int], list[dict[str, Any]]]
 LINE = {
     *("request_id", "number", "arrived_at", "scheduled_at", "first_sent_at", "last_sent_at", "prompt_tokens"),
-    *("cached_tokens", "output_tokens", "sent_tokens", "chunks", "preemptions"),
+    *("cached_tokens", "fetched_tokens", "output_tokens", "sent_tokens", "chunks", "preemptions"),
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from http.client import HTTPConnection
 
 import pytest
+from benchrun.observe.startup_log import StartupPhases, startup_phases
 from benchrun_simulator.launch import Running, command, environment, running
 
 Serve = Callable[..., Running]
@@ -63,6 +64,18 @@ def test_the_port_is_closed_while_it_loads() -> None:
     assert seconds_until_healthy("--sim-load-seconds=1.5") >= 1.5
 
 
+def test_the_log_tells_how_long_it_loaded() -> None:
+    words = command("tiny", "--sim-load-seconds=0.5", "--host=127.0.0.1", "--port=0")
+    with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = "".join(iter(process.stdout.readline, "INFO:     Application startup complete.\n"))
+        process.kill()
+    phases = startup_phases(said)
+    assert phases.load is not None
+    assert 0.5 <= phases.load < 1.5
+    assert phases == StartupPhases(load=phases.load, warm_up=0.0)
+
+
 def test_sigterm_ends_it_at_once(serve: Serve) -> None:
     server = serve("--sim-tpot-ms=1000")
     server.process.send_signal(signal.SIGTERM)
@@ -110,3 +123,15 @@ def test_a_start_that_fails_is_reported_by_the_launcher() -> None:
         running("tiny", "--sim-fail-start=no-kv-cache-memory"),
     ):
         pass
+
+
+def test_a_headless_worker_loads_listens_nowhere_and_ends_when_told() -> None:
+    port = free_port()
+    group = ["--nnodes=2", "--node-rank=1", "--master-addr=leader.example", "--headless", f"--port={port}"]
+    words = command("tiny", *group, "--host=127.0.0.1")
+    with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert any("headless" in line and "Launching" in line for line in process.stdout)
+        assert not healthy(port)
+        process.terminate()
+        assert process.wait(timeout=10) == 0

@@ -76,10 +76,17 @@ def test_replicas_are_varied_and_count_their_gpus() -> None:
     assert spec_body(three.spec)["server"]["replicas"] == 3
 
 
-def test_replicas_of_an_engine_without_api_server_are_refused_by_name() -> None:
+def test_nodes_are_varied_and_count_their_gpus() -> None:
+    one, two = made(variant("one"), variant("two", replicas=2, nodesPerReplica=4))
+    assert (one.gpus, two.gpus) == (1, 8)
+    assert spec_body(two.spec)["server"]["nodesPerReplica"] == 4
+
+
+@pytest.mark.parametrize("field", ["replicas", "nodesPerReplica"])
+def test_what_only_a_server_has_is_refused_by_name_for_an_engine_without_one(field: str) -> None:
     offline = template_body(server=None, offline={"image": "v"}, workloads=[workload(load={"batchSizes": [1]})])
-    with pytest.raises(ValueError, match=r"spec\.matrix: variant two: replicas are of a server"):
-        variants(sweep_spec([variant("two", replicas=2)], template=offline))
+    with pytest.raises(ValueError, match=rf"spec\.matrix: variant two: {field} can't be set"):
+        variants(sweep_spec([variant("two", **{field: 2})], template=offline))
 
 
 def test_gpus_are_those_of_the_variant() -> None:
@@ -97,6 +104,7 @@ def test_settings_of_all_axes_are_laid_over_one_after_the_other() -> None:
     [
         ({"args": ["--a=9"]}, "--a"),
         ({"image": "x"}, "image"),
+        ({"nodesPerReplica": 2}, "nodesPerReplica"),
         ({"model": {"name": "m"}}, "model"),
         ({"env": [{"name": "A", "value": "1"}]}, "env A"),
         ({"resources": {"limits": {"nvidia.com/gpu": 2}}}, "resources.limits nvidia.com/gpu"),

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from benchrun.api.base import DnsLabel, SpecModel, Text
 from benchrun.api.model_source import Model
+from benchrun.api.pods import Env, Resources
 from benchrun.api.rules import ATOMIC, Rule, Unique, exactly_one
-from benchrun.api.server import Env, Resources
 
 MAX_AXES = 5
 MAX_VARIANTS = 32
@@ -35,6 +35,9 @@ class Settings(SpecModel):
     model: Model | None = Field(default=None, description="Another model, in place of the whole of the template's.")
     replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(
         default=None, description="Another number of servers. With offline there is one."
+    )
+    nodes_per_replica: Annotated[int, Field(ge=1, le=16)] | None = Field(
+        default=None, description="Another number of pods that make up each server. With offline there is one."
     )
     resources: Resources | None = Field(
         default=None, description="Other amounts; resources that are not named stay as they are."

@@ -136,8 +136,9 @@ class Row(StatusModel):
     metrics: Metrics = Field(
         default_factory=dict,
         description="Figures under vLLM's own names, the geometric mean over the runs; output_throughput_per_gpu beside "
-        "them (of a server without GPUs, of the server). Then the servers' own words: running_mean, waiting_mean and "
-        "prefix_hit_percent, the mean over the runs, and kv_cache_max_percent, the most of any run.",
+        "them (of a server without GPUs, of the server), and the costs of a run's rows where the template names a price. Then the "
+        "servers' own words: running_mean, waiting_mean and prefix_hit_percent, the mean over the runs, and "
+        "kv_cache_max_percent, the most of any run.",
     )
     changes: Annotated[list[Change], Field(max_length=7, json_schema_extra=list_map("metric"))] = Field(
         default_factory=list,
@@ -202,6 +203,9 @@ class BenchmarkSweepStatus(StatusModel):
     completion_time: Instant | None = Field(default=None, description="When the sweep ended, however it did.")
     estimate: SweepEstimate | None = Field(default=None, description="How large the sweep is.")
     baseline: Variant | None = Field(default=None, description="Variant that the others are compared with.")
+    currency: Annotated[str, Field(max_length=3)] | None = Field(
+        default=None, description="Currency of every cost in this status, where the template names a price."
+    )
     runs: RunCounts | None = Field(default=None, description="How many runs are where.")
     gpu_seconds: float = Field(
         default=0, description="GPUs x seconds that runs have held, of those that let go of them."

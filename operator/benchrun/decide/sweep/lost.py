@@ -7,7 +7,9 @@ from benchrun.api.conditions import Reason
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.observe.swept_runs import SweptRun
 
-REASONS = frozenset({Reason.EVICTED, Reason.SERVER_RESTARTED, Reason.SERVER_GONE, Reason.CLIENT_GONE})
+REASONS = frozenset(
+    {Reason.EVICTED, Reason.SERVER_RESTARTED, Reason.SERVER_GONE, Reason.CLIENT_GONE, Reason.SHARD_LOST}
+)
 """Why a run failed, where the next one of the same variant may well not."""
 _CODES = frozenset({Code.SERVER_RESTARTED, Code.COUNTERS_RESET})
 

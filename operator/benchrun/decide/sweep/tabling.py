@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchrun.api.status import Truncated
 from benchrun.api.sweep.status import BenchmarkSweepStatus, FoundLoad, VariantStatus
-from benchrun.decide.sweep.acceptance import baseline_of
+from benchrun.decide.acceptance import Unacceptable
+from benchrun.decide.sweep.acceptance import accept, baseline_of
 from benchrun.decide.sweep.counting import run_counts, variant_statuses
+from benchrun.decide.sweep.decision import SweepWorld
 from benchrun.decide.sweep.situation import SweepSituation
 from benchrun.judge.comparison.runs import MeasuredRun
 from benchrun.judge.sweep.best import best_variants
@@ -34,24 +37,55 @@ def to_read(situation: SweepSituation) -> tuple[str, ...]:
 
 
 def tabled(situation: SweepSituation) -> BenchmarkSweepStatus:
-    """The status with the table of all runs that have ended."""
+    """The status with the table of all runs that have ended, cut to what a status holds."""
+    found, whole = _found(situation)
+    kept, truncated = fitted(whole)
+    return _with(situation, found, kept, truncated)
+
+
+def untruncated(world: SweepWorld) -> BenchmarkSweepStatus | None:
+    """The status with its table whole, for whoever reads it elsewhere than in a status. None: runs that the table was made of are
+    not there, or not all that they measured."""
+    try:
+        spec, variants = accept(world.sweep)
+    except Unacceptable:
+        return None
+    status = BenchmarkSweepStatus.model_validate(world.sweep.status)
+    situation = SweepSituation(world=world, spec=spec, variants=variants, status=status)
+    if not is_tabled(situation) or to_read(situation):
+        return None
+    found, whole = _found(situation)
+    return _with(situation, found, whole, ())
+
+
+def _found(situation: SweepSituation) -> tuple[Table, Findings]:
     sides = [Side(variant, _measured(situation, variant)) for variant in situation.variants]
     planned = [cell.id for cell in cells(situation.spec.template)]
-    baseline = baseline_of(situation.spec, situation.variants)
     found = table(
-        sides, baseline=baseline, planned=planned, replications=situation.spec.replications, missing=_missing(situation)
+        sides,
+        baseline=baseline_of(situation.spec, situation.variants),
+        planned=planned,
+        replications=situation.spec.replications,
+        missing=_missing(situation),
     )
     able = contenders(sides, cells_of(sides, planned))
-    whole = Findings(
+    findings = Findings(
         rows=found.rows,
         best=best_variants(able, situation.spec.template.objectives),
         front=pareto_front(able),
         searches=tuple(found_loads(side) for side in sides),
     )
-    kept, truncated = fitted(whole)
+    return found, findings
+
+
+def _with(
+    situation: SweepSituation, found: Table, kept: Findings, truncated: Sequence[Truncated]
+) -> BenchmarkSweepStatus:
+    cost = situation.spec.template.cost
     return situation.status.model_copy(
         update={
-            "baseline": baseline,
+            "baseline": baseline_of(situation.spec, situation.variants),
+            "currency": cost.currency if cost is not None else None,
             "runs": run_counts(situation, tabled=len(situation.ended)),
             "variants": _judged(situation, found, kept.searches),
             "scope": found.scope,

@@ -12,13 +12,14 @@ from benchrun.api.comparison import Word
 from benchrun.api.status import Truncated
 from benchrun.api.sweep.status import MAX_BEST, MAX_FRONT, MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
 from benchrun.judge.comparison.figures import KEYS
+from benchrun.judge.cost import TOTAL_COST
 from benchrun.judge.sweep.server_figures import SERVER_FIGURES
 from benchrun.judge.sweep.table import PER_GPU
 
 MAX_BYTES = 60_000
 """Of rows, best, front and searches together. Leaves 40 kB for variants, their messages, and conditions."""
 _LEAST_MISSED: tuple[Word, ...] = ("NotComparable", "NoDetectableDifference", "Unknown", "Better", "Worse")
-_GIVEN_BY_OTHERS = (PER_GPU, KEYS["TotalTokenThroughput"])
+_GIVEN_BY_OTHERS = (PER_GPU, KEYS["TotalTokenThroughput"], TOTAL_COST)
 """Figures that the remaining ones and the spec give, near enough."""
 
 

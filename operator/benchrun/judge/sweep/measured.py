@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from benchrun.api.status import BenchmarkRunStatus, Result, Verdict
 from benchrun.judge.comparison.figures import KEYS
 from benchrun.judge.comparison.runs import MeasuredRun
+from benchrun.judge.cost import COSTS
+from benchrun.judge.energy import TOKENS_PER_JOULE
 from benchrun.plan.sweep.variants import Variant
 
 TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
-_KEYS = frozenset(KEYS.values()) | {"completed"}
+_KEYS = frozenset(KEYS.values()) | {"completed", *COSTS, TOKENS_PER_JOULE}
 
 
 @dataclass(frozen=True, slots=True)

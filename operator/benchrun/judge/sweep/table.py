@@ -16,6 +16,7 @@ from benchrun.judge.comparison.compare import outcome_of
 from benchrun.judge.comparison.figures import KEYS, figure_of
 from benchrun.judge.comparison.limits import limits
 from benchrun.judge.comparison.words import Question, answers
+from benchrun.judge.sweep.costs import costs
 from benchrun.judge.sweep.measured import Side, cells_of
 from benchrun.judge.sweep.server_figures import server_figures
 from benchrun.judge.verdict import worst
@@ -137,4 +138,5 @@ def _metrics(side: Side, cell: str) -> dict[str, float | None]:
     figures = {KEYS[metric]: rounded(figure_of(metric, cell, side.runs_at(cell)).value) for metric in SHOWN}
     throughput = figures[KEYS["OutputThroughput"]]
     figures[PER_GPU] = None if throughput is None else rounded(throughput / side.devices)
-    return {key: value for key, value in figures.items() if value is not None} | server_figures(side, cell)
+    known = {key: value for key, value in figures.items() if value is not None}
+    return known | costs(side, cell) | server_figures(side, cell)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from benchrun.api.names import ROLE_CLIENT
+from benchrun.api.names import ROLE_CLIENT, ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
 from benchrun.observe.last_words import CAUSE_IS_ABOVE, last_words
 from benchrun.observe.views import Diagnosis, Pod, Termination
+
+_SPLIT = "spec.server.disaggregated"
+_PATHS = {ROLE_CLIENT: "spec.client", ROLE_PROXY: f"{_SPLIT}.proxy"}
+_OWN_RESOURCES = {role: f"{_SPLIT}.{role}" for role in (ROLE_PREFILL, ROLE_DECODE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,12 @@ class Evidence:
     @property
     def spec_path(self) -> str:
         """Where in the spec this pod is described."""
-        return "spec.client" if self.pod.role == ROLE_CLIENT else "spec.server"
+        return _PATHS.get(self.pod.role, "spec.server")
+
+    @property
+    def resources_path(self) -> str:
+        """Where its resources are asked for."""
+        return f"{_OWN_RESOURCES.get(self.pod.role, self.spec_path)}.resources"
 
     @property
     def is_cause_hidden(self) -> bool:

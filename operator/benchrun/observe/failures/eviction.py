@@ -30,7 +30,7 @@ def evicted(evidence: Evidence) -> Diagnosis | None:
         return None
     words = bounded(f"{reason}: {evidence.pod.pod_message}" if evidence.pod.pod_message else reason)
     remedy = (
-        f"Run again where it is left alone: requests equal to limits in {evidence.spec_path}.resources, "
+        f"Run again where it is left alone: requests equal to limits in {evidence.resources_path}, "
         f"and a priority class in {evidence.spec_path}.pod."
     )
     return Diagnosis(Reason.EVICTED, sentence(f"The cluster took the pod away ({words})", remedy=remedy), True)

@@ -45,7 +45,5 @@ def out_of_memory(evidence: Evidence) -> Diagnosis | None:
     """The kernel ended the container at its memory limit."""
     if evidence.ending is None or evidence.ending.reason != "OOMKilled":
         return None
-    remedy = (
-        f"Raise the memory limit in {evidence.spec_path}.resources; a server needs about twice the size of its weights."
-    )
+    remedy = f"Raise the memory limit in {evidence.resources_path}; a server needs about twice the size of its weights."
     return Diagnosis(Reason.OUT_OF_MEMORY, sentence("The container was ended at its memory limit", remedy=remedy), True)

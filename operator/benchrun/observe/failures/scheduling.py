@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from benchrun.api.conditions import Reason
+from benchrun.api.names import ROLE_CLIENT
 from benchrun.observe.failures.check import Evidence, sentence
 from benchrun.observe.last_words import bounded
 from benchrun.observe.views import Diagnosis
@@ -37,9 +38,11 @@ def unschedulable(evidence: Evidence) -> Diagnosis | None:
         remedy = f"Correct nodeSelector, affinity and tolerations in {evidence.spec_path}.pod, or add such a node."
         return Diagnosis(Reason.UNSCHEDULABLE, sentence(f"No node can ever take the pod: {words}", remedy=remedy), True)
     if "persistentvolumeclaim" in words.lower():
-        remedy = "It goes on when the claim exists and has its volume; check spec.model.source.pvc and pod.volumes."
+        data = "the files of spec.workloads, " if evidence.pod.role == ROLE_CLIENT else ""
+        places = f"{data}spec.model.source.pvc and {evidence.spec_path}.pod.volumes"
+        remedy = f"It goes on when the claim exists and has its volume; check {places}."
     else:
-        remedy = f"It goes on when a node has room; if none ever will, lower {evidence.spec_path}.resources."
+        remedy = f"It goes on when a node has room; if none ever will, lower {evidence.resources_path}."
     return Diagnosis(Reason.UNSCHEDULABLE, sentence(f"No node can take the pod now: {words}", remedy=remedy), False)
 
 

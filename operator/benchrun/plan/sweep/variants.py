@@ -9,12 +9,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from benchrun.api.casing import json_name
+from benchrun.api.pods import EnvVar, Resources
 from benchrun.api.problems import first_problem
-from benchrun.api.server import EnvVar, Resources, Started
+from benchrun.api.server import Started
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.sweep.matrix import Settings, combinations
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.plan.stages import gpus
+
+_OF_A_SERVER = ("replicas", "nodes_per_replica")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,10 @@ def _laid_over(template: BenchmarkRunSpec, name: str, settings: Sequence[Setting
     _refuse_twice_set(name, settings)
     spec = template
     for each in settings:
-        if each.replicas is not None and spec.server is None:
-            raise ValueError(f"spec.matrix: variant {name}: replicas are of a server; with offline there is one engine")
+        many = next((what for what in _OF_A_SERVER if getattr(each, what) is not None), None)
+        if many is not None and spec.server is None:
+            what = f"variant {name}: {json_name(many)}"
+            raise ValueError(f"spec.matrix: {what} can't be set; with offline there is one engine, of one pod")
         server = {spec.started_name: _started(spec.started, each)} if spec.started is not None else {}
         model = {"model": each.model} if each.model is not None else {}
         spec = spec.model_copy(update=server | model)
@@ -63,8 +69,7 @@ def spec_body(spec: BenchmarkRunSpec) -> dict[str, Any]:
 
 def _started(started: Started, settings: Settings) -> Started:
     update: dict[str, Any] = {} if settings.image is None else {"image": settings.image}
-    if settings.replicas is not None:
-        update["replicas"] = settings.replicas
+    update |= {what: given for what in _OF_A_SERVER if (given := getattr(settings, what)) is not None}
     if settings.args:
         update["args"] = [*started.args, *settings.args]
     if settings.env:
@@ -93,7 +98,7 @@ def _refuse_twice_set(name: str, settings: Sequence[Settings]) -> None:
 def _set_by(settings: Settings) -> Iterator[str]:
     yield from (arg.partition("=")[0] for arg in settings.args if arg.startswith("-"))
     yield from (f"env {variable.name}" for variable in settings.env)
-    yield from (what for what in ("image", "model", "replicas") if getattr(settings, what) is not None)
+    yield from (json_name(what) for what in ("image", "model", *_OF_A_SERVER) if getattr(settings, what) is not None)
     if settings.resources is not None:
         yield from (f"resources.limits {key}" for key in settings.resources.limits)
         yield from (f"resources.requests {key}" for key in settings.resources.requests)

@@ -30,6 +30,11 @@ ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
             id="engine",
         ),
         pytest.param(
+            "client engine: vllm 0.32.0 in a, vllm-rs 0.32.0 in b",
+            run("b", client=CLIENT.model_copy(update={"engine": "vllm-rs"})),
+            id="another engine",
+        ),
+        pytest.param(
             "client image: client:1 in a, client:2 in b",
             run("b", client=CLIENT.model_copy(update={"image": "client:2"})),
             id="client image",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from benchrun.api.status import BenchmarkRunStatus, ServerStatus
+from benchrun.report.cost_columns import price_told
 from benchrun.report.html.blocks import Block, Facts, Fold, Prose, Section, Table
 from benchrun.report.html.reported import Reported
 from benchrun.report.rows import ABSENT, Rows, figure
+from benchrun.report.startup_told import startup_told
 
 _Pairs = Iterable[tuple[str, str | None]]
 
@@ -46,6 +48,7 @@ def _run(run: Reported) -> _Pairs:
         ("First measured request", status.start_time),
         ("Server released", status.server_released_time),
         ("Ended", status.completion_time),
+        ("Price", None if status.cost is None else price_told(status.cost)),
         ("Records at hand", str(len(run.records))),
         ("Readings of the servers", str(len(run.samples))),
     )
@@ -63,6 +66,7 @@ def _server(server: ServerStatus) -> _Pairs:
         ("GPUs", str(server.gpus)),
         ("KV cache", None if server.kv_cache_tokens is None else f"{server.kv_cache_tokens} tokens"),
         ("Seconds to ready", None if server.seconds_to_ready is None else figure(server.seconds_to_ready)),
+        ("Of them", startup_told(server)),
         ("Restarts", str(server.restarts)),
     )
 

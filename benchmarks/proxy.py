@@ -1,0 +1,88 @@
+"""What the proxy of a disaggregated server adds to the time to first token, at 50 requests a second.
+
+Both servers are simulated; the proxy is the real one. Its own metric is held against what a client sees that asks the two
+servers itself, in the same run. Where it may (root), it runs ahead of all else on the machine, whose work is not the question.
+Progress goes to standard error; the last line on standard output is one JSON object
+(`proxy_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something went wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+
+import aiohttp
+from proxy_kit.figures import Figures, figures, read_page
+from proxy_kit.load import Failed, send, warm_up
+from proxy_kit.processes import NotStarted, Split, split_server
+
+RATE = 50.0
+SECONDS = 40.0
+READY_SECONDS = 60.0
+REAL_TIME_PRIORITY = 5
+
+
+def main() -> int:
+    """Measure, print, and compare with the limits."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--rate", type=float, default=RATE, help="requests a second (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for so long (default: %(default)s)")
+    given = parser.parse_args()
+    _run_ahead()
+    try:
+        found = asyncio.run(_measure(rate=given.rate, seconds=given.seconds))
+    except (Failed, NotStarted, TimeoutError, OSError, aiohttp.ClientError) as error:
+        _say(f"{type(error).__name__}: {error}")
+        return 2
+    print(json.dumps(asdict(found)), flush=True)
+    beyond = tuple(found.beyond_limits())
+    for line in beyond:
+        _say(f"limit not kept: {line}")
+    return 1 if beyond else 0
+
+
+async def _measure(*, rate: float, seconds: float) -> Figures:
+    async with split_server() as split, aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+        await asyncio.wait_for(_ready(http, split), READY_SECONDS)
+        await warm_up(http, split)
+        _say(f"{rate:g} requests a second for {seconds:g} s, load {os.getloadavg()[0]:.1f}")
+        before = await _page(http, split)
+        times = await send(http, split, rate=rate, seconds=seconds)
+        after = await _page(http, split)
+    return figures(times, before, after, seconds=seconds)
+
+
+async def _ready(http: aiohttp.ClientSession, split: Split) -> None:
+    while True:
+        async with http.get(f"{split.proxy}/health") as response:
+            if response.status == 200:
+                return
+        await asyncio.sleep(0.1)
+
+
+async def _page(http: aiohttp.ClientSession, split: Split) -> dict[str, float]:
+    async with http.get(f"{split.proxy}/metrics") as response:
+        return read_page(await response.text())
+
+
+def _run_ahead() -> None:
+    """Before all processes of ordinary priority; what is started from here inherits it."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(REAL_TIME_PRIORITY))
+    except PermissionError:
+        _say("not allowed to run ahead of others: their work will show")
+
+
+def _say(what: str) -> None:
+    print(f"{time.monotonic() - _BEGAN:7.1f} s  {what}", file=sys.stderr, flush=True)
+
+
+_BEGAN = time.monotonic()
+
+if __name__ == "__main__":
+    sys.exit(main())

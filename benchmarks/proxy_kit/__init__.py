@@ -1,0 +1,1 @@
+"""Parts of the proxy's benchmark (`benchmarks/proxy.py`)."""

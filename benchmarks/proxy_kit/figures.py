@@ -1,0 +1,73 @@
+"""What the proxy's benchmark finds, and what it should find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from proxy_kit.load import OUTPUT_TOKENS, Times
+
+MAX_ADDED_MS = 2.0
+"""To a time to first token, at 50 requests a second."""
+_PREFIX = "benchrun_proxy_"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is printed."""
+
+    requests_per_second: float
+    requests: int
+    added_mean_ms: float
+    """By the proxy's own metric."""
+    added_p99_below_ms: float
+    """The bound of the bucket that the p99 lies in; told, not limited: the machine may be busy elsewhere for a moment."""
+    ttft_through_ms: float
+    """Median, as the client of the proxy sees it."""
+    ttft_past_ms: float
+    """Median for a client that asks both servers itself."""
+    ttft_difference_ms: float
+    loop_lag_p99_below_ms: float
+    cpu_share: float
+    """Of one core."""
+    cpu_us_per_token: float
+    """All of its CPU time over all tokens that went through."""
+
+    def beyond_limits(self) -> Iterator[str]:
+        """Every limit that was not kept."""
+        for name in ("added_mean_ms", "ttft_difference_ms"):
+            if (found := getattr(self, name)) >= MAX_ADDED_MS:
+                yield f"{name} {found} is not under {MAX_ADDED_MS}"
+
+
+def figures(times: Times, before: Mapping[str, float], after: Mapping[str, float], *, seconds: float) -> Figures:
+    """From what the client saw, and the proxy's metrics around it."""
+    risen = {name: after[name] - before[name] for name in after}
+    requests = int(risen[f'{_PREFIX}requests_total{{outcome="ok"}}'])
+    through, past = (1000 * median(column) for column in (times.through, times.past))
+    cpu_seconds = risen["process_cpu_seconds_total"]
+    return Figures(
+        requests_per_second=round(len(times.through) / seconds, 1),
+        requests=requests,
+        added_mean_ms=round(1000 * risen[f"{_PREFIX}added_seconds_sum"] / requests, 3),
+        added_p99_below_ms=1000 * _p99_bound(risen, "added_seconds"),
+        ttft_through_ms=round(through, 3),
+        ttft_past_ms=round(past, 3),
+        ttft_difference_ms=round(through - past, 3),
+        loop_lag_p99_below_ms=1000 * _p99_bound(risen, "loop_lag_seconds"),
+        cpu_share=round(cpu_seconds / seconds, 3),
+        cpu_us_per_token=round(1e6 * cpu_seconds / (requests * OUTPUT_TOKENS), 1),
+    )
+
+
+def read_page(page: str) -> dict[str, float]:
+    """Series of a metrics page."""
+    pairs = (line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, value in pairs}
+
+
+def _p99_bound(risen: Mapping[str, float], name: str) -> float:
+    opening = f'{_PREFIX}{name}_bucket{{le="'
+    buckets = {key.removeprefix(opening)[:-2]: count for key, count in risen.items() if key.startswith(opening)}
+    return next(float(bound) for bound, count in buckets.items() if count >= 0.99 * buckets["+Inf"])

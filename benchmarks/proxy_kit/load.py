@@ -1,0 +1,94 @@
+"""Completions sent when they are due, two ways: through the proxy, or by a client that asks both servers itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import aiohttp
+from benchrun_client.proxy import bodies
+
+from proxy_kit.processes import Split
+
+PATH = "/v1/completions"
+OUTPUT_TOKENS = 32
+PROMPT_BYTES = 2000
+HEADERS = {"Content-Type": "application/json"}
+DIRECT_EVERY = 5
+"""So many requests through the proxy for each that goes past it."""
+
+
+class Failed(Exception):
+    """A request got no answer of the kind that was measured."""
+
+
+@dataclass(slots=True)
+class Times:
+    """Seconds to the first bytes of the answer, of each request."""
+
+    through: list[float] = field(default_factory=list)
+    past: list[float] = field(default_factory=list)
+
+
+async def warm_up(http: aiohttp.ClientSession, split: Split) -> None:
+    """Let connections and code become warm on both ways."""
+    for _ in range(3):
+        ways = [_through(http, split) for _ in range(8)] + [_past(http, split) for _ in range(8)]
+        await asyncio.gather(*ways)
+
+
+async def send(http: aiohttp.ClientSession, split: Split, *, rate: float, seconds: float) -> Times:
+    """`rate` requests a second through the proxy, and among them some that go past it."""
+    times, loop = Times(), asyncio.get_running_loop()
+    start, tasks = loop.time(), []
+    for number in range(int(rate * seconds)):
+        due = start + number / rate
+        await asyncio.sleep(max(due - loop.time(), 0))
+        tasks.append(asyncio.create_task(_noted(times.through, _through, http, split)))
+        if number % DIRECT_EVERY == 0:
+            # Between two others, not at the instant of one.
+            await asyncio.sleep(max(due + 0.5 / rate - loop.time(), 0))
+            tasks.append(asyncio.create_task(_noted(times.past, _past, http, split)))
+    await asyncio.gather(*tasks)
+    return times
+
+
+async def _noted(
+    into: list[float],
+    way: Callable[[aiohttp.ClientSession, Split], Awaitable[float]],
+    http: aiohttp.ClientSession,
+    split: Split,
+) -> None:
+    into.append(await way(http, split))
+
+
+def _body() -> bytes:
+    prompt = uuid.uuid4().hex * (PROMPT_BYTES // 32)
+    return json.dumps({"model": "tiny", "prompt": prompt, "max_tokens": OUTPUT_TOKENS, "stream": True}).encode()
+
+
+async def _through(http: aiohttp.ClientSession, split: Split) -> float:
+    body, sent = _body(), time.perf_counter()
+    return await _first_bytes(http, split.proxy, body) - sent
+
+
+async def _past(http: aiohttp.ClientSession, split: Split) -> float:
+    body, sent = _body(), time.perf_counter()
+    asked = bodies.read_object(body)
+    async with http.post(split.prefill + PATH, data=bodies.prefill_body(asked), headers=HEADERS) as response:
+        transfer = bodies.transfer_of(await response.read())
+    return await _first_bytes(http, split.decode, bodies.decode_body(body, asked, transfer)) - sent
+
+
+async def _first_bytes(http: aiohttp.ClientSession, url: str, body: bytes) -> float:
+    async with http.post(url + PATH, data=body, headers=HEADERS) as response:
+        first = await response.content.readany()
+        at = time.perf_counter()
+        rest = await response.content.read()
+        if response.status != 200 or not (first + rest).endswith(b"data: [DONE]\n\n"):
+            raise Failed(f"{url} answered HTTP {response.status}: {first[:200]!r}")
+        return at

@@ -1,0 +1,148 @@
+"""How much load do several client processes carry, and is what they tell of it true.
+
+First one process meets rates that rise until the judge calls it saturated. Then several send 1.6 times that rate (with eight
+and more: six times), and their TTFT is held against the log of the simulated server. Server and client share this machine, so
+the figures are those of its cores, and too few of them are told as such. Needs the vLLM for CPUs that `python3 devcluster
+vllm` installs. Progress goes to standard error; the last line on standard output is one JSON object. Exits 1 when a limit is
+not kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from benchrun_client.contract import StageRecord
+from truth_kit.lab import Experiment, Outcome, measure
+from truth_kit.timing import ttft_error
+
+RATES = (50, 100, 150, 200, 250, 300, 350, 400, 500, 600)
+TTFT_MS, TPOT_MS, TOKENS = 60.0, 10.0, 32
+SECONDS = 6
+TIMES = {2: 1.6, 8: 6.0}
+"""How many times the load that is too much for one, by the number of processes."""
+MAX_TTFT_ERROR_PERCENT = 5.0
+MAX_SKEW_US = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is printed."""
+
+    cores: int
+    processes: int
+    saturated_at: int
+    """The rate, in requests a second, at which one process is called saturated; 0: at none."""
+    asked_rate: int
+    achieved_rate: float
+    ttft_error_percent: float | None
+    """Of the mean, by which the client tells too much; None: its requests are not those of the server's log."""
+    alone_ttft_error_percent: float | None
+    """Of one process at the rate at which it is called saturated."""
+    called_saturated: bool
+    start_skew_us: int
+    clock_error_us: int
+    cores_a_process: float
+    failed: int
+
+    def beyond_limits(self) -> Iterator[str]:
+        """Every limit that was not kept."""
+        error = self.ttft_error_percent
+        if self.saturated_at == 0:
+            yield "no rate was too much for one process"
+        if error is None or error > MAX_TTFT_ERROR_PERCENT:
+            yield f"TTFT is off by {error} %"
+        if self.called_saturated:
+            yield f"{self.processes} processes are called saturated at {self.asked_rate} requests/s"
+        if self.start_skew_us + self.clock_error_us > MAX_SKEW_US:
+            yield f"they begin {self.start_skew_us} us apart, give or take {self.clock_error_us}"
+        if self.failed:
+            yield f"{self.failed} requests failed"
+
+
+def main() -> int:
+    """Measure, print, and compare with the limits."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--processes", type=int, choices=sorted(TIMES), default=2, help="(default: %(default)s)")
+    processes = parser.parse_args().processes
+    figures = asyncio.run(_measure(processes))
+    print(json.dumps(asdict(figures)), flush=True)
+    beyond = tuple(figures.beyond_limits())
+    for line in beyond:
+        _say(f"limit not kept: {line}")
+    if beyond and figures.cores <= processes:
+        _say(f"{figures.cores} cores are fewer than {processes} processes and a server want")
+    return 1 if beyond else 0
+
+
+async def _measure(processes: int) -> Figures:
+    alone = await measure(_experiment("alone", RATES, processes=1))
+    for row in alone.judged.results:
+        off = ttft_error(alone, f"{row.cell}/r1")
+        _say(f"alone at {row.cell}: TTFT off by {off}, {', '.join(row.findings) or 'nothing found'}")
+    too_much = [rate for rate in RATES if _is_called(alone, rate)]
+    saturated = too_much[0] if too_much else 0
+    asked = round(TIMES[processes] * (saturated or RATES[-1]))
+    together = await measure(_experiment("together", (asked,), processes=processes))
+    (record,) = together.records
+    client, shards = record.client, record.shards
+    off_alone = ttft_error(alone, _stage(saturated)) if saturated else None
+    off = ttft_error(together, record.stage_id)
+    return Figures(
+        cores=len(os.sched_getaffinity(0)),
+        processes=client.processes,
+        saturated_at=saturated,
+        asked_rate=asked,
+        achieved_rate=round(_achieved(record), 1),
+        ttft_error_percent=None if off is None else round(off, 2),
+        alone_ttft_error_percent=None if off_alone is None else round(off_alone, 2),
+        called_saturated=_is_called(together, asked),
+        start_skew_us=shards.start_skew_us if shards is not None else 0,
+        clock_error_us=shards.clock_error_us if shards is not None else 0,
+        cores_a_process=round(client.cpu_seconds / client.wall_seconds / client.processes, 2),
+        failed=record.requests.ok.count(0),
+    )
+
+
+def _experiment(name: str, rates: Sequence[int], *, processes: int) -> Experiment:
+    workload = {
+        "name": "open",
+        "dataset": {"random": {"inputTokens": 32, "outputTokens": TOKENS}},
+        "load": {"requestRates": [str(rate) for rate in rates]},
+        "durationSeconds": SECONDS,
+    }
+    flags = (f"--sim-ttft-ms={TTFT_MS}", f"--sim-tpot-ms={TPOT_MS}", "--max-num-seqs=4096")
+    return Experiment(
+        name=name,
+        workloads=[workload],
+        servers=(flags,),
+        measurement={"order": "AsListed"},
+        client_processes=processes,
+    )
+
+
+def _stage(rate: int) -> str:
+    return f"open/rate={rate}/r1"
+
+
+def _is_called(outcome: Outcome, rate: int) -> bool:
+    return any("ClientSaturated" in row.findings for row in outcome.judged.results if f"{row.cell}/r1" == _stage(rate))
+
+
+def _achieved(record: StageRecord) -> float:
+    """Requests a second, from the first sending to the last."""
+    sent = record.requests.start_us
+    return (len(sent) - 1) / (max(sent) / 1e6) if len(sent) > 1 else 0.0
+
+
+def _say(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""`python -m benchrun_client.proxy --prefill=http://HOST:8000 --decode=http://HOST:8000`: the process around the proxy.
+
+Exit codes: 2 a flag that does not make sense, 1 the port could not be opened; 128 + n on a signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+from benchrun_client.proxy.arguments import Arguments, parse
+from benchrun_client.proxy.assembly import answering
+
+
+def main() -> NoReturn:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # As process 1 of a container a signal without a handler would be ignored.
+        signal.signal(number, _end_at_once)
+    arguments = parse(sys.argv[1:])
+    # A stream holds two sockets; many machines allow 1024 unless asked.
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+    try:
+        asyncio.run(_serve(arguments))
+    except OSError as error:
+        print(f"port {arguments.port}: {error.strerror or error}", file=sys.stderr, flush=True)
+    raise SystemExit(1)
+
+
+async def _serve(arguments: Arguments) -> NoReturn:
+    async with answering(arguments) as proxy:
+        print(f"the proxy answers on port {proxy.port}", flush=True)
+        # What is there now stays: no collection of garbage need look at it again.
+        gc.freeze()
+        await proxy.readiness.watch()
+
+
+def _end_at_once(number: int, _: FrameType | None) -> NoReturn:
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

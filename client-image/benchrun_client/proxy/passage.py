@@ -1,0 +1,105 @@
+"""A completion on its way: to a prefill server for one token, to a decode server for all of them, and back as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from benchrun_client.proxy import bodies
+from benchrun_client.proxy.figures import Figures, Outcome
+from benchrun_client.proxy.places import NoPlace, Places
+from benchrun_client.proxy.relaying import Broken, answered, complaint, passed_on, relay
+from benchrun_client.proxy.roles import Role, Unreachable
+from benchrun_client.proxy.steps import Steps
+
+REQUEST_ID = "X-Request-Id"
+
+
+@dataclass(slots=True)
+class _Ended:
+    """An answer, and under which word it is counted."""
+
+    response: web.StreamResponse
+    outcome: Outcome
+
+
+class Passages:
+    """Takes every completion through both roles."""
+
+    def __init__(self, prefill: Role, decode: Role, *, steps: Steps, places: Places, figures: Figures) -> None:
+        self._prefill, self._decode = prefill, decode
+        self._steps = steps
+        self._places = places
+        self._figures = figures
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Answer one completion, or a chat."""
+        outcome: Outcome = "refused"
+        try:
+            ended = await self._admitted(request)
+            outcome = ended.outcome
+            return ended.response
+        except (asyncio.CancelledError, ConnectionResetError):
+            outcome = "client_gone"
+            raise
+        except Unreachable as error:
+            outcome = "prefill_unreachable" if error.role == "prefill" else "decode_unreachable"
+            return complaint(HTTPStatus.BAD_GATEWAY, str(error))
+        except Broken as error:
+            outcome = "broken"
+            return error.response
+        finally:
+            self._figures.ended(outcome)
+
+    async def _admitted(self, request: web.Request) -> _Ended:
+        body = await request.read()
+        received = time.perf_counter()
+        try:
+            asked = bodies.read_object(body)
+        except bodies.NotAnObject as error:
+            return _Ended(complaint(HTTPStatus.BAD_REQUEST, str(error)), "refused")
+        read = time.perf_counter()
+        try:
+            async with self._places.place():
+                placed = time.perf_counter()
+                self._figures.queue.observe(placed - read)
+                # As if it had been received so much later as it waited for its place.
+                return await self._both(request, body, asked, since=placed - (read - received))
+        except NoPlace:
+            words = "the proxy is full: as many requests wait as are under way"
+            return _Ended(complaint(HTTPStatus.SERVICE_UNAVAILABLE, words), "refused")
+
+    async def _both(self, request: web.Request, body: bytes, asked: dict[str, Any], *, since: float) -> _Ended:
+        headers = passed_on(request.headers)
+        headers.setdefault(REQUEST_ID, uuid.uuid4().hex)
+        first = await self._steps.ask(
+            "prefill",
+            self._prefill.next_server() + request.path_qs,
+            body=bodies.prefill_body(asked),
+            headers=headers,
+        )
+        prefilled = time.perf_counter()
+        self._figures.prefill.observe(prefilled - first.sent_at)
+        if first.status != HTTPStatus.OK:
+            return _Ended(answered(first), "prefill_error")
+        body = bodies.decode_body(body, asked, bodies.transfer_of(first.body))
+        url = self._decode.next_server() + request.path_qs
+        async with self._steps.open("decode", url, body=body, headers=headers) as (response, sent):
+            added = (first.sent_at - since) + (sent.at - prefilled)
+            return await self._back(request, response, added_seconds=added)
+
+    async def _back(self, request: web.Request, response: aiohttp.ClientResponse, *, added_seconds: float) -> _Ended:
+        fine = response.status == HTTPStatus.OK
+
+        def written(seconds: float) -> None:
+            if fine:
+                self._figures.added.observe(added_seconds + seconds)
+
+        return _Ended(await relay(request, response, on_first=written), "ok" if fine else "decode_error")

@@ -1,0 +1,69 @@
+"""The servers of one role: a name becomes addresses, and requests go to one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from itertools import count
+from typing import Literal
+from urllib.parse import urlsplit
+
+from benchrun_client.target import pinned
+
+RoleName = Literal["prefill", "decode"]
+
+
+class Unreachable(Exception):
+    """A server of a role does not answer, or there is none."""
+
+    def __init__(self, role: RoleName, words: str) -> None:
+        super().__init__(f"{role}: {words}")
+        self.role: RoleName = role
+
+
+class Role:
+    """The prefill servers, or the decode servers."""
+
+    def __init__(self, name: RoleName, url: str, *, replicas: int | None = None) -> None:
+        self.name: RoleName = name
+        self._url = url
+        self._replicas = replicas
+        self._turns = count()
+        self.servers: tuple[str, ...] = ()
+        """Base URLs that lead to one server each; none until its name has been looked up."""
+
+    async def look_up(self) -> None:
+        """Find all addresses of the name: those of a headless Service are its pods.
+
+        Raises:
+            Unreachable: the name has none, or not as many as there are to be.
+        """
+        addresses = await _addresses(self._url)
+        if not addresses or (self._replicas is not None and len(addresses) != self._replicas):
+            host = urlsplit(self._url).hostname
+            wanted = f" of {self._replicas}" if self._replicas is not None else ""
+            raise Unreachable(self.name, f"{host} has {len(addresses)}{wanted} addresses")
+        self.servers = tuple(pinned(self._url, address) for address in addresses)
+
+    def next_server(self) -> str:
+        """Whose turn it is.
+
+        Raises:
+            Unreachable: the name was not found yet.
+        """
+        if not self.servers:
+            raise Unreachable(self.name, f"{urlsplit(self._url).hostname} has no address yet")
+        return self.servers[next(self._turns) % len(self.servers)]
+
+
+async def _addresses(url: str) -> list[str]:
+    parts = urlsplit(url)
+    loop = asyncio.get_running_loop()
+    # A pod with an address in both families is one server.
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            found = await loop.getaddrinfo(parts.hostname, parts.port or 80, family=family, type=socket.SOCK_STREAM)
+        except OSError:
+            continue
+        return sorted({str(address[0]) for _, _, _, _, address in found})
+    return []

@@ -1,0 +1,72 @@
+"""LeaderWorkerSet: pods in groups of a leader and its workers, one server over several nodes. Optional.
+
+Its controller is built from its Go module, and installed by the Helm chart that lies in the same module: custom resource,
+rights, webhooks, and the certificates that it makes for them. So what runs here is what a user would install, but for
+where the image comes from.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from devcluster import debian, go_modules, images, locks, node_process, tools
+from devcluster.reporting import DevclusterError, say
+from devcluster.running import run
+from devcluster.settings import Settings
+
+NAMESPACE = "lws-system"
+REPOSITORY = "docker.io/lws/lws"
+USER = "65532:65532"
+"""By number: kubelet must see that it is not root."""
+
+
+def install(settings: Settings) -> None:
+    """Build the controller if need be, and install it into the cluster that is up; again does no harm."""
+    debian.require_root()
+    debian.ensure(debian.IMAGES)
+    if node_process.recorded(settings) is None:
+        raise DevclusterError("the cluster is not up, so there is nothing to install into; run: devcluster up")
+    version = go_modules.required_version((go_modules.LWS / "go.mod").read_text(), go_modules.LEADER_WORKER_SET)
+    image = f"{REPOSITORY}:v{version}"
+    with locks.held(settings.cache / "images"):
+        if image not in images.built(settings):
+            _make_image(settings, _program(settings.programs, version), image)
+    images.load(settings, [image])
+    chart = go_modules.source_folder(go_modules.LWS, go_modules.LEADER_WORKER_SET) / "charts" / "lws"
+    run(*helm_command(settings, chart, version), extra={"NO_PROXY": str(settings.node_ip)})
+    say(f"LeaderWorkerSet {version} serves in namespace {NAMESPACE}")
+
+
+def helm_command(settings: Settings, chart: Path, version: str) -> tuple[str, ...]:
+    """The words that install the chart, and wait until its controller is ready: its webhooks answer from then on."""
+    values = {
+        "image.manager.repository": REPOSITORY,
+        "image.manager.tag": f"v{version}",
+        "image.manager.pullPolicy": "IfNotPresent",
+        "resources.requests.cpu": "50m",  # the chart's own request, a whole core, is half of a small machine
+        "resources.requests.memory": "64Mi",
+    }
+    helm = (str(settings.programs / "helm"), f"--kubeconfig={settings.kubeconfig}")
+    words = ("upgrade", "--install", "lws", str(chart), f"--namespace={NAMESPACE}", "--create-namespace")
+    return (*helm, *words, *(f"--set={name}={value}" for name, value in values.items()), "--wait", "--timeout=2m")
+
+
+def _program(programs: Path, version: str) -> Path:
+    """The controller. It does not tell its version, so its file does."""
+    program = programs / f"lws-{version}"
+    with locks.held(programs):
+        if not program.exists():
+            say(f"building LeaderWorkerSet {version} (4 minutes on 2 cores when nothing is cached)")
+            package = f"{go_modules.LEADER_WORKER_SET}/cmd"
+            tools.go_build(go_modules.LWS, program, flags="", cgo=False, package=package)
+    return program
+
+
+def _make_image(settings: Settings, program: Path, image: str) -> None:
+    with tempfile.TemporaryDirectory(dir=settings.cache / "images") as folder:
+        root = Path(folder)
+        shutil.copy(program, root / "manager")
+        (root / "tmp").mkdir()
+        root.chmod(0o755)  # a temporary folder is its maker's alone, and this one becomes "/"
+        images.commit_folder(settings, root, tag=image, options=(f"--user={USER}", '--entrypoint=["/manager"]'))
+    say(f"built {image}")

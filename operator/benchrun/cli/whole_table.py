@@ -1,0 +1,53 @@
+"""The whole table of a sweep whose status could not hold it, made again of the runs' own results."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from benchrun.api import names
+from benchrun.api.base import KIND
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.cli.cluster_options import kubectl_of
+from benchrun.cli.kubectl_errors import KubectlError
+from benchrun.cli.run_files import objects_in
+from benchrun.decide.sweep.decision import SweepCollected, SweepWorld
+from benchrun.decide.sweep.tabling import untruncated
+from benchrun.judge.sweep.measured import essence
+from benchrun.observe import raw
+from benchrun.observe.swept_runs import swept_runs
+from benchrun.observe.trim import run_of
+from benchrun.observe.views import Run, Sweep
+
+
+def whole_table(sweep: Sweep, status: BenchmarkSweepStatus, options: argparse.Namespace) -> BenchmarkSweepStatus:
+    """The status with all rows and figures, if its runs are where the options say that it is; else as it is."""
+    if not status.truncated:
+        return status
+    runs = [run for run in map(run_of, _bodies(sweep, options)) if run.sweep_uid == sweep.uid]
+    collected = SweepCollected(measured=_measured(runs))
+    return untruncated(SweepWorld(sweep, swept_runs(runs), collected, datetime.now(UTC))) or status
+
+
+def _bodies(sweep: Sweep, options: argparse.Namespace) -> Sequence[raw.Object]:
+    if options.file is not None:
+        return [body for body in objects_in(options.file) if body.get("kind") == KIND]
+    try:
+        return kubectl_of(options).runs(selector=f"{names.LABEL_SWEEP}={sweep.name}")
+    except KubectlError:
+        return []  # who may read sweeps may perhaps not read runs
+
+
+def _measured(runs: Sequence[Run]) -> Mapping[str, BenchmarkRunStatus]:
+    """By uid, of those that can be read: the others were written by another version of the API."""
+    found = {}
+    for run in runs:
+        try:
+            found[run.uid] = essence(BenchmarkRunStatus.model_validate(run.status))
+        except ValidationError:
+            continue
+    return found

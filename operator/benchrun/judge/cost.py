@@ -1,0 +1,53 @@
+"""What a million tokens cost at a load point.
+
+    cost per million tokens = price of an hour x hours / million tokens
+
+The hours are the row's `duration`, first request to last answer of every repeat, and the tokens are those of requests that
+succeeded. Start-up, warm-up and pauses between stages are not in it: it is what the servers cost under this load, day in,
+day out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchrun.api.cost import Cost, CostStatus
+from benchrun.api.status import Result, ServerStatus
+from benchrun.measure.cells import rounded
+
+OUTPUT_COST, TOTAL_COST = "cost_per_million_output_tokens", "cost_per_million_total_tokens"
+COSTS: tuple[str, ...] = (OUTPUT_COST, TOTAL_COST)
+"""Keys of `results[].metrics`, there only where the spec names a price; in its currency."""
+_SECONDS_AN_HOUR = 3600
+_MILLION = 1e6
+
+
+def cost_status(cost: Cost | None, servers: Sequence[ServerStatus]) -> CostStatus | None:
+    """What these servers cost an hour, by the price in the spec. None: it names none."""
+    return None if cost is None else CostStatus(currency=cost.currency, per_hour=_per_hour(cost, servers))
+
+
+def priced(row: Result, cost: CostStatus | None) -> Result:
+    """The row with its costs; as it was without a price."""
+    if cost is None:
+        return row
+    output = row.metrics.get("total_output_tokens")
+    total = None if output is None else output + (row.metrics.get("total_input_tokens") or 0)
+    spent = _spent(cost.per_hour, row.metrics.get("duration"))
+    costs = {OUTPUT_COST: _per_million(spent, output), TOTAL_COST: _per_million(spent, total)}
+    return row.model_copy(update={"metrics": row.metrics | costs})
+
+
+def _per_hour(cost: Cost, servers: Sequence[ServerStatus]) -> float | None:
+    if cost.per_hour is not None:
+        return float(cost.per_hour)
+    gpus = sum(server.gpus for server in servers)
+    return rounded(float(cost.per_gpu_hour or 0) * gpus) if gpus else None
+
+
+def _spent(per_hour: float | None, seconds: float | None) -> float | None:
+    return None if per_hour is None or seconds is None else per_hour * seconds / _SECONDS_AN_HOUR
+
+
+def _per_million(spent: float | None, tokens: float | None) -> float | None:
+    return rounded(spent / (tokens / _MILLION)) if spent is not None and tokens else None

@@ -1,0 +1,165 @@
+"""Files of datasets and everywhere they can be: on a claim, at a URL, in an object store, in a ConfigMap."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from kit.kubectl import Namespace, Object
+from kit.runs import SIMULATOR_IMAGE
+
+SERVER = "http://shelf:8000"
+TOKEN = "let-me-in"
+"""Part of a URL that nobody else should see."""
+KEY_ID, SECRET, REGION = "AKIDOFTHETEST", "wJalr/of+the+test", "eu-central-1"
+BUCKET, KEY = "data", "chat/talks (1).json"
+"""A key whose every kind of character a signature encodes in a way of its own."""
+_SENTENCE = (
+    "slow river under the old bridge carries leaves past a quiet town where nobody counts the boats that come and go"
+)
+WORDS = _SENTENCE.split(" ")
+
+
+def text(number: int) -> str:
+    """One of many texts that have nothing in common, not even their beginning."""
+    turn = number % len(WORDS)
+    return f"{number * 7919} {' '.join(WORDS[turn:] + WORDS[:turn])}."
+
+
+def reviews() -> str:
+    """A CSV of 14 rows: one says nothing, one comes twice."""
+    table = io.StringIO()
+    rows = [text(n) for n in range(12)]
+    csv.writer(table).writerows([["id", "review"], *enumerate([*rows, " ", rows[3]])])
+    return table.getvalue()
+
+
+def questions() -> str:
+    """JSON Lines of 10 rows."""
+    return "".join(json.dumps({"prompt": text(100 + n), "output_tokens": 4 + n % 3}) + "\n" for n in range(10))
+
+
+def talks() -> str:
+    """9 conversations in ShareGPT's form, of which one has no answer."""
+
+    def turns(number: int) -> list[dict[str, str]]:
+        return [{"from": "human", "value": text(200 + number)}, {"from": "gpt", "value": text(300 + number)}]
+
+    return json.dumps([*({"conversations": turns(n)} for n in range(8)), {"conversations": turns(8)[:1]}])
+
+
+def notes() -> str:
+    """JSON Lines of 11 rows."""
+    return "".join(json.dumps({"note": text(400 + n)}) + "\n" for n in range(11))
+
+
+FILES = {
+    "reviews.csv": reviews(),
+    "questions.jsonl": questions(),
+    "talks.json": talks(),
+    "notes.jsonl": notes(),
+    "broken.jsonl": questions() + "nonsense\n",
+}
+ON_CLAIM = {"pvc": {"claimName": "shelf", "path": "films/reviews.csv"}}
+AT_URL = {"url": f"{SERVER}/files/questions.jsonl?token={TOKEN}"}
+IN_CONFIG_MAP = {"configMap": {"name": "shelf", "key": "notes.jsonl"}}
+
+
+def in_store(*, secret: str = "store") -> dict[str, Any]:
+    """The conversations, asked for with the keys of that Secret."""
+    place = {"bucket": BUCKET, "key": KEY, "endpoint": SERVER, "region": REGION}
+    return {"s3": {**place, "credentialsSecretRef": {"name": secret}}}
+
+
+def sha256(file: str) -> str:
+    """Of a file's content."""
+    return hashlib.sha256(FILES[file].encode()).hexdigest()
+
+
+def put_everywhere(namespace: Namespace) -> None:
+    """The files where the above says they are. Returns when all can be read."""
+    namespace.apply(*_manifests())
+    namespace.kubectl("wait", "pod/shelf", "--for=condition=Ready", "--timeout=60s")
+
+
+def _manifests() -> tuple[Object, ...]:
+    program = (Path(__file__).parent / "file_server.py").read_text()
+    # As long as the right one, and wrong at its end.
+    wrong = SECRET[:-1] + "T"
+    return (
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shelf"}, "data": FILES},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "program"}, "data": {"serve.py": program}},
+        *(_credentials(name, secret) for name, secret in (("store", SECRET), ("no-store", wrong))),
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "shelf"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "shelf"},
+            "spec": {"selector": {"app": "shelf"}, "ports": [{"port": 8000}]},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "shelf", "labels": {"app": "shelf"}},
+            "spec": _pod(),
+        },
+    )
+
+
+def _credentials(name: str, secret: str) -> Object:
+    data = {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": secret}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
+
+
+def _pod() -> dict[str, Any]:
+    """Lays the CSV onto the claim, as whoever prepares data would, and then serves the rest."""
+    items = [
+        {"key": "questions.jsonl", "path": "files/questions.jsonl"},
+        {"key": "broken.jsonl", "path": "files/broken.jsonl"},
+        {"key": "talks.json", "path": f"store/{BUCKET}/{KEY}"},
+    ]
+    image = {"image": SIMULATOR_IMAGE, "imagePullPolicy": "IfNotPresent"}
+    lay = "mkdir -p /claim/films && cp /files/reviews.csv /claim/films && chmod -R a+rX /claim"
+    env = {"FOLDER": "/files", "KEY_ID": KEY_ID, "SECRET": SECRET, "REGION": REGION, "PYTHONUNBUFFERED": "1"}
+    return {
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 0,
+        "initContainers": [
+            {
+                **image,
+                "name": "lay",
+                "command": ["sh", "-euc", lay],
+                # The folder behind a new claim is root's.
+                "securityContext": {"runAsUser": 0},
+                "volumeMounts": [{"name": "claim", "mountPath": "/claim"}, {"name": "reviews", "mountPath": "/files"}],
+            }
+        ],
+        "containers": [
+            {
+                **image,
+                "name": "serve",
+                "command": ["python3", "/program/serve.py"],
+                "env": [{"name": name, "value": value} for name, value in env.items()],
+                "readinessProbe": {"tcpSocket": {"port": 8000}, "periodSeconds": 1},
+                "volumeMounts": [
+                    {"name": "served", "mountPath": "/files"},
+                    {"name": "program", "mountPath": "/program"},
+                ],
+            }
+        ],
+        "volumes": [
+            {"name": "claim", "persistentVolumeClaim": {"claimName": "shelf"}},
+            {"name": "reviews", "configMap": {"name": "shelf"}},
+            {"name": "served", "configMap": {"name": "shelf", "items": items}},
+            {"name": "program", "configMap": {"name": "program"}},
+        ],
+    }

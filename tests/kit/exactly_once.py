@@ -1,0 +1,47 @@
+"""That a run whose operator was killed lost nothing and did nothing twice."""
+
+from __future__ import annotations
+
+import json
+
+from kit.kubectl import Namespace, Object
+from kit.runs import children_selector, condition, finished
+
+REPEATS = 2
+
+
+def stored_stages(namespace: Namespace, run: Object) -> list[Object]:
+    """The ConfigMaps of its records."""
+    return namespace.list("configmaps", selector=f"{children_selector(run)},benchrun.dev/role=stage")
+
+
+def assert_nothing_was_lost_or_done_twice(namespace: Namespace, name: str, *, timeout_seconds: float = 350) -> Object:
+    """Every stage measured once, every record stored as it was measured, by one client against one server. The run is the only
+    one in its namespace, with two load points and two repeats; its status is returned."""
+    run = finished(namespace, name, timeout_seconds=timeout_seconds)
+    assert condition(run, "Complete")["status"] == "True", run["status"]
+    assert [row["repeats"] for row in run["status"]["results"]] == [REPEATS, REPEATS]
+    stages = stored_stages(namespace, run)
+    assert sorted(int(c["metadata"]["labels"]["benchrun.dev/sequence"]) for c in stages) == [0, 1, 2, 3]
+    stored = {c["metadata"]["annotations"]["benchrun.dev/record-digest"] for c in stages}
+    assert stored == _digests_the_client_told(namespace, run), "a record is not the one that was measured"
+    assert {kind: len(uids) for kind, uids in _started(namespace).items()} == {"Job": 1, "Deployment": 1}
+    status: Object = run["status"]
+    return status
+
+
+def _digests_the_client_told(namespace: Namespace, run: Object) -> set[str]:
+    """Of every record, as the client wrote it into its log when the stage was measured."""
+    log = namespace.kubectl("logs", "--tail=-1", "-l", f"{children_selector(run)},benchrun.dev/role=client")
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith('{"schema":"benchrun.headline')]
+    return {line["digest"] for line in lines}
+
+
+def _started(namespace: Namespace) -> dict[str, set[str]]:
+    """Every Job and Deployment that ever started a pod here, by kind: their uids, from what their controllers tell."""
+    uids: dict[str, set[str]] = {"Job": set(), "Deployment": set()}
+    for event in namespace.list("events"):
+        about = event["involvedObject"]
+        if event["reason"] in ("SuccessfulCreate", "ScalingReplicaSet") and about["kind"] in uids:
+            uids[about["kind"]].add(about["uid"])
+    return uids

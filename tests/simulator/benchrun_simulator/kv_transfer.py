@@ -1,0 +1,129 @@
+"""Prompts prefilled by one server and fetched by another: `--kv-transfer-config`, as counting.
+
+Two ways, as vLLM's connectors have them. With a `shared_storage_path` (ExampleConnector) every server leaves a mark for each
+prompt that it has prefilled, and finds those of the others by the prompt; roles mean nothing. Otherwise (NIXL and its kin) the
+request says so: a producer answers `do_remote_decode` with `kv_transfer_params`, and whoever consumes gets the prompt's blocks
+for these. No tokens are kept; what was fetched takes no time.
+"""
+
+import json
+from argparse import ArgumentTypeError
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from benchrun_simulator.prefix_cache import token_bytes
+from benchrun_simulator.refusals import engine_failed
+
+STORED = "ExampleConnector"
+CONNECTORS = frozenset(
+    {
+        *(STORED, "ExampleHiddenStatesConnector", "LMCacheConnectorV1", "LMCacheMPConnector", "NixlConnector"),
+        *("NixlPullConnector", "NixlPushConnector", "MultiConnector", "HiSparseConnector", "MoRIIOConnector"),
+        *("OffloadingConnector", "DecodeBenchConnector", "MooncakeConnector", "MooncakeStoreConnector"),
+        *("FlexKVConnectorV1", "SimpleCPUOffloadConnector", "HF3FSKVConnector"),
+    }
+)
+FIELDS = frozenset(
+    {
+        *("kv_connector", "kv_role", "engine_id", "kv_port", "kv_buffer_device", "kv_connector_extra_config"),
+        *("kv_connector_module_path", "enable_permute_local_kv", "kv_load_failure_policy"),
+    }
+)
+ROLES = ("kv_producer", "kv_both", "kv_consumer")
+DEFAULT_FOLDER = "/tmp"
+ENGINE = "simulated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvTransfer:
+    """One server's part in handing blocks over."""
+
+    role: str
+    folder: Path | None
+    """Where marks are left and looked for; None: requests say what is there."""
+    fails: bool = False
+    """Nothing is ever found, so that everything is computed once more."""
+
+    @property
+    def consumes(self) -> bool:
+        return self.role != "kv_producer"
+
+    def prefilled_elsewhere(self, prompt: list[int], params: Mapping[str, Any], *, block_size: int) -> int:
+        """How many of the prompt's first tokens another server has."""
+        if self.fails:
+            return 0
+        whole = max(len(prompt) - 2, 0) // block_size * block_size
+        if self.folder is not None:
+            return whole if whole and self._mark(prompt, whole).exists() else 0
+        handed_over = self.consumes and params.get("do_remote_prefill") and params.get("remote_engine_id")
+        return whole if handed_over else 0
+
+    def prefilled(self, prompt: list[int], *, block_size: int) -> None:
+        """This server has computed a prompt, which leaves its mark."""
+        # One token more than where it is looked for: real marks of a prompt of whole blocks and one token are never found.
+        whole = max(len(prompt) - 1, 0) // block_size * block_size
+        if self.folder is not None and whole:
+            self._mark(prompt, whole).touch()
+
+    def answer(self, params: Mapping[str, Any], *, request_id: str) -> dict[str, object] | None:
+        """What the answer says about where the blocks are."""
+        if self.folder is not None or self.role == "kv_consumer" or not params.get("do_remote_decode"):
+            return None
+        return {
+            "do_remote_prefill": True,
+            "do_remote_decode": False,
+            "remote_block_ids": [0],
+            "remote_engine_id": ENGINE,
+            "remote_request_id": request_id,
+            "remote_host": "127.0.0.1",
+            "remote_port": 5600,
+            "tp_size": 1,
+        }
+
+    def _mark(self, prompt: list[int], tokens: int) -> Path:
+        assert self.folder is not None
+        return self.folder / sha256(token_bytes(prompt[:tokens])).hexdigest()
+
+
+def config(text: str) -> dict[str, Any]:
+    """Read the flag's value. Raises what argparse makes a usage error of, in vLLM's words."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise _invalid(f"  Invalid JSON: {error} [type=json_invalid, input_value={text!r}, input_type=str]") from None
+    if not isinstance(found, dict):
+        kind = type(found).__name__
+        raise _invalid(f"  Input should be an object [type=dataclass_type, input_value={found!r}, input_type={kind}]")
+    for name in found.keys() - FIELDS:
+        raise _invalid(f"{name}\n  Unexpected keyword argument [type=unexpected_keyword_argument]")
+    role, connector = found.get("kv_role"), found.get("kv_connector")
+    if role is not None and role not in ROLES:
+        raise _invalid(f"kv_role\n  Input should be 'kv_producer', 'kv_both' or 'kv_consumer' [input_value={role!r}]")
+    if connector is not None and role is None:
+        raise _invalid(f"  Value error, Please specify kv_role when kv_connector is set, supported roles are {ROLES}")
+    return found
+
+
+def transfer(found: Mapping[str, Any] | None, *, fails: bool) -> KvTransfer | None:
+    """What such a configuration makes of a server; None: it hands nothing over.
+
+    Raises:
+        Refusal: a connector that vLLM does not know.
+    """
+    if found is None or found.get("kv_connector") is None:
+        return None
+    connector = found["kv_connector"]
+    if connector not in CONNECTORS and not found.get("kv_connector_module_path"):
+        raise engine_failed(f"ValueError: Unsupported connector type: {connector}")
+    extra = found.get("kv_connector_extra_config") or {}
+    folder = Path(extra.get("shared_storage_path", DEFAULT_FOLDER)) if connector == STORED else None
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    return KvTransfer(role=found["kv_role"], folder=folder, fails=fails)
+
+
+def _invalid(words: str) -> ArgumentTypeError:
+    return ArgumentTypeError(f"1 validation error for KVTransferConfig\n{words}")

@@ -1,0 +1,67 @@
+"""The metrics page: as Prometheus reads it, and true."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from benchrun_client.proxy.figures import OUTCOMES, Figures
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from unit.client.proxy.between import Server, between, prefilling, saying
+
+
+def families(figures: Figures) -> dict[str, Metric]:
+    page = figures.exposition(in_flight=3, queued=4)
+    return {family.name: family for family in text_string_to_metric_families(page)}
+
+
+def test_prometheus_reads_every_family() -> None:
+    found = families(Figures())
+    assert {name: family.type for name, family in found.items()} == {
+        "benchrun_proxy_requests": "counter",
+        "benchrun_proxy_in_flight": "gauge",
+        "benchrun_proxy_queued": "gauge",
+        "benchrun_proxy_prefill_seconds": "histogram",
+        "benchrun_proxy_queue_seconds": "histogram",
+        "benchrun_proxy_added_seconds": "histogram",
+        "benchrun_proxy_loop_lag_seconds": "histogram",
+        "process_cpu_seconds": "counter",
+        "process_start_time_seconds": "gauge",
+    }
+    assert [sample.labels["outcome"] for sample in found["benchrun_proxy_requests"].samples] == list(OUTCOMES)
+    assert [found[f"benchrun_proxy_{name}"].samples[0].value for name in ("in_flight", "queued")] == [3, 4]
+
+
+def test_a_histogram_counts_upwards() -> None:
+    figures = Figures()
+    for seconds in (0.00025, 0.0004, 0.002, 7.0):
+        figures.added.observe(seconds)
+    samples = families(figures)["benchrun_proxy_added_seconds"].samples
+    buckets = {sample.labels["le"]: sample.value for sample in samples if "le" in sample.labels}
+    assert (buckets["0.00025"], buckets["0.0005"], buckets["0.0015"], buckets["0.002"]) == (1, 2, 2, 3)
+    assert (buckets["0.5"], buckets["+Inf"]) == (3, 4)
+    assert list(buckets.values()) == sorted(buckets.values())
+    others = {sample.name.rpartition("_")[2]: sample.value for sample in samples if "le" not in sample.labels}
+    assert others["count"] == 4
+    assert abs(others["sum"] - 7.00265) < 1e-9
+
+
+async def test_a_loop_that_is_held_up_is_late_for_every_tick() -> None:
+    figures = Figures()
+    watched = figures.watch_loop(asyncio.get_running_loop())
+    time.sleep(0.5)  # noqa: ASYNC251 - that is what holds it up
+    await asyncio.sleep(0.05)
+    watched.stop()
+    samples = families(figures)["benchrun_proxy_loop_lag_seconds"].samples
+    late = {sample.labels["le"]: sample.value for sample in samples if "le" in sample.labels}
+    # Of 25 ticks within half a second 15 are late by more than 0.2 s.
+    assert late["+Inf"] - late["0.2"] >= 14
+
+
+async def test_start_and_cpu_time_are_those_of_the_process() -> None:
+    before = time.time()
+    async with between(prefilling(), Server(saying("{}"))) as proxy:
+        first, second = await proxy.figures(), await proxy.figures()
+    assert before <= first["process_start_time_seconds"] == second["process_start_time_seconds"] <= time.time()
+    assert 0 < first["process_cpu_seconds_total"] < second["process_cpu_seconds_total"]

@@ -1,0 +1,175 @@
+"""At most so many at once; the others wait in the order of their arrival, and not all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from aiohttp import web
+from benchrun_client.proxy.places import NoPlace, Places
+from unit.client.proxy.between import ASKED, Server, between, prefilling, saying
+
+
+class Holder:
+    """Someone who wants a place, and keeps it until told otherwise."""
+
+    def __init__(self, places: Places, order: list[int], number: int) -> None:
+        self._places, self._order, self._number = places, order, number
+        self.leave = asyncio.Event()
+        self.task = asyncio.create_task(self._hold())
+
+    async def _hold(self) -> None:
+        async with self._places.place():
+            self._order.append(self._number)
+            await self.leave.wait()
+
+
+async def settle() -> None:
+    """Let everything that can go on go on."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_who_came_first_goes_first() -> None:
+    places, order = Places(most=2, most_queued=10), list[int]()
+    holders = [Holder(places, order, number) for number in range(6)]
+    await settle()
+    assert (order, places.in_flight, places.queued) == ([0, 1], 2, 4)
+    for number in range(6):
+        holders[number].leave.set()
+        await settle()
+    assert order == [0, 1, 2, 3, 4, 5]
+    assert (places.in_flight, places.queued) == (0, 0)
+
+
+async def test_a_full_queue_takes_nobody_and_forgets_nobody() -> None:
+    places, order = Places(most=1, most_queued=1), list[int]()
+    holders = [Holder(places, order, number) for number in range(2)]
+    await settle()
+    with pytest.raises(NoPlace):
+        async with places.place():
+            pass
+    for holder in holders:
+        holder.leave.set()
+        await holder.task
+    async with places.place():
+        assert order == [0, 1]
+
+
+async def test_who_gives_up_waiting_leaves_no_hole() -> None:
+    places, order = Places(most=1, most_queued=3), list[int]()
+    holders = [Holder(places, order, number) for number in range(4)]
+    await settle()
+    holders[1].task.cancel()
+    await settle()
+    assert places.queued == 2
+    for holder in holders:
+        holder.leave.set()
+    await settle()
+    assert order == [0, 2, 3]
+    assert (places.in_flight, places.queued) == (0, 0)
+
+
+async def test_who_gives_up_in_the_moment_of_its_turn_passes_it_on() -> None:
+    places, order = Places(most=1, most_queued=3), list[int]()
+    holders = [Holder(places, order, number) for number in range(3)]
+    await settle()
+    holders[0].leave.set()
+    holders[0].task.add_done_callback(lambda _: holders[1].task.cancel())
+    holders[2].leave.set()
+    await settle()
+    assert 2 in order
+    assert (places.in_flight, places.queued) == (0, 0)
+
+
+async def test_no_more_requests_are_under_way_than_may_be() -> None:
+    release, most, now = asyncio.Event(), 0, 0
+
+    async def hold(_: web.Request) -> web.StreamResponse:
+        nonlocal most, now
+        now += 1
+        most = max(most, now)
+        await release.wait()
+        now -= 1
+        return web.Response(text="{}")
+
+    async with between(Server(hold), Server(saying("{}")), "--max-in-flight=2") as proxy:
+        asked = [asyncio.create_task(proxy.ask(ASKED | {"prompt": str(number)})) for number in range(5)]
+        # Two are under way and two wait: the fifth is told at once.
+        full, others = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        (refused,) = (task.result() for task in full)
+        assert refused[0] == 503
+        assert "the proxy is full" in json.loads(refused[1])["error"]["message"]
+        found = await proxy.figures()
+        assert (found["benchrun_proxy_in_flight"], found["benchrun_proxy_queued"]) == (2, 2)
+        release.set()
+        assert {task.result()[0] for task in (await asyncio.wait(others))[0]} == {200}
+        assert most == 2
+        assert await proxy.outcomes() == {"ok": 4, "refused": 1}
+
+
+async def test_a_client_that_goes_away_while_it_waits_is_never_sent() -> None:
+    release = asyncio.Event()
+
+    async def hold(_: web.Request) -> web.StreamResponse:
+        await release.wait()
+        return web.Response(text="{}")
+
+    async with between(Server(hold), Server(saying("{}")), "--max-in-flight=1") as proxy:
+        first = asyncio.create_task(proxy.ask())
+        await proxy.prefill.came.wait()
+        waiting = asyncio.create_task(proxy.ask())
+        while (await proxy.figures())["benchrun_proxy_queued"] != 1:
+            pass
+        waiting.cancel()
+        while (await proxy.figures())["benchrun_proxy_queued"] != 0:
+            pass
+        release.set()
+        assert (await first)[0] == 200
+        assert len(proxy.prefill.asked) == 1
+
+
+async def test_the_wait_for_a_place_is_told_apart_from_what_the_proxy_adds() -> None:
+    release = asyncio.Event()
+
+    async def hold(request: web.Request) -> web.StreamResponse:
+        if "slow" in await request.text():
+            await release.wait()
+        return web.Response(text="{}")
+
+    async with between(Server(hold), Server(saying("{}")), "--max-in-flight=1") as proxy:
+        first = asyncio.create_task(proxy.ask(ASKED | {"prompt": "slow"}))
+        await proxy.prefill.came.wait()
+        second = asyncio.create_task(proxy.ask())
+        while (await proxy.figures())["benchrun_proxy_queued"] != 1:
+            pass
+        await asyncio.sleep(0.5)  # the wait itself, as it is to be measured
+        release.set()
+        await asyncio.gather(first, second)
+        found = await proxy.figures()
+    assert found["benchrun_proxy_queue_seconds_sum"] >= 0.5
+    assert found["benchrun_proxy_added_seconds_sum"] < 0.4
+    assert found["benchrun_proxy_queue_seconds_count"] == found["benchrun_proxy_added_seconds_count"] == 2
+
+
+async def test_prefill_time_is_that_of_prefill() -> None:
+    async def slow(_: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(0.3)  # what prefill takes
+        return web.Response(text="{}")
+
+    async with between(Server(slow), Server(saying("{}"))) as proxy:
+        await proxy.ask()
+        found = await proxy.figures()
+    assert 0.3 <= found["benchrun_proxy_prefill_seconds_sum"] < 1
+    assert found["benchrun_proxy_added_seconds_sum"] < 0.25
+
+
+async def test_a_slow_decode_server_is_not_the_proxys_doing() -> None:
+    async def slow(_: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(0.3)  # what decode takes
+        return web.Response(text="{}")
+
+    async with between(prefilling(), Server(slow)) as proxy:
+        await proxy.ask()
+        assert (await proxy.figures())["benchrun_proxy_added_seconds_sum"] < 0.25

@@ -1,0 +1,238 @@
+"""Shards at the gate: who is let in, when all go, and what becomes of one that is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from benchrun_client.contract import Envelope, Plan
+from benchrun_client.failures import RunFailure
+from benchrun_client.records import record_of
+from benchrun_client.shards import gate as gate_module
+from benchrun_client.shards.gate import Gate
+from benchrun_client.shards.member import Member
+from benchrun_client.shards.messages import GATE_PATH, Ended
+from benchrun_client.target import Servers
+from unit.client.plans import NONCE, plan, raw_stage
+
+PLAN = plan()
+SERVERS = Servers(("http://10.0.0.1:8000",), ("http://10.0.0.1:8000/metrics",))
+STAGE = "chat/concurrency=2/r1"
+
+
+class Meeting:
+    """An open gate and who comes to it."""
+
+    def __init__(self, shards: int) -> None:
+        self.heard_of_seven = asyncio.Event()
+        self.gate = Gate(PLAN, shards=shards, on_answers=self._hear)
+        self.port = 0
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.members: list[Member] = []
+
+    def _hear(self, answers: int) -> None:
+        if answers == 7:
+            self.heard_of_seven.set()
+
+    async def member(self, shard: int, *, of: Plan = PLAN, answered: int = 0) -> Member:
+        member = Member(of, shard=shard, address=f"127.0.0.1:{self.port}", answered=lambda: answered)
+        self.members.append(member)
+        await member.join()
+        self.begin(member.listen())
+        return member
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self.tasks.append(task)
+        return task
+
+
+@asynccontextmanager
+async def meeting(shards: int) -> AsyncIterator[Meeting]:
+    here = Meeting(shards)
+    here.port = await here.gate.start(address="127.0.0.1", port=0)
+    try:
+        yield here
+    finally:
+        for task in here.tasks:
+            task.cancel()
+        await asyncio.gather(*here.tasks, return_exceptions=True)
+        for member in here.members:
+            await member.close()
+        await here.gate.close()
+
+
+def ended(shard: int) -> Ended:
+    return Ended(sequence=0, requests=3, succeeded=shard, began_late_seconds=0.001 * shard, answered_at=5.0)
+
+
+async def test_all_stand_before_a_stage_and_are_told_one_instant() -> None:
+    async with meeting(3) as here:
+        members = [await here.member(shard) for shard in (1, 2)]
+        opened = here.begin(here.gate.open(0, STAGE))
+        first = here.begin(members[0].ready(0, error_seconds=0.0))
+        done, _ = await asyncio.wait([opened, first], timeout=0.3)
+        assert not done, "one of two is not all"
+        second = here.begin(members[1].ready(0, error_seconds=0.25))
+        at = (await opened).at
+        assert (await first, await second) == (at, at)
+        assert (await opened).error_seconds == 0.25
+        # Far enough ahead for whoever knows the time worst.
+        assert at > time.perf_counter() + here.gate.unix_minus_perf + 0.5
+
+
+async def test_a_shard_learns_the_gates_clock_and_the_servers() -> None:
+    async with meeting(2) as here:
+        member = await here.member(1)
+        offset = await member.offset()
+        assert abs(offset.seconds - here.gate.unix_minus_perf) <= offset.error
+        asked = here.begin(member.target())
+        await here.gate.tell_target(SERVERS)
+        assert (await asked).urls == SERVERS.urls
+
+
+async def test_whoever_comes_after_the_servers_were_found_is_told_as_well() -> None:
+    async with meeting(2) as here:
+        await here.gate.tell_target(SERVERS)
+        assert (await (await here.member(1)).target()).urls == SERVERS.urls
+
+
+async def test_words_and_parts_of_a_stage_are_waited_for() -> None:
+    async with meeting(3) as here:
+        members = [await here.member(shard) for shard in (1, 2)]
+        said, parts = here.begin(here.gate.all_ended(0)), here.begin(here.gate.parts(0))
+        envelope = Envelope.seal(record_of(raw_stage()))
+        await members[0].ended(ended(1))
+        await members[0].hand_in(0, envelope)
+        await members[1].ended(ended(2))
+        assert {shard: word.succeeded for shard, word in (await said).items()} == {1: 1, 2: 2}
+        assert not parts.done()
+        await members[1].hand_in(0, None)
+        assert await parts == (envelope,)
+
+
+async def test_answers_of_the_others_are_heard_while_a_stage_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchrun_client.shards.member.BEAT_SECONDS", 0.01)
+    async with meeting(3) as here:
+        await here.member(1, answered=4)
+        await here.member(2, answered=3)
+        await asyncio.wait_for(here.heard_of_seven.wait(), 10)
+
+
+async def test_at_the_end_all_are_sent_home() -> None:
+    async with meeting(2) as here:
+        member = await here.member(1)
+        watched = here.begin(here.gate.watch())
+        await here.gate.close()
+        await asyncio.wait_for(here.tasks[0], 5)
+        await member.close()
+        assert not watched.done()
+
+
+async def test_a_closed_connection_is_a_lost_shard() -> None:
+    async with meeting(2) as here:
+        member = await here.member(1)
+        here.begin(here.gate.open(0, STAGE))
+        await member.ready(0, error_seconds=0)
+        await member.close()
+        with pytest.raises(RunFailure, match=f"shard 1 of 2 was lost in stage {STAGE}: its connection closed") as lost:
+            await asyncio.wait_for(here.gate.watch(), 5)
+        assert lost.value.reason == "ShardLost"
+
+
+async def test_a_silent_shard_is_lost_once_it_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchrun_client.shards.member.BEAT_SECONDS", 3600)
+    monkeypatch.setattr(gate_module, "SILENT_SECONDS", 0.2)
+    async with meeting(2) as here:
+        member = await here.member(1)
+        here.begin(here.gate.open(0, STAGE))
+        await member.ready(0, error_seconds=0)
+        # Its last word; from here on it is silent.
+        await member.ended(ended(1))
+        with pytest.raises(RunFailure, match="nothing was heard of it"):
+            await asyncio.wait_for(here.gate.watch(), 5)
+
+
+async def test_a_silent_gate_is_a_lost_shard_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate_module, "BEAT_SECONDS", 3600)
+    monkeypatch.setattr("benchrun_client.shards.member.PREPARING_SILENT_SECONDS", 0.2)
+    async with meeting(2) as here:
+        await here.member(1)
+        with pytest.raises(RunFailure, match="shard 0 was lost: nothing was heard of it") as lost:
+            await asyncio.wait_for(here.tasks[0], 5)
+        assert lost.value.reason == "ShardLost"
+
+
+async def test_a_shard_that_fails_tells_why_before_it_leaves() -> None:
+    async with meeting(2) as here:
+        member = await here.member(1)
+        await member.tell(RunFailure("DatasetNotFound", "no file"))
+        await member.close()
+        with pytest.raises(RunFailure, match="shard 1: no file") as told:
+            await asyncio.wait_for(here.gate.watch(), 5)
+        assert told.value.reason == "DatasetNotFound"
+
+
+async def test_what_is_seen_from_outside_counts_as_well() -> None:
+    async with meeting(3) as here:
+        here.gate.lose(2, "its process ended with code -9")
+        with pytest.raises(RunFailure, match="shard 2 of 3 was lost before the first stage: its process ended"):
+            await asyncio.wait_for(here.gate.watch(), 5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "nonce", "status"),
+    [
+        ({}, "f" * 16, 403),
+        ({}, "", 403),
+        ({"run": "another"}, NONCE, 409),
+        ({"plan": "0" * 64}, NONCE, 409),
+        ({"shard": "0"}, NONCE, 409),
+        ({"shard": "2"}, NONCE, 409),
+        ({"shard": "-1"}, NONCE, 409),
+        ({"shard": "one"}, NONCE, 409),
+    ],
+)
+async def test_strangers_are_refused_before_they_say_anything(changes: dict[str, str], nonce: str, status: int) -> None:
+    asked = {"run": PLAN.run_uid, "plan": PLAN.digest(), "shard": "1", **changes}
+    async with meeting(2) as here, aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await session.ws_connect(
+                f"http://127.0.0.1:{here.port}{GATE_PATH}",
+                params=asked,
+                headers={"Authorization": f"Bearer {nonce}"},
+            )
+        assert refused.value.status == status
+
+
+async def test_a_shard_comes_once() -> None:
+    async with meeting(2) as here:
+        await here.member(1)
+        with pytest.raises(RunFailure, match="does not know this shard"):
+            await here.member(1)
+
+
+async def test_a_shard_of_another_plan_is_refused() -> None:
+    async with meeting(2) as here:
+        with pytest.raises(RunFailure, match="does not know this shard"):
+            await here.member(1, of=plan(percentiles=("50",)))
+
+
+async def test_the_first_may_come_last() -> None:
+    gate = Gate(PLAN, shards=2, on_answers=lambda _: None)
+    port = await gate.start(address="127.0.0.1", port=0)
+    await gate.close()
+    member = Member(PLAN, shard=1, address=f"127.0.0.1:{port}", answered=lambda: 0)
+    joining = asyncio.create_task(member.join())
+    done, _ = await asyncio.wait([joining], timeout=0.3)
+    assert not done
+    again = Gate(PLAN, shards=2, on_answers=lambda _: None)
+    await again.start(address="127.0.0.1", port=port)
+    await asyncio.wait_for(joining, 5)
+    await member.close()
+    await again.close()

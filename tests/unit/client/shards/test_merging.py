@@ -1,0 +1,243 @@
+"""Parts of a stage put together say what the stage itself would have said, to the last digit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from fractions import Fraction
+from statistics import fmean, pstdev
+from typing import Any
+
+import pytest
+from benchrun_client.contract import Envelope, StageRecord, open_record
+from benchrun_client.records import RawStage, record_of
+from benchrun_client.shards.figures import figures_of
+from benchrun_client.shards.merging import Together, merged
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.client.plans import raw_stage
+
+PER_REQUEST = (
+    "due",
+    "sent",
+    "answered",
+    "ok",
+    "ended",
+    "ttfts",
+    "itls",
+    "input_lens",
+    "output_lens",
+    "asked_lens",
+    "errors",
+)
+BEGAN = 1_700_000_100.0
+NAMES = dict.fromkeys(
+    (
+        *(
+            f"{word}_{of}_ms"
+            for word in ("mean", "median", "std", "p50", "p99.9")
+            for of in ("ttft", "tpot", "itl", "e2el")
+        ),
+        *("duration", "completed", "failed", "total_input_tokens", "total_output_tokens", "request_throughput"),
+        *("output_throughput", "total_token_throughput", "max_concurrent_requests", "num_prompts", "max_concurrency"),
+        *("p99_client_queue_time_ms", "max_output_tokens_per_s"),
+    ),
+    0.0,
+)
+TOGETHER = Together(
+    shards=2, began_unix_us=1_700_000_100_000_000, start_skew_us=300, clock_error_us=40, max_concurrency=7
+)
+
+
+@st.composite
+def stages(draw: st.DrawFn) -> RawStage:
+    """A stage of requests in order of sending."""
+    micro = st.integers(min_value=1, max_value=3_000_000)
+    rows: list[dict[str, Any]] = []
+    sent = 100.0
+    for _ in range(draw(st.integers(min_value=1, max_value=25))):
+        # Later than the one before: whom the merge puts first is else a matter of taste.
+        sent += draw(micro) / 1e6
+        ok = draw(st.booleans())
+        itls = draw(st.lists(micro.map(lambda us: us / 1e6), max_size=5)) if ok else []
+        ttft = draw(micro) / 1e6 if ok else 0.0
+        rows.append(
+            {
+                "due": sent - draw(st.integers(min_value=0, max_value=1000)) / 1e6,
+                "sent": sent,
+                "answered": sent + ttft + sum(itls) + 0.001,
+                "ok": ok,
+                "ended": ok,
+                "ttfts": ttft,
+                "itls": itls,
+                "input_lens": draw(st.integers(min_value=1, max_value=90)),
+                "output_lens": len(itls) + 1 if ok else 0,
+                "asked_lens": 6,
+                "errors": "" if ok else draw(st.sampled_from(["Bad Request", "Reset"])),
+            }
+        )
+    return whole(rows)
+
+
+def whole(rows: Sequence[dict[str, Any]], **changes: Any) -> RawStage:
+    columns = {name: [row[name] for row in rows] for name in PER_REQUEST}
+    return raw_stage(**{**columns, "scalars": NAMES, "unix_minus_perf": 1_700_000_000.0, **changes})
+
+
+def rows_of(raw: RawStage) -> list[dict[str, Any]]:
+    return [{name: getattr(raw, name)[i] for name in PER_REQUEST} for i in range(len(raw.sent))]
+
+
+def on_another_clock(row: dict[str, Any], ahead: float) -> dict[str, Any]:
+    return {**row, **{name: row[name] + ahead for name in ("due", "sent", "answered")}}
+
+
+def split(raw: RawStage, shards: Sequence[int]) -> list[StageRecord]:
+    """The parts, that of the first request first, each on a clock of its own."""
+    parts = []
+    for number, shard in enumerate(sorted(set(shards), key=shards.index)):
+        ahead = 512.0 * number
+        rows = [on_another_clock(row, ahead) for row, its in zip(rows_of(raw), shards, strict=True) if its == shard]
+        parts.append(record_of(whole(rows, unix_minus_perf=raw.unix_minus_perf - ahead)))
+    return parts
+
+
+@given(st.data())
+def test_a_stage_split_any_way_is_the_same_put_together(data: st.DataObject) -> None:
+    raw = data.draw(stages())
+    shards = data.draw(st.lists(st.integers(0, 3), min_size=len(raw.sent), max_size=len(raw.sent)))
+    one, parts = record_of(raw), split(raw, shards)
+    several = merged(parts, TOGETHER)
+    for name in type(one.requests).model_fields:
+        mine, theirs = getattr(several.requests, name), getattr(one.requests, name)
+        # Another clock's instants are other floats: the last microsecond may round the other way.
+        assert mine == (pytest.approx(theirs, abs=2) if name in ("start_us", "queue_us") else theirs), name
+    assert several.gaps == one.gaps
+    assert several.errors == one.errors
+    assert several.first_send_unix_us == pytest.approx(one.first_send_unix_us, abs=2)
+    assert several.last_receive_unix_us == pytest.approx(one.last_receive_unix_us, abs=2)
+    assert several.idle_before_us == pytest.approx(one.idle_before_us, abs=2)
+    figures = figures_of(one.requests, one.gaps, duration_seconds=1, max_concurrency=7, asked=NAMES)
+    latencies = [name for name in figures if name.endswith("_ms") and "queue" not in name]
+    assert [several.scalars[name] for name in latencies] == [figures[name] for name in latencies]
+
+
+@given(stages())
+def test_figures_are_those_of_their_definitions(raw: RawStage) -> None:
+    record = record_of(raw)
+    columns, ok = record.requests, [i for i, good in enumerate(record.requests.ok) if good]
+    figures = figures_of(columns, record.gaps, duration_seconds=2.0, max_concurrency=None, asked=NAMES)
+    values = {
+        "ttft": [columns.ttft_us[i] / 1000 for i in ok],
+        "tpot": [
+            (columns.e2el_us[i] - columns.ttft_us[i]) / (columns.output_tokens[i] - 1) / 1000
+            for i in ok
+            if columns.output_tokens[i] > 1
+        ],
+        "itl": [us / 1000 for us, n in zip(record.gaps.us, record.gaps.count, strict=True) for _ in range(n)],
+        "e2el": [columns.e2el_us[i] / 1000 for i in ok],
+    }
+    for of, sample in values.items():
+        assert figures[f"mean_{of}_ms"] == pytest.approx(fmean(sample) if sample else 0.0)
+        assert figures[f"std_{of}_ms"] == pytest.approx(pstdev(sample) if sample else 0.0, abs=1e-6)
+        for percent, name in ((Fraction(50), "median"), (Fraction(50), "p50"), (Fraction("99.9"), "p99.9")):
+            assert figures[f"{name}_{of}_ms"] == pytest.approx(linear(sample, percent))
+    assert figures["completed"] == len(ok)
+    assert figures["failed"] == len(columns.ok) - len(ok)
+    assert figures["request_throughput"] == len(ok) / 2.0
+    assert "max_output_tokens_per_s" not in figures
+
+
+def linear(sample: Sequence[float], percent: Fraction) -> float:
+    """A percentile between neighbours, by exact arithmetic."""
+    if not sample:
+        return 0.0
+    ascending = [Fraction(value) for value in sorted(sample)]
+    place = (len(ascending) - 1) * percent / 100
+    below = ascending[int(place)]
+    above = ascending[min(int(place) + 1, len(ascending) - 1)]
+    return float(below + (above - below) * (place - int(place)))
+
+
+def test_the_busiest_second_counts_those_under_way_in_it() -> None:
+    def row(sent: float, took: float) -> dict[str, Any]:
+        return {
+            **rows_of(raw_stage())[0],
+            "due": sent,
+            "sent": sent,
+            "answered": sent + took,
+            "ttfts": took,
+            "itls": [],
+        }
+
+    record = record_of(whole([row(100.0, 0.5), row(100.9, 0.3), row(101.5, 1.0), row(101.9, 0.2)]))
+    figures = figures_of(
+        record.requests, record.gaps, duration_seconds=1, max_concurrency=None, asked={"max_concurrent_requests": 0}
+    )
+    assert figures == {"max_concurrent_requests": 3}
+
+
+def parts(**second: Any) -> list[StageRecord]:
+    return [
+        record_of(raw_stage(scalars=NAMES)),
+        record_of(
+            raw_stage(
+                **{
+                    "scalars": NAMES,
+                    "cpu_seconds": 0.25,
+                    "wall_seconds": 2.5,
+                    "throttled_periods": 3,
+                    "lags": [0.5],
+                    "repeated_tokens": 5,
+                    "addresses": (),
+                    "roles": (),
+                    "before": (),
+                    "after": (),
+                    "versions": (),
+                    "settings": (),
+                    "models": (),
+                    **second,
+                }
+            )
+        ),
+    ]
+
+
+def test_what_a_client_costs_is_added_and_what_holds_it_back_is_the_worst() -> None:
+    client = merged(parts(), TOGETHER).client
+    assert (client.cpu_seconds, client.wall_seconds, client.processes) == (0.75, 2.5, 2)
+    assert (client.throttled_periods, client.lag_p99_us, client.lag_max_us) == (3, 500_000, 500_000)
+
+
+def test_what_only_the_first_has_seen_is_told_by_it() -> None:
+    first, _ = both = parts()
+    record = merged(both, TOGETHER)
+    assert record.servers == first.servers
+    assert record.repeated_tokens == 5
+    assert record.shards is not None
+    assert (record.shards.count, record.shards.start_skew_us, record.shards.clock_error_us) == (2, 300, 40)
+    assert record.scalars["max_concurrency"] == 7
+
+
+def test_the_duration_is_from_the_agreed_instant_to_the_last_answer() -> None:
+    late = dataclasses.replace(TOGETHER, began_unix_us=1_700_000_099_000_000)
+    assert merged(parts(), late).scalars["duration"] == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize("name", ["prompts_digest", "plan_digest"])
+def test_parts_of_other_traffic_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"do not agree on {name}"):
+        merged(parts(**{name: "f" * 64}), TOGETHER)
+
+
+def test_a_record_of_one_process_is_as_it_was() -> None:
+    """Digests of records are what tells an operator that it has stored them."""
+    alone, several = record_of(raw_stage()), merged(parts(), TOGETHER)
+    assert b'"shards"' not in plain(Envelope.seal(alone))
+    assert open_record(Envelope.seal(several).data()).shards == several.shards
+
+
+def plain(envelope: Envelope) -> bytes:
+    import gzip
+
+    return gzip.decompress(envelope.data())

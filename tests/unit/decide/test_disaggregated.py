@@ -1,0 +1,133 @@
+"""Prefill, decode and proxy: all of them are the server, and any one's fault is the run's."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.api.conditions import Reason
+from benchrun.decide.decision import Decision
+from unit.decide.scenes import (
+    FIRST_REQUEST,
+    HEALTHY,
+    SCHEDULED,
+    SERVER_CREATED,
+    SERVER_DIED,
+    Scene,
+    instant,
+    unix_us,
+)
+from unit.plan.specs import Json, rates, spec_body, workload
+
+ROLES = ("prefill", "decode", "proxy")
+SPLIT: Json = spec_body(
+    server={
+        "image": "v",
+        "disaggregated": {
+            "prefill": {"resources": {"limits": {"nvidia.com/gpu": 1}}},
+            "decode": {"resources": {"limits": {"nvidia.com/gpu": 2}}},
+            "kvTransfer": {"connector": "NixlConnector"},
+        },
+    },
+    workloads=[workload("chat", load=rates("1", "4"))],
+)
+RUN = Scene(spec=SPLIT)
+
+
+def pods(scene: Scene) -> Scene:
+    """A pod of each role, running on a node."""
+    for number, role in enumerate(ROLES):
+        scene = scene.pod(
+            role,
+            name=f"{role}-1",
+            uid=f"{role}-uid",
+            node="n1",
+            ip=f"10.0.0.{number + 20}",
+            phase="Running",
+            scheduled_at=instant(SCHEDULED),
+            started_at=instant(SCHEDULED),
+        )
+    return scene
+
+
+def measuring() -> Scene:
+    made = RUN.client_ready().having(*(("Deployment", role) for role in ROLES)).at(SERVER_CREATED).settled()
+    healthy = pods(made).says(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
+    first = unix_us(FIRST_REQUEST)
+    return (
+        healthy.says(phase="Measuring", first_request_unix_us=first, stage="chat/rate=1/r1").at(FIRST_REQUEST).settled()
+    )
+
+
+MEASURING = measuring()
+
+
+def ended(decision: Decision) -> tuple[str | None, str]:
+    """Phase, and the reason that Complete gives."""
+    return decision.status.phase, next(c.reason for c in decision.status.conditions if c.type == "Failed")
+
+
+def test_all_deployments_come_when_the_client_is_ready_and_all_services_before() -> None:
+    early = RUN.client_created().decide().apply
+    assert {m["kind"] for m in early} == {"Service"}
+    assert {m["metadata"]["labels"]["benchrun.dev/role"] for m in early} >= {"prefill", "decode"}
+    made = [m for m in RUN.client_ready().decide().apply if m["kind"] == "Deployment"]
+    assert [m["metadata"]["labels"]["benchrun.dev/role"] for m in made] == list(ROLES)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_without_a_node_for_one_of_them_the_run_waits(role: str) -> None:
+    made = RUN.client_ready().having(*(("Deployment", each) for each in ROLES)).at(SERVER_CREATED).settled()
+    scene = pods(made).pod(role, scheduled_at=None, node=None, phase="Pending")
+    assert scene.decide().status.phase == "WaitingForNode"
+    assert pods(made).decide().status.phase == "Starting"
+
+
+def test_each_role_is_told_of_apart_and_the_proxy_has_no_gpu() -> None:
+    status = MEASURING.pod("prefill", gpus=1).pod("decode", gpus=2).decide().status
+    assert [(s.role, s.pod, s.gpus, s.ready) for s in status.servers] == [
+        ("prefill", "prefill-1", 1, True),
+        ("decode", "decode-1", 2, True),
+        ("proxy", "proxy-1", 0, True),
+    ]
+
+
+def test_both_vllms_are_scraped_and_the_proxy_is_not() -> None:
+    assert [(t.role, t.url) for t in MEASURING.decide().scrape] == [
+        ("prefill", "http://10.0.0.20:8000/metrics"),
+        ("decode", "http://10.0.0.21:8000/metrics"),
+    ]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_one_that_restarts_ends_the_run(role: str) -> None:
+    decision = MEASURING.pod(role, restarts=1, last_terminated=SERVER_DIED).knowing(log_tail_tried=True).decide()
+    assert ended(decision) == ("Failed", Reason.SERVER_RESTARTED)
+    assert f"of the role {role} restarted" in (decision.status.message or "")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_one_that_was_replaced_ends_the_run(role: str) -> None:
+    decision = MEASURING.pod(role, name=f"{role}-2", uid="another").knowing(log_tail_tried=True).decide()
+    assert ended(decision) == ("Failed", Reason.SERVER_RESTARTED)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_one_whose_deployment_is_deleted_ends_the_run(role: str) -> None:
+    gone = MEASURING.without("Deployment", role).decide()
+    assert ended(gone) == ("Failed", Reason.SERVER_GONE)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_fault_of_one_is_the_runs_and_names_its_field(role: str) -> None:
+    made = RUN.client_ready().having(*(("Deployment", each) for each in ROLES)).at(SERVER_CREATED).settled()
+    broken = pods(made).pod(role, waiting_reason="InvalidImageName", waiting_message="no such name")
+    assert broken.decide().log_wanted is not None
+    decision = broken.knowing(log_tail_tried=True).decide()
+    assert decision.status.phase == "Failed"
+    field = "spec.server.disaggregated.proxy" if role == "proxy" else "spec.server.image"
+    assert field in (decision.status.message or "")
+
+
+def test_the_end_releases_every_role_at_once() -> None:
+    decision = MEASURING.arrived(0, 1).decide()
+    released = {(ref.kind, ref.name) for ref in decision.delete}
+    assert {("Deployment", f"br-qwen-{role}-a1") for role in ROLES} <= released

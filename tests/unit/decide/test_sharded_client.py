@@ -1,0 +1,82 @@
+"""A client of several pods: one to the operator, but ready only when all are, and lost with any of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from benchrun.api import names
+from benchrun.observe.views import Termination
+from unit.decide.saying import applied, deleted, standing
+from unit.decide.scenes import Scene
+
+FAILED = Termination(exit_code=2, reason="Error", message='{"reason": "DatasetNotFound", "message": "no file"}')
+KILLED = Termination(exit_code=137, reason="Error", message="")
+TWO = Scene().with_spec(client={"parallelism": 2})
+
+
+def second(scene: Scene, **changes: Any) -> Scene:
+    """The second pod of the client, made like the first or changed."""
+    first = next(p for p in scene.pods if p.role == names.ROLE_CLIENT and p.rank == 0)
+    old = next((p for p in scene.pods if p.rank == 1), replace(first, name="client-2", uid="client-2-uid", rank=1))
+    # Before the first: it is not by their order that they are told apart.
+    return replace(scene, pods=(replace(old, **changes), *(p for p in scene.pods if p.rank == 0)))
+
+
+def measuring() -> Scene:
+    return second(Scene().measuring().with_spec(client={"parallelism": 2}), ready=True)
+
+
+def test_a_service_comes_with_several_pods_only() -> None:
+    assert "Service client" in applied(TWO.decide())
+    assert "Service client" not in applied(Scene().decide())
+    in_one_pod = {"parallelism": 4, "resources": {"requests": {"cpu": "4"}}}
+    assert "Service client" not in applied(Scene().with_spec(client=in_one_pod).decide())
+
+
+@pytest.mark.parametrize(
+    ("expected", "changes"),
+    [
+        ("True (Ready)", {"ready": True}),
+        ("False (PreparingClient)", {"ready": False}),
+        ("False (PreparingClient)", {"ready": True, "deleting": True}),
+    ],
+)
+def test_the_client_is_ready_when_all_its_pods_are(expected: str, changes: dict[str, Any]) -> None:
+    scene = second(TWO.client_created().pod(names.ROLE_CLIENT, ready=True), **changes).says(phase="Waiting")
+    decision = scene.decide()
+    assert standing(decision.status, "ClientReady")["ClientReady"] == expected
+    assert ("Deployment server" in applied(decision)) is (expected == "True (Ready)")
+
+
+def test_a_pod_that_is_not_there_yet_is_waited_for() -> None:
+    decision = TWO.client_created().pod(names.ROLE_CLIENT, ready=True).says(phase="Waiting").decide()
+    assert standing(decision.status, "ClientReady")["ClientReady"].startswith("False")
+
+
+def test_before_it_measures_any_pod_ends_the_run_with_its_own_word() -> None:
+    decision = second(TWO.client_created(), phase="Failed", terminated=FAILED).decide()
+    assert standing(decision.status, "Failed")["Failed"] == "True (DatasetNotFound)"
+
+
+def test_while_it_measures_the_first_pod_is_left_to_say_what_became_of_another() -> None:
+    scene = second(measuring(), phase="Failed", terminated=KILLED)
+    assert standing(scene.decide().status, "Failed")["Failed"].startswith("False")
+    told = scene.fails("ShardLost", "shard 1 of 2 was lost in stage chat/rate=1/r1: its connection closed")
+    decision = told.decide()
+    assert standing(decision.status, "Failed")["Failed"] == "True (ShardLost)"
+    assert "shard 1 of 2" in str(decision.status.message)
+    assert "Job" in deleted(decision)
+
+
+def test_where_the_first_can_not_speak_the_others_are_the_answer() -> None:
+    scene = second(measuring(), phase="Failed", terminated=KILLED)
+    gone = replace(scene, pods=tuple(p for p in scene.pods if p.rank != 0 or p.role != names.ROLE_CLIENT))
+    assert standing(gone.decide().status, "Failed")["Failed"] == "True (ClientGone)"
+
+
+def test_records_are_asked_for_at_the_first_pod() -> None:
+    decision = second(measuring(), ip="10.0.0.66").decide()
+    assert decision.pull is not None
+    assert decision.pull.pod == "client-1"

@@ -1,0 +1,75 @@
+"""Where the time to ready went: asked for once, when the server is healthy, and kept."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.api.startup import Startup
+from benchrun.decide.decision import StartupTold, StartupWanted
+from benchrun.observe.startup_log import StartupPhases
+from unit.decide.scenes import HEALTHY, SCHEDULED, URL_ENDPOINT, Scene, instant
+
+WANTED = StartupWanted("server-1", "server-1-uid", "vllm")
+TOLD = StartupTold(StartupPhases(download=1.0, load=2.0, compile=3.0, warm_up=4.0), image_pull_seconds=5.0)
+STARTUP = Startup(
+    pod_seconds=10.0,
+    image_pull_seconds=5.0,
+    download_seconds=1.0,
+    load_seconds=2.0,
+    compile_seconds=3.0,
+    warm_up_seconds=4.0,
+)
+HEALTHY_SERVER = Scene().server_healthy().pod("server", started_at=instant(SCHEDULED + 10))
+LOOKED_AT = HEALTHY_SERVER.knowing(startups={"server-1": TOLD})
+
+
+def startup(scene: Scene) -> Startup | None:
+    (server,) = scene.decide().status.servers
+    return server.startup
+
+
+def test_nobody_looks_before_the_server_is_healthy() -> None:
+    assert Scene().server_loading().decide().startups_wanted == ()
+
+
+def test_once_it_is_healthy_it_is_looked_at() -> None:
+    assert HEALTHY_SERVER.decide().startups_wanted == (WANTED,)
+    assert startup(HEALTHY_SERVER) is None
+
+
+def test_what_was_found_stands_in_the_status_and_is_not_asked_for_again() -> None:
+    assert startup(LOOKED_AT) == STARTUP
+    assert LOOKED_AT.decide().startups_wanted == ()
+
+
+def test_it_is_kept_when_the_operator_starts_anew() -> None:
+    again = LOOKED_AT.settled().operator_restarted()
+    assert startup(again) == STARTUP
+    assert again.decide().startups_wanted == ()
+
+
+def test_it_is_kept_when_the_run_has_ended() -> None:
+    ended = Scene().measuring().pod("server", started_at=instant(SCHEDULED + 10)).knowing(startups={"server-1": TOLD})
+    status = ended.settled().arrived(0, 1).decide().status
+    assert (status.phase, status.servers[0].startup) == ("Completed", STARTUP)
+
+
+def test_where_nothing_could_be_read_the_pod_is_told_and_nothing_is_asked_for_again() -> None:
+    scene = HEALTHY_SERVER.knowing(startups={"server-1": StartupTold(StartupPhases())})
+    assert startup(scene) == Startup(pod_seconds=10.0)
+    assert scene.decide().startups_wanted == ()
+
+
+@pytest.mark.parametrize("changes", [{"restarts": 1}, {"started_at": None}])
+def test_of_a_container_that_was_started_again_the_first_start_is_not_known(changes: dict[str, object]) -> None:
+    found = startup(LOOKED_AT.pod("server", **changes))
+    assert found is not None
+    assert found.pod_seconds is None
+
+
+def test_every_replica_has_the_same_entry_and_the_first_is_looked_at() -> None:
+    two = Scene().with_spec(server={"image": "v", "replicas": 2}).server_healthy().another_server("server-2")
+    assert [wanted.pod for wanted in two.at(HEALTHY).decide().startups_wanted] == ["server-1"]
+
+
+def test_an_endpoint_was_started_by_somebody_else() -> None:
+    assert Scene(spec=URL_ENDPOINT).measuring().decide().startups_wanted == ()

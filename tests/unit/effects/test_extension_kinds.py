@@ -1,0 +1,43 @@
+"""Kinds that a cluster may lack: what is said where they are missing, and how they are deleted."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.decide.decision import Ref
+from benchrun.effects.errors import NotFound, NotServed
+from unit.effects.scripted_api import Answer, Json, answering, gives, refuses
+
+NO_SUCH_PATH = Answer(404, b"404 page not found\n")
+
+
+def manifest(kind: str, version: str) -> Json:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "g", "namespace": "lab"}}
+
+
+async def test_a_kind_that_is_not_served_is_told_from_one_that_is() -> None:
+    async with answering(NO_SUCH_PATH) as said:
+        with pytest.raises(NotServed, match=r"^this cluster has no leaderworkersets\.leaderworkerset\.x-k8s\.io$"):
+            await said.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"), known_uid=None)
+    assert said.writes == [("POST", "leaderworkersets", "404")]
+
+
+async def test_of_kubernetes_own_kinds_it_is_the_namespace_that_is_missing() -> None:
+    async with answering(refuses(404, "NotFound", "namespaces lab not found")) as said:
+        with pytest.raises(NotFound, match="namespaces lab not found") as raised:
+            await said.api.apply(manifest("Service", "v1"), known_uid=None)
+    assert not isinstance(raised.value, NotServed)
+
+
+async def test_groups_are_deleted_from_the_foreground_so_that_all_pods_are_told_at_once() -> None:
+    async with answering(gives({})) as said:
+        await said.api.delete(Ref("LeaderWorkerSet", "lab", "g", "uid-9"))
+    (asked,) = said.asked
+    assert asked.path == "/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g"
+    assert asked.body is not None
+    assert (asked.body["propagationPolicy"], asked.body["preconditions"]) == ("Foreground", {"uid": "uid-9"})
+
+
+async def test_deleting_where_the_kind_is_gone_is_a_success() -> None:
+    async with answering(NO_SUCH_PATH) as said:
+        await said.api.delete(Ref("LeaderWorkerSet", "lab", "g", "uid-9"))
+    assert len(said.asked) == 1

@@ -1,0 +1,214 @@
+"""Prefill here and decode there: which counts belong to the client's requests, and what each role is called by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from benchrun.judge.asked import asked_of
+from benchrun.judge.finding import Code, NotChecked, StageFinding
+from benchrun.judge.idle_role import role_idle
+from benchrun.judge.kv_transfer import kv_recomputed
+from benchrun.judge.prefix_cache import prefix_cache
+from benchrun.judge.proxy_load import proxy_saturated
+from benchrun.judge.replicas import load_uneven, replicas_unequal
+from benchrun.judge.results import results
+from benchrun.judge.rules import StageContext
+from benchrun.judge.thresholds import Thresholds
+from benchrun.judge.token_counts import token_counts_disagree
+from benchrun.measure.samples import Sample
+from benchrun.measure.windows import windows
+from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
+from unit.judge.specs import spec
+from unit.measure.records import cell, edge, record, requests, sample, served
+
+DECODED = served(requests())
+PREFILLED = DECODED | {"generation_tokens_total": 2.0}
+PROMPTS = DECODED["prompt_tokens_total"]
+SPLIT = spec(
+    endpoint=None,
+    server={
+        "image": "v",
+        "disaggregated": {
+            "prefill": {"args": ["--max-num-seqs=1"]},
+            "decode": {"args": ["--max-num-seqs=64"]},
+            "kvTransfer": {"connector": "C"},
+        },
+    },
+)
+
+
+def fetched(tokens: float) -> dict[str, float]:
+    return {"external_prefix_cache_queries_total": PROMPTS, "external_prefix_cache_hits_total": tokens}
+
+
+def decode(tokens: float = PROMPTS, **changes: float) -> ServerEdge:
+    return edge("10.0.0.3:8000", before={START_TIME: 2.0}, role="decode", rises=DECODED | fetched(tokens) | changes)
+
+
+PREFILL = edge("10.0.0.2:8000", before={START_TIME: 1.0}, role="prefill", rises=PREFILLED | fetched(0))
+
+
+def proxy(**rises: float) -> ServerEdge:
+    before = dict.fromkeys(PROXY_COUNTERS, 0.0)
+    after = before | {f"benchrun_proxy_{name}": value for name, value in rises.items() if name != "cpu"}
+    return ServerEdge(
+        address="10.0.0.4:8000",
+        role="proxy",
+        before=before,
+        after=after | {"process_cpu_seconds_total": rises.get("cpu", 0.0)},
+    )
+
+
+def stage(*servers: ServerEdge) -> StageRecord:
+    return record(servers=servers)
+
+
+def context(of: StageRecord | None = None, *samples: Sample) -> StageContext:
+    seen = windows(of, samples, scrape_interval=1.0) if of is not None else ()
+    return StageContext(Thresholds(), asked_of(SPLIT, cell()), seen)
+
+
+GOOD = stage(PREFILL, decode(), proxy(added_seconds_sum=0.002, added_seconds_count=2))
+
+
+def only(found: object) -> StageFinding:
+    (finding,) = found  # type: ignore[misc]
+    assert isinstance(finding, StageFinding)
+    return finding
+
+
+def test_the_prefilled_prompts_are_nobodys_traffic_and_no_tokens_of_the_client() -> None:
+    judged = results([cell()], [GOOD], [], spec=SPLIT)
+    assert {finding.severity for finding in judged.findings} == {"Note"}
+    assert list(token_counts_disagree(GOOD, context(GOOD))) == []
+
+
+@pytest.mark.parametrize(
+    ("severity", "tokens"), [(None, PROMPTS), (None, PROMPTS / 2), ("Suspect", 0.49 * PROMPTS), ("Invalid", 0.0)]
+)
+def test_prompts_that_decode_computed_itself(severity: str | None, tokens: float) -> None:
+    found = list(kv_recomputed(stage(PREFILL, decode(tokens)), context()))
+    assert [f.severity for f in found if isinstance(f, StageFinding)] == ([severity] if severity else [])
+    for finding in found:
+        assert isinstance(finding, StageFinding)
+        assert finding.evidence["recomputedPercent"] == pytest.approx(100 * (1 - tokens / PROMPTS), rel=1e-3)
+
+
+def test_what_decode_has_in_its_own_cache_is_not_computed_there() -> None:
+    kept = decode(0.0, prefix_cache_hits_total=PROMPTS)
+    assert list(kv_recomputed(stage(PREFILL, kept), context())) == []
+
+
+def test_failed_transfers_are_told_as_the_cause() -> None:
+    failed = decode(0.0, nixl_num_failed_transfers_total=3.0)
+    assert only(kv_recomputed(stage(PREFILL, failed), context())).evidence["failedTransfers"] == 3
+
+
+def test_a_connector_that_counts_nothing_is_not_judged() -> None:
+    silent = decode().model_copy(update={"before": {}, "after": {}})
+    (found,) = kv_recomputed(stage(PREFILL, silent), context())
+    assert isinstance(found, NotChecked)
+    assert list(kv_recomputed(stage(edge()), context())) == []
+
+
+def test_fetching_is_no_contamination_and_what_prefill_finds_is() -> None:
+    assert list(prefix_cache(GOOD, context())) == []
+    warmed = PREFILL.model_copy(
+        update={"after": {**(PREFILL.after or {}), "external_prefix_cache_hits_total": PROMPTS}}
+    )
+    assert only(prefix_cache(stage(warmed, decode()), context())).code is Code.PREFIX_CACHE_CONTAMINATED
+
+
+def test_roles_are_compared_with_their_own_kind_alone() -> None:
+    told = {"prefill": "a" * 32, "decode": "b" * 32}
+    servers = [
+        each.model_copy(update={"settings": told[each.role], "version": each.role}) for each in (PREFILL, decode())
+    ]
+    assert [f for f in replicas_unequal(stage(*servers), context()) if isinstance(f, StageFinding)] == []
+    other = servers[1].model_copy(update={"settings": "c" * 32, "address": "10.0.0.9:8000"})
+    assert only(replicas_unequal(stage(*servers, other), context())).code is Code.REPLICAS_UNEQUAL
+
+
+def test_an_uneven_load_is_looked_for_within_a_role() -> None:
+    busy, idle = ({"request_success_total": count} for count in (400.0, 0.0))
+    one = edge("a", role="prefill", rises=busy)
+    assert list(load_uneven(stage(one, edge("b", role="decode", rises=idle)), context())) == []
+    found = only(load_uneven(stage(one, edge("b", role="prefill", rises=idle)), context()))
+    assert found.evidence["requests"] == 400
+
+
+@pytest.mark.parametrize(
+    ("rises", "sign"),
+    [
+        ({"added_seconds_sum": 0.011, "added_seconds_count": 2}, "addedMeanMs"),
+        ({"queue_seconds_sum": 0.011, "added_seconds_count": 2}, "queuedMeanMs"),
+        ({"cpu": 8.1, "added_seconds_sum": 0.001, "added_seconds_count": 2}, "cores"),
+    ],
+)
+def test_a_proxy_that_takes_time_of_its_own(rises: Mapping[str, float], sign: str) -> None:
+    found = only(proxy_saturated(stage(PREFILL, decode(), proxy(**rises)), context()))
+    lines = {"addedMeanMs": "suspectMs", "queuedMeanMs": "suspectMs", "cores": "suspectCores"}
+    crossed = {
+        name for name, line in lines.items() if float(found.evidence[name] or 0) > float(found.evidence[line] or 0)
+    }
+    assert crossed == {sign}
+    assert list(proxy_saturated(GOOD, context())) == []
+
+
+def test_a_proxy_of_another_make_is_not_judged() -> None:
+    mute = ServerEdge(address="x", role="proxy", before=None, after=None)
+    (found,) = proxy_saturated(stage(PREFILL, decode(), mute), context())
+    assert isinstance(found, NotChecked)
+    assert list(replicas_unequal(stage(PREFILL, decode(), mute), context())) == list(replicas_unequal(GOOD, context()))
+
+
+def readings(role: str, *, running: float, waiting: float, count: int = 10) -> list[Sample]:
+    start = {"prefill": 1.0, "decode": 2.0}[role]
+    return [
+        sample(
+            1000.2 + n, role=role, pod=role, running=running, waiting=waiting, start_time=start, generation_tokens=1.0
+        )
+        for n in range(count)
+    ]
+
+
+QUEUED, IDLE = readings("prefill", running=1.0, waiting=8.0), readings("decode", running=0.0, waiting=0.0)
+
+
+def test_one_role_idles_while_the_other_queues() -> None:
+    record_ = stage(*(each.model_copy(update={"before": {}, "after": {}}) for each in (PREFILL, decode())))
+    found = only(role_idle(record_, context(record_, *QUEUED, *IDLE)))
+    assert (found.severity, found.evidence["idleRole"], found.evidence["queueRole"]) == ("Note", "decode", "prefill")
+    calm = readings("prefill", running=1.0, waiting=0.0)
+    assert list(role_idle(record_, context(record_, *calm, *IDLE))) == []
+    working = readings("decode", running=3.0, waiting=0.0)
+    assert list(role_idle(record_, context(record_, *QUEUED, *working))) == []
+
+
+def test_each_role_has_figures_and_a_limit_of_its_own_and_the_row_names_the_one_that_queues() -> None:
+    decoding = readings("decode", running=3.0, waiting=0.0)
+    servers = (
+        PREFILL.model_copy(update={"before": {START_TIME: 1.0}, "after": {START_TIME: 1.0}}),
+        decode().model_copy(update={"before": {START_TIME: 2.0}, "after": {START_TIME: 2.0}}),
+        proxy(added_seconds_sum=0.004, added_seconds_count=2, cpu=1.0),
+    )
+    judged = results([cell()], [stage(*servers)], [*QUEUED, *decoding], spec=SPLIT)
+    (row,) = judged.results
+    by_role = {figures.role: figures for figures in row.roles}
+    assert (by_role["prefill"].waiting, by_role["decode"].waiting) == ("SequenceLimit", "None")
+    assert by_role["prefill"].waiting_mean == 8
+    assert by_role["proxy"].added_mean_ms == 2
+    assert by_role["proxy"].cores == pytest.approx(0.1)
+    assert row.waiting is not None
+    assert row.waiting.reason == "SequenceLimit"
+    assert row.waiting.sentence.startswith("prefill: ")
+
+
+def test_what_was_fetched_is_a_figure_of_the_role_that_fetched() -> None:
+    judged = results([cell()], [stage(PREFILL, decode(0.9 * PROMPTS))], [], spec=SPLIT)
+    (row,) = judged.results
+    by_role = {figures.role: figures for figures in row.roles}
+    assert by_role["decode"].fetched_percent == pytest.approx(90)
+    assert by_role["decode"].fetched_tokens == pytest.approx(0.9 * PROMPTS)
+    assert by_role["prefill"].fetched_percent == 0

@@ -1,0 +1,72 @@
+"""Pages in the form of NVIDIA's DCGM exporter, with the figures that a test gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_HELP = {
+    "DCGM_FI_DEV_SM_CLOCK": ("SM clock frequency (in MHz).", "gauge"),
+    "DCGM_FI_DEV_GPU_TEMP": ("GPU temperature (in C).", "gauge"),
+    "DCGM_FI_DEV_POWER_USAGE": ("Power draw (in W).", "gauge"),
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("Total energy consumption since boot (in mJ).", "counter"),
+    "DCGM_FI_DEV_GPU_UTIL": ("GPU utilization (in %).", "gauge"),
+    "DCGM_FI_DEV_FB_USED": ("Framebuffer memory used (in MiB).", "gauge"),
+}
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU, and the pod that holds it."""
+
+    number: int = 0
+    watts: float | None = 412.5
+    millijoules: int | None = 196_764_132
+    memory_mib: int | None = 71_234
+    clock_mhz: int | None = 1980
+    pod: str | None = "chat-server-x"
+    namespace: str = "lab"
+    container: str = "vllm"
+    instance: str | None = None
+    """GPU_I_ID of a part of it."""
+    labels: tuple[str, str, str] = ("container", "namespace", "pod")
+
+    def line(self, name: str, value: float) -> str:
+        held = dict(zip(self.labels, (self.container, self.namespace, self.pod), strict=True)) if self.pod else {}
+        part = {"GPU_I_PROFILE": "1g.10gb", "GPU_I_ID": self.instance} if self.instance is not None else {}
+        labels = {
+            "gpu": str(self.number),
+            "UUID": f"GPU-5b4e07f6-3a86-4340-039d-25f2a83cdc4{self.number}",
+            "pci_bus_id": f"00000000:0{self.number}:07.0",
+            "device": f"nvidia{self.number}",
+            "modelName": "NVIDIA H100 80GB HBM3",
+            **part,
+            "Hostname": "n1",
+            "DCGM_FI_DRIVER_VERSION": "580.105.08",
+            **held,
+        }
+        said = ",".join(f'{key}="{text}"' for key, text in labels.items())
+        return f"{name}{{{said}}} {value}"
+
+
+def gpu_page(*gpus: Gpu) -> str:
+    """Their page."""
+    return "".join(_family(name, gpus) for name in _HELP)
+
+
+def _family(name: str, gpus: Sequence[Gpu]) -> str:
+    text, kind = _HELP[name]
+    values = [(gpu, _value(gpu, name)) for gpu in gpus]
+    lines = [gpu.line(name, value) for gpu, value in values if value is not None]
+    return "\n".join([f"# HELP {name} {text}", f"# TYPE {name} {kind}", *lines, ""]) if lines else ""
+
+
+def _value(gpu: Gpu, name: str) -> float | None:
+    return {
+        "DCGM_FI_DEV_SM_CLOCK": gpu.clock_mhz,
+        "DCGM_FI_DEV_GPU_TEMP": 41,
+        "DCGM_FI_DEV_POWER_USAGE": gpu.watts,
+        "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": gpu.millijoules,
+        "DCGM_FI_DEV_GPU_UTIL": 97,
+        "DCGM_FI_DEV_FB_USED": gpu.memory_mib,
+    }[name]

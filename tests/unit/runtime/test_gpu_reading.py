@@ -1,0 +1,147 @@
+"""An exporter's page is read beside a server's, and never in its way. Time jumps, but for the one over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from benchrun.decide.decision import GpuPage, ScrapeTarget
+from benchrun.effects.scraper import FetchError, HttpFetcher
+from benchrun.measure.samples import Sample
+from benchrun.runtime.memory import RunMemory
+from benchrun.runtime.scraping import Scraper
+from benchrun.runtime.telemetry import Telemetry
+from unit.measure.gpu_pages import Gpu, gpu_page
+from unit.runtime.fakes import PAGE, LoopClock, Web
+from unit.runtime.fast_time import passing, run_fast
+
+TARGET = ScrapeTarget(
+    role="server",
+    pod="chat-server-x",
+    url="http://10.0.0.1:8000/metrics",
+    interval_seconds=1,
+    gpus=GpuPage("http://10.1.0.7:9400/exporter", namespace="lab"),
+)
+
+
+class Scene:
+    """A scraper with an exporter beside it, and what came of it."""
+
+    def __init__(self, exporter: str | Exception | Callable[[], str], *, target: ScrapeTarget = TARGET) -> None:
+        self.web = Web(metrics=PAGE, exporter=exporter, version='{"version": "1"}')
+        self.memory = RunMemory(uid="u")
+        self.news: list[dict[str, str]] = []
+        self.scraper = Scraper(
+            target,
+            self.memory,
+            fetcher=self.web,
+            clock=LoopClock(),
+            telemetry=Telemetry(),
+            news=lambda: self.news.append(dict(self.memory.gpu_troubles)),
+        )
+
+    def after(self, seconds: float) -> list[Sample]:
+        async def go_on() -> None:
+            task = asyncio.create_task(self.scraper.run())
+            await passing(seconds)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        run_fast(go_on())
+        return self.memory.unstored_samples
+
+
+def told(samples: list[Sample]) -> list[Sample]:
+    return [sample for sample in samples if sample.gpu_watts is not None]
+
+
+def test_every_fifth_reading_of_the_server_has_its_gpus_beside_it() -> None:
+    scene = Scene(gpu_page(Gpu()))
+    samples = scene.after(100.0)
+    assert (len(samples), len(told(samples))) == (100, 20)
+    assert {(s.running, s.gpu_watts, s.gpu_memory_mib, s.sm_clock_mhz) for s in told(samples)} == {
+        (3.0, 412.5, 71_234.0, 1980.0)
+    }
+    assert scene.memory.gpu_troubles == {}
+
+
+def test_each_reading_of_the_exporter_counts_once() -> None:
+    energies = iter(range(1000, 10**9, 1000))
+    samples = told(Scene(lambda: gpu_page(Gpu(millijoules=next(energies)))).after(60.0))
+    assert [sample.gpu_joules for sample in samples] == [float(n) for n in range(1, len(samples) + 1)]
+
+
+def test_an_exporter_that_hangs_does_not_hold_up_the_server() -> None:
+    scene = Scene(FetchError("too slow"))
+    fetch = scene.web.fetch
+
+    async def hanging(url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
+        if url.endswith("/exporter"):
+            await passing(timeout_seconds)
+        return await fetch(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)
+
+    scene.web.fetch = hanging  # type: ignore[method-assign]
+    samples = scene.after(100.0)
+    assert (len(samples), told(samples)) == (100, [])
+
+
+def test_why_nothing_is_told_is_known_until_something_is() -> None:
+    pages = iter([gpu_page(Gpu(pod=None))] * 2 + [gpu_page(Gpu())] * 99)
+    scene = Scene(lambda: next(pages))
+    samples = scene.after(60.0)
+    why = "the exporter does not say which pods hold its GPUs (DCGM_EXPORTER_KUBERNETES)"
+    assert {"chat-server-x": why} in scene.news
+    assert scene.memory.gpu_troubles == {}
+    assert len(told(samples)) == 10
+
+
+def test_an_exporter_that_is_gone_is_told_once() -> None:
+    scene = Scene(FetchError("HTTP 503"))
+    scene.after(100.0)
+    assert scene.memory.gpu_troubles == {"chat-server-x": "the exporter's page can't be read: HTTP 503"}
+    assert len(scene.news) == 2, "of the server that answers, and of the exporter that does not"
+
+
+def test_without_an_exporter_nobody_asks_for_one() -> None:
+    scene = Scene(gpu_page(Gpu()), target=replace(TARGET, gpus=None))
+    assert told(scene.after(20.0)) == []
+    assert scene.web.asked_for("/exporter") == []
+
+
+class Readings(list[Sample]):
+    """Those of a server; says when one comes that has its GPUs beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.with_gpus = asyncio.Event()
+
+    def append(self, sample: Sample) -> None:
+        super().append(sample)
+        if sample.gpu_watts is not None:
+            self.with_gpus.set()
+
+
+async def test_over_real_http_what_the_exporter_serves_is_what_is_kept() -> None:
+    page = gpu_page(Gpu(), Gpu(number=1, watts=100.0), Gpu(number=2, pod="another"))
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=page if request.path == "/exporter" else PAGE)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    memory, fetcher, server = RunMemory(uid="u"), HttpFetcher(), TestServer(app)
+    async with server:
+        url = str(server.make_url("/"))
+        target = replace(TARGET, url=f"{url}metrics", gpus=GpuPage(f"{url}exporter", namespace="lab"))
+        memory.unstored_samples = readings = Readings()
+        scraper = Scraper(target, memory, fetcher=fetcher, clock=LoopClock(), telemetry=Telemetry(), news=lambda: None)
+        task = asyncio.create_task(scraper.run())
+        async with asyncio.timeout(10):
+            await readings.with_gpus.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await fetcher.close()
+    assert told(memory.unstored_samples)[0].gpu_watts == 512.5

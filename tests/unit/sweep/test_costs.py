@@ -1,0 +1,70 @@
+"""What a million tokens cost in the table of a sweep: runs together, and who did best."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.judge.comparison.runs import MeasuredRun
+from benchrun.judge.cost import OUTPUT_COST, TOTAL_COST
+from benchrun.judge.sweep.costs import costs
+from benchrun.judge.sweep.measured import Side, essence
+from benchrun.judge.sweep.table import table
+from benchrun.plan.sweep.variants import variants
+from benchrun.report.sweep_rows import best_rows, front_rows, variant_rows
+from unit.judge.comparison.sides import CELL, row, run
+from unit.plan.specs import spec_body
+from unit.sweep.sweeps import TWO, a_run, decided, ended, sweep_body, sweep_spec, variant
+
+NAMES = ("seqs-v1-r1", "seqs-v2-r1")
+
+
+def one(name: str, **figures: float | None) -> MeasuredRun:
+    """A run as memory keeps it, with these costs."""
+    found = row()
+    measured = run(name, [found.model_copy(update={"metrics": found.metrics | figures})])
+    return MeasuredRun(name, measured.uid, measured.spec, essence(measured.status))
+
+
+def side(*runs: MeasuredRun) -> Side:
+    [made] = variants(sweep_spec([variant("base")]))
+    return Side(made, runs)
+
+
+def test_the_geometric_mean_of_the_runs() -> None:
+    found = costs(side(one("a", **{OUTPUT_COST: 1.0}), one("b", **{OUTPUT_COST: 4.0})), CELL)
+    assert found == {OUTPUT_COST: 2.0}
+
+
+@pytest.mark.parametrize("other", [one("b"), one("b", **{OUTPUT_COST: None})])
+def test_a_cost_that_one_run_lacks_is_not_made_up_of_the_others(other: MeasuredRun) -> None:
+    assert costs(side(one("a", **{OUTPUT_COST: 1.0}), other), CELL) == {}
+
+
+def test_the_table_has_them_beside_the_throughput() -> None:
+    priced = side(one("a", **{OUTPUT_COST: 0.51, TOTAL_COST: 0.06}))
+    [found] = table([priced], baseline="base", planned=[CELL], replications=1, missing={}).rows
+    assert (found.metrics[OUTPUT_COST], found.metrics[TOTAL_COST]) == (0.51, 0.06)
+
+
+def test_a_sweep_with_a_price_tells_costs_in_every_table_where_throughput_per_gpu_stands() -> None:
+    costly = zip(NAMES, (0.5, 0.25), strict=True)
+    figures = {f"uid-of-{name}": one(name, **{OUTPUT_COST: cost, TOTAL_COST: cost / 9}).status for name, cost in costly}
+    spec = sweep_body(TWO, template={**spec_body(), "cost": {"perGPUHour": "2.49", "currency": "EUR"}})
+    status = decided(spec, [a_run(name, status=ended()) for name in NAMES], figures=figures).status
+    assert status.currency == "EUR"
+    shown = variant_rows(status)
+    place = shown.headers.index("EUR/Mtok")
+    assert [cells[place] for cells in shown.rows] == ["0.5", "0.25"]
+    assert "EUR/total Mtok" not in shown.headers
+    assert "EUR/total Mtok" in variant_rows(status, wide=True).headers
+    for rows in (best_rows(status), front_rows(status)):
+        place, of = rows.headers.index("EUR/Mtok"), {"base": "0.5", "wide": "0.25"}
+        assert rows.rows
+        assert [cells[place] for cells in rows.rows] == [of[next(w for w in cells if w in of)] for cells in rows.rows]
+
+
+def test_a_sweep_without_a_price_has_no_such_column() -> None:
+    status = decided(sweep_body(TWO), [a_run(name, status=ended()) for name in NAMES]).status
+    assert status.currency is None
+    for rows in (variant_rows(status, wide=True), best_rows(status), front_rows(status)):
+        assert rows.rows
+        assert not any("Mtok" in header for header in rows.headers)
