@@ -5,13 +5,14 @@ rights, webhooks, and the certificates that it makes for them. So what runs here
 where the image comes from.
 """
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
 
-from devcluster import debian, go_modules, images, locks, node_process, tools
+from devcluster import debian, go_modules, images, locks, node_process, tools, up
 from devcluster.reporting import DevclusterError, say
-from devcluster.running import run
+from devcluster.running import run, wait_until
 from devcluster.settings import Settings
 
 NAMESPACE = "lws-system"
@@ -34,11 +35,14 @@ def install(settings: Settings) -> None:
     images.load(settings, [image])
     chart = go_modules.source_folder(go_modules.LWS, go_modules.LEADER_WORKER_SET) / "charts" / "lws"
     run(*helm_command(settings, chart, version), extra={"NO_PROXY": str(settings.node_ip)})
+    remedy = f"see kubectl --namespace {NAMESPACE} logs deployment/lws-controller-manager"
+    # Its pod is Ready some seconds before its webhooks are, without which nothing of its kind can be created.
+    wait_until(lambda: _takes_objects(settings), what="LeaderWorkerSet's webhooks", timeout_seconds=90, remedy=remedy)
     say(f"LeaderWorkerSet {version} serves in namespace {NAMESPACE}")
 
 
 def helm_command(settings: Settings, chart: Path, version: str) -> tuple[str, ...]:
-    """The words that install the chart, and wait until its controller is ready: its webhooks answer from then on."""
+    """The words that install the chart, and wait until its controller runs."""
     values = {
         "image.manager.repository": REPOSITORY,
         "image.manager.tag": f"v{version}",
@@ -49,6 +53,20 @@ def helm_command(settings: Settings, chart: Path, version: str) -> tuple[str, ..
     helm = (str(settings.programs / "helm"), f"--kubeconfig={settings.kubeconfig}")
     words = ("upgrade", "--install", "lws", str(chart), f"--namespace={NAMESPACE}", "--create-namespace")
     return (*helm, *words, *(f"--set={name}={value}" for name, value in values.items()), "--wait", "--timeout=2m")
+
+
+def _takes_objects(settings: Settings) -> bool:
+    pod = {"spec": {"containers": [{"name": "asked", "image": "asked"}]}}
+    asked = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "asked", "namespace": NAMESPACE},
+        "spec": {"leaderWorkerTemplate": {"workerTemplate": pod}},
+    }
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(asked, file)
+        file.flush()
+        return up.kubectl_succeeds(settings, "create", "--dry-run=server", f"--filename={file.name}")
 
 
 def _program(programs: Path, version: str) -> Path:

@@ -132,7 +132,18 @@ def client(folder: Path, plan: Plan, *, shards: int = 1) -> Iterator[Client]:
     file.write_text(plan.to_json())
     together = [f"--shards={shards}", f"--processes={shards}", f"--gate=127.0.0.1:{free_port()}"] if shards > 1 else []
     process = subprocess.Popen(
-        [VLLM_PYTHON, "-m", "benchrun_client", "--plan", file, "--port", str(port), "--address", "127.0.0.1", *together],
+        [
+            VLLM_PYTHON,
+            "-m",
+            "benchrun_client",
+            "--plan",
+            file,
+            "--port",
+            str(port),
+            "--address",
+            "127.0.0.1",
+            *together,
+        ],
         env={
             **os.environ,
             "PYTHONPATH": str(CLIENT_ROOT),

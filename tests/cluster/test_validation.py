@@ -50,7 +50,7 @@ def test_a_minimal_run_is_filled_in(namespace: Namespace) -> None:
     created = create(namespace, manifest(minimal()))
     assert created["spec"] == {
         "model": {"name": "Qwen/Qwen3-4B", "source": {"hub": {}}},
-        "server": {"image": "vllm/vllm-openai:v0.32.0", "replicas": 1, "sharedMemory": "2Gi"},
+        "server": {"image": "vllm/vllm-openai:v0.32.0", "nodesPerReplica": 1, "replicas": 1, "sharedMemory": "2Gi"},
         "workloads": [
             {
                 "name": "chat",
@@ -62,6 +62,7 @@ def test_a_minimal_run_is_filled_in(namespace: Namespace) -> None:
             }
         ],
         "repeats": 1,
+        "client": {"engine": "VLLM", "parallelism": 1},
         "measurement": {
             "percentiles": ["50", "95", "99"],
             "seed": 1,

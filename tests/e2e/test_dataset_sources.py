@@ -174,4 +174,4 @@ def test_what_cannot_be_read_is_named_before_a_server_is_made(shelf: Namespace) 
         assert ended[name]["status"].get("scheduledTime") is None
         assert not [each for each in deployments if name in each]
         assert shelf.list("deployments", selector=children_selector(ended[name])) == []
-    assert files.TOKEN not in str(ended)
+        assert files.TOKEN not in str(ended[name]["status"])

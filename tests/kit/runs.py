@@ -84,11 +84,10 @@ def finished(namespace: Namespace, name: str, *, timeout_seconds: float = 300) -
     return namespace.wait_for(RUN, name, is_finished, timeout_seconds=timeout_seconds, what="finished")
 
 
-def took_seconds(run: Object) -> float:
-    """From its creation to its end."""
-    instants = (run["metadata"]["creationTimestamp"], run["status"]["completionTime"])
-    created, ended = (datetime.fromisoformat(instant) for instant in instants)
-    return (ended - created).total_seconds()
+def held_seconds(run: Object) -> float:
+    """How long a run that has ended had a node for its server, and with it a GPU."""
+    scheduled, ended = (datetime.fromisoformat(run["status"][name]) for name in ("scheduledTime", "completionTime"))
+    return (ended - scheduled).total_seconds()
 
 
 def children_selector(run: Object) -> str:

@@ -122,7 +122,11 @@ def measuring(namespace: Namespace, name: str) -> Object:
     }
     slow = {"args": ["--max-model-len=4096", "--tensor-parallel-size=2", "--sim-tpot-ms=20"]}
     namespace.apply(over_nodes(name, server=slow, workloads=[workload]))
-    return namespace.wait_for(RUN, name, lambda run: phase(run) == "Running", timeout_seconds=200, what="running")
+
+    def is_measured(run: Object) -> bool:
+        return phase(run) == "Running" and "live" in run["status"]
+
+    return namespace.wait_for(RUN, name, is_measured, timeout_seconds=200, what="measured")
 
 
 @pytest.mark.parametrize("way", ["SIGKILL", "delete"])

@@ -78,6 +78,8 @@ class Passages:
 
     async def _both(self, request: web.Request, body: bytes, asked: dict[str, Any], *, since: float) -> _Ended:
         headers = passed_on(request.headers)
+        # What was packed has been unpacked on the way in.
+        headers.popall("Content-Encoding", None)
         headers.setdefault(REQUEST_ID, uuid.uuid4().hex)
         first = await self._steps.ask(
             "prefill",

@@ -29,7 +29,7 @@ _ALWAYS: Mapping[str, str | None] = {
     # Each line's own output length.
     "--custom-output-len": "-1",
     # It would send prompts in another order, or some twice.
-    # "--disable-shuffle": None,
+    "--disable-shuffle": None,
     "--no-oversample": None,
     "--skip-chat-template": None,
     "--ready-check-timeout-sec": "0",

@@ -78,7 +78,10 @@ def _input_figures(told: Mapping[str, Any], input_tokens: int) -> dict[str, floa
 
 
 def toll_of(readings: Sequence[Reading], *, first: float, last: float, threads: int) -> Toll:
-    """What the process used from the first send to the last answer; its readings are as fine as the answer."""
+    """What the process used from the first send to the last answer; its readings are as fine as the answer. Without any, since it
+    ended at once, it is nothing in no time, of which the judge makes nothing either."""
+    if not readings:
+        return Toll(cpu_seconds=0.0, wall_seconds=0.0, throttled_periods=None, lags=[], processes=threads)
     before = max((r for r in readings if r.at <= first), key=lambda r: r.at, default=readings[0])
     after = min((r for r in readings if r.at >= last), key=lambda r: r.at, default=readings[-1])
     throttled = None

@@ -43,11 +43,14 @@ class Values:
         mean = self.mean()
         return sqrt(self._sum(lambda value: (value - mean) ** 2) / self.upto[-1]) if self.upto else 0.0
 
+    def median(self) -> float:
+        return (self._at((self.upto[-1] - 1) // 2) + self._at(self.upto[-1] // 2)) / 2 if self.upto else 0.0
+
     def percentile(self, percent: float) -> float:
         """Linear between neighbours, rounded as numpy rounds it."""
         if not self.upto:
             return 0.0
-        place = (self.upto[-1] - 1) * percent / 100
+        place = (self.upto[-1] - 1) * (percent / 100)
         below, above = self._at(int(place)), self._at(min(int(place) + 1, self.upto[-1] - 1))
         part = place - int(place)
         return above - (above - below) * (1 - part) if part >= 0.5 else below + (above - below) * part
@@ -123,7 +126,7 @@ def _figure(name: str, samples: Mapping[str, Values]) -> float | None:
             return sample.mean()
         case "std":
             return sample.std()
-    return sample.percentile(50)
+    return sample.median()
 
 
 def _busiest_second(columns: RequestColumns, ok: Sequence[int]) -> int:

@@ -171,7 +171,7 @@ class Gate:
     def _admitted(self, request: web.Request) -> int | web.Response:
         """Which shard this is, or why it is refused."""
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(), self._plan.nonce.encode()):
+        if not hmac.compare_digest(given.encode(errors="replace"), self._plan.nonce.encode()):
             return web.Response(status=403, text="wrong nonce\n")
         if request.query.get("run") != self._plan.run_uid or request.query.get("plan") != self._digest:
             return web.Response(status=409, text="another run or another plan\n")

@@ -116,7 +116,6 @@ class Member:
 
     async def offset(self) -> Offset:
         """What to add to `time.perf_counter` for Unix time by the gate's clock, asked anew."""
-        self._asked.clear()
         for _ in range(QUESTIONS):
             self._answer_came.clear()
             await self._say(Question(left=time.perf_counter()))

@@ -86,6 +86,9 @@ class ClientStatus(StatusModel):
     image_digest: str | None = Field(default=None, max_length=1024, description="Image that really ran.")
     engine: str | None = Field(default=None, max_length=60, description="Name of the load engine.")
     engine_version: str | None = Field(default=None, max_length=60, description="Its version.")
+    shards: int | None = Field(
+        default=None, description="Processes that sent each load together (client.parallelism); left out: one."
+    )
 
 
 class Progress(StatusModel):

@@ -21,7 +21,7 @@ DESCRIPTION = """\
 The logs of a run's server and client, as they are or as they grow.
 
 The pods go when the run ends. Of a server that failed the last words are kept in the run's status, and shown then."""
-ROLES = (names.ROLE_SERVER, names.ROLE_CLIENT)
+ROLES = (*names.SERVING_ROLES, names.ROLE_CLIENT)
 DEFAULT_TAIL = 100
 MAX_TAIL_CHARACTERS = 8192
 
@@ -36,7 +36,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("name", help="name of the BenchmarkRun")
-    add("--role", choices=ROLES, action="append", help="only this one's (default: both)")
+    add("--role", choices=ROLES, action="append", help="only this one's (default: all that the run has)")
     add(
         "-f",
         "--follow",
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     """Line by line, each with who wrote it where that is not clear. Raises CommandError."""
     kubectl = kubectl_of(options)
     found = run_of(kubectl.get(options.name))
-    roles = tuple(dict.fromkeys(options.role or ROLES))
+    roles = tuple(dict.fromkeys(options.role or roles_of(found)))
     tail = options.tail if options.tail is not None else DEFAULT_TAIL
     lines = log_lines_of(kubectl, found, roles, follow=options.follow, tail=tail)
     seen: set[str] = set()
@@ -66,10 +66,18 @@ def run(options: argparse.Namespace, console: Console) -> int:
         _print(line, console, named=len(roles) > 1)
         seen.add(line.role)
     left = run_of(kubectl.get(options.name)) if len(seen) < len(roles) else found
-    if names.ROLE_SERVER not in seen and names.ROLE_SERVER in roles and _print_last_words(left, console):
-        seen.add(names.ROLE_SERVER)
+    silent = [role for role in roles if role != names.ROLE_CLIENT]
+    if not seen & set(silent) and silent and _print_last_words(left, console):
+        seen.update(silent)
     _say_what_lacks(left, [role for role in roles if role not in seen], anything=bool(seen))
     return PASSED
+
+
+def roles_of(run: Run) -> tuple[str, ...]:
+    """The roles that the run's spec asks for, the client among them."""
+    split = raw.mapping(run.spec.get("server")).get("disaggregated") is not None
+    servers = (names.ROLE_PREFILL, names.ROLE_DECODE, names.ROLE_PROXY) if split else (names.ROLE_SERVER,)
+    return (*servers, names.ROLE_CLIENT)
 
 
 def _print(line: LogLine, console: Console, *, named: bool) -> None:

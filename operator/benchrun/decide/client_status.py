@@ -10,10 +10,11 @@ def client_status(situation: Situation) -> ClientStatus | None:
     """The client's image as its pod tells it, and the engine as the first record does; None: nothing was measured."""
     if not situation.collected.records:
         return None
-    engine, pod = situation.collected.records[0].engine, situation.client_pod
+    first, pod = situation.collected.records[0], situation.client_pod
     return ClientStatus(
         image=(pod.image if pod is not None else None) or situation.spec.client.image,
         image_digest=pod.image_digest if pod is not None else None,
-        engine=engine.name,
-        engine_version=engine.version,
+        engine=first.engine.name,
+        engine_version=first.engine.version,
+        shards=first.shards.count if first.shards is not None else None,
     )

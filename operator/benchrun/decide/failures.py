@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from benchrun.api import names
 from benchrun.api.conditions import Reason
@@ -136,12 +136,13 @@ def _restarted_as(situation: Situation, role: str) -> Pod | None:
 
 def _started_within(situation: Situation, pod: Pod) -> bool:
     """Told by instants as well: the operator may have been away when the restart could be counted."""
-    began = instant(situation.status.start_time)
-    # One that has not started takes the place of another, in a StatefulSet under the same name.
-    came = pod.started_at or pod.created_at
-    if began is None or came is None:
-        return False
-    return came - began > timedelta(seconds=CLOCK_SKEW_SECONDS)
+    began, ready = instant(situation.status.start_time), instant(situation.status.server_ready_time)
+    # A pod made when the servers were ready takes the place of another; in a StatefulSet it has the other's name.
+    return _is_after(pod.started_at, began) or _is_after(pod.created_at, ready)
+
+
+def _is_after(at: datetime | None, other: datetime | None) -> bool:
+    return at is not None and other is not None and at - other > timedelta(seconds=CLOCK_SKEW_SECONDS)
 
 
 def _client_said(situation: Situation) -> Ending | None:

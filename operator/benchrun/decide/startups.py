@@ -34,7 +34,7 @@ def startups_wanted(situation: Situation, servers: Sequence[ServerStatus]) -> tu
     """The pods that `servers` speak of and whose start nobody has looked at; each once."""
     if situation.status.server_ready_time is None:
         return ()
-    unknown = {s.pod for s in servers if s.startup is None} - situation.collected.startups.keys()
+    unknown = {s.pod for s in servers if s.startup is None}
     pods = (pod for pod in situation.serving if pod.name in unknown)
     return tuple(StartupWanted(pod.name, pod.uid, main_container(pod.role)) for pod in pods)
 

@@ -6,7 +6,7 @@ ClusterError
 +-- Conflict        409, or 422 on an immutable uid: the object is not the one we knew; read again
 |   +-- Exists      409 AlreadyExists: the name is taken
 |   +-- Occupied    the name is taken by an object that somebody else controls
-+-- Forbidden       401, 403: our rights do not reach, or a policy said no
++-- Forbidden       401, 403: our rights do not reach, or a policy said no; 500: a policy's webhook could not be asked
 +-- Invalid         400, 422: it will never be accepted as it stands
 +-- Throttled       429: later, and when
 +-- Unavailable     5xx, a broken connection, a timeout: nothing is known about the outcome
@@ -77,6 +77,8 @@ class Unavailable(ClusterError):
 
 DEFAULT_RETRY_AFTER_SECONDS = 1.0
 MAX_RETRY_AFTER_SECONDS = 60.0
+_UNASKED = "failed calling webhook"
+"""Of a webhook that must not be passed over: nothing was created, and it may be long until it can be."""
 
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:
@@ -90,7 +92,7 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterErr
         return Exists(message, code=status) if reason == "AlreadyExists" else Conflict(message, code=status)
     if status == 422 and _uid_differs(answer):
         return Conflict(message, code=status)
-    if status in (401, 403):
+    if status in (401, 403) or (status == 500 and _UNASKED in message):
         return Forbidden(message, code=status)
     if status == 429:
         return Throttled(message, retry_after_seconds=_retry_after_seconds(headers))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from benchrun.api.names import ROLE_DECODE, ROLE_PROXY
 from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures
 from benchrun.judge.energy import TOKENS_PER_JOULE
 from benchrun.report.columns import Column, laid_out
@@ -35,10 +36,12 @@ def result_rows(
         Column("p99", lambda row: _latency(row, "ttft", "99")),
         Column("TPOT p50", lambda row: _latency(row, "tpot", "50")),
         Column("E2EL p99", lambda row: _latency(row, "e2el", "99")),
-        Column("running", lambda row: figure(_server(row).running_mean)),
-        Column("waiting", lambda row: figure(_server(row).waiting_mean)),
-        Column("KV max", lambda row: figure(_server(row).kv_cache_max_percent, unit="%")),
-        Column("hits", lambda row: figure(_server(row).prefix_hit_percent, unit="%")),
+        Column("running", lambda row: _by_role(row, lambda role: figure(role.running_mean))),
+        Column("waiting", lambda row: _by_role(row, lambda role: figure(role.waiting_mean))),
+        Column("KV max", lambda row: _by_role(row, lambda role: figure(role.kv_cache_max_percent, unit="%"))),
+        Column("hits", lambda row: _by_role(row, lambda role: figure(role.prefix_hit_percent, unit="%"))),
+        Column("fetched", lambda row: figure(_fetched(row), unit="%"), optional=True),
+        Column("proxy ms", lambda row: figure(_added(row)), optional=True),
         Column("failed", _failed),
         Column("verdict", lambda row: row.verdict),
     )
@@ -53,8 +56,19 @@ def _texts(result: Result, texts_per_prompt: Mapping[str, int]) -> str:
     return texts_a_second(result.metrics.get("request_throughput"), result.workload, texts_per_prompt)
 
 
-def _server(result: Result) -> RoleFigures:
-    return result.roles[0] if result.roles else RoleFigures(role="server")
+def _by_role(result: Result, told: Callable[[RoleFigures], str]) -> str:
+    """Of prefill and decode both: 0.3/2.1."""
+    of_vllm = [role for role in result.roles if role.role != ROLE_PROXY]
+    return "/".join(map(told, of_vllm)) or ABSENT
+
+
+def _fetched(result: Result) -> float | None:
+    """Of the prompts, what the servers that decode had from those that prefill."""
+    return next((role.fetched_percent for role in result.roles if role.role == ROLE_DECODE), None)
+
+
+def _added(result: Result) -> float | None:
+    return next((role.added_mean_ms for role in result.roles if role.role == ROLE_PROXY), None)
 
 
 def _watts(result: Result) -> float | None:

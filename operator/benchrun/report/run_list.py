@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
+from benchrun.api.answering import answering
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.observe import raw
@@ -79,10 +80,14 @@ def _row(run: Run, *, now: datetime, wide: bool, namespaces: bool) -> tuple[str,
 
 
 def _wide(run: Run, status: BenchmarkRunStatus) -> tuple[str, ...]:
-    server = status.servers[0] if status.servers else None
+    server = answering(status.servers)
     model = raw.text(raw.mapping(run.spec.get("model")).get("name"))
     image = raw.text(raw.mapping(run.spec.get("server")).get("image"), 1024)
-    version, gpu = (server.version, _gpu(server.gpus, server.gpu)) if server is not None else (None, None)
+    version, gpu = (
+        (server.version, _gpu(sum(each.gpus for each in status.servers), server.gpu))
+        if server is not None
+        else (None, None)
+    )
     return tuple(text or ABSENT for text in (model, version, gpu, image))
 
 

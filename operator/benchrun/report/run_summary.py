@@ -75,7 +75,8 @@ def _ran(status: BenchmarkRunStatus) -> Iterator[tuple[str, str]]:
             yield "digest", server.image_digest
     client = status.client
     if client is not None and client.engine is not None:
-        yield "client", f"{client.engine} {client.engine_version or ''}".strip()
+        several = f", {client.shards} processes" if client.shards is not None else ""
+        yield "client", f"{client.engine} {client.engine_version or ''}".strip() + several
     if status.cost is not None:
         yield "price", price_told(status.cost)
 

@@ -164,6 +164,25 @@ REFUSED: dict[str, Refused] = {
         {"client.engine": "VLLMRust", "server.replicas": 2},
         "client.engine VLLMRust knows one server and would send all requests to the first of server.replicas: take VLLM",
     ),
+    "several processes and a search": Refused(
+        "spec.client.parallelism",
+        {"client.parallelism": 2, "objectives": _P90, _LOAD: searching()},
+        "client.parallelism: a search chooses each load by what one process saw of the one before; take 1, or list the loads",
+    ),
+    "several processes offline": Refused(
+        "spec.client.parallelism",
+        _offline({"batchSizes": [1]}) | {"client": {"parallelism": 2}},
+        "client.parallelism: offline takes each load in one call, which one process makes; take 1",
+    ),
+    "several processes of the Rust client": Refused(
+        "spec.client.parallelism",
+        {"client": {"parallelism": 16, "engine": "VLLMRust"}},
+        "client.parallelism: VLLMRust is one process with threads of its own; take 1, or client.engine VLLM",
+    ),
+    "no process": Refused("spec.client.parallelism", {"client.parallelism": 0}),
+    "too many processes": Refused("spec.client.parallelism", {"client.parallelism": 17}),
+    "another word for as many as needed": Refused("spec.client.parallelism", {"client.parallelism": "auto"}),
+    "processes as a text": Refused("spec.client.parallelism", {"client.parallelism": "4"}),
     "an unknown engine": Refused("spec.client.engine", {"client.engine": "Locust"}),
     "batches against a server": Refused(
         "spec.workloads",
@@ -553,6 +572,11 @@ ACCEPTED: dict[str, Spec] = {
     ),
     "three servers": minimal({"server.replicas": 3}),
     "servers over two nodes": minimal({"server.replicas": 2, "server.nodesPerReplica": 2}),
+    "sixteen processes": minimal({"client.parallelism": 16}),
+    "as many processes as needed": minimal({"client.parallelism": "Auto", _LOAD: {"concurrencies": [4000]}}),
+    "as many as needed, which a search has one of": minimal(
+        {"client.parallelism": "Auto", "objectives": _P90, _LOAD: searching()}
+    ),
     "the Rust client": minimal({"client.engine": "VLLMRust"}),
     "the Rust client with users": minimal({"client.engine": "VLLMRust", _LOAD: {"concurrencies": [1, 512]}}),
     "offline, all at once": minimal(_offline({"requestRates": ["inf"]})),

@@ -75,6 +75,7 @@ def test_edges_keep_their_server_and_an_unread_page_stays_none() -> None:
     record = record_of(
         raw_stage(
             addresses=("a", "b"),
+            roles=("server", "server"),
             before=({"x": 1.0}, None),
             after=({"x": 2.0}, None),
             versions=("0.32.0" + "x" * 200, None),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.decision import Decision, ExporterPod, GpuExporters, GpuPage
+from benchrun.decide.decision import Decision, ExporterPod, GpuExporters, GpuPage, PodRoad
 from benchrun.decide.gpu_telemetry import SEVERAL_NODES
 from benchrun.decide.reconcile import decide
 from unit.decide.scenes import URL_ENDPOINT, Scene
@@ -17,7 +17,7 @@ MEASURING = Scene().measuring().pod("server", gpus=2)
 FOUND = MEASURING.knowing(exporters={"n1": EXPORTER})
 
 
-def told(scene: Scene, *, exporters: GpuExporters | None = EXPORTERS, road: str = "Direct") -> Decision:
+def told(scene: Scene, *, exporters: GpuExporters | None = EXPORTERS, road: PodRoad = "Direct") -> Decision:
     world = scene.world()
     return decide(replace(world, context=replace(world.context, gpu_exporters=exporters, pod_road=road)))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from benchrun.decide.decision import RefusedObject
 from unit.decide.saying import applied, deleted, standing
-from unit.decide.scenes import FIRST_REQUEST, GROUPS, SCHEDULED, SERVER_DIED, Scene, instant
+from unit.decide.scenes import FIRST_REQUEST, GROUPS, HEALTHY, SCHEDULED, SERVER_DIED, Scene, instant
 from unit.plan.specs import Json, rates, spec_body, workload
 
 TWO_NODES: Json = spec_body(
@@ -77,6 +77,13 @@ def test_a_worker_that_was_replaced_under_its_own_name_is_the_end_before_it_star
     scene = changed(MEASURING, WORKER, uid="another", created_at=made, started_at=started, scheduled_at=None)
     ended = scene.at(FIRST_REQUEST + 13).decide()
     assert standing(ended.status, "Failed") == {"Failed": "True (ServerRestarted)"}
+
+
+@pytest.mark.parametrize(("after_ready", "phase"), [(1, "Running"), (3, "Failed")])
+def test_a_pod_that_was_made_when_the_server_was_ready_is_another_one(after_ready: int, phase: str) -> None:
+    """Within the two seconds by which clocks may differ it is not told."""
+    scene = changed(MEASURING, WORKER, created_at=instant(HEALTHY + after_ready), started_at=None)
+    assert scene.decide().status.phase == phase
 
 
 def test_groups_that_vanish_while_they_are_measured_are_the_end() -> None:

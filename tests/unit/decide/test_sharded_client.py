@@ -7,11 +7,18 @@ from typing import Any
 
 import pytest
 from benchrun.api import names
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.decide.client_status import client_status
+from benchrun.decide.situation import Situation
 from benchrun.observe.views import Termination
+from benchrun_client.contract import Shards
 from unit.decide.saying import applied, deleted, standing
 from unit.decide.scenes import Scene
 
 FAILED = Termination(exit_code=2, reason="Error", message='{"reason": "DatasetNotFound", "message": "no file"}')
+LOST = Termination(exit_code=1, reason="Error", message='{"reason": "ShardLost", "message": "shard 0 was lost"}')
+OUT_OF_MEMORY = Termination(exit_code=137, reason="OOMKilled", message="")
 KILLED = Termination(exit_code=137, reason="Error", message="")
 TWO = Scene().with_spec(client={"parallelism": 2})
 
@@ -76,7 +83,29 @@ def test_where_the_first_can_not_speak_the_others_are_the_answer() -> None:
     assert standing(gone.decide().status, "Failed")["Failed"] == "True (ClientGone)"
 
 
+def test_what_ended_the_first_comes_before_what_others_say_of_it() -> None:
+    """They notice first: their word waits until it is known why."""
+    scene = second(measuring(), phase="Failed", terminated=LOST)
+    assert standing(scene.decide().status, "Failed")["Failed"].startswith("False")
+    ended = replace(
+        scene,
+        pods=tuple(
+            replace(p, phase="Failed", terminated=OUT_OF_MEMORY) if p.name == "client-1" else p for p in scene.pods
+        ),
+    )
+    assert standing(ended.decide().status, "Failed")["Failed"] == "True (OutOfMemory)"
+
+
 def test_records_are_asked_for_at_the_first_pod() -> None:
     decision = second(measuring(), ip="10.0.0.66").decide()
     assert decision.pull is not None
     assert decision.pull.pod == "client-1"
+
+
+@pytest.mark.parametrize(("told", "shards"), [(3, Shards(count=3, start_skew_us=1, clock_error_us=1)), (None, None)])
+def test_the_status_tells_how_many_processes_sent_the_load(told: int | None, shards: Shards | None) -> None:
+    scene = Scene().measuring().arrived(0, shards=shards)
+    spec = BenchmarkRunSpec.model_validate(scene.spec)
+    client = client_status(Situation(scene.world(), spec, BenchmarkRunStatus()))
+    assert client is not None
+    assert client.shards == told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.decide.decision import Ref
-from benchrun.effects.errors import NotFound, NotServed
+from benchrun.effects.errors import Forbidden, NotFound, NotServed
 from unit.effects.scripted_api import Answer, Json, answering, gives, refuses
 
 NO_SUCH_PATH = Answer(404, b"404 page not found\n")
@@ -26,6 +26,13 @@ async def test_of_kubernetes_own_kinds_it_is_the_namespace_that_is_missing() -> 
         with pytest.raises(NotFound, match="namespaces lab not found") as raised:
             await said.api.apply(manifest("Service", "v1"), known_uid=None)
     assert not isinstance(raised.value, NotServed)
+
+
+async def test_a_webhook_that_does_not_answer_is_a_refusal_with_its_name() -> None:
+    words = 'Internal error occurred: failed calling webhook "mleaderworkerset.kb.io": connection refused'
+    async with answering(refuses(500, "InternalError", words)) as said:
+        with pytest.raises(Forbidden, match=r"mleaderworkerset\.kb\.io"):
+            await said.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"), known_uid=None)
 
 
 async def test_groups_are_deleted_from_the_foreground_so_that_all_pods_are_told_at_once() -> None:

@@ -86,7 +86,14 @@ def test_the_limit_is_that_of_the_headlines_load_point(
         (("-", "-"), [ServerStatus(role="server")]),
         (("0.32.0", "-"), [ServerStatus(role="server", version="0.32.0", gpu="H100")]),
         (("-", "2"), [ServerStatus(role="server", gpus=2)]),
-        (("-", "2 H100"), [ServerStatus(role="server", gpus=2, gpu="H100"), ServerStatus(role="other", gpus=9)]),
+        (
+            ("0.32.0", "3 H100"),
+            [
+                ServerStatus(role="prefill", gpus=2),
+                ServerStatus(role="decode", gpus=1, gpu="H100", version="0.32.0"),
+                ServerStatus(role="proxy"),
+            ],
+        ),
     ],
 )
 def test_of_a_server_the_row_tells_version_and_gpus(told: tuple[str, str], servers: list[ServerStatus]) -> None:

@@ -68,6 +68,7 @@ def test_the_image_that_really_ran_is_told_by_its_digest() -> None:
     [
         ("vllm 0.32.0", ClientStatus(engine="vllm", engine_version="0.32.0")),
         ("vllm", ClientStatus(engine="vllm")),
+        ("vllm 0.32.0, 4 processes", ClientStatus(engine="vllm", engine_version="0.32.0", shards=4)),
         (None, ClientStatus(image="client:1")),
         (None, None),
     ],

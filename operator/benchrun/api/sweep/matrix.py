@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from benchrun.api.base import DnsLabel, SpecModel, Text
+from benchrun.api.disaggregated import Disaggregated
 from benchrun.api.model_source import Model
 from benchrun.api.pods import Env, Resources
 from benchrun.api.rules import ATOMIC, Rule, Unique, exactly_one
@@ -41,6 +42,10 @@ class Settings(SpecModel):
     )
     resources: Resources | None = Field(
         default=None, description="Other amounts; resources that are not named stay as they are."
+    )
+    disaggregated: Disaggregated | None = Field(
+        default=None,
+        description="Servers that prefill and servers that decode, in place of the template's replicas and resources.",
     )
 
 

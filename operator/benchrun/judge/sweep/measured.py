@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from benchrun.api.answering import answering
 from benchrun.api.status import BenchmarkRunStatus, Result, Verdict
 from benchrun.judge.comparison.figures import KEYS
 from benchrun.judge.comparison.runs import MeasuredRun
@@ -69,7 +70,7 @@ def _essence_of_row(row: Result) -> Result:
         metrics={key: value for key, value in row.metrics.items() if key in _KEYS},
         repeat_cv_percent={key: value for key, value in row.repeat_cv_percent.items() if key in _KEYS},
         traffic=row.traffic,
-        roles=row.roles[:1],
+        roles=[role] if (role := answering(row.roles)) is not None else [],
         objectives=row.objectives,
         verdict=row.verdict,
         findings=row.findings,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
+from benchrun.api.answering import answering
 from benchrun.judge.sweep.measured import Side
 from benchrun.measure.cells import rounded
 
@@ -27,7 +28,7 @@ SERVER_FIGURES: tuple[str, ...] = tuple(_TOGETHER)
 
 def server_figures(side: Side, cell: str) -> dict[str, float | None]:
     """Those that every run of the side has at this cell."""
-    roles = [row.roles[0] if row.roles else None for _, row in side.at(cell)]
+    roles = [answering(row.roles) for _, row in side.at(cell)]
     values = {name: [None if role is None else getattr(role, name) for role in roles] for name in _TOGETHER}
     return {
         name: rounded(_TOGETHER[name](known))

@@ -18,7 +18,7 @@ from benchrun.api.sweep.matrix import Settings, combinations
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.plan.stages import gpus
 
-_OF_A_SERVER = ("replicas", "nodes_per_replica")
+_OF_A_SERVER = ("replicas", "nodes_per_replica", "disaggregated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,10 @@ def _started(started: Started, settings: Settings) -> Started:
         update["args"] = [*started.args, *settings.args]
     if settings.env:
         update["env"] = _env(started.env, settings.env)
-    if settings.resources is not None:
+    if settings.disaggregated is not None:
+        # Those of the template are of another server: the roles have their own.
+        update |= {"replicas": 1, "nodes_per_replica": 1, "resources": Resources()}
+    elif settings.resources is not None:
         update["resources"] = _resources(started.resources, settings.resources)
     return started.model_copy(update=update)
 

@@ -9,6 +9,7 @@ from itertools import groupby
 
 from benchrun_client.contract import StageRecord
 
+from benchrun.api.answering import answering
 from benchrun.api.cells import Cell
 from benchrun.api.codes import Code
 from benchrun.api.spec import BenchmarkRunSpec
@@ -90,8 +91,13 @@ class ExportedRun:
 
     @property
     def server(self) -> ServerStatus | None:
-        """What is known of the server; all of a role are alike."""
-        return next(iter(self.status.servers), None)
+        """What is known of the server; all of a role are alike. Of several roles, the one that writes answers."""
+        return answering(self.status.servers)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all roles."""
+        return sum(server.gpus for server in self.status.servers)
 
     def cells(self) -> Sequence[tuple[str, Sequence[ExportedStage]]]:
         """Stages by their cell: in order of the cells' first stages, each cell's by repeat."""

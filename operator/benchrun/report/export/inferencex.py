@@ -29,7 +29,7 @@ def rows(run: ExportedRun, fields: Mapping[str, str]) -> list[Json]:
     return [
         {**_setting(run, stages), **fields, **_figures(run, stages), **_judged(stages)}
         for _, stages in run.cells()
-        if _unfit(stages) is None
+        if _unfit(run, stages) is None
     ]
 
 
@@ -41,11 +41,13 @@ def unknown_fields(run: ExportedRun, fields: Mapping[str, str]) -> list[str]:
 
 def unfit(run: ExportedRun) -> Mapping[str, str]:
     """Cells that are no rows, and why."""
-    return {cell: why for cell, stages in run.cells() if (why := _unfit(stages)) is not None}
+    return {cell: why for cell, stages in run.cells() if (why := _unfit(run, stages)) is not None}
 
 
-def _unfit(stages: Sequence[ExportedStage]) -> str | None:
+def _unfit(run: ExportedRun, stages: Sequence[ExportedStage]) -> str | None:
     first = stages[0]
+    if run.spec.server is not None and run.spec.server.disaggregated is not None:
+        return "of a disaggregated server InferenceX asks for more than is known here: its GPUs and parallelism by role"
     if first.max_concurrency is None or first.request_rate is not None:
         return "InferenceX knows closed loops only: concurrencies, or the rate inf under maxConcurrency"
     if first.workload.dataset.random is None:
@@ -85,7 +87,7 @@ def _setting(run: ExportedRun, stages: Sequence[ExportedStage]) -> Json:
 def _figures(run: ExportedRun, stages: Sequence[ExportedStage]) -> Json:
     measured = totals([stage.record for stage in stages])
     output, total = measured["output_throughput"], measured["total_token_throughput"]
-    gpus = run.server.gpus if run.server is not None and run.spec.started is not None else 0
+    gpus = run.gpus if run.spec.started is not None else 0
 
     def per_gpu(tokens_per_second: float | None) -> float | None:
         return rounded(tokens_per_second / gpus) if tokens_per_second is not None and gpus else None

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Sequence
 
+from benchrun.api.names import ANSWERING_ROLES
 from benchrun.report.export.exported import ExportedRun, ExportedStage, server_version
 from benchrun.report.export.files import Json, without_unknown
 from benchrun.report.export.server_flags import flags_of, parallelism_of
@@ -33,8 +34,8 @@ def _server(run: ExportedRun, stage: ExportedStage) -> Json:
 
 def _engine(run: ExportedRun, stage: ExportedStage) -> Json:
     server, spread = run.server, parallelism_of(flags_of(run))
-    replicas = max(1, len(stage.record.servers))
-    gpus = server.gpus if server is not None else 0
+    replicas = max(1, sum(edge.role in ANSWERING_ROLES for edge in stage.record.servers))
+    gpus = run.gpus
     return {
         "kind": "inference_engine",
         "tool": "vllm",

@@ -107,7 +107,7 @@ def _runners(run: ExportedRun) -> list[Json] | None:
     server = run.server
     if server is None or server.gpu is None:
         return None
-    return [{"name": server.gpu, "type": server.gpu, "gpu_info": server.gpu, "gpu_count": server.gpus}]
+    return [{"name": server.gpu, "type": server.gpu, "gpu_info": server.gpu, "gpu_count": run.gpus}]
 
 
 def _uncertain(run: ExportedRun, stage: ExportedStage) -> Sequence[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchrun.api.names import ROLE_SERVER
+from benchrun.api.answering import answering
 from benchrun.judge.certainty import certainty
 from benchrun.measure.cells import LATENCIES, percentile_word, pooled_metrics
 from benchrun.measure.client_queue import QUEUE_TIME, QUEUED_E2EL, QUEUED_TTFT, queue_pools
@@ -94,7 +94,7 @@ def _values(run: ExportedRun, stage: ExportedStage) -> dict[str, Value]:
         "server_image": server.image if server is not None else None,
         "server_version": server_version(run, stage),
         "gpu": server.gpu if server is not None else None,
-        "gpus": server.gpus if server is not None and run.spec.started is not None else None,
+        "gpus": run.gpus if server is not None and run.spec.started is not None else None,
         "engine": record.engine.name,
         "engine_version": record.engine.version,
         "prompts_digest": record.prompts_digest,
@@ -114,7 +114,7 @@ def _whole(name: str, value: float | None) -> Value:
 
 
 def _server_values(stage: ExportedStage) -> dict[str, Value]:
-    said: Figures | None = next((each for each in stage.servers if each.role == ROLE_SERVER), None)
+    said: Figures | None = answering(stage.servers)
     return {column.name: getattr(said, column.name) for column in _SERVER} if said is not None else {}
 
 

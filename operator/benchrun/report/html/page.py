@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from benchrun.api.answering import answering
 from benchrun.report.html.blocks import Section
 from benchrun.report.html.document import Draw, Head, document
 from benchrun.report.html.reported import Reported
@@ -45,9 +46,9 @@ def page(run: Reported, draw: Draw, *, made_by: str) -> str:
 
 def _subtitle(run: Reported) -> str:
     """What was measured, on what."""
-    server = next(iter(run.status.servers), None)
+    server, gpus = answering(run.status.servers), sum(each.gpus for each in run.status.servers)
     if server is None:
         return run.spec.model.name
-    on = f"{server.gpus} x {server.gpu}" if server.gpus and server.gpu else ""
+    on = f"{gpus} x {server.gpu}" if gpus and server.gpu else ""
     version = f"vLLM {server.version}" if server.version else ""
     return " · ".join(word for word in (run.spec.model.name, on, version) if word)

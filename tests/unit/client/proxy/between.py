@@ -126,6 +126,15 @@ class Between:
         async with self.http.post(self.url + path, json=ASKED if body is None else body, headers=headers) as response:
             return response.status, await response.read()
 
+    async def bare(self, body: bytes, *headers: str) -> bytes:
+        """Ask as somebody does who says no more than needs be; all bytes until the connection ends."""
+        lines = [f"POST {COMPLETIONS} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *headers, "", ""]
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write("\r\n".join(lines).encode() + body)
+        got = await reader.read()
+        writer.close()
+        return got
+
     async def figures(self) -> dict[str, float]:
         """The metrics page."""
         async with self.http.get(f"{self.url}/metrics") as response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from typing import Any
 
@@ -101,6 +102,22 @@ async def test_both_get_the_clients_headers_and_one_request_id() -> None:
     assert len(made_up) == 1
     assert made_up != {"mine"}
     assert "Authorization" not in second[1].headers
+
+
+async def test_nothing_is_said_for_a_client_that_says_nothing() -> None:
+    async with between(prefilling(), Server(saying("{}"))) as proxy:
+        await proxy.bare(json.dumps(ASKED).encode(), "Connection: close")
+        for server in (proxy.prefill, proxy.decode):
+            assert {name.lower() for name in server.asked[0].headers} == {"host", "content-length", "x-request-id"}
+
+
+async def test_a_packed_request_is_passed_on_unpacked() -> None:
+    async with between(prefilling(), Server(saying("{}"))) as proxy:
+        packed = gzip.compress(json.dumps(ASKED).encode())
+        await proxy.bare(packed, "Connection: close", "Content-Encoding: gzip")
+        (first,), (second,) = proxy.prefill.asked, proxy.decode.asked
+    assert first.json["max_tokens"] == 1
+    assert second.json == ASKED
 
 
 async def test_an_answer_comes_through_byte_by_byte_and_as_it_comes() -> None:

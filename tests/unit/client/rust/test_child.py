@@ -82,10 +82,11 @@ async def test_when_time_is_up_it_ends_and_is_waited_for(
     tmp_path: Path, stubborn: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(child, "GRACE_SECONDS", 0.2)
-    lines = ["trap '' TERM"] if stubborn else []
-    program = script(tmp_path, *lines, f"echo $$ > {tmp_path}/pid", BEGINS, "while :; do read _ < /dev/zero; done")
+    trap = "trap '' TERM" if stubborn else f"trap 'echo > {tmp_path}/asked; exit' TERM"
+    program = script(tmp_path, trap, f"echo $$ > {tmp_path}/pid", BEGINS, "while :; do :; done")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.4):
             await run(program)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+    assert (tmp_path / "asked").exists() is not stubborn

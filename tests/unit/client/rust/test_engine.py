@@ -111,3 +111,12 @@ async def test_a_result_that_is_none_fails_the_run(message: str, does: str, tmp_
     with pytest.raises(RunFailure, match=message):
         await used.run(LOAD, SERVERS)
     assert used.instants is None
+
+
+async def test_of_a_load_that_came_to_nothing_no_instants_are_left(tmp_path: Path) -> None:
+    used = engine(tmp_path, f"[ -e {tmp_path}/once ] && exit 3", f"echo > {tmp_path}/once", writes(TOLD))
+    await used.run(LOAD, SERVERS)
+    assert used.instants is not None
+    with pytest.raises(RunFailure):
+        await used.run(LOAD, SERVERS)
+    assert used.instants is None

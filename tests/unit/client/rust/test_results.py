@@ -117,3 +117,8 @@ def test_what_it_cost_is_what_it_used_from_the_first_send_to_the_last_answer() -
 def test_a_load_shorter_than_any_reading_costs_what_the_readings_around_it_say() -> None:
     toll = toll_of([reading(10.0, 1.0, None)], first=10.1, last=10.2, threads=1)
     assert (toll.cpu_seconds, toll.wall_seconds, toll.throttled_periods) == (0.0, 0.0, None)
+
+
+def test_of_a_program_that_ended_at_once_nothing_is_known() -> None:
+    toll = toll_of([], first=10.1, last=10.2, threads=1)
+    assert (toll.cpu_seconds, toll.wall_seconds, toll.throttled_periods) == (0.0, 0.0, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from statistics import fmean, pstdev
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from benchrun_client.contract import Envelope, StageRecord, open_record
 from benchrun_client.records import RawStage, record_of
-from benchrun_client.shards.figures import figures_of
+from benchrun_client.shards.figures import Values, figures_of
 from benchrun_client.shards.merging import Together, merged
 from hypothesis import given
 from hypothesis import strategies as st
@@ -159,6 +160,13 @@ def linear(sample: Sequence[float], percent: Fraction) -> float:
     return float(below + (above - below) * (place - int(place)))
 
 
+def test_percentiles_are_rounded_as_numpys_are() -> None:
+    """`numpy.percentile` of these, which reckons from the upper neighbour where that is nearer; from the lower it is
+    904.1974500000001."""
+    sample = Values.of(Counter([332.695, 721.484, 711.192, 936.441]))
+    assert sample.percentile(95.0) == 904.19745
+
+
 def test_the_busiest_second_counts_those_under_way_in_it() -> None:
     def row(sent: float, took: float) -> dict[str, Any]:
         return {
@@ -217,6 +225,12 @@ def test_what_only_the_first_has_seen_is_told_by_it() -> None:
     assert record.shards is not None
     assert (record.shards.count, record.shards.start_skew_us, record.shards.clock_error_us) == (2, 300, 40)
     assert record.scalars["max_concurrency"] == 7
+
+
+def test_the_idle_time_ends_with_whoever_sends_first() -> None:
+    early = {"due": [99.9, 99.9], "sent": [99.9, 100.5]}
+    assert merged(parts(), TOGETHER).idle_before_us == 250_000
+    assert merged(parts(**early), TOGETHER).idle_before_us == 150_000
 
 
 def test_the_duration_is_from_the_agreed_instant_to_the_last_answer() -> None:

@@ -66,7 +66,7 @@ def _server(server: ServerStatus) -> _Pairs:
         ("GPUs", str(server.gpus)),
         ("KV cache", None if server.kv_cache_tokens is None else f"{server.kv_cache_tokens} tokens"),
         ("Seconds to ready", None if server.seconds_to_ready is None else figure(server.seconds_to_ready)),
-        ("Of them", startup_told(server)),
+        ("Start", startup_told(server)),
         ("Restarts", str(server.restarts)),
     )
 
@@ -76,7 +76,12 @@ def _client(status: BenchmarkRunStatus) -> _Pairs:
     if client is None:
         return ()
     engine = " ".join(word for word in (client.engine, client.engine_version) if word)
-    return (("Image", client.image), ("Image that ran", client.image_digest), ("Load engine", engine))
+    return (
+        ("Image", client.image),
+        ("Image that ran", client.image_digest),
+        ("Load engine", engine),
+        ("Processes", None if client.shards is None else str(client.shards)),
+    )
 
 
 def _judge(status: BenchmarkRunStatus) -> _Pairs:

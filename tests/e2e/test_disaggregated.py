@@ -1,0 +1,121 @@
+"""Prefill here and decode there, between simulated servers: the KV cache is handed over and counted, or it is not, and it is said."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from kit.examples import benchrun
+from kit.kubectl import RUN, SWEEP, Namespace, Object
+from kit.processes import kill_container
+from kit.runs import OF_A_BUSY_MACHINE, condition, finished, simulated_run
+
+pytestmark = pytest.mark.timeout(300)
+
+PROMPT_TOKENS, REQUESTS = 512, 60
+TIMING = ["--max-model-len=4096", "--no-enable-prefix-caching", "--sim-prefill-us-per-token=100", "--sim-tpot-ms=5"]
+SMALL = {"requests": {"cpu": "50m", "memory": "64Mi"}}
+
+
+def split(*, broken: bool = False) -> dict[str, Any]:
+    """One server of each role; `broken`: what was prefilled does not arrive."""
+    lost = ["--sim-kv-transfer-fails"] if broken else []
+    return {
+        "prefill": {"resources": SMALL},
+        "decode": {"resources": SMALL, "args": lost},
+        "proxy": {"resources": {"requests": {"cpu": "100m"}}},
+        "kvTransfer": {"connector": "NixlConnector", "roles": "ProducerConsumer"},
+    }
+
+
+def workload(requests: int = REQUESTS) -> dict[str, Any]:
+    return {
+        "name": "chat",
+        "dataset": {"random": {"inputTokens": PROMPT_TOKENS, "outputTokens": 16}},
+        "load": {"concurrencies": [2]},
+        "requests": requests,
+    }
+
+
+def disaggregated(name: str, *, broken: bool = False, requests: int = REQUESTS) -> Object:
+    return simulated_run(
+        name,
+        server={"args": TIMING, "resources": None, "disaggregated": split(broken=broken)},
+        workloads=[workload(requests)],
+        validity={"severities": [*OF_A_BUSY_MACHINE, {"code": "ProxySaturated", "severity": "Note"}]},
+    )
+
+
+def figures(run: Object) -> dict[str, dict[str, Any]]:
+    """Those of each role, of the only row."""
+    (row,) = run["status"]["results"]
+    return {each["role"]: each for each in row["roles"]}
+
+
+def test_the_cache_is_handed_over_and_counted(namespace: Namespace) -> None:
+    namespace.apply(disaggregated("split"), disaggregated("lost", broken=True))
+    whole = finished(namespace, "split", timeout_seconds=200)
+    assert condition(whole, "Complete")["status"] == "True", whole["status"]
+    codes = {finding["code"] for finding in whole["status"]["findings"]}
+    assert not codes & {"KVRecomputed", "ForeignTraffic", "TokenCountsDisagree", "ReplicasUnequal"}, codes
+    assert whole["status"]["verdict"] in ("Valid", "Suspect")
+    by_role = figures(whole)
+    assert by_role["decode"]["fetchedTokens"] > 0.9 * PROMPT_TOKENS * REQUESTS
+    assert by_role["decode"]["fetchedPercent"] > 90
+    assert 0 < by_role["proxy"]["addedMeanMs"] < 100
+    assert [server["role"] for server in whole["status"]["servers"]] == ["prefill", "decode", "proxy"]
+
+    # Nothing fails where the cache is lost: only the counters tell.
+    lost = finished(namespace, "lost", timeout_seconds=100)
+    assert condition(lost, "Complete")["status"] == "True", lost["status"]
+    assert lost["status"]["verdict"] == "Invalid"
+    (told,) = [finding for finding in lost["status"]["findings"] if finding["code"] == "KVRecomputed"]
+    assert told["severity"] == "Invalid"
+    assert told["evidence"]["recomputedPercent"] == 100
+    assert figures(lost)["decode"]["fetchedPercent"] == 0
+    assert namespace.list("deployments") == []
+
+
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+def test_a_role_that_dies_mid_stage_voids_it_within_ten_seconds(namespace: Namespace, role: str) -> None:
+    name = f"dies-{role}"
+    namespace.apply(disaggregated(name, requests=5000))
+    namespace.wait_for(
+        RUN, name, lambda run: run["status"].get("phase") == "Running", timeout_seconds=150, what="measuring"
+    )
+    killed_at = datetime.now(UTC)
+    kill_container(namespace, selector=f"benchrun.dev/role={role}")
+    run = finished(namespace, name, timeout_seconds=60)
+    took = (datetime.fromisoformat(run["status"]["completionTime"]) - killed_at).total_seconds()
+    assert condition(run, "Failed")["reason"] == "ServerRestarted", run["status"]["message"]
+    assert f"of the role {role}" in run["status"]["message"]
+    assert took < 10
+    assert all(row["verdict"] == "Invalid" for row in run["status"].get("results", []))
+
+
+def test_a_sweep_holds_it_against_one_server(namespace: Namespace) -> None:
+    template = simulated_run("any", server={"args": TIMING}, workloads=[workload()])["spec"]
+    sweep = {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkSweep",
+        "metadata": {"name": "pays"},
+        "spec": {
+            "template": template,
+            "matrix": {"variants": [{"name": "aggregated"}, {"name": "split", "disaggregated": split()}]},
+            "baseline": "aggregated",
+        },
+    }
+    namespace.apply(sweep)
+    namespace.wait_for(
+        SWEEP,
+        "pays",
+        lambda it: condition(it, "Complete").get("status") == "True",
+        timeout_seconds=250,
+        what="finished",
+    )
+    said = benchrun(namespace, "sweep", "pays")
+    assert [row["variant"] for row in said.table("variant", "load point", "runs")] == ["aggregated", "split"]
+    changes = said.table("variant", "load point", "figure", "change", "interval", "word")
+    assert {"MeanTTFT", "MeanE2EL"} <= {row["figure"] for row in changes}
+    assert all(" to " in row["interval"] for row in changes)
