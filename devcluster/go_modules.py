@@ -32,7 +32,9 @@ def required_version(go_mod: str, module: str) -> str:
 
 def source_folder(folder: Path, module: str) -> Path:
     """Where Go keeps the sources of a module that the go.mod in `folder` requires; they are downloaded if need be."""
-    answer = json.loads(run("go", "mod", "download", "-json", module, folder=folder, extra={"GOFLAGS": "-mod=readonly"}))
+    answer = json.loads(
+        run("go", "mod", "download", "-json", module, folder=folder, extra={"GOFLAGS": "-mod=readonly"})
+    )
     return Path(answer["Dir"])
 
 

@@ -17,7 +17,7 @@ from functools import partial
 
 import aiohttp
 from benchrun.plan.client_manifests import CLIENT_CONTAINER
-from benchrun.plan.roles import SERVER_CONTAINER, SERVER_PORT
+from benchrun.plan.vllm_pod import SERVER_CONTAINER, SERVER_PORT
 from benchrun_client.contract import RECORD_PORT
 from runs_kit.cluster import PATHS, Cluster, Json, Picture
 

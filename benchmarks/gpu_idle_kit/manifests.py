@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchrun.api.base import API_VERSION, KIND
-from benchrun.plan.roles import SERVER_PORT
+from benchrun.plan.vllm_pod import SERVER_PORT
 
 Json = dict[str, Any]
 

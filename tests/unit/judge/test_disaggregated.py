@@ -13,7 +13,7 @@ from benchrun.judge.prefix_cache import prefix_cache
 from benchrun.judge.proxy_load import proxy_saturated
 from benchrun.judge.replicas import load_uneven, replicas_unequal
 from benchrun.judge.results import results
-from benchrun.judge.rules import StageContext
+from benchrun.judge.rules import Found, StageContext
 from benchrun.judge.thresholds import Thresholds
 from benchrun.judge.token_counts import token_counts_disagree
 from benchrun.measure.samples import Sample
@@ -72,9 +72,8 @@ def context(of: StageRecord | None = None, *samples: Sample) -> StageContext:
 GOOD = stage(PREFILL, decode(), proxy(added_seconds_sum=0.002, added_seconds_count=2))
 
 
-def only(found: object) -> StageFinding:
-    (finding,) = found  # type: ignore[misc]
-    assert isinstance(finding, StageFinding)
+def only(found: Found) -> StageFinding:
+    (finding,) = [each for each in found if isinstance(each, StageFinding)]
     return finding
 
 
