@@ -124,7 +124,7 @@ def measuring(namespace: Namespace, name: str) -> Object:
     namespace.apply(over_nodes(name, server=slow, workloads=[workload]))
 
     def is_measured(run: Object) -> bool:
-        return phase(run) == "Running" and "live" in run["status"]
+        return phase(run) == "Running" and "startTime" in run["status"]
 
     return namespace.wait_for(RUN, name, is_measured, timeout_seconds=200, what="measured")
 

@@ -60,14 +60,7 @@ async def run_to_end(
         RunFailure: `ClientError` with its last words, if it ends with another code than 0 or never begins.
     """
     watched = Watched()
-    process = await asyncio.create_subprocess_exec(
-        *words,
-        stdin=asyncio.subprocess.DEVNULL,
-        # Figures for terminals; errors go to the other stream.
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-        env=dict(environment),
-    )
+    process = await _begin(words, environment)
     reading = asyncio.create_task(_read_usage(process.pid, watched.readings))
     try:
         await _listen(process, watched, on_begin)
@@ -79,6 +72,25 @@ async def run_to_end(
     if code != 0 or watched.began is None:
         raise RunFailure("ClientError", f"vllm-rs ended with exit code {code}: {_sentence(watched.last_words)}")
     return watched
+
+
+async def _begin(words: Sequence[str | Path], environment: Mapping[str, str]) -> asyncio.subprocess.Process:
+    """The process; ended again where this is cancelled while it begins."""
+    beginning = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *words,
+            stdin=asyncio.subprocess.DEVNULL,
+            # Figures for terminals; errors go to the other stream.
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(environment),
+        )
+    )
+    try:
+        return await asyncio.shield(beginning)
+    except asyncio.CancelledError:
+        await _end(await beginning)
+        raise
 
 
 async def _listen(process: asyncio.subprocess.Process, watched: Watched, on_begin: Callable[[], None]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchrun_client.failures import RunFailure
@@ -84,9 +85,33 @@ async def test_when_time_is_up_it_ends_and_is_waited_for(
     monkeypatch.setattr(child, "GRACE_SECONDS", 0.2)
     trap = "trap '' TERM" if stubborn else f"trap 'echo > {tmp_path}/asked; exit' TERM"
     program = script(tmp_path, trap, f"echo $$ > {tmp_path}/pid", BEGINS, "while :; do :; done")
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.4):
-            await run(program)
+    began = asyncio.Event()
+    running = asyncio.ensure_future(run_to_end([program], environment=os.environ, on_begin=began.set))
+    await began.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     assert (tmp_path / "asked").exists() is not stubborn
+
+
+async def test_one_that_is_not_wanted_any_more_while_it_begins_is_ended_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[asyncio.subprocess.Process] = []
+    create = asyncio.create_subprocess_exec
+
+    async def slowly(*words: Any, **options: Any) -> asyncio.subprocess.Process:
+        process = await create(*words, **options)
+        begun.append(process)
+        running.cancel()
+        await asyncio.sleep(0)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
+    running = asyncio.ensure_future(run(script(tmp_path, "while :; do :; done")))
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    (process,) = begun
+    assert process.returncode is not None
