@@ -82,7 +82,7 @@ def test_a_role_that_dies_mid_stage_voids_it_within_ten_seconds(namespace: Names
     name = f"dies-{role}"
     namespace.apply(disaggregated(name, requests=5000))
     namespace.wait_for(
-        RUN, name, lambda run: run["status"].get("phase") == "Running", timeout_seconds=150, what="measuring"
+        RUN, name, lambda run: "startTime" in run.get("status", {}), timeout_seconds=150, what="measuring"
     )
     killed_at = datetime.now(UTC)
     kill_container(namespace, selector=f"benchrun.dev/role={role}")
@@ -95,7 +95,7 @@ def test_a_role_that_dies_mid_stage_voids_it_within_ten_seconds(namespace: Names
 
 
 def test_a_sweep_holds_it_against_one_server(namespace: Namespace) -> None:
-    template = simulated_run("any", server={"args": TIMING}, workloads=[workload()])["spec"]
+    template = simulated_run("any", server={"args": TIMING}, workloads=[workload(30)], repeats=3)["spec"]
     sweep = {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkSweep",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from benchrun.api.base import API_VERSION, KIND
 from benchrun.api.datasets.union import file_of, parts_of
+from benchrun.api.pods import Resources
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.sweep.spec import KIND as SWEEP
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
@@ -19,6 +20,7 @@ from unit.api.examples import EACH, EXAMPLES, FILES, Example
 
 DOCS = Path(__file__).parents[3] / "docs"
 TINY = "-tiny.yaml"
+KUBERNETES_OWN = ("ConfigMap", "PersistentVolume", "PersistentVolumeClaim")
 
 
 def runs_of(example: Example) -> list[BenchmarkRunSpec]:
@@ -38,9 +40,17 @@ def config_maps_read(example: Example) -> Iterator[tuple[str, str]]:
                     yield file.config_map.name, file.config_map.key
 
 
+def resources_of(run: BenchmarkRunSpec) -> list[Resources]:
+    """Of each kind of vLLM server that the run starts."""
+    split = run.server.disaggregated if run.server is not None else None
+    if split is not None:
+        return [split.prefill.resources, split.decode.resources]
+    return [run.started.resources] if run.started is not None else []
+
+
 @pytest.mark.parametrize("example", EACH)
 def test_it_is_accepted(example: Example) -> None:
-    if example.kind == "ConfigMap":
+    if example.kind in KUBERNETES_OWN:
         assert example.body["apiVersion"] == "v1"
         assert len(json.dumps(example.body)) < 64 * 1024
     else:
@@ -68,7 +78,7 @@ def test_a_server_without_a_gpu_leaves_a_core_to_measure_with(example: Example) 
     for run in runs_of(example):
         if run.started is not None and run.started.image.endswith("vllm-openai:dev"):
             assert [(each.name, each.value) for each in run.started.env] == [("VLLM_CPU_OMP_THREADS_BIND", "0")]
-            assert run.started.resources.limits["cpu"] == "1"
+            assert [each.limits["cpu"] for each in resources_of(run)] == ["1"] * len(resources_of(run))
 
 
 @pytest.mark.parametrize("example", EACH)
