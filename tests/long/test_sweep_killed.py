@@ -16,6 +16,7 @@ import pytest
 from e2e.conftest import in_a_namespace
 from kit.installed import SELECTOR
 from kit.kubectl import RUN, SWEEP, CommandFailed, Namespace, Object
+from kit.polling import polling
 from kit.processes import kill_container
 from kit.runs import children_selector, is_finished, phase
 from kit.sweeps import VARIANTS, figures_of, runs_of, sweep_of_seqs, table_of, traffic_of
@@ -187,10 +188,17 @@ def test_a_sweep_ends_with_the_same_table_whoever_is_killed(
 def nothing_is_left(namespace: Namespace, ended: Ended) -> None:
     """Of what runs held; and, once the sweep is deleted, of what they measured."""
     for run in ended.runs.values():
-        for kind in ("pods", "deployments", "jobs"):
-            namespace.wait_gone(kind, selector=children_selector(run), timeout_seconds=GONE_SECONDS)
+        namespace.wait_gone("deployments", selector=children_selector(run), timeout_seconds=GONE_SECONDS)
+        namespace.wait_gone(
+            "pods", selector=f"{children_selector(run)},benchrun.dev/role=server", timeout_seconds=GONE_SECONDS
+        )
+        # A client that has ended costs nothing, and its log may be wanted.
+        for _ in polling("no client runs any more", seconds=GONE_SECONDS):
+            pods = namespace.list("pods", selector=children_selector(run))
+            if all(pod["status"]["phase"] in ("Succeeded", "Failed") for pod in pods):
+                break
     namespace.delete(SWEEP, ended.sweep["metadata"]["name"])
     for run in ended.runs.values():
-        for kind in ("configmaps", "services"):
+        for kind in ("configmaps", "services", "jobs", "pods"):
             namespace.wait_gone(kind, selector=children_selector(run), timeout_seconds=GONE_SECONDS)
     assert namespace.list(RUN) == []

@@ -108,8 +108,9 @@ def _conflict(situation: Situation) -> Ending | None:
 
 
 def _restarted(situation: Situation) -> Ending | None:
-    """A server that restarts mid-run is another server: its cache is cold, its counters begin anew."""
-    if not situation.measuring_started or situation.spec.started is None:
+    """A server that restarts mid-run is another server: its cache is cold, its counters begin anew. So is one that does between
+    its first healthy answer and the first request: the client keeps to the address that answered."""
+    if not (situation.was_ready or situation.measuring_started) or situation.spec.started is None:
         return None
     found = (_restarted_as(situation, role) for role in situation.server_roles)
     pod = next((pod for pod in found if pod is not None), None)

@@ -209,6 +209,11 @@ class Situation:
         return heard or bool(self.known) or self.status.start_time is not None
 
     @property
+    def was_ready(self) -> bool:
+        """Whether the last pass knew already that the server was healthy: what it noted of the pods is of that server."""
+        return self.world.run.status.get("serverReadyTime") is not None
+
+    @property
     def begun(self) -> bool:
         """Whether client and server have met. From here on nothing is created any more: it would be another measurement."""
         return self.status.server_ready_time is not None or self.measuring_started

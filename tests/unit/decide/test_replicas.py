@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from unit.decide.saying import standing
-from unit.decide.scenes import FIRST_REQUEST, SCHEDULED, SERVER_CREATED, SERVER_DIED, Scene, instant
+from unit.decide.scenes import FIRST_REQUEST, SCHEDULED, SERVER_CREATED, SERVER_DIED, Scene, instant, unix_us
 from unit.plan.specs import Json, rates, spec_body, workload
 
 THREE: Json = spec_body(
@@ -97,3 +97,22 @@ def test_no_log_of_one_vouches_for_all() -> None:
     alone = RUN.with_spec(server={"image": "v"}).measuring().knowing(log_searched=False).arrived(0, 1)
     assert done.decide().log_search is None
     assert alone.decide().log_search is not None
+
+
+def test_a_server_that_is_replaced_before_the_first_request_is_another_one_too() -> None:
+    """The client keeps to the address that answered: every request would fail, and the fault would look like the variant's."""
+    healthy = three(RUN.server_healthy()).settled()
+    kept = tuple(pod for pod in healthy.pods if pod.name != "server-1")
+    replaced = healthy.another_server("server-4")
+    replaced = replaced.__class__(**{**vars(replaced), "pods": (*kept, replaced.pods[-1])})
+    decision = replaced.knowing(log_tail_tried=True).decide()
+    assert decision.status.phase == "Failed"
+    assert "restarted while it was measured" in (decision.status.message or "")
+
+
+def test_one_that_was_replaced_while_it_loaded_is_not() -> None:
+    loading = three(RUN.server_loading()).settled()
+    kept = tuple(pod for pod in loading.pods if pod.name != "server-1")
+    replaced = loading.another_server("server-4")
+    replaced = replaced.__class__(**{**vars(replaced), "pods": (*kept, replaced.pods[-1])})
+    assert replaced.says(phase="WarmingUp", healthy_unix_us=unix_us(SCHEDULED + 5)).decide().status.phase == "WarmingUp"
