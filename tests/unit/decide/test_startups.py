@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from benchrun.api.startup import Startup
 from benchrun.decide.decision import StartupTold, StartupWanted
 from benchrun.observe.startup_log import StartupPhases
-from unit.decide.scenes import HEALTHY, SCHEDULED, URL_ENDPOINT, Scene, instant
+from unit.decide.scenes import HEALTHY, SCHEDULED, URL_ENDPOINT, Scene, instant, unix_us
 
 WANTED = StartupWanted("server-1", "server-1-uid", "vllm")
 TOLD = StartupTold(StartupPhases(download=1.0, load=2.0, compile=3.0, warm_up=4.0), image_pull_seconds=5.0)
@@ -59,11 +58,17 @@ def test_where_nothing_could_be_read_the_pod_is_told_and_nothing_is_asked_for_ag
     assert scene.decide().startups_wanted == ()
 
 
-@pytest.mark.parametrize("changes", [{"restarts": 1}, {"started_at": None}])
-def test_of_a_container_that_was_started_again_the_first_start_is_not_known(changes: dict[str, object]) -> None:
-    found = startup(LOOKED_AT.pod("server", **changes))
+def test_of_a_container_that_was_started_again_the_first_start_is_not_known() -> None:
+    loading = Scene().server_loading().pod("server", restarts=1, started_at=instant(SCHEDULED + 10)).settled()
+    healthy = loading.says(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
+    assert pod_seconds(healthy.knowing(startups={"server-1": TOLD})) is None
+    assert pod_seconds(LOOKED_AT.pod("server", started_at=None)) is None
+
+
+def pod_seconds(scene: Scene) -> float | None:
+    found = startup(scene)
     assert found is not None
-    assert found.pod_seconds is None
+    return found.pod_seconds
 
 
 def test_every_replica_has_the_same_entry_and_the_first_is_looked_at() -> None:
