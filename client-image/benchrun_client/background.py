@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -25,6 +25,19 @@ class BackgroundLoop:
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Begin, and do not wait."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def watch(
+        self, work: Coroutine[Any, Any, T], *, end_failed: Callable[[Exception], Coroutine[Any, Any, NoReturn]]
+    ) -> Future[T]:
+        """Begin work whose failure ends the run at once, whatever other threads are busy with."""
+
+        async def watched() -> T:
+            try:
+                return await work
+            except Exception as error:
+                await end_failed(error)
+
+        return self.start(watched())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Begin, and wait for the result. Never from the background thread itself: it would wait for ever."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -91,6 +92,14 @@ def first_line(error: BaseException | str) -> str:
 def shorten(text: str, characters: int) -> str:
     """At most so many characters, the cut made visible."""
     return text if len(text) <= characters else text[: characters - 1] + "…"
+
+
+def tell(failure: RunFailure, *, cause: BaseException) -> None:
+    """Say it where people and the kubelet look: the log, with the traceback of what was not foreseen, and the termination message."""
+    if failure is not cause:
+        log.error("unexpected error", exc_info=cause)
+    leave_termination_message(failure.to_message())
+    print(failure.to_message().model_dump_json(), file=sys.stderr, flush=True)
 
 
 def leave_termination_message(failure: Failure) -> None:

@@ -23,7 +23,7 @@ from typing import Any, NoReturn, TypeVar
 from benchrun_client.background import BackgroundLoop
 from benchrun_client.contract import Envelope, Plan
 from benchrun_client.engine import Engine
-from benchrun_client.failures import RunFailure, as_failure, leave_termination_message
+from benchrun_client.failures import RunFailure, as_failure, tell
 from benchrun_client.http_session import open_session, tls_context
 from benchrun_client.ledger import Ledger
 from benchrun_client.load_engine import LoadEngine
@@ -192,25 +192,14 @@ class Run:
         print(line, file=self._log_lines, flush=True)
 
     def _watched(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Work in the background whose failure ends the run at once, whatever the main thread is busy with."""
-
-        async def watched() -> T:
-            try:
-                return await work
-            except Exception as error:
-                await self._end_failed(error)
-
-        return self._background.start(watched())
+        return self._background.watch(work, end_failed=self._end_failed)
 
     async def _end_failed(self, error: Exception) -> NoReturn:
         """Tell why, serve what there is for a little longer, end the process. The first failure to get here counts."""
         failure = as_failure(error)
         if not self._ledger.fail(failure.to_message()):
             await asyncio.Event().wait()
-        if failure is not error:
-            log.error("unexpected error", exc_info=error)
-        leave_termination_message(failure.to_message())
-        print(failure.to_message().model_dump_json(), file=sys.stderr, flush=True)
+        tell(failure, cause=error)
         await self._server.wait_until_told(seconds=LAST_WORDS_SECONDS)
         await self._server.stop()
         end_process(failure.exit_code)

@@ -15,6 +15,7 @@ import pytest
 from benchrun_client.contract import CustomData, DataFile, LoadPoint, Plan, Progress, RandomData, StageRecord
 from client.processes import TINY_MODEL, client, free_port, simulator
 from client.rust_client import RUST_CLIENT, rust_client_on_path
+from kit.polling import polling
 from unit.client.plans import plan, stage, warmup
 
 TTFT_MS, TPOT_MS = 60, 10
@@ -85,9 +86,9 @@ def measure(folder: Path, *, engine: str) -> Measured:
 
 
 def _wait_for_lines(log: Path, count: int) -> None:
-    end = time.monotonic() + 10
-    while len(log.read_text().splitlines()) < count and time.monotonic() < end:
-        time.sleep(0.05)
+    for _ in polling(f"{count} lines in the simulator's log", seconds=10):
+        if len(log.read_text().splitlines()) >= count:
+            break
 
 
 @pytest.fixture(scope="module")

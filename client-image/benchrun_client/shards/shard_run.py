@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import sys
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 from benchrun_client.background import BackgroundLoop
 from benchrun_client.contract import Plan
-from benchrun_client.failures import RunFailure, as_failure, leave_termination_message
+from benchrun_client.failures import RunFailure, as_failure, tell
 from benchrun_client.http_session import tls_context
 from benchrun_client.ledger import Ledger
 from benchrun_client.measuring import digests_of
@@ -121,25 +120,14 @@ class ShardRun:
         await self._member.hand_in(sequence, envelope)
 
     def _watched(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Work in the background whose failure ends the run at once."""
-
-        async def watched() -> T:
-            try:
-                return await work
-            except Exception as error:
-                await self._end_failed(error)
-
-        return self._background.start(watched())
+        return self._background.watch(work, end_failed=self._end_failed)
 
     async def _end_failed(self, error: Exception) -> NoReturn:
         """Tell why, at the gate as well, and end the process. The first failure to get here counts."""
         failure = as_failure(error)
         if not self._ledger.fail(failure.to_message()):
             await asyncio.Event().wait()
-        if failure is not error:
-            log.error("unexpected error", exc_info=error)
-        leave_termination_message(failure.to_message())
-        print(failure.to_message().model_dump_json(), file=sys.stderr, flush=True)
+        tell(failure, cause=error)
         if self._member is not None:
             await self._member.tell(failure)
             await self._member.close()
