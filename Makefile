@@ -84,7 +84,7 @@ test-long: .venv devcluster-up images ## The longer proofs: a second cluster, th
 	@# The scale benchmark runs an operator of its own.
 	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --wait
 	$(MAKE) --no-print-directory bench-runs
-	$(MAKE) --no-print-directory bench-judge bench-proxy bench-truth
+	$(MAKE) --no-print-directory bench-judge bench-proxy bench-shards bench-truth
 
 .PHONY: lint
 lint: .venv ## Style, types, import contracts, generated files

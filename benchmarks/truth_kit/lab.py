@@ -52,6 +52,8 @@ class Experiment:
     environment: Mapping[str, str] = field(default_factory=dict)
     allow_reset: bool = False
     client_processes: int = 1
+    client_ahead: bool = False
+    """The client runs before all processes of ordinary priority. Needs root."""
 
     def spec(self, url: str) -> BenchmarkRunSpec:
         """As a person would write it, for an endpoint."""
@@ -112,7 +114,7 @@ async def _measure(
     if experiment.client_cpu_share is not None:
         group = stack.enter_context(cpu_quota(uuid.uuid4().hex[:8], experiment.client_cpu_share))
     process, url = await stack.enter_async_context(
-        client(plan_file, group=group, processes=experiment.client_processes)
+        client(plan_file, group=group, processes=experiment.client_processes, ahead=experiment.client_ahead)
     )
     http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=30))
     samples: list[Sample] = []
