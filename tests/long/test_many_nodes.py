@@ -15,7 +15,7 @@ from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.plan.metadata import Owner
 from kit.kubectl import RUN, Namespace, Object, command
 from kit.processes import kill_container
-from kit.runs import children_selector, condition, finished, merged, phase, simulated_run
+from kit.runs import VLLM_IMAGE, children_selector, condition, finished, merged, phase, simulated_run
 from unit.plan.objects import objects, of_kind
 
 ROOT = Path(__file__).parents[2]
@@ -136,3 +136,27 @@ def test_the_leader_alone_answers(namespace: Namespace, lws: None) -> None:
     assert [address for s in slices for e in s["endpoints"] for address in e["addresses"]] == [pods["0"]]
     namespace.patch(RUN, "answering", {"spec": {"cancel": True}})
     freed(namespace, finished(namespace, "answering", timeout_seconds=30))
+
+
+@pytest.mark.timeout(700)
+def test_real_vllm_shares_a_model_between_two_pods(namespace: Namespace, lws: None) -> None:
+    """Tensor parallelism over two pods without Ray. Neither could answer alone: each holds half of every layer."""
+    server = {
+        "image": VLLM_IMAGE,
+        "args": ["--max-model-len=4096", "--tensor-parallel-size=2", "--max-num-seqs=8", "--enforce-eager"],
+        "env": [
+            # Left to itself each pod binds its threads to the same core, and waits for the other there.
+            {"name": "VLLM_CPU_OMP_THREADS_BIND", "value": "nobind"},
+            {"name": "OMP_NUM_THREADS", "value": "1"},
+            # Embeddings that are divided are compiled even in eager mode; the image has no C++ compiler.
+            {"name": "TORCH_COMPILE_DISABLE", "value": "1"},
+        ],
+        "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}},
+    }
+    namespace.apply(over_nodes("real", server=server))
+    run = finished(namespace, "real", timeout_seconds=600)
+    assert condition(run, "Complete")["status"] == "True", run["status"]
+    (told,) = run["status"]["servers"]
+    assert (told["replicas"], told["gpus"]) == (1, 2)
+    assert run["status"]["results"][0]["metrics"]["completed"] == 8
+    freed(namespace, run)

@@ -13,6 +13,7 @@ from benchrun.report.export.csv_table import as_csv
 from benchrun.report.export.files import as_json, as_json_lines, without_unknown
 from benchrun.report.export.formats import FORMATS, TABLES, Choices
 from benchrun.report.export.request_table import request_table
+from benchrun.report.export.server_table import server_table
 from benchrun.report.export.stage_table import stage_table
 from benchrun.report.export.table import Column, Table, Value
 from benchrun.report.export.units import seconds
@@ -99,11 +100,13 @@ def test_lines_end_as_rfc_4180_says() -> None:
 def test_the_formats_that_there_are() -> None:
     assert list(FORMATS) == ["vllm", "csv", "parquet", "llm-d", "inferencex", "pytorch"]
     assert [name for name, each in FORMATS.items() if not each.is_text] == ["parquet"]
-    assert TABLES == ("stages", "requests")
+    assert TABLES == ("stages", "servers", "requests")
 
 
-@pytest.mark.parametrize(("name", "table"), [("stages", stage_table), ("requests", request_table)])
-def test_one_file_holds_the_table_asked_for_and_a_folder_both(name: Any, table: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "table"), [("stages", stage_table), ("servers", server_table), ("requests", request_table)]
+)
+def test_one_file_holds_the_table_asked_for_and_a_folder_all(name: Any, table: Any) -> None:
     assert FORMATS["csv"].document(run(), Choices(table=name)) == as_csv(table(run()))
     assert FORMATS["csv"].files(run(), Choices())[f"{name}.csv"] == as_csv(table(run()))
 

@@ -22,6 +22,7 @@ from unit.report.export.runs import (
     spec,
     status,
 )
+from unit.report.export.split_runs import of_nodes, split_run, split_spec, split_status
 
 SITE_METRICS = {
     *("tput_per_gpu", "output_tput_per_gpu", "input_tput_per_gpu"),
@@ -47,6 +48,8 @@ SITE_SETTING = {
         "isl",
     ),
     *("osl", "is_multinode", "tp", "pp", "ep", "dp_attention", "benchmark_outcome"),
+    *(f"{role}_{name}" for role in ("prefill", "decode") for name in ("tp", "pp", "ep", "dp_attention", "num_workers")),
+    *("num_prefill_gpu", "num_decode_gpu", "kv_p2p_transfer"),
 }
 
 
@@ -112,7 +115,7 @@ def test_the_setting_is_told_in_the_words_of_the_site() -> None:
 
 
 def test_a_row_has_no_field_that_the_site_would_take_for_a_new_metric() -> None:
-    for found in rows(run(), {}):
+    for found in [found for of in (run(), split_run(), of_nodes()) for found in rows(of, {})]:
         numbers = {name for name, value in found.items() if isinstance(value, int | float)} - SITE_SETTING
         assert numbers <= SITE_METRICS
         assert found.keys() - SITE_METRICS - SITE_SETTING == {"verdict", "findings"}
@@ -191,3 +194,88 @@ def test_an_invalid_point_is_marked_so_that_the_site_does_not_draw_it() -> None:
     assert (found["verdict"], found["findings"]) == ("Invalid", "RequestsFailed")
     assert found["benchmark_outcome"] == {"status": "failed"}
     assert "benchmark_outcome" not in one(run(measured(CHAT)))
+
+
+# ---- more than one server on one node --------------------------------------------------------------------------------
+
+
+def topology(found: dict[str, Any]) -> dict[str, Any]:
+    names = {"disagg", "is_multinode", "tp", "pp", "ep", "dp_attention", "kv_p2p_transfer"}
+    return {name: value for name, value in found.items() if name in names or "prefill" in name or "decode" in name}
+
+
+def test_roles_are_told_apart() -> None:
+    assert topology(one(split_run())) == {
+        "disagg": True,
+        "is_multinode": True,
+        "kv_p2p_transfer": "nixl",
+        "prefill_tp": 1,
+        "prefill_pp": 1,
+        "prefill_ep": 1,
+        "prefill_dp_attention": "false",
+        "prefill_num_workers": 2,
+        "num_prefill_gpu": 2,
+        "decode_tp": 2,
+        "decode_pp": 1,
+        "decode_ep": 2,
+        "decode_dp_attention": "true",
+        "decode_num_workers": 1,
+        "num_decode_gpu": 2,
+    }
+
+
+def test_prompts_are_the_share_of_those_that_prefill_and_answers_of_those_that_decode() -> None:
+    found, vllms = one(split_run(of_status=split_status(prefill=1, decode=3))), measured(CHAT).scalars
+    total, output = vllms["total_token_throughput"], vllms["output_throughput"]
+    assert total is not None
+    assert output is not None
+    assert found["tput_per_gpu"] == pytest.approx(total / 4, rel=1e-4)
+    assert found["input_tput_per_gpu"] == pytest.approx((total - output) / 1, rel=1e-4)
+    assert found["output_tput_per_gpu"] == pytest.approx(output / 3, rel=1e-4)
+
+
+def test_of_a_role_whose_gpus_nobody_counted_neither_they_nor_a_share_is_known() -> None:
+    found = one(split_run(of_status=split_status(prefill=0)))
+    assert (found["num_prefill_gpu"], found["num_decode_gpu"]) == (None, 2)
+    assert (found["input_tput_per_gpu"], found["tput_per_gpu"]) == (None, None)
+    assert found["output_tput_per_gpu"] is not None
+
+
+@pytest.mark.parametrize(
+    ("args", "name"),
+    [
+        ([], "mooncake"),
+        (['--kv-transfer-config={"kv_connector": "P2pNcclConnector"}'], "p2pnccl"),
+        (["--kv-transfer-config={"], "mooncake"),
+        (["--kv-transfer-config=[]"], "mooncake"),
+        (["--kv-transfer-config"], "mooncake"),
+    ],
+)
+def test_how_the_cache_is_handed_over(args: list[str], name: str) -> None:
+    of_spec = split_spec(kvTransfer={"connector": "MooncakeConnector"}, decode={"args": args})
+    assert one(split_run(of_spec=of_spec, of_status=split_status(args=False)))["kv_p2p_transfer"] == name
+
+
+def test_servers_of_several_nodes_are_workers_that_prefill_and_decode() -> None:
+    assert topology(one(of_nodes(replicas=2))) == {
+        "disagg": False,
+        "is_multinode": True,
+        "prefill_tp": 2,
+        "prefill_pp": 2,
+        "prefill_ep": 1,
+        "prefill_dp_attention": "false",
+        "prefill_num_workers": 2,
+        "num_prefill_gpu": 8,
+        "decode_tp": 0,
+        "decode_pp": 1,
+        "decode_ep": 0,
+        "decode_dp_attention": "false",
+        "decode_num_workers": 0,
+        "num_decode_gpu": 0,
+    }
+
+
+def test_attention_in_copies_takes_as_many_gpus_as_there_are_copies() -> None:
+    args = ["--tensor-parallel-size=2", "--data-parallel-size=4", "--enable-expert-parallel"]
+    found = one(run(measured(CHAT), of_status=status(args=args, gpus=8)))
+    assert (found["tp"], found["ep"], found["dp_attention"]) == (8, 8, "true")

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchrun.report.export.exported import ExportedRun
 from benchrun.report.export.inferencex import rows
 from benchrun.report.export.vllm_json import vllm_files
 from unit.plan.specs import Json
 from unit.report.export.runs import CHAT, CHAT_AGAIN, measured, run, spec, status
+from unit.report.export.split_runs import of_nodes, split_run
 
 PROGRAM = Path(__file__).parent / "schemas" / "inferencex_process_result.py.txt"
 SETTING = {
@@ -117,6 +119,48 @@ def test_gpus_are_counted_alike_where_the_model_is_pipelined_too(tmp_path: Path)
     assert (mine["tp"], mine["pp"]) == (theirs["tp"], theirs["pp"]) == (2, 2)
     for name in ("tput_per_gpu", "output_tput_per_gpu", "input_tput_per_gpu"):
         assert mine[name] == pytest.approx(theirs[name], rel=6e-5), name
+
+
+SPLIT = {
+    "DISAGG": "true",
+    "IS_MULTINODE": "true",
+    "KV_P2P_TRANSFER": "nixl",
+    **{f"PREFILL_{name}": value for name, value in {"GPUS": "2", "NUM_WORKERS": "2", "TP": "1", "EP": "1"}.items()},
+    **{f"DECODE_{name}": value for name, value in {"GPUS": "2", "NUM_WORKERS": "1", "TP": "2", "EP": "2"}.items()},
+    "PREFILL_DP_ATTN": "false",
+    "DECODE_DP_ATTN": "true",
+}
+OF_NODES = {
+    "IS_MULTINODE": "true",
+    **{f"PREFILL_{name}": value for name, value in {"GPUS": "8", "NUM_WORKERS": "2", "TP": "2", "EP": "1"}.items()},
+    **{f"DECODE_{name}": value for name, value in {"GPUS": "0", "NUM_WORKERS": "0", "TP": "2", "EP": "1"}.items()},
+    "PREFILL_PP_SIZE": "2",
+    "PREFILL_DP_ATTN": "false",
+    "DECODE_DP_ATTN": "false",
+}
+ELSEWHERE = {f"{role}_{name}" for role in ("prefill", "decode") for name in ("dcp_size", "pcp_size")}
+
+
+@pytest.mark.parametrize(
+    ("of", "setting"), [(split_run(), SPLIT), (of_nodes(), OF_NODES)], ids=["disaggregated", "several-nodes"]
+)
+def test_rows_of_several_servers_are_the_program_s(of: ExportedRun, setting: dict[str, str], tmp_path: Path) -> None:
+    theirs = processed(vllm_files(of)["chat-concurrency=4/run=0.json"], tmp_path, **setting)
+    (mine,) = rows(of, TOLD)
+    assert mine.keys() - theirs.keys() == {"verdict", "findings"}
+    for name in mine.keys() & theirs.keys():
+        expected = theirs[name]
+        assert mine[name] == (pytest.approx(expected, rel=6e-5, abs=1e-6) if isinstance(expected, float) else expected)
+    topology = {name for name in theirs if "prefill" in name or "decode" in name or name.endswith("per_gpu")}
+    assert topology - mine.keys() == ELSEWHERE
+    assert len(topology & mine.keys()) == 3 + 2 * 6
+
+
+def test_the_program_knows_no_roles_on_one_node(file: bytes, tmp_path: Path) -> None:
+    """Why rows of roles say `is_multinode`, wherever the servers run."""
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        processed(file, tmp_path, DISAGG="true")
+    assert b"Disaggregated mode requires multinode" in refused.value.stderr
 
 
 def test_the_program_reads_the_figures_and_not_what_we_say_beside_them(file: bytes, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from benchrun.report.export.server_flags import Parallelism, flags_of, paralleli
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.report.export.runs import ARGS, endpoint_spec, run, status
+from unit.report.export.split_runs import split_run, split_status
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,14 @@ def test_what_ran_comes_before_what_was_asked_for() -> None:
     assert flags_of(run(of_status=status(args=["serve", "--seed=7"]))) == {"--seed": "7"}
     assert flags_of(run(of_status=status(args=[]))) == parsed(ARGS)
     assert flags_of(run(of_status=BenchmarkRunStatus())) == parsed(ARGS)
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["by-what-ran", "by-what-was-asked-for"])
+def test_every_role_has_flags_of_its_own_and_decode_answers(told: bool) -> None:
+    split = split_run(of_status=split_status(args=told))
+    assert parallelism_of(flags_of(split, "prefill")) == Parallelism(1, 1, 1, 1)
+    assert parallelism_of(flags_of(split, "decode")) == Parallelism(1, 1, 2, 2)
+    assert flags_of(split) == flags_of(split, "decode")
 
 
 def test_of_an_endpoint_nobody_knows_the_arguments() -> None:

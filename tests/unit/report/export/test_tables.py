@@ -9,6 +9,7 @@ from operator import add
 from statistics import mean
 
 import pytest
+from benchrun.api.cost import CostStatus
 from benchrun.measure.cells import LATENCIES
 from benchrun.report.export.csv_table import as_csv
 from benchrun.report.export.exported import ExportedRun
@@ -31,6 +32,9 @@ from unit.report.export.runs import (
     run,
     status,
 )
+from unit.report.export.split_runs import split_reading, split_run
+
+GPU_FIGURES = ("gpu_power_mean_watts", "gpu_memory_max_mib", "sm_clock_mean_mhz")
 
 
 def rows(table: Table) -> list[dict[str, Value]]:
@@ -114,6 +118,49 @@ def test_what_the_servers_said_meanwhile() -> None:
     assert (said[CHAT]["running_mean"], said[CHAT]["waiting_max"]) == (3.0, 1.0)
     assert said[CHAT]["kv_cache_max_percent"] == 25.0
     assert (said[CAPPED]["running_mean"], said[CAPPED]["kv_cache_mean_percent"]) == (None, None)
+
+
+def test_what_the_gpus_did_and_what_their_energy_brought() -> None:
+    telling = reading(CHAT, gpu_watts=400.0, gpu_memory_mib=71_000.0, sm_clock_mhz=1_755.0)
+    said = stages(run(samples=[telling]))
+    chat, output = said[CHAT], measured(CHAT).scalars["output_throughput"]
+    assert output is not None
+    assert [chat[name] for name in GPU_FIGURES] == [400.0, 71_000.0, 1_755.0]
+    assert chat["output_tokens_per_joule"] == pytest.approx(output / 400, rel=1e-4)
+    assert [said[CAPPED][name] for name in (*GPU_FIGURES, "output_tokens_per_joule")] == [None] * 4
+
+
+def test_power_is_that_of_all_roles_and_not_known_where_one_does_not_tell() -> None:
+    prefill = split_reading("prefill", gpu_watts=300.0, gpu_memory_mib=70_000.0, sm_clock_mhz=2_000.0)
+    decode = split_reading("decode", running=4.0, gpu_watts=500.0, gpu_memory_mib=60_000.0, sm_clock_mhz=1_500.0)
+    both = stages(split_run(samples=[prefill, decode]))[CHAT]
+    assert [both[name] for name in GPU_FIGURES] == [800.0, 70_000.0, 1_750.0]
+    assert both["output_tokens_per_joule"] == pytest.approx(float(str(both["output_throughput"])) / 800, rel=1e-4)
+    for silent in ([decode], [split_reading("prefill"), decode]):
+        half = stages(split_run(samples=silent))[CHAT]
+        assert [half[name] for name in (*GPU_FIGURES, "output_tokens_per_joule")] == [None] * 4
+        assert half["running_mean"] == 4.0
+
+
+def test_a_million_tokens_cost_what_the_servers_cost_meanwhile() -> None:
+    priced = status().model_copy(update={"cost": CostStatus(currency="EUR", per_hour=3600.0)})
+    chat, vllms = stages(run(of_status=priced))[CHAT], measured(CHAT).scalars
+    seconds, output, prompts = (
+        vllms[name] or 0.0 for name in ("duration", "total_output_tokens", "total_input_tokens")
+    )
+    assert (chat["currency"], chat["cost_per_hour"]) == ("EUR", 3600.0)
+    assert chat["cost_per_million_output_tokens"] == pytest.approx(seconds / output * 1e6, rel=1e-4)
+    assert chat["cost_per_million_total_tokens"] == pytest.approx(seconds / (output + prompts) * 1e6, rel=1e-4)
+
+
+def test_without_a_price_or_without_tokens_a_cost_is_not_known_and_never_0() -> None:
+    costs = ("cost_per_million_output_tokens", "cost_per_million_total_tokens")
+    free = stages()[CHAT]
+    assert [free[name] for name in ("currency", "cost_per_hour", *costs)] == [None] * 4
+    priced = status().model_copy(update={"cost": CostStatus(currency="EUR", per_hour=3600.0)})
+    gone = stages(run(failing(CHAT, failed=24), of_status=priced))[CHAT]
+    assert [gone[name] for name in costs] == [None] * 2
+    assert gone["cost_per_hour"] == 3600.0
 
 
 def test_a_stage_whose_requests_all_failed_has_counts_and_no_latency() -> None:

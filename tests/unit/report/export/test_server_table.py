@@ -1,0 +1,96 @@
+"""The table of servers: a row a stage and role."""
+
+from __future__ import annotations
+
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.measure.samples import Sample
+from benchrun.report.export.exported import ExportedRun
+from benchrun.report.export.server_table import server_table
+from benchrun.report.export.stage_table import stage_table
+from benchrun.report.export.table import Table, Value
+from unit.report.export.runs import CHAT, GPU, IDENTITY, STAGES, endpoint_spec, measured, reading, run, status
+from unit.report.export.split_runs import split_reading, split_run
+
+
+def rows(table: Table) -> list[dict[str, Value]]:
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, values, strict=True)) for values in table.rows]
+
+
+def roles(of: ExportedRun) -> dict[str, dict[str, Value]]:
+    return {str(each["role"]): each for each in rows(server_table(of))}
+
+
+READ: tuple[Sample, ...] = (
+    split_reading("prefill", running=1.0, waiting=7.0, gpu_watts=300.0, gpu_memory_mib=70_000.0, sm_clock_mhz=1_980.0),
+    split_reading("decode", running=4.0, waiting=0.0, gpu_watts=500.0, gpu_memory_mib=60_000.0, sm_clock_mhz=1_500.0),
+)
+
+
+def test_every_role_of_a_stage_has_a_row_with_its_own_figures() -> None:
+    found = roles(split_run(samples=READ))
+    assert list(found) == ["prefill", "decode", "proxy"]
+    assert {role: (each["running_mean"], each["waiting_max"]) for role, each in found.items()} == {
+        "prefill": (1.0, 7.0),
+        "decode": (4.0, 0.0),
+        "proxy": (None, None),
+    }
+    assert {role: each["gpu_power_mean_watts"] for role, each in found.items()} == {
+        "prefill": 300.0,
+        "decode": 500.0,
+        "proxy": None,
+    }
+    assert (found["prefill"]["gpu_memory_max_mib"], found["decode"]["sm_clock_mean_mhz"]) == (70_000.0, 1_500.0)
+
+
+def test_what_decode_fetched_and_what_failed_on_the_way() -> None:
+    decode = roles(split_run())["decode"]
+    assert (decode["fetched_tokens"], decode["fetched_percent"], decode["transfer_failures"]) == (768.0, 50.0, 3.0)
+
+
+def test_of_the_proxy_there_is_what_it_added_and_no_figure_of_vllm() -> None:
+    found = roles(split_run(samples=READ))
+    assert (found["proxy"]["proxy_added_mean_ms"], found["decode"]["proxy_added_mean_ms"]) == (2.0, None)
+    assert found["proxy"]["proxy_cpu_cores"] == 0.0
+    assert [found["proxy"][name] for name in ("preemptions", "coverage_percent", "kv_cache_tokens")] == [None] * 3
+
+
+def test_what_each_role_ran_on() -> None:
+    found = roles(split_run())
+    columns = ("replicas", "gpu", "gpus", "server_image", "server_version", "kv_cache_tokens")
+    assert {role: tuple(each[name] for name in columns) for role, each in found.items()} == {
+        "prefill": (2, GPU, 2, "vllm/vllm-openai:v0.32.0", "0.32.0", 100_000),
+        "decode": (1, GPU, 2, "vllm/vllm-openai:v0.32.0", "0.32.0", 100_000),
+        "proxy": (1, None, 0, "benchrun/client", None, None),
+    }
+
+
+def test_rows_are_joined_with_stages_by_run_and_stage() -> None:
+    whole = run()
+    keys = ("namespace", "run", "run_uid", "stage", "verdict")
+    servers, stages = (
+        [tuple(each[key] for key in keys) for each in rows(table)]
+        for table in (server_table(whole), stage_table(whole))
+    )
+    assert servers == stages
+    assert [stage for *_, stage, _ in servers] == list(STAGES)
+    assert servers[0][2] == IDENTITY.uid
+
+
+def test_a_role_without_a_reading_has_a_row_of_what_is_known() -> None:
+    (said,) = rows(server_table(run(measured(CHAT, servers=()))))
+    assert (said["role"], said["replicas"], said["gpus"]) == ("server", 1, 2)
+    assert [said[name] for name in ("running_mean", "preemptions", "coverage_percent")] == [None] * 3
+
+
+def test_of_an_endpoint_only_what_it_says_itself_is_known() -> None:
+    of_status = status(image=None, gpu=None, gpus=0, kv_cache_tokens=5_000)
+    (said,) = rows(server_table(run(measured(CHAT), of_spec=endpoint_spec(), of_status=of_status)))
+    assert (said["server_version"], said["kv_cache_tokens"]) == ("0.32.0", 5_000)
+    assert [said[name] for name in ("replicas", "gpus", "gpu", "server_image")] == [None] * 4
+
+
+def test_a_role_that_the_status_does_not_have_is_told_all_the_same() -> None:
+    whole = run(measured(CHAT), of_status=BenchmarkRunStatus(), samples=[reading(CHAT, running=3.0)])
+    (said,) = rows(server_table(whole))
+    assert (said["role"], said["running_mean"], said["replicas"]) == ("server", 3.0, None)
