@@ -96,8 +96,8 @@ lint: .venv ## Style, types, import contracts, generated files
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator module; remove it"; exit 1; }
 
 .PHONY: test-unit
-test-unit: .venv ## Pure tests, seconds
-	$(PYTEST) tests/unit
+test-unit: .venv ## Pure tests, on all cores
+	$(PYTEST) --numprocesses=auto tests/unit
 
 .PHONY: test-chart
 test-chart: .venv ## The Helm chart, rendered and checked

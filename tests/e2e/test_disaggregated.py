@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from kit.examples import benchrun
-from kit.kubectl import RUN, SWEEP, Namespace, Object
+from kit.kubectl import RUN, Namespace, Object
 from kit.processes import kill_container
 from kit.runs import OF_A_BUSY_MACHINE, condition, finished, simulated_run
 
@@ -92,30 +91,3 @@ def test_a_role_that_dies_mid_stage_voids_it_within_ten_seconds(namespace: Names
     assert f"of the role {role}" in run["status"]["message"]
     assert took < 10
     assert all(row["verdict"] == "Invalid" for row in run["status"].get("results", []))
-
-
-def test_a_sweep_holds_it_against_one_server(namespace: Namespace) -> None:
-    template = simulated_run("any", server={"args": TIMING}, workloads=[workload(30)], repeats=3)["spec"]
-    sweep = {
-        "apiVersion": "benchrun.dev/v1alpha1",
-        "kind": "BenchmarkSweep",
-        "metadata": {"name": "pays"},
-        "spec": {
-            "template": template,
-            "matrix": {"variants": [{"name": "aggregated"}, {"name": "split", "disaggregated": split()}]},
-            "baseline": "aggregated",
-        },
-    }
-    namespace.apply(sweep)
-    namespace.wait_for(
-        SWEEP,
-        "pays",
-        lambda it: condition(it, "Complete").get("status") == "True",
-        timeout_seconds=250,
-        what="finished",
-    )
-    said = benchrun(namespace, "sweep", "pays")
-    assert [row["variant"] for row in said.table("variant", "load point", "runs")] == ["aggregated", "split"]
-    changes = said.table("variant", "load point", "figure", "change", "interval", "word")
-    assert {"MeanTTFT", "MeanE2EL"} <= {row["figure"] for row in changes}
-    assert all(" to " in row["interval"] for row in changes)

@@ -9,7 +9,7 @@ day out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchrun.api.cost import Cost, CostStatus
 from benchrun.api.status import Result, ServerStatus
@@ -29,13 +29,17 @@ def cost_status(cost: Cost | None, servers: Sequence[ServerStatus]) -> CostStatu
 
 def priced(row: Result, cost: CostStatus | None) -> Result:
     """The row with its costs; as it was without a price."""
+    return row if cost is None else row.model_copy(update={"metrics": row.metrics | costs(row.metrics, cost)})
+
+
+def costs(metrics: Mapping[str, float | None], cost: CostStatus | None) -> dict[str, float | None]:
+    """Those of these figures, each None where it can't be told; nothing without a price."""
     if cost is None:
-        return row
-    output = row.metrics.get("total_output_tokens")
-    total = None if output is None else output + (row.metrics.get("total_input_tokens") or 0)
-    spent = _spent(cost.per_hour, row.metrics.get("duration"))
-    costs = {OUTPUT_COST: _per_million(spent, output), TOTAL_COST: _per_million(spent, total)}
-    return row.model_copy(update={"metrics": row.metrics | costs})
+        return {}
+    output = metrics.get("total_output_tokens")
+    total = None if output is None else output + (metrics.get("total_input_tokens") or 0)
+    spent = _spent(cost.per_hour, metrics.get("duration"))
+    return {OUTPUT_COST: _per_million(spent, output), TOTAL_COST: _per_million(spent, total)}
 
 
 def _per_hour(cost: Cost, servers: Sequence[ServerStatus]) -> float | None:

@@ -74,7 +74,7 @@ def measured_row(context: CellContext, found: Iterable[StageFinding], *, spec: B
         steady=_steady(context),
         repeat_cv_percent=_noise(records, shown),
         traffic=_traffic(records),
-        roles=[*roles, *_proxy(records)],
+        roles=[*roles, *proxy_role(records)],
         objectives=objective_results(spec.objectives, every, verdict),
         verdict=verdict,
         findings=codes,
@@ -87,7 +87,8 @@ def role_figures(stage_windows: Sequence[Window]) -> list[RoleFigures]:
     return [_rounded_figures([w for w in stage_windows if w.role == role]) for role in roles]
 
 
-def _proxy(records: Sequence[StageRecord]) -> list[RoleFigures]:
+def proxy_role(records: Sequence[StageRecord]) -> list[RoleFigures]:
+    """What the proxy did over all these stages; nothing where requests went straight to a server."""
     found = proxy_figures(records)
     if found is None:
         return []

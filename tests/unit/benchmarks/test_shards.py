@@ -15,7 +15,7 @@ KEPT = Figures(
     achieved_rate=479.1,
     ttft_error_percent=3.2,
     alone_ttft_error_percent=14.0,
-    called_saturated=False,
+    called_saturated=None,
     start_skew_us=700,
     clock_error_us=90,
     cores_a_process=0.5,
@@ -25,6 +25,7 @@ KEPT = Figures(
 
 def test_good_figures_keep_every_limit() -> None:
     assert list(KEPT.beyond_limits()) == []
+    assert list(replace(KEPT, called_saturated="Suspect").beyond_limits()) == []
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,8 @@ def test_good_figures_keep_every_limit() -> None:
         (replace(KEPT, saturated_at=0), "no rate was too much"),
         (replace(KEPT, ttft_error_percent=5.1), "off by 5.1 %"),
         (replace(KEPT, ttft_error_percent=None), "off by None %"),
-        (replace(KEPT, called_saturated=True), "2 processes are called saturated at 480"),
+        (replace(KEPT, achieved_rate=475.0), "475.0 of 480 requests/s were sent"),
+        (replace(KEPT, called_saturated="Invalid"), "2 processes are called saturated at 480"),
         (replace(KEPT, start_skew_us=19_950), "19950 us apart"),
         (replace(KEPT, failed=1), "1 requests failed"),
     ],

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from unit.development.commands import ROOT, typed
 
 PASSES = "def test_passes(): assert True\n"
@@ -21,7 +22,7 @@ SKIPPED = {
 }
 
 
-def ran(folder: Path, tests: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def ran(folder: Path, tests: Mapping[str, str], *, options: str = "") -> subprocess.CompletedProcess[str]:
     """What came of the project's own CI script, with its own pytest hooks and these tests."""
     for file in (".ci/run", "tests/conftest.py"):
         (folder / file).parent.mkdir()
@@ -29,13 +30,14 @@ def ran(folder: Path, tests: Mapping[str, str]) -> subprocess.CompletedProcess[s
     for name, text in tests.items():
         (folder / f"tests/test_{name}.py").write_text(text)
     (folder / "Makefile").write_text(
-        f".PHONY: test\ntest:\n\t{sys.executable} -m pytest tests\ndevcluster-down:\n\ttouch taken-down\n"
+        f".PHONY: test\ntest:\n\t{sys.executable} -m pytest {options} tests\ndevcluster-down:\n\ttouch taken-down\n"
     )
     return typed(".ci/run", folder=folder)
 
 
-def test_every_way_to_skip_fails_the_check_by_name(tmp_path: Path) -> None:
-    done = ran(tmp_path, {"passes": PASSES, **SKIPPED})
+@pytest.mark.parametrize("options", ["", "--numprocesses=2"], ids=["one process", "several"])
+def test_every_way_to_skip_fails_the_check_by_name(tmp_path: Path, options: str) -> None:
+    done = ran(tmp_path, {"passes": PASSES, **SKIPPED}, options=options)
     assert done.returncode != 0
     (said,) = [line for line in done.stdout.splitlines() if line.startswith("skipped, which CI does not allow:")]
     assert set(re.findall(r"tests/test_(\w+)\.py", said)) == SKIPPED.keys()

@@ -13,11 +13,13 @@ from benchrun.api.answering import answering
 from benchrun.api.cells import Cell
 from benchrun.api.codes import Code
 from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus, Result, ServerStatus, Verdict
+from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures, ServerStatus, Verdict
 from benchrun.api.workloads import Workload
+from benchrun.judge.row import proxy_role, role_figures
 from benchrun.measure.cells import Latency, Pools, pools_of
+from benchrun.measure.gpu_figures import GpuFigures, gpu_figures
 from benchrun.measure.samples import Sample
-from benchrun.measure.windows import Figures, figures, windows
+from benchrun.measure.windows import Window, windows
 from benchrun.plan.searches import probed_cells
 from benchrun.plan.stages import cells
 
@@ -38,8 +40,10 @@ class ExportedStage:
     """Of its cell, by the run's status; Unknown where that has no row of it."""
     findings: tuple[str, ...]
     """Codes found at its cell."""
-    servers: tuple[Figures, ...]
-    """What the servers' metrics pages said meanwhile, by role."""
+    servers: tuple[RoleFigures, ...]
+    """What the servers' metrics pages said meanwhile, by role; what the proxy said of itself among them."""
+    gpus: GpuFigures
+    """What the GPUs of all roles did, as far as every role told."""
 
     @property
     def id(self) -> str:
@@ -133,7 +137,7 @@ def exported(
             cell,
             workloads[cell.workload],
             row=rows.get(cell.id),
-            servers=_server_figures(record, samples, interval),
+            seen=windows(record, samples, scrape_interval=interval),
         )
         for record in records
         if (cell := places.get(record.stage_id)) is not None
@@ -169,7 +173,7 @@ def pools(stages: Sequence[ExportedStage]) -> Pools:
 
 
 def _stage(
-    record: StageRecord, cell: Cell, workload: Workload, *, row: Result | None, servers: tuple[Figures, ...]
+    record: StageRecord, cell: Cell, workload: Workload, *, row: Result | None, seen: Sequence[Window]
 ) -> ExportedStage:
     return ExportedStage(
         record=record,
@@ -178,12 +182,9 @@ def _stage(
         repeat=cell.stage_ids.index(record.stage_id) + 1,
         verdict=row.verdict if row is not None else "Unknown",
         findings=tuple(row.findings) if row is not None else (),
-        servers=servers,
+        servers=(*role_figures(seen), *proxy_role([record])),
+        gpus=gpu_figures(seen) if all(window.samples for window in seen) else GpuFigures(),
     )
-
-
-def _server_figures(record: StageRecord, samples: Sequence[Sample], interval: int) -> tuple[Figures, ...]:
-    return tuple(figures([window]) for window in windows(record, samples, scrape_interval=interval))
 
 
 def _why(stage: ExportedStage) -> str:

@@ -13,12 +13,17 @@ from benchrun.report.export.files import Files, as_json
 from benchrun.report.export.llmd_report import llmd_document, llmd_files
 from benchrun.report.export.parquet_table import as_parquet
 from benchrun.report.export.request_table import request_table
+from benchrun.report.export.server_table import server_table
 from benchrun.report.export.stage_table import stage_table
 from benchrun.report.export.table import Table
 from benchrun.report.export.vllm_json import vllm_files, vllm_lines
 
-TableName = Literal["stages", "requests"]
-_TABLES: Mapping[TableName, Callable[[ExportedRun], Table]] = {"stages": stage_table, "requests": request_table}
+TableName = Literal["stages", "servers", "requests"]
+_TABLES: Mapping[TableName, Callable[[ExportedRun], Table]] = {
+    "stages": stage_table,
+    "servers": server_table,
+    "requests": request_table,
+}
 TABLES = tuple(_TABLES)
 
 
@@ -72,7 +77,7 @@ FORMATS: Mapping[str, Format] = {
         document=lambda run, _: vllm_lines(run),
     ),
     "csv": Format(
-        summary="a table of stages and one of requests",
+        summary="tables of stages, of their servers and of requests",
         files=lambda run, _: {f"{table}.csv": _csv(run, table) for table in TABLES},
         document=lambda run, choices: _csv(run, choices.table),
     ),

@@ -15,7 +15,8 @@ from benchrun.measure.intervals import percentile_interval
 from benchrun.measure.percentiles import Distribution
 from benchrun.report.export.exported import TRUSTED, ExportedRun, ExportedStage, pools
 from benchrun.report.export.files import Json
-from benchrun.report.export.server_flags import flags_of, parallelism_of, speculative_method
+from benchrun.report.export.inferencex_topology import shares, topology
+from benchrun.report.export.server_flags import flags_of, speculative_method
 from benchrun.report.export.units import seconds
 
 SETTABLE = ("hw", "precision", "infmax_model_prefix", "framework", "spec_decoding")
@@ -46,8 +47,6 @@ def unfit(run: ExportedRun) -> Mapping[str, str]:
 
 def _unfit(run: ExportedRun, stages: Sequence[ExportedStage]) -> str | None:
     first = stages[0]
-    if run.spec.server is not None and run.spec.server.disaggregated is not None:
-        return "of a disaggregated server InferenceX asks for more than is known here: its GPUs and parallelism by role"
     if first.max_concurrency is None or first.request_rate is not None:
         return "InferenceX knows closed loops only: concurrencies, or the rate inf under maxConcurrency"
     if first.workload.dataset.random is None:
@@ -56,8 +55,7 @@ def _unfit(run: ExportedRun, stages: Sequence[ExportedStage]) -> str | None:
 
 
 def _setting(run: ExportedRun, stages: Sequence[ExportedStage]) -> Json:
-    flags = flags_of(run)
-    spread, lengths = parallelism_of(flags), stages[0].workload.dataset.random
+    lengths = stages[0].workload.dataset.random
     return {
         "hw": _hardware(run),
         "conc": stages[0].max_concurrency,
@@ -66,40 +64,30 @@ def _setting(run: ExportedRun, stages: Sequence[ExportedStage]) -> Json:
         "infmax_model_prefix": None,
         "framework": "vllm",
         "precision": None,
-        "spec_decoding": speculative_method(flags) if run.spec.started is not None else None,
-        "disagg": False,
+        "spec_decoding": speculative_method(flags_of(run)) if run.spec.started is not None else None,
         "isl": lengths.input_tokens if lengths is not None else None,
         "osl": lengths.output_tokens if lengths is not None else None,
-        "is_multinode": False,
-        **(
-            {
-                "tp": spread.tensor,
-                "pp": spread.pipeline,
-                "ep": spread.expert,
-                "dp_attention": str(spread.data > 1).lower(),
-            }
-            if run.spec.started is not None
-            else {}
-        ),
+        **topology(run),
     }
 
 
 def _figures(run: ExportedRun, stages: Sequence[ExportedStage]) -> Json:
     measured = totals([stage.record for stage in stages])
     output, total = measured["output_throughput"], measured["total_token_throughput"]
-    gpus = run.gpus if run.spec.started is not None else 0
-
-    def per_gpu(tokens_per_second: float | None) -> float | None:
-        return rounded(tokens_per_second / gpus) if tokens_per_second is not None and gpus else None
-
+    prompts = total - output if total is not None and output is not None else None
+    gpus = shares(run)
     found: Json = {
-        "tput_per_gpu": per_gpu(total),
-        "output_tput_per_gpu": per_gpu(output),
-        "input_tput_per_gpu": per_gpu(total - output if total is not None and output is not None else None),
+        "tput_per_gpu": _per_gpu(total, gpus.every),
+        "output_tput_per_gpu": _per_gpu(output, gpus.answers),
+        "input_tput_per_gpu": _per_gpu(prompts, gpus.prompts),
     }
     for latency, pool in pools(stages).items():
         found |= _latencies(pool, latency)
     return found
+
+
+def _per_gpu(tokens_per_second: float | None, gpus: int | None) -> float | None:
+    return rounded(tokens_per_second / gpus) if tokens_per_second is not None and gpus else None
 
 
 def _latencies(pool: Distribution, latency: str) -> Json:

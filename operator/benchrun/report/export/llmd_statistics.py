@@ -7,10 +7,10 @@ from itertools import compress
 
 from benchrun_client.contract import StageRecord
 
+from benchrun.api.status import RoleFigures
 from benchrun.measure.cells import Pools, rounded, totals
 from benchrun.measure.intervals import percentile_interval
 from benchrun.measure.percentiles import Distribution
-from benchrun.measure.windows import Figures
 from benchrun.report.export.files import Json, without_unknown
 from benchrun.report.export.units import seconds
 
@@ -64,7 +64,7 @@ def throughput(record: StageRecord) -> Json:
     return without_unknown(found)
 
 
-def resources(figures: Figures) -> Json:
+def resources(figures: RoleFigures) -> Json:
     """What the servers' metrics pages said."""
     return without_unknown(
         {

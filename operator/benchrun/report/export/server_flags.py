@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from benchrun.api.answering import answering
+from benchrun.api.names import ROLE_DECODE
 from benchrun.report.export.exported import ExportedRun
 
 _SHORT = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size"}
@@ -23,11 +25,14 @@ class Parallelism:
     expert: int
 
 
-def flags_of(run: ExportedRun) -> Flags:
-    """Those the server was started with; none at an endpoint, whose arguments nobody knows."""
-    if run.server is not None and run.server.args:
-        return parsed(run.server.args)
-    return parsed(run.spec.started.args) if run.spec.started is not None else {}
+def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
+    """Those the servers of a role were started with, or those that write answers; none at an endpoint, whose arguments nobody
+    knows."""
+    said = answering(each for each in run.status.servers if role in (None, each.role))
+    if said is not None and said.args:
+        return parsed(said.args)
+    # Of a server without roles it is all the same.
+    return parsed(run.spec.started.args_of(role or ROLE_DECODE)) if run.spec.started is not None else {}
 
 
 def parsed(args: Sequence[str]) -> Flags:

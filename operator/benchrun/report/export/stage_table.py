@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchrun.api.answering import answering
+from benchrun.api.names import ROLE_PROXY
 from benchrun.judge.certainty import certainty
-from benchrun.measure.cells import LATENCIES, percentile_word, pooled_metrics
+from benchrun.judge.cost import OUTPUT_COST, TOTAL_COST, costs
+from benchrun.judge.energy import TOKENS_PER_JOULE, tokens_per_joule
+from benchrun.measure.cells import LATENCIES, percentile_word, pooled_metrics, rounded
 from benchrun.measure.client_queue import QUEUE_TIME, QUEUED_E2EL, QUEUED_TTFT, queue_pools
-from benchrun.measure.windows import Figures
 from benchrun.report.export.exported import ExportedRun, ExportedStage, pools, server_version
-from benchrun.report.export.table import Column, Table, Value
+from benchrun.report.export.table import Column, Table, Value, row_of
 
 NAME = "stages"
 _RUN = (Column("namespace", "text"), Column("run", "text"), Column("run_uid", "text"))
@@ -56,18 +58,26 @@ _SERVER = tuple(
         "preemptions", "prefix_hit_percent", "coverage_percent",
     )
 )  # fmt: skip
+"""Of the servers that write answers; the table of servers has those of every role."""
+_SPENT = (
+    Column("gpu_power_mean_watts", "number"),
+    Column("gpu_memory_max_mib", "number"),
+    Column("sm_clock_mean_mhz", "number"),
+    Column(TOKENS_PER_JOULE, "number"),
+    Column("currency", "text"),
+    Column("cost_per_hour", "number"),
+    Column(OUTPUT_COST, "number"),
+    Column(TOTAL_COST, "number"),
+)
+"""Of all servers together, whatever their role."""
 
 
 def stage_table(run: ExportedRun) -> Table:
     """Latencies are milliseconds under vLLM's own names, throughputs a second; five significant digits."""
     latencies = tuple(Column(name, "number") for name in _latency_names(run))
-    columns = (*_RUN, *_STAGE, *_SETTING, *_COUNTS, *latencies, *_SERVER)
-    rows = [_row(columns, _values(run, stage)) for stage in run.stages]
+    columns = (*_RUN, *_STAGE, *_SETTING, *_COUNTS, *latencies, *_SERVER, *_SPENT)
+    rows = [row_of(columns, _values(run, stage)) for stage in run.stages]
     return Table(NAME, columns, rows)
-
-
-def _row(columns: tuple[Column, ...], values: Mapping[str, Value]) -> tuple[Value, ...]:
-    return tuple(values.get(column.name) for column in columns)
 
 
 def _values(run: ExportedRun, stage: ExportedStage) -> dict[str, Value]:
@@ -76,6 +86,7 @@ def _values(run: ExportedRun, stage: ExportedStage) -> dict[str, Value]:
     if stage.workload.load.max_concurrency is not None:
         shown = {**shown, **queue_pools([record])}
     metrics = pooled_metrics([record], shown, percentiles)
+    spent = _spent(run, stage, metrics)
     return {
         "namespace": run.namespace,
         "run": run.name,
@@ -104,6 +115,7 @@ def _values(run: ExportedRun, stage: ExportedStage) -> dict[str, Value]:
         "duration_seconds": metrics.pop("duration"),
         **{name: _whole(name, value) for name, value in metrics.items()},
         **_server_values(stage),
+        **spent,
     }
 
 
@@ -114,8 +126,21 @@ def _whole(name: str, value: float | None) -> Value:
 
 
 def _server_values(stage: ExportedStage) -> dict[str, Value]:
-    said: Figures | None = answering(stage.servers)
+    said = answering(stage.servers)
     return {column.name: getattr(said, column.name) for column in _SERVER} if said is not None else {}
+
+
+def _spent(run: ExportedRun, stage: ExportedStage, metrics: Mapping[str, float | None]) -> dict[str, Value]:
+    price, vllms = run.status.cost, [each for each in stage.servers if each.role != ROLE_PROXY]
+    return {
+        "gpu_power_mean_watts": rounded(stage.gpus.power_mean_watts),
+        "gpu_memory_max_mib": rounded(stage.gpus.memory_max_mib),
+        "sm_clock_mean_mhz": rounded(stage.gpus.sm_clock_mean_mhz),
+        **tokens_per_joule(metrics, vllms),
+        "currency": price.currency if price is not None else None,
+        "cost_per_hour": price.per_hour if price is not None else None,
+        **costs(metrics, price),
+    }
 
 
 def _latency_names(run: ExportedRun) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -27,3 +27,8 @@ class Table:
     name: str
     columns: tuple[Column, ...]
     rows: Sequence[tuple[Value, ...]]
+
+
+def row_of(columns: Sequence[Column], values: Mapping[str, Value]) -> tuple[Value, ...]:
+    """The values in the order of the columns; None where there is none."""
+    return tuple(values.get(column.name) for column in columns)

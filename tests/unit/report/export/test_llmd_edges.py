@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.measure.windows import Figures
+from benchrun.api.status import RoleFigures
 from benchrun.report.export.llmd_report import report
 from benchrun.report.export.llmd_scenario import scenario
 from benchrun.report.export.llmd_statistics import requests, resources, throughput
@@ -14,9 +14,8 @@ from unit.measure.records import requests as columns
 from unit.report.export.runs import CELLS, CHAT, endpoint_spec, measured, row, run, spec, status
 
 
-def figures(**known: float) -> Figures:
-    nothing = {name: None for name in Figures.__dataclass_fields__ if name not in ("role", "samples")}
-    return Figures(**{"role": "server", "samples": 1, **nothing, **known})  # type: ignore[arg-type]
+def figures(**known: float) -> RoleFigures:
+    return RoleFigures.model_validate({"role": "server", "samples": 1, **known})
 
 
 @pytest.mark.parametrize(
