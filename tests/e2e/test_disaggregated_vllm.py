@@ -35,17 +35,19 @@ def test_a_split_server_is_held_against_two_whole_ones(namespace: Namespace) -> 
     assert [row["variant"] for row in results] == ["aggregated", "split"]
     assert {row["verdict"] for row in results} <= {"Valid", "Suspect"}
     changes = said.table("variant", "load point", "figure", "change", "interval", "word")
-    assert {"MeanTTFT", "MeanE2EL"} <= {row["figure"] for row in changes}
+    assert [row["figure"] for row in changes][:2] == ["MeanTTFT", "MeanE2EL"]
     assert all(row["change"].endswith(" %") and " to " in row["interval"] for row in changes)
     (split,) = [row for row in status["results"] if row["variant"] == "split"]
     assert split["paired"]
 
     (run,) = [r for r in namespace.list("benchmarkruns") if len(r["status"]["servers"]) == 3]
     by_role = {figures["role"]: figures for figures in run["status"]["results"][0]["roles"]}
-    # 896 of 1000 tokens lie in whole blocks, and there are two stages of 40 prompts.
-    assert by_role["decode"]["fetchedTokens"] >= 0.99 * 896 * 80
+    # 896 of 1000 tokens lie in whole blocks, and there are two stages of 60 prompts.
+    assert by_role["decode"]["fetchedTokens"] >= 0.99 * 896 * 120
     assert 89 < by_role["decode"]["fetchedPercent"] < 90
-    assert "KVRecomputed" not in {finding["code"] for finding in run["status"]["findings"]}
+    found = {finding["code"] for finding in run["status"]["findings"]}
+    # Nor has an earlier run left anything in the folder.
+    assert not found & {"KVRecomputed", "PrefixCacheContaminated"}
 
 
 def test_a_connector_that_finds_nothing_is_found_out(namespace: Namespace) -> None:

@@ -84,6 +84,11 @@ class Figures:
             "first bytes of decode to written. Without the wait for a place.",
             ADDED_BOUNDS,
         )
+        self.ttft = Histogram(
+            "time_to_first_token_seconds",
+            "From a completion received to the first bytes of its answer written: all that is not its client's.",
+            STEP_BOUNDS,
+        )
         self._lag = Histogram("loop_lag_seconds", "How late the event loop comes to ticks 20 ms apart.", LAG_BOUNDS)
 
     def ended(self, outcome: Outcome) -> None:
@@ -104,7 +109,7 @@ class Figures:
             yield f'{PREFIX}requests_total{{outcome="{outcome}"}} {self._outcomes[outcome]}'
         yield from _gauge(f"{PREFIX}in_flight", "Completions under way.", in_flight)
         yield from _gauge(f"{PREFIX}queued", "Completions that wait for a place.", queued)
-        for histogram in (self.prefill, self.queue, self.added, self._lag):
+        for histogram in (self.prefill, self.queue, self.added, self.ttft, self._lag):
             yield from histogram.lines()
         yield from _head("process_cpu_seconds_total", "counter", "User and system CPU time.")
         yield f"process_cpu_seconds_total {time.process_time()!r}"

@@ -70,13 +70,14 @@ class Passages:
             async with self._places.place():
                 placed = time.perf_counter()
                 self._figures.queue.observe(placed - read)
-                # As if it had been received so much later as it waited for its place.
-                return await self._both(request, body, asked, since=placed - (read - received))
+                return await self._both(request, body, asked, received=received, queued_seconds=placed - read)
         except NoPlace:
             words = "the proxy is full: as many requests wait as are under way"
             return _Ended(complaint(HTTPStatus.SERVICE_UNAVAILABLE, words), "refused")
 
-    async def _both(self, request: web.Request, body: bytes, asked: dict[str, Any], *, since: float) -> _Ended:
+    async def _both(
+        self, request: web.Request, body: bytes, asked: dict[str, Any], *, received: float, queued_seconds: float
+    ) -> _Ended:
         headers = passed_on(request.headers)
         # What was packed has been unpacked on the way in.
         headers.popall("Content-Encoding", None)
@@ -94,14 +95,17 @@ class Passages:
         body = bodies.decode_body(body, asked, bodies.transfer_of(first.body))
         url = self._decode.next_server() + request.path_qs
         async with self._steps.open("decode", url, body=body, headers=headers) as (response, sent):
-            added = (first.sent_at - since) + (sent.at - prefilled)
-            return await self._back(request, response, added_seconds=added)
+            added = (first.sent_at - received - queued_seconds) + (sent.at - prefilled)
+            return await self._back(request, response, received=received, added_seconds=added)
 
-    async def _back(self, request: web.Request, response: aiohttp.ClientResponse, *, added_seconds: float) -> _Ended:
+    async def _back(
+        self, request: web.Request, response: aiohttp.ClientResponse, *, received: float, added_seconds: float
+    ) -> _Ended:
         fine = response.status == HTTPStatus.OK
 
         def written(seconds: float) -> None:
             if fine:
                 self._figures.added.observe(added_seconds + seconds)
+                self._figures.ttft.observe(time.perf_counter() - received)
 
         return _Ended(await relay(request, response, on_first=written), "ok" if fine else "decode_error")

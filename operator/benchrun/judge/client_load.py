@@ -12,8 +12,9 @@ from benchrun.api.status import Severity
 from benchrun.judge.finding import Code, Evidence, Explanation, NotChecked, StageFinding
 from benchrun.judge.rules import Found, StageContext
 from benchrun.measure.cells import milliseconds, rounded
-from benchrun.measure.edges import TTFT_COUNT, TTFT_SUM, answering, of_vllm, rise
+from benchrun.measure.edges import TTFT_COUNT, TTFT_SUM, rise
 from benchrun.measure.percentiles import Distribution
+from benchrun.measure.proxy import PROXY_TTFT_COUNT, PROXY_TTFT_SUM, proxy_edges
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.CLIENT_SATURATED: Explanation(
@@ -118,10 +119,14 @@ def _missing(record: StageRecord, context: StageContext, at_server: float | None
 
 
 def _server_ttft_ms(record: StageRecord) -> float | None:
-    """The servers' own mean, where it is of the requests that the client saw answered."""
-    # A prompt that is prefilled elsewhere has its time there, too.
-    total = rise(of_vllm(record.servers), TTFT_SUM).value
-    count = rise(answering(record.servers), TTFT_COUNT).value
+    """The servers' own mean, where it is of the requests that the client saw answered.
+
+    Of a server that is split in two it is the proxy's, which has the ways between the roles in it: they are not the client's.
+    """
+    if through := proxy_edges(record):
+        total, count = rise(through, PROXY_TTFT_SUM).value, rise(through, PROXY_TTFT_COUNT).value
+    else:
+        total, count = rise(record.servers, TTFT_SUM).value, rise(record.servers, TTFT_COUNT).value
     answered = sum(record.requests.ok)
     if total is None or not count or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
         return None

@@ -15,6 +15,8 @@ from benchrun.measure.edges import rise
 ADDED_SUM = "benchrun_proxy_added_seconds_sum"
 ADDED_COUNT = "benchrun_proxy_added_seconds_count"
 QUEUE_SUM = "benchrun_proxy_queue_seconds_sum"
+PROXY_TTFT_SUM = "benchrun_proxy_time_to_first_token_seconds_sum"
+PROXY_TTFT_COUNT = "benchrun_proxy_time_to_first_token_seconds_count"
 CPU = "process_cpu_seconds_total"
 
 

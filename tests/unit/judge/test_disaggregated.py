@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from benchrun.judge.asked import asked_of
+from benchrun.judge.client_load import client_saturated
 from benchrun.judge.finding import Code, NotChecked, StageFinding
 from benchrun.judge.idle_role import role_idle
 from benchrun.judge.kv_transfer import kv_recomputed
@@ -16,6 +17,7 @@ from benchrun.judge.results import results
 from benchrun.judge.rules import Found, StageContext
 from benchrun.judge.thresholds import Thresholds
 from benchrun.judge.token_counts import token_counts_disagree
+from benchrun.measure.edges import TTFT_SUM
 from benchrun.measure.samples import Sample
 from benchrun.measure.windows import windows
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
@@ -75,6 +77,30 @@ GOOD = stage(PREFILL, decode(), proxy(added_seconds_sum=0.002, added_seconds_cou
 def only(found: Found) -> StageFinding:
     (finding,) = [each for each in found if isinstance(each, StageFinding)]
     return finding
+
+
+@pytest.mark.parametrize(("behind_ms", "found"), [(0.0, False), (4.9, False), (5.1, True)])
+def test_the_client_is_held_against_the_proxy_and_not_against_the_ways_behind_it(behind_ms: float, found: bool) -> None:
+    """Both roles together say nearly nothing of the time that passes between them and the proxy."""
+    told = PREFILL.model_copy(update={"after": {**(PREFILL.after or {}), TTFT_SUM: 1e-6}})
+    seconds = sum(GOOD.requests.ttft_us) / 1e6
+    answers = len(GOOD.requests.ok)
+    between = proxy(
+        added_seconds_count=answers,
+        time_to_first_token_seconds_sum=seconds - answers * behind_ms / 1000,
+        time_to_first_token_seconds_count=answers,
+    )
+    measured = stage(told, decode(), between)
+    crossed = [f for f in client_saturated(measured, context()) if isinstance(f, StageFinding)]
+    assert bool(crossed) is found
+    assert not found or crossed[0].evidence["crossed"] == "ttftGapMs"
+
+
+def test_behind_a_proxy_of_another_make_the_clients_own_delay_is_not_known() -> None:
+    other = ServerEdge(address="10.0.0.4:8000", role="proxy", before={START_TIME: 1.0}, after={START_TIME: 1.0})
+    (said,) = client_saturated(stage(PREFILL, decode(), other), context())
+    assert isinstance(said, NotChecked)
+    assert "TTFT at the servers" in str(said)
 
 
 def test_the_prefilled_prompts_are_nobodys_traffic_and_no_tokens_of_the_client() -> None:

@@ -64,6 +64,16 @@ def test_one_server_a_variant_is_compared_by_its_repeats_and_says_so() -> None:
     assert wide.paired
 
 
+def test_what_splitting_a_server_does_is_asked_of_ttft_and_e2el_first() -> None:
+    split = {"prefill": {}, "decode": {}, "kvTransfer": {"connector": "C"}}
+    given = {"base": [repeated("b")], "split": [repeated("s")], "wide": [repeated("w")]}
+    found = tabled(given, split={"disaggregated": split})
+    asked = {row.variant: [change.metric for change in row.changes] for row in found.rows}
+    assert asked["split"][:2] == ["MeanTTFT", "MeanE2EL"]
+    assert asked["wide"][0] == "OutputThroughput"
+    assert sorted(asked["split"]) == sorted(asked["wide"])
+
+
 def test_one_repeat_on_one_server_has_a_change_and_no_word() -> None:
     found = tabled({"base": [run("b")], "wide": [run("w", OutputThroughput=1500.0)]})
     [change] = [c for c in found.rows[1].changes if c.metric == "OutputThroughput"]

@@ -24,6 +24,7 @@ from benchrun.measure.cells import rounded
 
 PER_GPU = "output_throughput_per_gpu"
 SHOWN: tuple[ComparedMetric, ...] = (*DEFAULT_METRICS, "TotalTokenThroughput")
+OF_A_SPLIT_FIRST: tuple[ComparedMetric, ...] = ("MeanTTFT", "MeanE2EL")
 ONE_LEFT = "only one run a side was measured; the sweep compares between servers, which takes two"
 
 
@@ -75,9 +76,19 @@ def _compared(base: Side, side: Side, cell: str, *, replications: int) -> _Compa
     if reason is not None:
         return _Compared(side, cell, reason)
     before, after = base.runs_at(cell), side.runs_at(cell)
-    figures = [(metric, figure_of(metric, cell, before), figure_of(metric, cell, after)) for metric in DEFAULT_METRICS]
+    figures = [
+        (metric, figure_of(metric, cell, before), figure_of(metric, cell, after)) for metric in _asked_of(base, side)
+    ]
     measured = [Question(*figure) for figure in figures if figure[1].value is not None or figure[2].value is not None]
     return _Compared(side, cell, None, tuple(measured))
+
+
+def _asked_of(base: Side, side: Side) -> tuple[ComparedMetric, ...]:
+    """Whether splitting a server pays is asked of TTFT and E2EL first."""
+    servers = [each.variant.spec.server for each in (base, side)]
+    if not any(server is not None and server.disaggregated is not None for server in servers):
+        return DEFAULT_METRICS
+    return (*OF_A_SPLIT_FIRST, *(metric for metric in DEFAULT_METRICS if metric not in OF_A_SPLIT_FIRST))
 
 
 def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | None:

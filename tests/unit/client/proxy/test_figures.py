@@ -25,6 +25,7 @@ def test_prometheus_reads_every_family() -> None:
         "benchrun_proxy_prefill_seconds": "histogram",
         "benchrun_proxy_queue_seconds": "histogram",
         "benchrun_proxy_added_seconds": "histogram",
+        "benchrun_proxy_time_to_first_token_seconds": "histogram",
         "benchrun_proxy_loop_lag_seconds": "histogram",
         "process_cpu_seconds": "counter",
         "process_start_time_seconds": "gauge",

@@ -134,9 +134,14 @@ def test_its_figures_add_up() -> None:
             complete(url)
         found = page(url)
     assert found['benchrun_proxy_requests_total{outcome="ok"}'] == 5
-    for name in ("added", "prefill", "queue"):
+    for name in ("added", "prefill", "queue", "time_to_first_token"):
         assert found[f"benchrun_proxy_{name}_seconds_count"] == 5
     assert found["benchrun_proxy_prefill_seconds_sum"] >= 5 * 0.02
+    assert (
+        found["benchrun_proxy_prefill_seconds_sum"] + found["benchrun_proxy_added_seconds_sum"]
+        < found["benchrun_proxy_time_to_first_token_seconds_sum"]
+        < 5 * 1
+    )
     assert 0 < found["benchrun_proxy_added_seconds_sum"] < found["benchrun_proxy_prefill_seconds_sum"]
 
 
