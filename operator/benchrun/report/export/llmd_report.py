@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import yaml
 
+from benchrun.api.names import ROLE_PROXY
 from benchrun.report.export.exported import ExportedRun, ExportedStage, pools
 from benchrun.report.export.files import Files, Json, NotExportable, without_unknown
-from benchrun.report.export.llmd_scenario import SERVER_LABEL, scenario
+from benchrun.report.export.llmd_scenario import scenario
 from benchrun.report.export.llmd_statistics import latency, requests, resources, throughput
 
 VERSION = "0.2"
@@ -70,7 +71,7 @@ def _judged(stage: ExportedStage) -> str:
 
 def _observability(stage: ExportedStage) -> Json | None:
     components = [
-        {"component_label": SERVER_LABEL, "aggregate": said} for each in stage.servers if (said := resources(each))
+        {"component_label": each.role, "aggregate": said} for each in stage.servers if (said := resources(each))
     ]
     return {"components": components} if components else None
 
@@ -78,7 +79,11 @@ def _observability(stage: ExportedStage) -> Json | None:
 def _health(run: ExportedRun) -> list[Json] | None:
     if run.spec.started is None or run.server is None:
         return None
-    return [{"component_label": SERVER_LABEL, "total_restarts": run.server.restarts}]
+    return [
+        {"component_label": server.role, "total_restarts": server.restarts}
+        for server in run.status.servers
+        if server.role != ROLE_PROXY
+    ]
 
 
 def _as_yaml(value: Json) -> bytes:

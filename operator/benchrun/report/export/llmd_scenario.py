@@ -7,44 +7,50 @@ import json
 import math
 from collections.abc import Sequence
 
-from benchrun.api.names import ANSWERING_ROLES
+from benchrun.api.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 from benchrun.report.export.exported import ExportedRun, ExportedStage, server_version
 from benchrun.report.export.files import Json, without_unknown
 from benchrun.report.export.server_flags import flags_of, parallelism_of
 
-SERVER_LABEL = "server"
 _COMPONENT_SCHEMA = "0.0.1"
 _UNKNOWN = "unknown"
 """Where the schema asks for a word that nobody knows."""
 
 
 def scenario(run: ExportedRun, stage: ExportedStage) -> Json:
-    """What was measured, and by what load."""
-    return {"stack": [_server(run, stage)], "load": _load(run, stage)}
+    """What was measured, and by what load. A component's label is its role."""
+    return {"stack": [_server(run, stage, role) for role in _roles(run)], "load": _load(run, stage)}
 
 
-def _server(run: ExportedRun, stage: ExportedStage) -> Json:
-    native = _native(run)
+def _roles(run: ExportedRun) -> tuple[str, ...]:
+    server = run.spec.server
+    split = server is not None and server.disaggregated is not None
+    return (ROLE_PREFILL, ROLE_DECODE) if split else (ROLE_SERVER,)
+
+
+def _server(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
+    native = _native(run, role)
     return {
-        "metadata": {"schema_version": _COMPONENT_SCHEMA, "label": SERVER_LABEL, "cfg_id": _digest(native)},
-        "standardized": _endpoint(run, stage) if run.spec.started is None else _engine(run, stage),
+        "metadata": {"schema_version": _COMPONENT_SCHEMA, "label": role, "cfg_id": _digest(native)},
+        "standardized": _endpoint(run, stage) if run.spec.started is None else _engine(run, stage, role),
         "native": native,
     }
 
 
-def _engine(run: ExportedRun, stage: ExportedStage) -> Json:
-    server, spread = run.server, parallelism_of(flags_of(run))
-    replicas = max(1, sum(edge.role in ANSWERING_ROLES for edge in stage.record.servers))
-    gpus = run.gpus
+def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
+    spread = parallelism_of(flags_of(run, role))
+    of_role = [server for server in run.status.servers if server.role == role]
+    model = next((server.gpu for server in of_role if server.gpu is not None), None)
+    gpus = sum(server.gpus for server in of_role)
     return {
         "kind": "inference_engine",
         "tool": "vllm",
         "tool_version": _version(run, stage),
-        "role": "replica",
-        "replicas": replicas,
+        "role": "replica" if role == ROLE_SERVER else role,
+        "replicas": max(1, sum(edge.role == role for edge in stage.record.servers)),
         "model": {"name": run.spec.model.name},
         "accelerator": {
-            "model": (server.gpu if server is not None else None) or (_UNKNOWN if gpus else "none"),
+            "model": model or (_UNKNOWN if gpus else "none"),
             "count": gpus,
             "parallelism": {"tp": spread.tensor, "pp": spread.pipeline, "dp": spread.data, "ep": spread.expert},
         },
@@ -65,12 +71,12 @@ def _version(run: ExportedRun, stage: ExportedStage) -> str:
     return server_version(run, stage) or (run.spec.started.image if run.spec.started is not None else _UNKNOWN)
 
 
-def _native(run: ExportedRun) -> Json:
+def _native(run: ExportedRun, role: str) -> Json:
     server = run.spec.started
     if server is None:
         return {}
     variables = {each.name: each.value for each in server.env if each.value is not None}
-    return {"args": dict(flags_of(run)), "envars": variables, "config": {"image": server.image}}
+    return {"args": dict(flags_of(run, role)), "envars": variables, "config": {"image": server.image}}
 
 
 def _load(run: ExportedRun, stage: ExportedStage) -> Json:

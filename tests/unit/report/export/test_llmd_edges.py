@@ -12,6 +12,7 @@ from benchrun.report.export.llmd_statistics import requests, resources, throughp
 from unit.measure.records import edge, record
 from unit.measure.records import requests as columns
 from unit.report.export.runs import CELLS, CHAT, endpoint_spec, measured, row, run, spec, status
+from unit.report.export.split_runs import split_reading, split_run
 
 
 def figures(**known: float) -> RoleFigures:
@@ -109,6 +110,28 @@ def test_replicas_are_the_servers_that_counted() -> None:
     assert stack["standardized"]["replicas"] == 3
     none = run(measured(CHAT, servers=()))
     assert scenario(none, none.stages[0])["stack"][0]["standardized"]["replicas"] == 1
+
+
+def test_a_server_that_is_split_is_two_components_with_gpus_and_figures_of_their_own() -> None:
+    samples = [split_reading("prefill", running=1.0), split_reading("decode", running=3.0)]
+    of = split_run(samples=samples)
+    found = report(of, of.stages[0])
+    prefill, decode = found["scenario"]["stack"]
+    for component, role, replicas, parallelism in (
+        (prefill, "prefill", 1, {"tp": 1, "pp": 1, "dp": 1, "ep": 1}),
+        (decode, "decode", 1, {"tp": 1, "pp": 1, "dp": 2, "ep": 2}),
+    ):
+        said = component["standardized"]
+        assert (component["metadata"]["label"], said["role"], said["replicas"]) == (role, role, replicas)
+        assert (said["accelerator"]["count"], said["accelerator"]["parallelism"]) == (2, parallelism)
+    assert "--enforce-eager" in prefill["native"]["args"]
+    assert prefill["metadata"]["cfg_id"] != decode["metadata"]["cfg_id"]
+    labels = ["prefill", "decode"]
+    results = found["results"]
+    assert [each["component_label"] for each in results["component_health"]] == labels
+    components = {each["component_label"]: each["aggregate"] for each in results["observability"]["components"]}
+    assert sorted(components) == sorted(labels)
+    assert components["decode"]["running_requests"]["mean"] == 3
 
 
 def test_without_a_version_the_image_stands_for_it_and_at_an_endpoint_nothing() -> None:

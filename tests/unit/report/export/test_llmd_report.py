@@ -30,6 +30,7 @@ from unit.report.export.runs import (
     run,
     status,
 )
+from unit.report.export.split_runs import split_reading, split_run
 
 SCHEMA = json.loads(
     (Path(__file__).parent / "schemas" / "llm-d_benchmark_report_v0.2.json").read_text(encoding="utf-8")
@@ -64,6 +65,12 @@ def aggregate(found: dict[str, Any]) -> dict[str, Any]:
 )
 def test_every_report_fits_the_schema(stage_id: str, within: ExportedRun) -> None:
     assert of(stage_id, within)["version"] == "0.2"
+
+
+def test_one_of_a_server_that_is_split_fits_it_too() -> None:
+    split = split_run(samples=[split_reading("prefill", running=1.0), split_reading("decode", running=3.0)])
+    stack = of(CHAT, split)["scenario"]["stack"]
+    assert [component["standardized"]["role"] for component in stack] == ["prefill", "decode"]
 
 
 def test_one_whose_requests_all_failed_fits_it_too() -> None:
