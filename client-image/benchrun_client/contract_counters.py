@@ -28,6 +28,8 @@ PROXY_COUNTERS = (
     "benchrun_proxy_queue_seconds_sum",
     "benchrun_proxy_time_to_first_token_seconds_sum",
     "benchrun_proxy_time_to_first_token_seconds_count",
+    "benchrun_proxy_loop_lag_seconds_sum",
+    "benchrun_proxy_loop_lag_seconds_count",
     "process_cpu_seconds_total",
 )
 """Series of the proxy between prefill and decode, by their whole names; a vLLM tells the last one, too, which is left aside."""

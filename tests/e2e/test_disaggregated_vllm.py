@@ -34,7 +34,7 @@ def test_a_split_server_is_held_against_two_whole_ones(namespace: Namespace) -> 
     results = said.table("variant", "load point", "runs")
     assert [row["variant"] for row in results] == ["aggregated", "split"]
     assert {row["verdict"] for row in results} <= {"Valid", "Suspect"}
-    changes = said.table("variant", "load point", "figure", "change", "interval", "word")
+    changes = said.table("variant", "load point", "figure", "aggregated", "split", "change", "interval", "word")
     assert [row["figure"] for row in changes][:2] == ["MeanTTFT", "MeanE2EL"]
     assert all(row["change"].endswith(" %") and " to " in row["interval"] for row in changes)
     (split,) = [row for row in status["results"] if row["variant"] == "split"]

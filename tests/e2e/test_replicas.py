@@ -24,7 +24,8 @@ def test_three_servers_share_the_load_evenly(namespace: Namespace) -> None:
         "load": {"concurrencies": [6]},
         "requests": 300,
     }
-    namespace.apply(simulated_run("three", server=server, workloads=[workload]))
+    # Two processes send, each to all servers.
+    namespace.apply(simulated_run("three", server=server, workloads=[workload], client={"parallelism": 2}))
     run = finished(namespace, "three", timeout_seconds=240)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     assert run["status"]["verdict"] in ("Valid", "Suspect"), run["status"]["findings"]

@@ -153,10 +153,23 @@ def test_real_vllm_shares_a_model_between_two_pods(namespace: Namespace, lws: No
         ],
         "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}},
     }
-    namespace.apply(over_nodes("real", server=server))
-    run = finished(namespace, "real", timeout_seconds=600)
+    workload = {
+        "name": "chat",
+        "dataset": {"random": {"inputTokens": 64, "outputTokens": 16}},
+        "load": {"concurrencies": [2]},
+        "requests": 200,
+    }
+    namespace.apply(over_nodes("real", server=server, workloads=[workload]))
+    run = namespace.wait_for(
+        RUN, "real", lambda it: "startTime" in it.get("status", {}), timeout_seconds=500, what="measured"
+    )
+    ranks = {pod["metadata"]["labels"][RANK]: pod["metadata"]["name"] for pod in servers(namespace, run)}
+    assert set(ranks) == {"0", "1"}
+    for rank, pod in ranks.items():
+        assert f"world_size=2 rank={rank} " in namespace.kubectl("logs", pod)
+    run = finished(namespace, "real", timeout_seconds=200)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     (told,) = run["status"]["servers"]
     assert (told["replicas"], told["gpus"]) == (1, 2)
-    assert run["status"]["results"][0]["metrics"]["completed"] == 8
+    assert run["status"]["results"][0]["metrics"]["completed"] == 200
     freed(namespace, run)

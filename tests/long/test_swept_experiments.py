@@ -44,7 +44,7 @@ def test_which_optimisation_helps_is_two_tables(namespace: Namespace) -> None:
     ]
     assert {row["verdict"] for row in results} <= {"Valid", "Suspect"}
 
-    changes = said.table("variant", "load point", "figure", "change", "interval", "word")
+    changes = said.table("variant", "load point", "figure", "baseline", "its own", "change", "interval", "word")
     compared = {(row["variant"], row["load point"].partition("/")[0]) for row in changes}
     assert compared == {(variant, workload) for variant in variants[1:] for workload in workloads}
     assert {"MeanTTFT", "OutputThroughput", "MeanE2EL"} <= {row["figure"] for row in changes}

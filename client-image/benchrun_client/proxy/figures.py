@@ -86,7 +86,7 @@ class Figures:
         )
         self.ttft = Histogram(
             "time_to_first_token_seconds",
-            "From a completion received to the first bytes of its answer written: all that is not its client's.",
+            "From a completion read to the first bytes of its answer written. Before that it waits for the loop: see the lag.",
             STEP_BOUNDS,
         )
         self._lag = Histogram("loop_lag_seconds", "How late the event loop comes to ticks 20 ms apart.", LAG_BOUNDS)

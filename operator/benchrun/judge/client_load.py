@@ -14,7 +14,7 @@ from benchrun.judge.rules import Found, StageContext
 from benchrun.measure.cells import milliseconds, rounded
 from benchrun.measure.edges import TTFT_COUNT, TTFT_SUM, rise
 from benchrun.measure.percentiles import Distribution
-from benchrun.measure.proxy import PROXY_TTFT_COUNT, PROXY_TTFT_SUM, proxy_edges
+from benchrun.measure.proxy import proxy_edges, proxy_ttft
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.CLIENT_SATURATED: Explanation(
@@ -123,11 +123,11 @@ def _server_ttft_ms(record: StageRecord) -> float | None:
 
     Of a server that is split in two it is the proxy's, which has the ways between the roles in it: they are not the client's.
     """
-    if through := proxy_edges(record):
-        total, count = rise(through, PROXY_TTFT_SUM).value, rise(through, PROXY_TTFT_COUNT).value
+    answered = sum(record.requests.ok)
+    if proxy_edges(record):
+        total, count = proxy_ttft(record)
     else:
         total, count = rise(record.servers, TTFT_SUM).value, rise(record.servers, TTFT_COUNT).value
-    answered = sum(record.requests.ok)
     if total is None or not count or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
         return None
     return 1000 * total / count

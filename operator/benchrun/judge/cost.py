@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from benchrun.api.cost import Cost, CostStatus
 from benchrun.api.status import Result, ServerStatus
+from benchrun.judge.per_gpu import gpus_of
 from benchrun.measure.cells import rounded
 
 OUTPUT_COST, TOTAL_COST = "cost_per_million_output_tokens", "cost_per_million_total_tokens"
@@ -45,7 +46,7 @@ def costs(metrics: Mapping[str, float | None], cost: CostStatus | None) -> dict[
 def _per_hour(cost: Cost, servers: Sequence[ServerStatus]) -> float | None:
     if cost.per_hour is not None:
         return float(cost.per_hour)
-    gpus = sum(server.gpus for server in servers)
+    gpus = gpus_of(servers)
     return rounded(float(cost.per_gpu_hour or 0) * gpus) if gpus else None
 
 

@@ -9,7 +9,8 @@ from benchrun_client.contract import StageRecord
 from benchrun.judge.finding import Code, Evidence, Explanation, StageFinding
 from benchrun.judge.rules import Found, StageContext
 from benchrun.measure.cells import rounded
-from benchrun.measure.windows import Window, is_busy
+from benchrun.measure.pod_windows import is_busy
+from benchrun.measure.windows import Window
 
 EXPLANATIONS: Mapping[Code, Explanation] = {
     Code.ROLE_IDLE: Explanation(

@@ -21,6 +21,7 @@ from benchrun.judge.headline import headline
 from benchrun.judge.judged_cell import JudgedCell, cell_context, judged_cell
 from benchrun.judge.judging import judge_run
 from benchrun.judge.overrides import overridden
+from benchrun.judge.per_gpu import gpus_of, shared_out
 from benchrun.judge.row import row
 from benchrun.judge.rules import RunContext
 from benchrun.judge.searching import SEARCH_BYTES, deciding, search_results
@@ -72,9 +73,9 @@ def results(
     summaries = {cell_id: each.summary for cell_id, each in by_cell.items()}
     found = _as_wanted(by_cell, judge_run(RunContext(lines, summaries)), spec)
     explained = explanations(_explained_by(by_cell), trusted=_trusted(found))
-    cost = cost_status(spec.cost, servers or ())
+    cost, gpus = cost_status(spec.cost, servers or ()), gpus_of(servers or ())
     judged_rows = (row(each.row, found[cell_id], explained.get(cell_id)) for cell_id, each in by_cell.items())
-    rows = [priced(each, cost) for each in judged_rows]
+    rows = [priced(shared_out(each, gpus), cost) for each in judged_rows]
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
     searches = search_results(spec, summaries, rows)
     elsewhere = (SHARE_BYTES if spec.baseline else 0) + SEARCH_BYTES * len(searches)

@@ -1,4 +1,4 @@
-"""What the GPUs of a role did over one or more stages.
+"""What the GPUs of a role, or of all roles, did over one or more stages.
 
 Power is energy over time where the counter of energy tells it, for that misses nothing between two readings. An exporter
 renews its page at its own pace, every 30 seconds unless told otherwise; so time is taken from one renewal to another, by
@@ -20,7 +20,7 @@ from benchrun.measure.windows import Window
 
 @dataclass(frozen=True, slots=True)
 class GpuFigures:
-    """Of all servers of a role; None where any of them did not tell."""
+    """Of all these servers; None where any of them did not tell."""
 
     power_mean_watts: float | None = None
     """All GPUs together."""
@@ -30,7 +30,7 @@ class GpuFigures:
 
 
 def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
-    """Figures over windows of one role: those of a stage, or of all stages of a cell."""
+    """Figures over windows of one role or of all: those of a stage, or of all stages of a cell."""
     by_pod: dict[str, list[Sequence[Sample]]] = defaultdict(list)
     for window in stage_windows:
         for pod in {sample.pod for sample in window.samples}:

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from benchrun.measure.pod_windows import is_busy
 from benchrun.measure.samples import Sample
 from benchrun.measure.server_limits import DEFAULT_SEQUENCES_STEP, ServerLimits
-from benchrun.measure.windows import Window, figures, is_busy
+from benchrun.measure.windows import Window, figures
 
 MIN_WAITING_SHARE = 0.05
 """Of those running: fewer are on their way in, seen between two steps, and wait for nothing."""

@@ -15,6 +15,8 @@ from benchrun.measure.edges import rise
 ADDED_SUM = "benchrun_proxy_added_seconds_sum"
 ADDED_COUNT = "benchrun_proxy_added_seconds_count"
 QUEUE_SUM = "benchrun_proxy_queue_seconds_sum"
+LAG_SUM = "benchrun_proxy_loop_lag_seconds_sum"
+LAG_COUNT = "benchrun_proxy_loop_lag_seconds_count"
 PROXY_TTFT_SUM = "benchrun_proxy_time_to_first_token_seconds_sum"
 PROXY_TTFT_COUNT = "benchrun_proxy_time_to_first_token_seconds_count"
 CPU = "process_cpu_seconds_total"
@@ -51,6 +53,19 @@ def proxy_figures(records: Iterable[StageRecord]) -> ProxyFigures | None:
         queued_mean_ms=_ratio(queued, count, 1000),
         cores=_ratio(cpu, seconds, 1),
     )
+
+
+def proxy_ttft(record: StageRecord) -> tuple[float | None, float | None]:
+    """Seconds to the first token behind the proxy, summed over requests, and how many: what their client has no part in.
+
+    A request is not read before the proxy's loop comes to it, so the loop's mean lag is added for each.
+    """
+    total, count, lag, ticks = (
+        rise(proxy_edges(record), counter).value for counter in (PROXY_TTFT_SUM, PROXY_TTFT_COUNT, LAG_SUM, LAG_COUNT)
+    )
+    if total is None or count is None:
+        return None, count
+    return total + count * (lag / ticks if lag is not None and ticks else 0.0), count
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

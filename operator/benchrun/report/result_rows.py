@@ -8,6 +8,7 @@ from types import MappingProxyType
 from benchrun.api.names import ROLE_DECODE, ROLE_PROXY
 from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures
 from benchrun.judge.energy import TOKENS_PER_JOULE
+from benchrun.judge.per_gpu import PER_GPU, gpus_of
 from benchrun.report.columns import Column, laid_out
 from benchrun.report.cost_columns import cost_columns
 from benchrun.report.rows import ABSENT, UNCERTAIN, Rows, figure
@@ -22,13 +23,15 @@ def result_rows(
 ) -> Rows:
     """One row a load point: throughput, latencies in milliseconds, and what the server was doing meanwhile. Texts a second where
     a workload packs texts into prompts; a million tokens' cost where the spec names a price; all tokens a second, those of prompts
-    too, where it may be `wide`."""
+    too, where it may be `wide`. Throughput per GPU where the servers hold several."""
+    several = gpus_of(status.servers) > 1
     columns: tuple[Column[Result], ...] = (
         Column("load point", lambda row: row.cell),
         Column("req/s", lambda row: _figure(row, "request_throughput")),
         Column("texts/s", lambda row: _texts(row, texts_per_prompt), optional=True),
         Column("tok/s", lambda row: _figure(row, "output_throughput")),
         Column("total tok/s", lambda row: _figure(row, "total_token_throughput"), wide=True),
+        Column("per GPU", lambda row: _figure(row, PER_GPU) if several else ABSENT, optional=True),
         *cost_columns(status.cost.currency if status.cost is not None else None),
         Column("tok/J", lambda row: _figure(row, TOKENS_PER_JOULE), optional=True),
         Column("GPU W", lambda row: figure(_watts(row)), wide=True, optional=True),

@@ -8,8 +8,8 @@ from benchrun.api.sweep.status import BenchmarkSweepStatus, BestVariant, FrontPo
 from benchrun.judge.comparison.figures import KEYS
 from benchrun.judge.cost import OUTPUT_COST
 from benchrun.judge.energy import TOKENS_PER_JOULE
+from benchrun.judge.per_gpu import PER_GPU
 from benchrun.judge.sweep.server_figures import KV_CACHE, PREFIX_HITS, RUNNING, WAITING
-from benchrun.judge.sweep.table import PER_GPU
 from benchrun.report.columns import Column, laid_out
 from benchrun.report.comparison_rows import WORDS, interval, signed
 from benchrun.report.cost_columns import cost_columns, cost_header
@@ -56,13 +56,18 @@ def variant_rows(
 
 
 def change_rows(status: BenchmarkSweepStatus) -> Rows:
-    """One row a variant, load point and figure: by how much it differs from the baseline's, and whether that is noise."""
-    headers = ("variant", "load point", "figure", "change", "interval", "word")
+    """One row a variant, load point and figure: the baseline's beside its own, by how much they differ, and whether that is noise."""
+    base = {row.cell: row for row in status.results if row.variant == status.baseline}
+    others = dict.fromkeys(row.variant for row in status.results if row.changes)
+    own = next(iter(others)) if len(others) == 1 else "its own"
+    headers = ("variant", "load point", "figure", status.baseline or "baseline", own, "change", "interval", "word")
     rows = tuple(
         (
             row.variant,
             row.cell,
             change.metric,
+            _figure(base[row.cell], KEYS[change.metric]) if row.cell in base else ABSENT,
+            _figure(row, KEYS[change.metric]),
             signed(change.change_percent, unit=" %"),
             interval(change),
             WORDS.get(change.word, change.word),

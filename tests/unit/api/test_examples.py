@@ -51,9 +51,16 @@ def resources_of(run: BenchmarkRunSpec) -> list[Resources]:
 def millicores_of(run: BenchmarkRunSpec) -> int:
     """That all its vLLM servers may take together."""
     server = run.server
-    copies = server.replicas if server is not None and server.disaggregated is None else 1
+    split = server.disaggregated if server is not None else None
+    if server is None:
+        copies = [1]
+    elif split is None:
+        copies = [server.replicas * server.nodes_per_replica]
+    else:
+        copies = [split.prefill.replicas, split.decode.replicas]
     limits = [str(each.limits["cpu"]) for each in resources_of(run)]
-    return copies * sum(int(limit[:-1]) if limit.endswith("m") else 1000 * int(limit) for limit in limits)
+    millicores = [int(limit[:-1]) if limit.endswith("m") else 1000 * int(limit) for limit in limits]
+    return sum(one * many for one, many in zip(millicores, copies, strict=True))
 
 
 @pytest.mark.parametrize("example", EACH)
@@ -82,7 +89,7 @@ def test_a_tiny_one_downloads_nothing(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", EACH)
-def test_a_server_without_a_gpu_leaves_a_core_to_measure_with(example: Example) -> None:
+def test_servers_without_a_gpu_take_little_more_than_one_core(example: Example) -> None:
     for run in runs_of(example):
         if run.started is not None and run.started.image.endswith("vllm-openai:dev"):
             assert ("VLLM_CPU_OMP_THREADS_BIND", "0") in [(each.name, each.value) for each in run.started.env]

@@ -87,8 +87,8 @@ def test_standard_output_is_the_export_alone(export: Export) -> None:
 @pytest.mark.parametrize(
     ("name", "files"),
     [
-        ("csv", ["requests.csv", "servers.csv", "stages.csv"]),
-        ("parquet", ["requests.parquet", "servers.parquet", "stages.parquet"]),
+        ("csv", ["replicas.csv", "requests.csv", "servers.csv", "stages.csv"]),
+        ("parquet", ["replicas.parquet", "requests.parquet", "servers.parquet", "stages.parquet"]),
         ("inferencex", ["agg_bmk.json"]),
         ("pytorch", ["nightly.pytorch.json"]),
         ("llm-d", sorted(f"benchmark_report_v0.2,_{each.replace('/', '-')}.yaml" for each in STAGES)),
@@ -116,17 +116,17 @@ def test_a_folder_gets_every_file_and_each_is_named(
 def test_what_is_a_folder(export: Export, tmp_path: Path, name: str) -> None:
     (tmp_path / "already").mkdir()
     export("--format=csv", f"--output={tmp_path}/{name}")
-    assert made(tmp_path / name) == ["requests.csv", "servers.csv", "stages.csv"]
+    assert made(tmp_path / name) == ["replicas.csv", "requests.csv", "servers.csv", "stages.csv"]
 
 
-@pytest.mark.parametrize(("table", "rows"), [("requests", 80), ("servers", 4), ("stages", 4)])
+@pytest.mark.parametrize(("table", "rows"), [("requests", 80), ("servers", 4), ("replicas", 4), ("stages", 4)])
 def test_a_file_gets_the_table_asked_for(export: Export, tmp_path: Path, table: str, rows: int) -> None:
     file = tmp_path / "new" / "all.csv"
     said = export("--format=csv", f"--table={table}", f"--output={file}")
     assert f"wrote {file}" in said.err
     read = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8")))
     assert len(list(read)) == rows
-    assert ("role" in (read.fieldnames or ())) == (table == "servers")
+    assert ("role" in (read.fieldnames or ())) == (table in ("servers", "replicas"))
 
 
 def test_stages_can_be_chosen(export: Export) -> None:

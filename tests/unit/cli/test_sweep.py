@@ -57,7 +57,7 @@ def test_figures_then_changes_then_who_did_best(file: str, capsys: Capture) -> N
     assert ["wide", "chat/rate=4", "1", "9.4", "1250", "43", "11", "1440", "Valid"] in said
     assert ["wider", "chat/rate=4", "0", *"-----", "OutOfGPUMemory"] in said
     [change] = [line for line in said if line[:3] == ["wide", "chat/rate=4", "OutputThroughput"]]
-    assert (change[3:5], change[-1]) == (["+25.0", "%"], "Better")
+    assert (change[3:7], change[-1]) == (["1000", "1250", "+25.0", "%"], "Better")
     assert ["chat", "throughput", "wide", "chat/rate=4", "1250", "-"] in said
 
 

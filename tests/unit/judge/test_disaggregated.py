@@ -96,6 +96,19 @@ def test_the_client_is_held_against_the_proxy_and_not_against_the_ways_behind_it
     assert not found or crossed[0].evidence["crossed"] == "ttftGapMs"
 
 
+@pytest.mark.parametrize(("lag_ms", "found"), [(2.0, True), (6.0, False)])
+def test_what_waits_for_the_proxys_loop_is_not_the_clients(lag_ms: float, found: bool) -> None:
+    seconds, answers = sum(GOOD.requests.ttft_us) / 1e6, len(GOOD.requests.ok)
+    late = proxy(
+        time_to_first_token_seconds_sum=seconds - answers * 0.010,
+        time_to_first_token_seconds_count=answers,
+        loop_lag_seconds_sum=100 * lag_ms / 1000,
+        loop_lag_seconds_count=100,
+    )
+    said = client_saturated(stage(PREFILL, decode(), late), context())
+    assert bool([f for f in said if isinstance(f, StageFinding)]) is found
+
+
 def test_behind_a_proxy_of_another_make_the_clients_own_delay_is_not_known() -> None:
     other = ServerEdge(address="10.0.0.4:8000", role="proxy", before={START_TIME: 1.0}, after={START_TIME: 1.0})
     (said,) = client_saturated(stage(PREFILL, decode(), other), context())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from benchrun.api.status import BenchmarkRunStatus, ServerStatus
 from benchrun.report.result_rows import result_rows
 from benchrun.report.rows import Rows, explanation_rows, figure, has_uncertain, interval_rows
 from benchrun.report.texts_per_prompt import texts_per_prompt
@@ -38,6 +39,20 @@ def test_the_total_of_tokens_is_in_the_wide_table() -> None:
     assert "total tok/s" not in cells(result_rows(of))
     wide = cells(result_rows(of, wide=True))
     assert (wide["req/s"], wide["tok/s"], wide["total tok/s"]) == ("20.3", "81.2", "25400")
+
+
+def test_throughput_of_a_gpu_stands_beside_that_of_all_where_there_are_several() -> None:
+    known = result(metrics=result().metrics | {"output_throughput_per_gpu": 203.085})
+
+    def held(*gpus: int) -> BenchmarkRunStatus:
+        servers = [ServerStatus(role=f"role-{i}", gpus=each) for i, each in enumerate(gpus)]
+        return status(known).model_copy(update={"servers": servers})
+
+    assert cells(result_rows(held(3, 1)))["per GPU"] == "203"
+    for of in (held(), held(1), held(1, 0)):
+        assert "per GPU" not in result_rows(of, wide=True).headers
+    older = held(4).model_copy(update={"results": [result()]})
+    assert "per GPU" not in result_rows(older, wide=True).headers
 
 
 def test_texts_a_second_stand_where_texts_are_packed() -> None:

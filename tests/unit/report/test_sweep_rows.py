@@ -7,7 +7,7 @@ from typing import Any
 
 from benchrun.report.rows import Rows
 from benchrun.report.sweep_markdown import sweep_markdown
-from benchrun.report.sweep_rows import variant_rows
+from benchrun.report.sweep_rows import change_rows, variant_rows
 from unit.report.finished_sweeps import BATCHES, Measured, batches, finished_sweep
 
 HOSTILE = "x | y <script> @all #7 [a](http://e)"
@@ -63,6 +63,14 @@ def test_the_total_of_tokens_is_shown_where_there_are_no_latencies() -> None:
     assert {"TTFT", "TPOT", "E2EL"} & set(rows.headers) == set()
 
 
+def test_two_variants_stand_side_by_side_with_change_and_interval() -> None:
+    found = finished_sweep({"base": Measured(), "wide": Measured({"OutputThroughput": 1250.0})}).status
+    rows = change_rows(found)
+    assert rows.headers == ("variant", "load point", "figure", "base", "wide", "change", "interval", "word")
+    (throughput,) = [row for row in rows.rows if row[2] == "OutputThroughput"]
+    assert throughput[3:6] == ("1200", "1250", "+4.2 %")
+
+
 def test_a_variant_that_failed_has_its_reason_for_a_verdict() -> None:
     rows = table({"base": Measured(), "wide": None})
     assert columns(rows, "variant", "runs", "req/s", "verdict")[1] == ("wide", "0", "-", "OutOfGPUMemory")
@@ -75,7 +83,8 @@ def test_markdown_has_the_verdict_every_table_and_what_limits() -> None:
     text = sweep_markdown("e4", batches().status, texts_per_prompt={"chat": 4})
     assert text.startswith("## e4: Valid\n\nmeasured 3 of 3 variants; every row is valid\n")
     assert "| 80000 | chat/rate=inf | 1 | 20.6 | 82.4 | 82.4 | 25800 |" in text
-    assert "### Against 10000\n\n| variant | load point | figure | change | interval | word |" in text
+    heads = "| variant | load point | figure | 10000 | its own | change | interval | word |"
+    assert f"### Against 10000\n\n{heads}" in text
     assert "### Best\n" in text
     assert "### Pareto front\n" in text
     assert "- 160000 at chat/rate=inf: Throughput stays flat from 10000 to 160000" in text

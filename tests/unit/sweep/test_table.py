@@ -11,6 +11,7 @@ from benchrun.api.measurement import Objective
 from benchrun.api.status import Result, RoleFigures, SearchResult
 from benchrun.api.sweep.status import FoundLoad
 from benchrun.judge.comparison.runs import MeasuredRun
+from benchrun.judge.per_gpu import PER_GPU
 from benchrun.judge.sweep.best import best_variants
 from benchrun.judge.sweep.contenders import contenders
 from benchrun.judge.sweep.front import pareto_front
@@ -153,6 +154,16 @@ def test_model_and_gpus_may_differ_since_they_are_what_is_varied() -> None:
     )
     assert found.outcomes == {"wide": "NoDetectableDifference"}
     assert [found.rows[n].metrics["output_throughput_per_gpu"] for n in (0, 1)] == [1200, 600]
+
+
+def test_what_the_runs_say_of_a_gpu_is_not_what_the_variant_is_told_by() -> None:
+    said = row().model_copy(update={"metrics": row().metrics | {PER_GPU: 7.0}})
+    [base, wide] = sides(
+        {"base": [run("b", [said])], "wide": [run("w", [said])]}, wide={"resources": {"limits": {"nvidia.com/gpu": 2}}}
+    )
+    found = table([base, wide], baseline="base", planned=[CELL], replications=1, missing={})
+    assert [each.metrics[PER_GPU] for each in found.rows] == [1200, 600]
+    assert PER_GPU not in essence(wide.runs[0].status).results[0].metrics
 
 
 def test_a_planned_load_point_is_a_row_of_all_and_one_that_a_search_tried_of_those_that_tried_it() -> None:

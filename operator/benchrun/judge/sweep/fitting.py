@@ -13,8 +13,8 @@ from benchrun.api.status import Truncated
 from benchrun.api.sweep.status import MAX_BEST, MAX_FRONT, MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
 from benchrun.judge.comparison.figures import KEYS
 from benchrun.judge.cost import TOTAL_COST
+from benchrun.judge.per_gpu import PER_GPU
 from benchrun.judge.sweep.server_figures import SERVER_FIGURES
-from benchrun.judge.sweep.table import PER_GPU
 
 MAX_BYTES = 60_000
 """Of rows, best, front and searches together. Leaves 40 kB for variants, their messages, and conditions."""

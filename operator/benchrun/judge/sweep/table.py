@@ -16,13 +16,13 @@ from benchrun.judge.comparison.compare import outcome_of
 from benchrun.judge.comparison.figures import KEYS, figure_of
 from benchrun.judge.comparison.limits import limits
 from benchrun.judge.comparison.words import Question, answers
+from benchrun.judge.per_gpu import PER_GPU
 from benchrun.judge.sweep.costs import costs
 from benchrun.judge.sweep.measured import Side, cells_of
 from benchrun.judge.sweep.server_figures import server_figures
 from benchrun.judge.verdict import worst
 from benchrun.measure.cells import rounded
 
-PER_GPU = "output_throughput_per_gpu"
 SHOWN: tuple[ComparedMetric, ...] = (*DEFAULT_METRICS, "TotalTokenThroughput")
 OF_A_SPLIT_FIRST: tuple[ComparedMetric, ...] = ("MeanTTFT", "MeanE2EL")
 ONE_LEFT = "only one run a side was measured; the sweep compares between servers, which takes two"

@@ -18,6 +18,7 @@ from benchrun.api.workloads import Workload
 from benchrun.judge.row import proxy_role, role_figures
 from benchrun.measure.cells import Latency, Pools, pools_of
 from benchrun.measure.gpu_figures import GpuFigures, gpu_figures
+from benchrun.measure.replicas import Replica, replicas
 from benchrun.measure.samples import Sample
 from benchrun.measure.windows import Window, windows
 from benchrun.plan.searches import probed_cells
@@ -42,6 +43,8 @@ class ExportedStage:
     """Codes found at its cell."""
     servers: tuple[RoleFigures, ...]
     """What the servers' metrics pages said meanwhile, by role; what the proxy said of itself among them."""
+    replicas: tuple[Replica, ...]
+    """What each server of those roles did, one by one."""
     gpus: GpuFigures
     """What the GPUs of all roles did, as far as every role told."""
 
@@ -138,6 +141,7 @@ def exported(
             workloads[cell.workload],
             row=rows.get(cell.id),
             seen=windows(record, samples, scrape_interval=interval),
+            apart=replicas(record, samples),
         )
         for record in records
         if (cell := places.get(record.stage_id)) is not None
@@ -173,7 +177,13 @@ def pools(stages: Sequence[ExportedStage]) -> Pools:
 
 
 def _stage(
-    record: StageRecord, cell: Cell, workload: Workload, *, row: Result | None, seen: Sequence[Window]
+    record: StageRecord,
+    cell: Cell,
+    workload: Workload,
+    *,
+    row: Result | None,
+    seen: Sequence[Window],
+    apart: tuple[Replica, ...],
 ) -> ExportedStage:
     return ExportedStage(
         record=record,
@@ -183,6 +193,7 @@ def _stage(
         verdict=row.verdict if row is not None else "Unknown",
         findings=tuple(row.findings) if row is not None else (),
         servers=(*role_figures(seen), *proxy_role([record])),
+        replicas=apart,
         gpus=gpu_figures(seen) if all(window.samples for window in seen) else GpuFigures(),
     )
 

@@ -12,16 +12,18 @@ from benchrun.report.export.exported import ExportedRun
 from benchrun.report.export.files import Files, as_json
 from benchrun.report.export.llmd_report import llmd_document, llmd_files
 from benchrun.report.export.parquet_table import as_parquet
+from benchrun.report.export.replica_table import replica_table
 from benchrun.report.export.request_table import request_table
 from benchrun.report.export.server_table import server_table
 from benchrun.report.export.stage_table import stage_table
 from benchrun.report.export.table import Table
 from benchrun.report.export.vllm_json import vllm_files, vllm_lines
 
-TableName = Literal["stages", "servers", "requests"]
+TableName = Literal["stages", "servers", "replicas", "requests"]
 _TABLES: Mapping[TableName, Callable[[ExportedRun], Table]] = {
     "stages": stage_table,
     "servers": server_table,
+    "replicas": replica_table,
     "requests": request_table,
 }
 TABLES = tuple(_TABLES)

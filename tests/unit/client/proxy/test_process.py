@@ -140,7 +140,6 @@ def test_its_figures_add_up() -> None:
     assert (
         found["benchrun_proxy_prefill_seconds_sum"] + found["benchrun_proxy_added_seconds_sum"]
         < found["benchrun_proxy_time_to_first_token_seconds_sum"]
-        < 5 * 1
     )
     assert 0 < found["benchrun_proxy_added_seconds_sum"] < found["benchrun_proxy_prefill_seconds_sum"]
 

@@ -29,6 +29,9 @@ def _edge(role: str, **rises: float) -> ServerEdge:
 
 
 PREFILL = _edge("prefill", external_prefix_cache_hits_total=0.0)
+SECOND_PREFILL = edge(
+    "10.0.0.2:8007", role="prefill", before={START_TIME: 1500.0, "generation_tokens_total": 0.0}, rises={}
+)
 DECODE = _edge("decode", external_prefix_cache_hits_total=PROMPTS / 2, nixl_num_failed_transfers_total=3.0)
 PROXY = ServerEdge(
     address="10.0.0.9:8000",
@@ -71,7 +74,7 @@ def split_status(*, args: bool = True, **gpus: int) -> BenchmarkRunStatus:
 
 def split_record(**changes: Any) -> StageRecord:
     """A stage that went through all of them."""
-    return measured(CHAT, **({"servers": (PREFILL, DECODE, PROXY)} | changes))
+    return measured(CHAT, **({"servers": (PREFILL, SECOND_PREFILL, DECODE, PROXY)} | changes))
 
 
 def split_reading(role: str, **figures: Any) -> Sample:

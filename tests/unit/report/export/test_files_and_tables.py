@@ -12,6 +12,7 @@ import pytest
 from benchrun.report.export.csv_table import as_csv
 from benchrun.report.export.files import as_json, as_json_lines, without_unknown
 from benchrun.report.export.formats import FORMATS, TABLES, Choices
+from benchrun.report.export.replica_table import replica_table
 from benchrun.report.export.request_table import request_table
 from benchrun.report.export.server_table import server_table
 from benchrun.report.export.stage_table import stage_table
@@ -100,11 +101,12 @@ def test_lines_end_as_rfc_4180_says() -> None:
 def test_the_formats_that_there_are() -> None:
     assert list(FORMATS) == ["vllm", "csv", "parquet", "llm-d", "inferencex", "pytorch"]
     assert [name for name, each in FORMATS.items() if not each.is_text] == ["parquet"]
-    assert TABLES == ("stages", "servers", "requests")
+    assert TABLES == ("stages", "servers", "replicas", "requests")
 
 
 @pytest.mark.parametrize(
-    ("name", "table"), [("stages", stage_table), ("servers", server_table), ("requests", request_table)]
+    ("name", "table"),
+    [("stages", stage_table), ("servers", server_table), ("replicas", replica_table), ("requests", request_table)],
 )
 def test_one_file_holds_the_table_asked_for_and_a_folder_all(name: Any, table: Any) -> None:
     assert FORMATS["csv"].document(run(), Choices(table=name)) == as_csv(table(run()))
@@ -133,7 +135,7 @@ def test_fields_that_somebody_knows_better_reach_the_rows() -> None:
 
 
 def test_columns_of_the_tables_say_their_units_and_are_told_once() -> None:
-    for table in (stage_table(run(measured(CAPPED))), request_table(run())):
+    for table in (stage_table(run(measured(CAPPED))), replica_table(run()), request_table(run())):
         names = [column.name for column in table.columns]
         assert len(set(names)) == len(names)
         assert all(len(values) == len(names) for values in table.rows)

@@ -118,7 +118,7 @@ def test_a_server_that_is_split_is_two_components_with_gpus_and_figures_of_their
     found = report(of, of.stages[0])
     prefill, decode = found["scenario"]["stack"]
     for component, role, replicas, parallelism in (
-        (prefill, "prefill", 1, {"tp": 1, "pp": 1, "dp": 1, "ep": 1}),
+        (prefill, "prefill", 2, {"tp": 1, "pp": 1, "dp": 1, "ep": 1}),
         (decode, "decode", 1, {"tp": 1, "pp": 1, "dp": 2, "ep": 2}),
     ):
         said = component["standardized"]

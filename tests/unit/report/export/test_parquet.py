@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 from benchrun.report.export.files import NotExportable
 from benchrun.report.export.parquet_table import RUN_KEY, as_parquet
+from benchrun.report.export.replica_table import replica_table
 from benchrun.report.export.request_table import request_table
 from benchrun.report.export.server_table import server_table
 from benchrun.report.export.stage_table import stage_table
@@ -23,7 +24,7 @@ def back(table: Table) -> Any:
     return pyarrow.parquet.read_table(io.BytesIO(as_parquet(table, run_uid=IDENTITY.uid)))
 
 
-@pytest.mark.parametrize("make", [stage_table, server_table, request_table], ids=["stages", "servers", "requests"])
+@pytest.mark.parametrize("make", [stage_table, server_table, replica_table, request_table])
 def test_values_come_back_as_they_were(make: Any) -> None:
     judged = [row(CELLS[0], "Suspect", ["Drift", "TooFewSamples"])]
     table = make(run(measured(CHAT), failing(FIRST, failed=2), of_status=status(judged)))
