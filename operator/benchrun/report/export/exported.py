@@ -15,6 +15,7 @@ from benchrun.api.codes import Code
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures, ServerStatus, Verdict
 from benchrun.api.workloads import Workload
+from benchrun.judge.per_gpu import gpus_of
 from benchrun.judge.row import proxy_role, role_figures
 from benchrun.measure.cells import Latency, Pools, pools_of
 from benchrun.measure.gpu_figures import GpuFigures, gpu_figures
@@ -104,7 +105,7 @@ class ExportedRun:
     @property
     def gpus(self) -> int:
         """GPUs of all roles."""
-        return sum(server.gpus for server in self.status.servers)
+        return gpus_of(self.status.servers)
 
     def cells(self) -> Sequence[tuple[str, Sequence[ExportedStage]]]:
         """Stages by their cell: in order of the cells' first stages, each cell's by repeat."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from benchrun.api.disaggregated import Disaggregated
 from benchrun.api.names import ROLE_DECODE, ROLE_PREFILL
 from benchrun.api.server import Server
+from benchrun.judge.per_gpu import gpus_of
 from benchrun.report.export.exported import ExportedRun
 from benchrun.report.export.files import Json
 from benchrun.report.export.server_flags import Flags, flags_of, parallelism_of
@@ -89,7 +90,7 @@ def _spread(flags: Flags) -> Json:
 
 
 def _gpus(run: ExportedRun, role: str) -> int | None:
-    return sum(server.gpus for server in run.status.servers if server.role == role) or None
+    return gpus_of([server for server in run.status.servers if server.role == role]) or None
 
 
 def _transfer(flags: Flags, split: Disaggregated) -> str:

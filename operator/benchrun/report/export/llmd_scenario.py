@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 
 from benchrun.api.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
+from benchrun.judge.per_gpu import gpus_of
 from benchrun.report.export.exported import ExportedRun, ExportedStage, server_version
 from benchrun.report.export.files import Json, without_unknown
 from benchrun.report.export.server_flags import flags_of, parallelism_of
@@ -41,7 +42,7 @@ def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
     spread = parallelism_of(flags_of(run, role))
     of_role = [server for server in run.status.servers if server.role == role]
     model = next((server.gpu for server in of_role if server.gpu is not None), None)
-    gpus = sum(server.gpus for server in of_role)
+    gpus = gpus_of(of_role)
     return {
         "kind": "inference_engine",
         "tool": "vllm",

@@ -6,17 +6,10 @@ from collections.abc import Iterable
 
 from benchrun.api.status import RoleFigures, ServerStatus
 from benchrun.report.export.exported import ExportedRun, ExportedStage
+from benchrun.report.export.stage_and_role import STAGE_AND_ROLE, stage_and_role
 from benchrun.report.export.table import Column, Table, Value, row_of
 
 NAME = "servers"
-_WHICH = (
-    Column("namespace", "text"),
-    Column("run", "text"),
-    Column("run_uid", "text"),
-    Column("stage", "text"),
-    Column("verdict", "text"),
-    Column("role", "text"),
-)
 _WHAT = (
     Column("replicas", "integer"),
     Column("server_image", "text"),
@@ -34,14 +27,14 @@ _FIGURES = tuple(
     )
 )  # fmt: skip
 _PROXY = (Column("proxy_added_mean_ms", "number"), Column("proxy_cpu_cores", "number"))
-_COLUMNS = (*_WHICH, *_WHAT, *_FIGURES, *_PROXY)
+_COLUMNS = (*STAGE_AND_ROLE, *_WHAT, *_FIGURES, *_PROXY)
 
 
 def server_table(run: ExportedRun) -> Table:
     """Figures are those of all servers of the role in the stage's own window; `kv_cache_tokens` is what each of them holds."""
     held = {server.role: server for server in run.status.servers}
     rows = [
-        row_of(_COLUMNS, _which(run, stage, role) | _what(run, stage, role, held.get(role)) | _figures(said))
+        row_of(_COLUMNS, stage_and_role(run, stage, role) | _what(run, stage, role, held.get(role)) | _figures(said))
         for stage in run.stages
         for role, said in _roles(held, stage)
     ]
@@ -52,17 +45,6 @@ def _roles(held: Iterable[str], stage: ExportedStage) -> list[tuple[str, RoleFig
     """Those the run has, then any that only the stage tells of."""
     said = {each.role: each for each in stage.servers}
     return [(role, said.get(role)) for role in dict.fromkeys((*held, *said))]
-
-
-def _which(run: ExportedRun, stage: ExportedStage, role: str) -> dict[str, Value]:
-    return {
-        "namespace": run.namespace,
-        "run": run.name,
-        "run_uid": run.uid,
-        "stage": stage.id,
-        "verdict": stage.verdict,
-        "role": role,
-    }
 
 
 def _what(run: ExportedRun, stage: ExportedStage, role: str, held: ServerStatus | None) -> dict[str, Value]:

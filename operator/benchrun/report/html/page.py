@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchrun.api.answering import answering
+from benchrun.judge.per_gpu import gpus_of
 from benchrun.report.html.blocks import Section
 from benchrun.report.html.document import Draw, Head, document
 from benchrun.report.html.reported import Reported
@@ -46,7 +47,7 @@ def page(run: Reported, draw: Draw, *, made_by: str) -> str:
 
 def _subtitle(run: Reported) -> str:
     """What was measured, on what."""
-    server, gpus = answering(run.status.servers), sum(each.gpus for each in run.status.servers)
+    server, gpus = answering(run.status.servers), gpus_of(run.status.servers)
     if server is None:
         return run.spec.model.name
     on = f"{gpus} x {server.gpu}" if gpus and server.gpu else ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from itertools import count
 
-from benchrun_client.proxy.figures import OUTCOMES, Figures
+from benchrun_client.proxy.figures import OUTCOMES, Figures, LoopWatch
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from unit.client.proxy.between import Server, between, prefilling, saying
@@ -50,10 +51,14 @@ def test_a_histogram_counts_upwards() -> None:
 
 async def test_a_loop_that_is_held_up_is_late_for_every_tick() -> None:
     figures = Figures()
-    watched = figures.watch_loop(asyncio.get_running_loop())
+    loop, ticks, all_ticks = asyncio.get_running_loop(), count(1), asyncio.Event()
+    watched = figures.watch_loop(loop)
+    # Begun later, so each of its ticks comes after the same one of the other.
+    follower = LoopWatch(loop, note=lambda _: all_ticks.set() if next(ticks) == 25 else None)
     time.sleep(0.5)  # noqa: ASYNC251 - that is what holds it up
-    await asyncio.sleep(0.05)
+    await asyncio.wait_for(all_ticks.wait(), 20)
     watched.stop()
+    follower.stop()
     samples = families(figures)["benchrun_proxy_loop_lag_seconds"].samples
     late = {sample.labels["le"]: sample.value for sample in samples if "le" in sample.labels}
     # Of 25 ticks within half a second 15 are late by more than 0.2 s.
