@@ -31,12 +31,12 @@ from benchrun_client.contract import (
     START_TIME,
     ClientFigures,
     Engine,
-    Envelope,
     GapCounts,
     RequestColumns,
     ServerEdge,
     StageRecord,
     open_record,
+    seal,
 )
 
 REQUESTS, RATE, TOKENS = 10_000, 40.0, 64
@@ -90,7 +90,7 @@ class Figures:
 def main() -> int:
     """Measure, print, and compare with the limits."""
     record = _record()
-    data = Envelope.seal(record).data()
+    data = seal(record)[1]
     samples = _samples()
     spec = _spec([f"{RATE:g}"])
     (cell,) = planned = cells(spec)
@@ -124,7 +124,7 @@ def main() -> int:
 def _packed_run(one: StageRecord) -> tuple[bytes, ...]:
     stages = [stage for cell in cells(_spec(_RATES, repeats=REPEATS)) for stage in cell.stage_ids]
     copies = (one.model_copy(update={"stage_id": stage, "sequence": n}) for n, stage in enumerate(stages))
-    return tuple(Envelope.seal(copy).data() for copy in copies)
+    return tuple(seal(copy)[1] for copy in copies)
 
 
 def _quickest_ms(work: Callable[[], object]) -> float:

@@ -197,7 +197,7 @@ def _readings(record: StageRecord, begin: float) -> list[Sample]:
             Sample(
                 at=begin + at_us / 1e6,
                 role="server",
-                pod="br-simulated-server-a1-x",
+                pod="br-simulated-4a49acf8-server-x",
                 running=float(running),
                 waiting=float(total - running),
                 kv_cache=running * (INPUT_TOKENS + OUTPUT_TOKENS) / _KV_TOKENS,
@@ -237,7 +237,7 @@ def _server() -> ServerStatus:
     return ServerStatus(
         role="server",
         ready=True,
-        pod="br-simulated-server-a1-x",
+        pod="br-simulated-4a49acf8-server-x",
         node="gpu-node-1",
         gpu="NVIDIA-H100-80GB-HBM3",
         gpus=1,

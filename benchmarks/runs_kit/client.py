@@ -16,14 +16,15 @@ from benchrun_client.contract import (
     RECORD_PORT,
     ClientFigures,
     Engine,
-    Envelope,
     GapCounts,
     Plan,
     RandomData,
     RequestColumns,
+    Sealed,
     ServerEdge,
     Stage,
     StageRecord,
+    seal,
 )
 from benchrun_client.ledger import Ledger
 from benchrun_client.record_server import RecordServer
@@ -42,12 +43,12 @@ class PlayedClient:
         self._address = address
         self._ledger = Ledger()
         self._listener = RecordServer(self._ledger)
-        self._last_record: Envelope | None = None
+        self._last_record: Sealed | None = None
 
     async def start(self, plan: Plan) -> None:
         """Read the plan, answer on port 8090, and be ready."""
         self._plan, self._digest = plan, plan.digest()
-        self._ledger.begin(run_uid=plan.run_uid, nonce=plan.nonce, records=len(plan.stages))
+        self._ledger.begin(run_uid=plan.run_uid, token_digest=plan.token_digest, records=len(plan.stages))
         await self._listener.start(address=self._address, port=RECORD_PORT)
         self._ledger.enter("Waiting")
         self._ledger.mark_ready()
@@ -73,8 +74,8 @@ class PlayedClient:
             server.begin(_work(stage, began / 1e6, seconds))
             await asyncio.sleep(max(0.0, end - time.monotonic()))
             after = server.counters()
-            edge = ServerEdge(address=f"http://{self._address}:8000/metrics", before=before, after=after)
-            made = Envelope.seal(self._record(sequence, edge, began_us=began))
+            edge = ServerEdge(address=f"{self._address}:8000", before=before, after=after)
+            made = seal(self._record(sequence, edge, began_us=began))
             before = after
         self._last_record = made
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
 
 from runs_kit.cluster import Cluster, Json
 
@@ -59,13 +60,16 @@ class OperatorProcess:
             "KUBECONFIG": str(kubeconfig),
             "BENCHRUN_CLIENT_IMAGE": "docker.io/benchrun/client:scale",
             "BENCHRUN_NAMESPACES": self._namespace,
+            "BENCHRUN_NAMESPACE": self._namespace,
+            "BENCHRUN_NETWORK_POLICIES": "true",
             "BENCHRUN_LISTEN": f"127.0.0.1:{port}",
             "BENCHRUN_LOG_FORMAT": "plain",
         }
-        with self.log.open("wb") as log:
+        with self.log.open("ab") as log:
             command = (sys.executable, "-m", "benchrun.runtime")
             self._process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=log, stderr=log)
-        await self._until_ready(f"http://127.0.0.1:{port}/readyz")
+        self._url = f"http://127.0.0.1:{port}"
+        await self._until_ready(f"{self._url}/readyz")
 
     async def stop(self) -> None:
         """Ask it to end, then make it."""
@@ -77,6 +81,13 @@ class OperatorProcess:
         except TimeoutError:
             self._process.kill()
             await self._process.wait()
+
+    async def kill(self) -> None:
+        """SIGKILL, in the middle of whatever it does; `start` begins anew."""
+        if self._process is None or self._process.returncode is not None:
+            raise RuntimeError(f"the operator has ended: {self.last_words()}")
+        self._process.kill()
+        await self._process.wait()
 
     def usage(self) -> Usage:
         """Memory and CPU by now. Raises RuntimeError when the operator has ended."""
@@ -92,6 +103,19 @@ class OperatorProcess:
             # Of the main thread, in nanoseconds: all that matters happens there.
             kept_waiting_seconds=int((own / "schedstat").read_text().split()[1]) / 1e9,
         )
+
+    async def decide_p99_ms(self) -> float:
+        """The bound of the bucket that the 99th percentile of its decisions lies in."""
+        async with aiohttp.ClientSession() as session, session.get(f"{self._url}/metrics") as answer:
+            page = await answer.text()
+        buckets = [
+            (float(sample.labels["le"]), sample.value)
+            for family in text_string_to_metric_families(page)
+            for sample in family.samples
+            if sample.name == "benchrun_decision_seconds_bucket"
+        ]
+        wanted = 0.99 * max(count for _, count in buckets)
+        return 1000 * min(bound for bound, count in buckets if count >= wanted)
 
     def last_words(self) -> str:
         """The end of its log."""
@@ -142,7 +166,9 @@ async def _grant(namespace: str) -> None:
     """ServiceAccount, Role and binding, as the chart renders them."""
     chart = ["helm", "template", NAME, str(ROOT / "charts" / "benchrun"), f"--namespace={namespace}"]
     chart += ["--set=rbac.scope=namespace", "--set=rbac.aggregateRoles=false", f"--set=fullnameOverride={NAME}"]
-    chart += ["--show-only=templates/role.yaml", "--show-only=templates/serviceaccount.yaml"]
+    chart += ["--set=image.repository=none.invalid/operator", "--set=clientImage.repository=none.invalid/client"]
+    shown = ("role", "own-role", "serviceaccount")
+    chart += [f"--show-only=templates/{name}.yaml" for name in shown]
     await command("kubectl", "apply", f"--namespace={namespace}", "--filename=-", stdin=await command(*chart))
 
 

@@ -124,6 +124,7 @@ class Scenario:
             cpu_cores=round(cpu_cores, 3),
             writes_per_run=max(self._writes().values()),
             requests_per_waiting_run_per_minute=round(waiting, 3),
+            decide_p99_ms=await self._operator.decide_p99_ms(),
         )
 
     # ---- the story, act by act -----------------------------------------------------------------------------------------
@@ -152,7 +153,7 @@ class Scenario:
         await self._until_quiet()
         await self._each(lambda run: self._write_client(run, ready=True))
         ready = time.monotonic()
-        wanted = [("Deployment", names.child_name(run.name, names.ROLE_SERVER)) for run in self._runs]
+        wanted = [("Deployment", names.child_name(run.name, run.uid, names.ROLE_SERVER)) for run in self._runs]
         await self._until(lambda: self._exist(wanted), "every run has a server Deployment")
         seconds = self._last_seen(wanted) - ready
         self._report(f"clients ready, Deployments {seconds:.2f} s later")
@@ -256,7 +257,8 @@ class Scenario:
 
     def _writes(self) -> Counter[str]:
         """Requests that changed something, by run; every one of them must belong to a run."""
-        writes = [r for r in self._proxy.requests if r.writes and not r.live_only]
+        # Its key the operator makes once.
+        writes = [r for r in self._proxy.requests if r.writes and not r.live_only and r.resource != "secrets"]
         strays = [r for r in writes if r.run is None]
         if strays:
             raise NotAsExpected(f"{len(strays)} writes belong to no run, for example {strays[0]}")
@@ -328,8 +330,8 @@ class Scenario:
 def _first_children(run: PlayedRun) -> tuple[tuple[str, str], ...]:
     return (
         ("ConfigMap", names.plan_name(run.name, run.uid)),
-        ("Service", names.child_name(run.name, names.ROLE_SERVER)),
-        ("Job", names.child_name(run.name, names.ROLE_CLIENT)),
+        ("Service", names.child_name(run.name, run.uid, names.ROLE_SERVER)),
+        ("Job", names.child_name(run.name, run.uid, names.ROLE_CLIENT)),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import tempfile
 import time
 import uuid
@@ -20,13 +21,24 @@ from benchrun.api.status import Severity
 from benchrun.judge.results import Judged, results
 from benchrun.measure.exposition import UnreadablePage, sample_from_page
 from benchrun.measure.samples import Sample
-from benchrun.plan.client_plan import client_plan, nonce
+from benchrun.plan.client_plan import client_plan
 from benchrun.plan.metadata import Owner
 from benchrun.plan.stages import cells
-from benchrun_client.contract import Acknowledgement, Delivery, Plan, Progress, StageRecord, open_record
+from benchrun_client.contract import (
+    TOKEN_HEADER,
+    Acknowledgement,
+    Plan,
+    Progress,
+    StageRecord,
+    digest_of_token,
+    open_record,
+    unpack_delivery,
+)
 
 from truth_kit.processes import TINY_MODEL, Server, client, cpu_quota, server, stand_still
 
+TOKEN = secrets.token_hex(32)
+SHOWN = {TOKEN_HEADER: TOKEN}
 PATIENCE_SECONDS = 600.0
 
 
@@ -131,7 +143,9 @@ async def _measure(
 
 def _plan(spec: BenchmarkRunSpec, servers: Sequence[Server]) -> Plan:
     """Several servers are all read; the first is the one that is sent to."""
-    plan = client_plan(Owner(namespace="lab", name="lab", uid=str(uuid.uuid4())), spec)
+    plan = client_plan(
+        Owner(namespace="lab", name="lab", uid=str(uuid.uuid4())), spec, token_digest=digest_of_token(TOKEN)
+    )
     if len(servers) == 1:
         return plan
     pages = tuple(f"{each.url}/metrics" for each in servers)
@@ -154,13 +168,15 @@ async def _pull(
     standing: asyncio.Task[None] | None = None
     while True:
         try:
-            answer = await http.get(f"{url}/records", params={"from": len(records), "seen": seen, "wait": 5})
+            answer = await http.get(
+                f"{url}/records", params={"from": len(records), "seen": seen, "wait": 5}, headers=SHOWN
+            )
         except httpx.TransportError:
             if process.returncode is not None:
                 raise Failed(f"the client ended with {process.returncode} after {len(records)} records") from None
             await asyncio.sleep(0.2)
             continue
-        delivery = Delivery.model_validate_json(answer.text)
+        delivery, bodies = unpack_delivery(answer.content)
         seen = delivery.progress.version
         _raise_if_failed(delivery.progress)
         if group is not None and not held and delivery.progress.phase in ("WarmingUp", "Measuring"):
@@ -170,10 +186,10 @@ async def _pull(
         if stopped is not None and standing is None and began is not None:
             start, end = (began / 1e6 + seconds for seconds in stopped)
             standing = asyncio.create_task(stand_still(process, from_unix=start, until_unix=end))
-        records += [open_record(envelope.data()) for envelope in delivery.records]
-        if delivery.records:
-            said = Acknowledgement(nonce=nonce(plan.run_uid), through=len(records)).model_dump_json()
-            await http.post(f"{url}/ack", content=said)
+        records += [open_record(body) for body in bodies]
+        if bodies:
+            said = Acknowledgement(through=len(records)).model_dump_json()
+            await http.post(f"{url}/ack", content=said, headers=SHOWN)
         if len(records) == len(plan.stages):
             if standing is not None:
                 await standing

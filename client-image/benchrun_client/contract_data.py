@@ -9,7 +9,19 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Tokens = Annotated[int, Field(ge=1)]
+MOST = 1e15
+"""Largest number that anybody may say, above and below zero: sums and products of it still are numbers."""
+
+Micros = Annotated[int, Field(ge=0, le=10**16)]
+Count = Annotated[int, Field(ge=0, le=10**12)]
+Tokens = Annotated[int, Field(ge=1, le=10**9)]
+Finite = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
+Number = Finite | Annotated[int, Field(ge=-(10**15), le=10**15)]
+ShortText = Annotated[str, Field(max_length=300)]
+LongText = Annotated[str, Field(max_length=4096)]
+"""A path, a URL, a name."""
+DecimalText = Annotated[str, Field(max_length=24)]
+Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 FieldName = Annotated[str, Field(min_length=1, max_length=128)]
 
 
@@ -25,21 +37,21 @@ class Message(BaseModel):
 class S3Object(Message):
     """An object in a store that speaks S3."""
 
-    bucket: str
-    key: str
-    endpoint: str | None = None
+    bucket: LongText
+    key: LongText
+    endpoint: LongText | None = None
     """URL of the store; None is AWS."""
-    region: str
-    credentials: str | None = None
+    region: LongText
+    credentials: LongText | None = None
     """What the names of the environment variables with the credentials begin with; None asks without any."""
 
 
 class DataFile(Message):
     """A file: exactly one of its members says where it is."""
 
-    path: str | None = None
+    path: LongText | None = None
     """In the client's container: in its image, or on a volume."""
-    url: str | None = None
+    url: LongText | None = None
     s3: S3Object | None = None
 
     @model_validator(mode="after")
@@ -64,7 +76,7 @@ class PrefixRepetitionData(Message):
     """Random prompts of which many begin alike: each stage has so many beginnings, used in turns."""
 
     kind: Literal["prefixRepetition"] = "prefixRepetition"
-    prefixes: int = Field(ge=1)
+    prefixes: Count = Field(ge=1)
     prefix_tokens: Tokens
     suffix_tokens: Tokens
     output_tokens: Tokens
@@ -76,7 +88,7 @@ class AgentData(Message):
     kind: Literal["agent"] = "agent"
     file: DataFile | None = None
     """None takes the conversation that comes with the client."""
-    variants: int | None = Field(default=None, ge=1)
+    variants: Count | None = Field(default=None, ge=1)
     """Different dates in a stage; None: each request has its own. 1 is a static prefix."""
     output_tokens: Tokens | None = None
     """None asks for as many as the conversation's last answer has."""
@@ -115,10 +127,10 @@ class TextsData(Message):
     file: DataFile
     format: Literal["CSV", "JSONL"]
     column: FieldName
-    texts_per_prompt: int = Field(ge=1)
-    instruction: str = ""
+    texts_per_prompt: Count = Field(ge=1)
+    instruction: LongText = ""
     output_tokens_per_text: Tokens
-    duplicate: int = Field(ge=1)
+    duplicate: Count = Field(ge=1)
     """How often each prompt is sent, one right after the other."""
 
 
@@ -126,14 +138,14 @@ class HuggingFaceData(Message):
     """Prompts from a column of a dataset on the hub; each row is used once a run."""
 
     kind: Literal["huggingFace"] = "huggingFace"
-    repository: str
+    repository: LongText
     """Name on the hub, or a directory in the client's container."""
-    revision: str | None = None
-    subset: str | None = None
-    split: str = "train"
+    revision: LongText | None = None
+    subset: LongText | None = None
+    split: LongText = "train"
     column: FieldName
     output_tokens: Tokens
-    max_rows: int = Field(ge=1)
+    max_rows: Count = Field(ge=1)
     """Rows read, from the first on."""
 
 
@@ -162,7 +174,7 @@ MixableData = Annotated[
 class MixPart(Message):
     """One of the datasets of a mix, and its share of the requests."""
 
-    weight: int = Field(ge=1)
+    weight: Count = Field(ge=1)
     data: MixableData
 
 
@@ -170,7 +182,7 @@ class MixData(Message):
     """Several datasets in one stream of requests."""
 
     kind: Literal["mix"] = "mix"
-    parts: tuple[MixPart, ...] = Field(min_length=2)
+    parts: tuple[MixPart, ...] = Field(min_length=2, max_length=64)
 
 
 Data = Annotated[
@@ -195,13 +207,11 @@ class DatasetFacts(Message):
 
     part: int = Field(default=0, ge=0, le=64)
     """Position in a mix; 0 for the only one."""
-    source: str = Field(max_length=300)
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    source: ShortText
+    sha256: Hex
     """Of the file as it was read, or of the rows taken from the hub."""
-    rows_read: int = Field(ge=0)
-    rows_used: int = Field(ge=0)
+    rows_read: Count
+    rows_used: Count
     """Taken by this workload over the run, its warm-up included."""
-    rows_dropped: dict[Annotated[str, Field(max_length=30)], Annotated[int, Field(ge=0)]] = Field(
-        default_factory=dict, max_length=8
-    )
+    rows_dropped: dict[Annotated[str, Field(max_length=30)], Count] = Field(default_factory=dict, max_length=8)
     """Rows that can't be used, by reason. Of the file: whatever workload it was that looked at them."""

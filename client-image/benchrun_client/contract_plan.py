@@ -8,10 +8,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from benchrun_client.contract_data import Data, Message
+from benchrun_client.contract_data import Count, Data, DecimalText, Hex, LongText, Message, Tokens
 from benchrun_client.contract_search import Search
 
-PLAN_SCHEMA: Literal["benchrun.plan/1"] = "benchrun.plan/1"
+PLAN_SCHEMA: Literal["benchrun.plan/2"] = "benchrun.plan/2"
 PLAN_FILE = "plan.json"
 MAX_REQUESTS_A_STAGE = 50_000
 """With the bound on distinct gaps, what keeps a record below the 1 MiB that a ConfigMap holds."""
@@ -20,14 +20,14 @@ MAX_REQUESTS_A_STAGE = 50_000
 class LoadPoint(Message):
     """How requests arrive: an open loop at a rate (perhaps capped), a closed loop of users, or as recorded."""
 
-    request_rate: str = "inf"
+    request_rate: DecimalText = "inf"
     """Requests a second, a decimal, or "inf": all at once."""
-    max_concurrency: int | None = Field(default=None, ge=1)
-    burstiness: str = "1"
+    max_concurrency: Count | None = Field(default=None, ge=1)
+    burstiness: DecimalText = "1"
     """Gamma shape of the gaps between arrivals; 1 is Poisson."""
-    trace_speed: str | None = None
+    trace_speed: DecimalText | None = None
     """A decimal: requests arrive at the instants of their trace, so many times as fast; None: they have none."""
-    batch_size: int | None = Field(default=None, ge=1)
+    batch_size: Count | None = Field(default=None, ge=1)
     """Without an API server: so many requests a call of the engine, one call after the other; None: all in one."""
 
 
@@ -36,7 +36,7 @@ class Stage(Message):
 
     id: str = Field(max_length=160)
     workload: str = Field(max_length=40)
-    repeat: int = Field(ge=1)
+    repeat: Count = Field(ge=1)
     load: LoadPoint
     data: Data
     requests: int = Field(ge=1, le=MAX_REQUESTS_A_STAGE)
@@ -54,10 +54,10 @@ class Warmup(Message):
 
     workload: str = Field(max_length=40)
     data: Data
-    requests: int = Field(ge=1)
-    concurrency: int = Field(ge=1)
+    requests: Count = Field(ge=1)
+    concurrency: Count = Field(ge=1)
     seed: int = Field(ge=0, lt=2**32)
-    max_seconds: int = Field(ge=1)
+    max_seconds: Count = Field(ge=1)
     api: Literal["Completions", "Chat"] = "Completions"
 
 
@@ -65,29 +65,29 @@ class RoleServers(Message):
     """Servers of one role behind the ones that requests go to: their metrics pages are read, nothing is sent to them."""
 
     role: str = Field(max_length=20)
-    base_url: str
-    servers: int = Field(ge=1)
+    base_url: LongText
+    servers: int = Field(ge=1, le=1024)
     """Addresses the host name must have."""
 
 
 class Target(Message):
     """The server to measure."""
 
-    base_url: str
+    base_url: LongText
     """Where requests go; a host name is resolved once, when all servers are there."""
-    servers: int = Field(ge=0)
+    servers: int = Field(ge=0, le=1024)
     """Addresses the host name must have before anything is sent; 0: the URL is used as it is."""
     behind: tuple[RoleServers, ...] = Field(default=(), max_length=8)
     """Servers that answer for a proxy, which is then what `base_url` leads to."""
-    metrics_urls: tuple[str, ...] = ()
+    metrics_urls: tuple[LongText, ...] = Field(default=(), max_length=64)
     """Metrics pages to snapshot at stage edges; empty with `servers` > 0: `/metrics` of each address."""
-    served_model: str
-    tokenizer: str
+    served_model: LongText
+    tokenizer: LongText
     """Path or hub id the tokenizer is loaded from."""
-    tokenizer_revision: str | None = None
-    context_tokens: int | None = Field(default=None, ge=1)
+    tokenizer_revision: LongText | None = None
+    context_tokens: Tokens | None = None
     """Longest request that the server will take, where its arguments say so: rows beyond it are left out."""
-    ca_file: str | None = None
+    ca_file: LongText | None = None
     offline: bool = False
     """vLLM's engine without its API server: it takes a load as a whole (`benchrun_client.offline`)."""
 
@@ -95,20 +95,20 @@ class Target(Message):
 class Plan(Message):
     """Everything a client needs to measure one run."""
 
-    schema_: Literal["benchrun.plan/1"] = Field(default=PLAN_SCHEMA, alias="schema")
+    schema_: Literal["benchrun.plan/2"] = Field(default=PLAN_SCHEMA, alias="schema")
     run_uid: str = Field(max_length=64)
-    nonce: str = Field(min_length=16, max_length=64)
-    """Known to operator and client only; an acknowledgement must carry it."""
+    token_digest: Hex
+    """SHA-256 of the token that whoever reads records or acknowledges them must show; the token itself stands nowhere."""
     target: Target
     stages: tuple[Stage, ...] = Field(max_length=1024)
     searches: tuple[Search, ...] = Field(default=(), max_length=16)
-    warmups: tuple[Warmup, ...] = ()
+    warmups: tuple[Warmup, ...] = Field(default=(), max_length=64)
     engine: EngineKind = "VLLM"
     """Who sends the load: vLLM's own benchmark client, or its client in Rust."""
     cache_policy: CachePolicy = "Isolate"
     """Reset: the prefix cache of every server is emptied before each stage."""
-    percentiles: tuple[str, ...]
-    health_deadline_seconds: int = Field(ge=0)
+    percentiles: tuple[DecimalText, ...] = Field(max_length=64)
+    health_deadline_seconds: Count
     """How long to wait for /health, as the run's startupDeadlineSeconds says of an endpoint; 0: the operator ends the wait."""
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from benchrun_client.contract_data import Data, Message
+from benchrun_client.contract_data import Count, Data, Message
 
 MAX_OPEN_STAGES = 256
 """Most stages of a search."""
@@ -19,7 +19,7 @@ class Limit(Message):
 
     metric: Literal["TTFT", "TPOT", "ITL", "E2EL"]
     percentile: str = Field(max_length=10)
-    max_milliseconds: int = Field(ge=1)
+    max_milliseconds: Count = Field(ge=1)
 
 
 class Search(Message):
@@ -39,10 +39,10 @@ class Search(Message):
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
     data: Data
-    requests: int | None = Field(default=None, ge=1)
+    requests: Count | None = Field(default=None, ge=1)
     """Of each stage; None: rate x duration."""
-    duration_seconds: int | None = Field(default=None, ge=1)
-    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...]
+    duration_seconds: Count | None = Field(default=None, ge=1)
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(max_length=MAX_OPEN_STAGES)
     """Of every stage that there may be, probe by probe."""
     api: Literal["Completions", "Chat"] = "Completions"
     ignore_eos: bool = True

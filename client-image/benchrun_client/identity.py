@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 
+from benchrun_client.contract_served import MAX_ID_CHARACTERS, MAX_ROOT_CHARACTERS, ServedModel
 from benchrun_client.http_session import answer_of
 from benchrun_client.snapshot import read_page
 
@@ -37,20 +38,25 @@ class Identity:
     """Digest of what it reports of its configuration."""
     models: str | None = None
     """Each model with where it comes from and its longest context."""
+    served: ServedModel | None = None
+    """The model that requests name."""
 
 
-async def identify(session: aiohttp.ClientSession, metrics_urls: Sequence[str]) -> tuple[Identity, ...]:
-    """Ask every server, by its metrics page and what lies beside it. Never an error: a server may be silent."""
-    return tuple(await asyncio.gather(*(_identify_one(session, url) for url in metrics_urls)))
+async def identify(session: aiohttp.ClientSession, metrics_urls: Sequence[str], *, model: str) -> tuple[Identity, ...]:
+    """Ask every server, by its metrics page and what lies beside it. Never an error: a server may be silent. `model`: the name
+    in the requests."""
+    return tuple(await asyncio.gather(*(_identify_one(session, url, model) for url in metrics_urls)))
 
 
-async def _identify_one(session: aiohttp.ClientSession, metrics_url: str) -> Identity:
+async def _identify_one(session: aiohttp.ClientSession, metrics_url: str, model: str) -> Identity:
     page = await read_page(session, metrics_url)
     base = metrics_url.removesuffix("/metrics")
+    version, listed = await _json(session, f"{base}/version"), await _json(session, f"{base}/v1/models")
     return Identity(
-        version=_version(await _json(session, f"{base}/version")),
+        version=_version(version),
         settings=None if page is None else settings_digest(page),
-        models=models_text(await _json(session, f"{base}/v1/models")),
+        models=models_text(listed),
+        served=served_model(listed, model),
     )
 
 
@@ -65,17 +71,40 @@ async def _json(session: aiohttp.ClientSession, url: str) -> Any:
 
 
 def _version(said: Any) -> str | None:
-    version = said.get("version") if isinstance(said, dict) else None
-    return version if isinstance(version, str) else None
+    return _text(said.get("version")) if isinstance(said, dict) else None
+
+
+def _text(said: Any) -> str | None:
+    """Text that can be written down: JSON may hold halves of characters."""
+    return said.encode(errors="replace").decode() if isinstance(said, str) else None
+
+
+def _models(said: Any) -> list[dict[str, Any]]:
+    """The entries of an answer of /v1/models."""
+    listed = said.get("data") if isinstance(said, dict) else None
+    return [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []
+
+
+def served_model(said: Any, name: str) -> ServedModel | None:
+    """The entry of that name, else the first; None: there is none. Where an adapter lies says nothing of the model, so it has
+    the root of its parent."""
+    models = [model for model in _models(said) if isinstance(model.get("id"), str)]
+    if not models:
+        return None
+    entry = next((model for model in models if model["id"] == name), models[0])
+    base = entry
+    if entry.get("parent"):
+        base = next((model for model in models if model["id"] == entry["parent"]), {})
+    root = _text(base.get("root"))
+    too_long = root is not None and len(root) > MAX_ROOT_CHARACTERS
+    return ServedModel(id=(_text(entry["id"]) or "")[:MAX_ID_CHARACTERS], root=None if too_long else root)
 
 
 def models_text(said: Any) -> str | None:
     """What equal servers say alike of their models: name, root, parent and max_model_len. Too long a list ends in a digest, so
     that it still tells whether two are equal; None: no models."""
-    listed = said.get("data") if isinstance(said, dict) else None
-    models = [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []
-    told = [" ".join(f"{name}={model[name]}" for name in _OF_A_MODEL if model.get(name)) for model in models]
-    text = "; ".join(sorted(told))
+    told = [" ".join(f"{name}={model[name]}" for name in _OF_A_MODEL if model.get(name)) for model in _models(said)]
+    text = _text("; ".join(sorted(told))) or ""
     if len(text) <= MAX_MODELS_CHARACTERS:
         return text or None
     return f"{text[: MAX_MODELS_CHARACTERS - DIGEST_CHARACTERS - 3]}.. {_digest(text)}"

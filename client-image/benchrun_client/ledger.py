@@ -8,14 +8,17 @@ from __future__ import annotations
 import hmac
 import threading
 from collections.abc import Callable
-from typing import Literal
 
-from benchrun_client.contract import Acknowledgement, ClientPhase, Delivery, Envelope, Failure, Progress
-
-MAX_ENVELOPES_A_DELIVERY = 16
-MAX_DELIVERY_BYTES = 4 * 1024 * 1024
-
-AckAnswer = Literal["stored", "forbidden", "beyond"]
+from benchrun_client.contract import (
+    MAX_BODIES_BYTES,
+    MAX_ENVELOPES,
+    ClientPhase,
+    Delivery,
+    Failure,
+    Progress,
+    Sealed,
+    digest_of_token,
+)
 
 
 class Ledger:
@@ -25,22 +28,23 @@ class Ledger:
         self._lock = threading.Lock()
         self._listeners: list[Callable[[], None]] = []
         self._run_uid = ""
-        self._nonce: str | None = None
+        self._token_digest: str | None = None
         self._expected_records: int | None = 0
         self._progress = Progress(version=0, phase="Preparing")
         self._requests_done = self._done_elsewhere = 0
-        self._envelopes: dict[int, Envelope] = {}
+        self._sealed: dict[int, Sealed] = {}
         self._acknowledged = 0
         self._failure_told = False
         self._ready = False
 
     # ---- written by the run ------------------------------------------------------------------------------------------
 
-    def begin(self, *, run_uid: str, nonce: str | None, records: int | None) -> None:
-        """Name the run, and say how many records it will give (None: a search will tell); without a nonce nothing can be
-        acknowledged."""
+    def begin(self, *, run_uid: str, token_digest: str | None, records: int | None) -> None:
+        """Name the run, and say how many records it will give (None: a search will tell). `token_digest`: of the token that
+        opens this ledger; None: the plan can't be read."""
         with self._lock:
-            self._run_uid, self._nonce, self._expected_records = run_uid, nonce, records
+            self._run_uid, self._token_digest, self._expected_records = run_uid, token_digest, records
+        self._tell()
 
     def expect(self, records: int) -> None:
         """How many records the run gives, now that it is known."""
@@ -89,11 +93,12 @@ class Ledger:
         """So many answers in this stage have come to other shards."""
         self._done_elsewhere = answers
 
-    def add(self, envelope: Envelope) -> None:
+    def add(self, sealed: Sealed) -> None:
         """A stage's record is made. Records come in order."""
+        sequence = sealed[0].sequence
         with self._lock:
-            self._envelopes[envelope.sequence] = envelope
-            self._move(records=envelope.sequence + 1)
+            self._sealed[sequence] = sealed
+            self._move(records=sequence + 1)
         self._tell()
 
     def fail(self, failure: Failure) -> bool:
@@ -111,6 +116,14 @@ class Ledger:
     def ready(self) -> bool:
         return self._ready
 
+    def may_read(self, token: str) -> bool:
+        """Whether this is the run's token. As long as the plan has not been read there is nothing but progress, for anybody."""
+        return self._token_digest is None or self.may_acknowledge(token)
+
+    def may_acknowledge(self, token: str) -> bool:
+        """Whether this is the run's token."""
+        return self._token_digest is not None and hmac.compare_digest(digest_of_token(token), self._token_digest)
+
     def progress(self) -> Progress:
         with self._lock:
             return self._progress.model_copy(update={"requests_done": self._requests_done + self._done_elsewhere})
@@ -120,36 +133,36 @@ class Ledger:
         with self._lock:
             return self._progress.version > seen or self._progress.records > first
 
-    def delivery(self, *, first: int) -> Delivery:
+    def delivery(self, *, first: int) -> tuple[Delivery, tuple[bytes, ...]]:
         """Progress, and the records from `first` on that fit into one answer; at least one if there is one."""
         progress = self.progress()
         with self._lock:
-            waiting = [self._envelopes[n] for n in sorted(self._envelopes) if n >= first][:MAX_ENVELOPES_A_DELIVERY]
+            waiting = [self._sealed[n] for n in sorted(self._sealed) if n >= first][:MAX_ENVELOPES]
             run_uid = self._run_uid
             self._failure_told |= progress.failure is not None
-        chosen: list[Envelope] = []
+        chosen: list[Sealed] = []
         size = 0
-        for envelope in waiting:
-            size += len(envelope.payload)
-            if chosen and size > MAX_DELIVERY_BYTES:
+        for sealed in waiting:
+            size += sealed[0].size
+            if chosen and size > MAX_BODIES_BYTES:
                 break
-            chosen.append(envelope)
+            chosen.append(sealed)
         if progress.failure is not None:
             self._tell()
-        return Delivery(run_uid=run_uid, progress=progress, records=tuple(chosen))
+        delivery = Delivery(run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in chosen))
+        return delivery, tuple(body for _, body in chosen)
 
-    def acknowledge(self, ack: Acknowledgement) -> AckAnswer:
-        """Forget what is stored elsewhere. Saying it twice is harmless."""
+    def acknowledge(self, through: int) -> bool:
+        """Forget the records below `through`, which are stored elsewhere; False: there are not that many. Saying it twice is
+        harmless."""
         with self._lock:
-            if self._nonce is None or not hmac.compare_digest(ack.nonce.encode(), self._nonce.encode()):
-                return "forbidden"
-            if ack.through > self._progress.records:
-                return "beyond"
-            self._acknowledged = max(self._acknowledged, ack.through)
-            for sequence in [n for n in self._envelopes if n < self._acknowledged]:
-                del self._envelopes[sequence]
+            if through > self._progress.records:
+                return False
+            self._acknowledged = max(self._acknowledged, through)
+            for sequence in [n for n in self._sealed if n < self._acknowledged]:
+                del self._sealed[sequence]
         self._tell()
-        return "stored"
+        return True
 
     def is_told(self) -> bool:
         """Whether nothing is left to tell: all records are stored; after a failure, those there are, and it has been read."""

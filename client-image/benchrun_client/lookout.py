@@ -51,5 +51,5 @@ async def look_out(plan: Plan, material: Material, ledger: Ledger, *, tls: ssl.S
                 )
         answered = time.perf_counter()
         # Not earlier: with several API processes some figures are there from the first request on only.
-        identities = await identify(session, servers.metrics_urls)
+        identities = await identify(session, servers.metrics_urls, model=plan.target.served_model)
     return Found(servers, identities, answered)

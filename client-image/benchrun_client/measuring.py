@@ -268,6 +268,7 @@ class Measuring:
             versions=tuple(identity.version for identity in self._identities),
             settings=tuple(identity.settings for identity in self._identities),
             models=tuple(identity.models for identity in self._identities),
+            served=tuple(identity.served for identity in self._identities),
             cache_reset=reset,
             warmup=self._warmed_up.pop(stage.workload, None),
             cpu_seconds=toll.cpu_seconds,

@@ -44,7 +44,7 @@ def peek_run_uid(path: Path) -> str:
 
 
 def _told(error: ValidationError) -> str:
-    """The first errors as `field.path: what is wrong`; values are left out, one of them is the nonce."""
+    """The first errors as `field.path: what is wrong`; values are left out: not all of them are for a log."""
     problems = error.errors(include_input=False, include_url=False)
     told = [
         f"{'.'.join(str(part) for part in p['loc']) or 'plan'}: {first_line(p['msg'])}" for p in problems[:SHOWN_ERRORS]

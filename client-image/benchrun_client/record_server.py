@@ -1,7 +1,8 @@
 """The small port that the operator pulls from. See `contract` for the four paths.
 
 A long poll is held back until there is something new, at most `MAX_WAIT_SECONDS`; a slow or silent reader costs one waiting
-task and nothing else. Reading needs no secret, for records hold none; acknowledging needs the run's nonce.
+task and nothing else. Records and acknowledgements need the run's token: whoever read a record could say that it is stored, and
+whoever says so has it forgotten.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import get_args
 from aiohttp import web
 from pydantic import ValidationError
 
-from benchrun_client.contract import Acknowledgement, ClientPhase
+from benchrun_client.contract import TOKEN_HEADER, Acknowledgement, ClientPhase, pack_delivery
 from benchrun_client.ledger import Ledger
 
 MAX_WAIT_SECONDS = 30.0
@@ -91,20 +92,23 @@ class RecordServer:
         except ValueError:
             return web.Response(status=400, text="from and seen are integers, wait is in seconds\n")
         deadline = time.monotonic() + wait_seconds
-        while not self._ledger.has_news(first=first, seen=seen):
-            if not await self._wait_for_change(deadline):
+        while True:
+            # Each time anew: the plan may have been read since.
+            if not self._ledger.may_read(_token(request)):
+                return _unauthorized()
+            if self._ledger.has_news(first=first, seen=seen) or not await self._wait_for_change(deadline):
                 break
-        return web.json_response(text=self._ledger.delivery(first=first).model_dump_json(by_alias=True))
+        packed = pack_delivery(*self._ledger.delivery(first=first))
+        return web.Response(body=packed, content_type="application/octet-stream")
 
     async def _answer_ack(self, request: web.Request) -> web.Response:
+        if not self._ledger.may_acknowledge(_token(request)):
+            return _unauthorized()
         try:
             ack = Acknowledgement.model_validate_json(await request.read())
         except ValidationError:
             return web.Response(status=400, text="not an acknowledgement\n")
-        answer = self._ledger.acknowledge(ack)
-        if answer == "forbidden":
-            return web.Response(status=403, text="wrong nonce\n")
-        if answer == "beyond":
+        if not self._ledger.acknowledge(ack.through):
             return web.Response(status=409, text="there are not that many records\n")
         return web.Response(status=204)
 
@@ -123,3 +127,11 @@ class RecordServer:
             "",
         ]
         return web.Response(text="\n".join(lines), headers={"Content-Type": "text/plain; version=0.0.4"})
+
+
+def _token(request: web.Request) -> str:
+    return request.headers.get(TOKEN_HEADER) or request.headers.get("Authorization", "").removeprefix("Bearer ")
+
+
+def _unauthorized() -> web.Response:
+    return web.Response(status=401, text="the run's token is needed\n", headers={"WWW-Authenticate": "Bearer"})

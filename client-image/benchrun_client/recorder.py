@@ -10,13 +10,13 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 
-from benchrun_client.contract import Envelope, open_record
+from benchrun_client.contract import Sealed, open_record, seal
 from benchrun_client.headline import headline
 from benchrun_client.piped import Piped, serve
 from benchrun_client.records import RawStage, record_of
 from benchrun_client.shards.merging import Together, merged
 
-Recorded = tuple[Envelope, str]
+Recorded = tuple[Sealed, str]
 """A sealed record and its headline."""
 
 
@@ -28,19 +28,17 @@ def packed(raw: RawStage) -> bytes:
 class Recorder:
     """The measuring process's end of the pipe."""
 
-    def __init__(self, process: Piped, on_record: Callable[[Envelope, str], None]) -> None:
+    def __init__(self, process: Piped, on_record: Callable[[Sealed, str], None]) -> None:
         self._process = process
         self._on_record = on_record
 
     @classmethod
-    async def start(cls, on_record: Callable[[Envelope, str], None]) -> Recorder:
-        """Start the other process; `on_record` is called with each envelope and headline, in order."""
+    async def start(cls, on_record: Callable[[Sealed, str], None]) -> Recorder:
+        """Start the other process; `on_record` is called with each record and headline, in order."""
         return cls(await Piped.start("benchrun_client.recorder", name="recorder"), on_record)
 
-    async def record(
-        self, stage: bytes, *, parts: Sequence[Envelope] = (), together: Together | None = None
-    ) -> Envelope:
-        """Have one stage recorded; where other shards sent some of it, `together` with their parts.
+    async def record(self, stage: bytes, *, parts: Sequence[bytes] = (), together: Together | None = None) -> Sealed:
+        """Have one stage recorded; where other shards sent some of it, `together` with their packed parts.
 
         Raises:
             RunFailure: the other process died.
@@ -56,13 +54,13 @@ class Recorder:
         await self._process.stop()
 
 
-def recorded(raw: RawStage, parts: Sequence[Envelope] = (), together: Together | None = None) -> Recorded:
+def recorded(raw: RawStage, parts: Sequence[bytes] = (), together: Together | None = None) -> Recorded:
     """Make, seal and head one record."""
     record = record_of(raw)
     if together is not None:
-        record = merged([record, *(open_record(part.data()) for part in parts)], together)
-    envelope = Envelope.seal(record)
-    return envelope, headline(record, digest=envelope.digest)
+        record = merged([record, *(open_record(part) for part in parts)], together)
+    sealed = seal(record)
+    return sealed, headline(record, digest=sealed[0].digest)
 
 
 def _answer(question: bytes) -> bytes:

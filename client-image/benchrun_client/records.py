@@ -10,6 +10,8 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 from benchrun_client.contract import (
+    MAX_GAP_VALUES,
+    MOST,
     CacheReset,
     ClientFigures,
     DatasetFacts,
@@ -17,14 +19,13 @@ from benchrun_client.contract import (
     GapCounts,
     Probe,
     RequestColumns,
+    ServedModel,
     ServerEdge,
     StageRecord,
     WarmupOutcome,
 )
 from benchrun_client.failures import shorten
 
-MAX_GAP_VALUES = 50_000
-"""Distinct gap values kept; more are rounded until they fit, or a record could outgrow what the contract takes."""
 MAX_SCALARS = 200
 MAX_ERRORS = 8
 MAX_ERROR_CHARACTERS = 300
@@ -70,6 +71,7 @@ class RawStage:
     versions: tuple[str | None, ...]
     settings: tuple[str | None, ...]
     models: tuple[str | None, ...]
+    served: tuple[ServedModel | None, ...]
     cache_reset: CacheReset | None
     warmup: WarmupOutcome | None
     cpu_seconds: float
@@ -160,9 +162,18 @@ def _edges(raw: RawStage) -> tuple[ServerEdge, ...]:
             version=shorten(version, MAX_VERSION_CHARACTERS) if version else None,
             settings=settings,
             models=models,
+            served=served,
         )
-        for address, role, before, after, version, settings, models in zip(
-            raw.addresses, raw.roles, raw.before, raw.after, raw.versions, raw.settings, raw.models, strict=True
+        for address, role, before, after, version, settings, models, served in zip(
+            raw.addresses,
+            raw.roles,
+            raw.before,
+            raw.after,
+            raw.versions,
+            raw.settings,
+            raw.models,
+            raw.served,
+            strict=True,
         )
     )
 
@@ -202,7 +213,7 @@ def _last_line(error: str) -> str:
 
 
 def scalars_of(result: dict[str, Any]) -> dict[str, float | int | None]:
-    """The engine's own figures under its own names; a figure that is not finite is None, as JSON knows no other word."""
+    """The engine's own figures under its own names; None: one that is not finite, or beyond what a record takes."""
     scalars: dict[str, float | int | None] = {}
     for name, value in result.items():
         if isinstance(value, bool) or len(name) > 80 or len(scalars) == MAX_SCALARS:
@@ -210,7 +221,7 @@ def scalars_of(result: dict[str, Any]) -> dict[str, float | int | None]:
         if value is None:
             scalars[name] = None
         elif isinstance(value, Integral):
-            scalars[name] = int(value)
+            scalars[name] = int(value) if abs(int(value)) <= MOST else None
         elif isinstance(value, Real):
-            scalars[name] = float(value) if math.isfinite(value) else None
+            scalars[name] = float(value) if abs(float(value)) <= MOST else None
     return scalars

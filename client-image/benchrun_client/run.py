@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from benchrun_client.background import BackgroundLoop
-from benchrun_client.contract import Envelope, Plan
+from benchrun_client.contract import Plan, Sealed
 from benchrun_client.engine import Engine
 from benchrun_client.failures import RunFailure, as_failure, tell
 from benchrun_client.http_session import open_session, tls_context
@@ -148,10 +148,10 @@ class Run:
         try:
             plan = read_plan(self._plan_path)
         except RunFailure:
-            self._ledger.begin(run_uid=peek_run_uid(self._plan_path), nonce=None, records=0)
+            self._ledger.begin(run_uid=peek_run_uid(self._plan_path), token_digest=None, records=0)
             raise
         records = None if plan.searches else len(plan.stages)
-        self._ledger.begin(run_uid=plan.run_uid, nonce=plan.nonce, records=records)
+        self._ledger.begin(run_uid=plan.run_uid, token_digest=plan.token_digest, records=records)
         return plan
 
     def _scribe(self, plan: Plan) -> Scribe | None:
@@ -187,8 +187,8 @@ class Run:
             parts, together = await self._shards.parts(sequence)
             await self._recorder.record(stage, parts=parts, together=together)
 
-    def _on_record(self, envelope: Envelope, line: str) -> None:
-        self._ledger.add(envelope)
+    def _on_record(self, sealed: Sealed, line: str) -> None:
+        self._ledger.add(sealed)
         print(line, file=self._log_lines, flush=True)
 
     def _watched(self, work: Coroutine[Any, Any, T]) -> Future[T]:

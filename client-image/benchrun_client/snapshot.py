@@ -15,7 +15,7 @@ from itertools import compress
 
 import aiohttp
 
-from benchrun_client.contract import PROXY_COUNTERS, SERVER_COUNTERS, START_TIME
+from benchrun_client.contract import MOST, PROXY_COUNTERS, SERVER_COUNTERS, START_TIME
 from benchrun_client.http_session import read_bounded
 
 MAX_PAGE_BYTES = 4 * 1024 * 1024
@@ -54,6 +54,8 @@ def parse_page(text: str) -> Snapshot | None:
     if _OF_PROXY not in found:
         # Only of the proxy is the process itself of interest.
         found = {name: value for name, value in found.items() if name not in PROXY_COUNTERS}
+    # A sum may be out of bounds where none of its parts is; what a record does not take is left out.
+    found = {name: value for name, value in found.items() if abs(value) <= MOST}
     if not found.keys() - {START_TIME}:
         return None
     running = found.pop(_RUNNING, None)

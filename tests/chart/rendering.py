@@ -19,9 +19,13 @@ NAMESPACE = "benchrun-system"
 
 Object = dict[str, Any]
 
+IMAGES = {"image": "registry.example/benchrun/operator", "clientImage": "registry.example/benchrun/client"}
+"""Repositories of the images, which the chart has no defaults for. They are added to all values that name none."""
 DEFAULT: Object = {}
 NAMESPACED: Object = {"rbac": {"scope": "namespace"}, "watchNamespaces": ["team-a", "team-b"]}
 DIGEST = "sha256:" + "0123456789abcdef" * 4
+PROXY: Object = {"podRoad": "Proxy", "networkPolicies": {"runs": False}}
+PROMETHEUS: Object = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
 EVERYTHING: Object = {
     "nameOverride": "bench",
     "commonLabels": {"cost-center": "1234", "app.kubernetes.io/name": "not-this"},
@@ -32,6 +36,7 @@ EVERYTHING: Object = {
     "log": {"level": "debug", "format": "plain"},
     "workers": 4,
     "resyncSeconds": 60,
+    "replicaCount": 2,
     "podRoad": "Proxy",
     "gpuTelemetry": {"enabled": True, "namespace": "monitoring", "labels": {"app": None, "tier": "gpu"}, "port": 9401},
     "unschedulableGraceSeconds": 0,
@@ -54,6 +59,7 @@ EVERYTHING: Object = {
         }
     },
     "metrics": {
+        "runs": True,
         "resultRuns": 5,
         "serviceMonitor": {"enabled": True, "interval": "15s", "labels": {"release": "prometheus"}},
         "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -63,11 +69,15 @@ EVERYTHING: Object = {
             "annotations": {"grafana_folder": "Benchmarks"},
         },
     },
-    "networkPolicy": {
-        "enabled": True,
-        "ingressFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
-        "apiServerCIDRs": ["10.0.0.1/32"],
-        "extraEgress": [{"to": [{"podSelector": {"matchLabels": {"app": "vllm"}}}], "ports": [{"port": 8000}]}],
+    "networkPolicies": {
+        "runs": False,
+        "serverPeers": [PROMETHEUS],
+        "metricsPeers": [PROMETHEUS],
+        "egress": {
+            "enabled": True,
+            "apiServerCIDRs": ["10.0.0.1/32"],
+            "extra": [{"to": [{"podSelector": {"matchLabels": {"app": "vllm"}}}], "ports": [{"port": 8000}]}],
+        },
     },
 }
 MODES = {"default": DEFAULT, "namespaced": NAMESPACED, "everything": EVERYTHING}
@@ -77,7 +87,7 @@ def helm(*arguments: str, values: Mapping[str, Any] = DEFAULT) -> subprocess.Com
     """Run Helm with these values as the values file, and return what it said, whether it succeeded or not."""
     return subprocess.run(
         [_program(), *arguments, "--values=-"],
-        input=yaml.safe_dump(dict(values)),
+        input=yaml.safe_dump(_with_images(values)),
         capture_output=True,
         text=True,
         timeout=60,
@@ -85,11 +95,14 @@ def helm(*arguments: str, values: Mapping[str, Any] = DEFAULT) -> subprocess.Com
     )
 
 
-def render(values: Mapping[str, Any] = DEFAULT, *, namespace: str = NAMESPACE) -> list[Object]:
-    """Every object of the chart with these values. Fails the test when Helm refuses them."""
-    result = helm("template", RELEASE, str(CHART), f"--namespace={namespace}", values=values)
+def render(
+    values: Mapping[str, Any] = DEFAULT, *arguments: str, namespace: str = NAMESPACE, component: str = "operator"
+) -> list[Object]:
+    """Every object of the operator, or of the release, with these values. Fails the test when Helm refuses them."""
+    result = helm("template", RELEASE, str(CHART), f"--namespace={namespace}", *arguments, values=values)
     assert result.returncode == 0, result.stderr
-    return [document for document in yaml.load_all(result.stdout, _UniqueKeys) if document is not None]
+    found = [document for document in yaml.load_all(result.stdout, _UniqueKeys) if document is not None]
+    return [each for each in found if each["metadata"]["labels"]["app.kubernetes.io/component"] == component]
 
 
 def refusal(values: Mapping[str, Any]) -> str:
@@ -111,6 +124,11 @@ def only(objects: list[Object], kind: str) -> Object:
     found = [entry for entry in objects if entry["kind"] == kind]
     assert len(found) == 1, f"{len(found)} objects of kind {kind}"
     return found[0]
+
+
+def _with_images(values: Mapping[str, Any]) -> Object:
+    named = {value: {"repository": repository} | values.get(value, {}) for value, repository in IMAGES.items()}
+    return {**values, **named}
 
 
 def _program() -> str:

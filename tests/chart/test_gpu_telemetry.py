@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchrun.decide.decision import GpuExporters
 from benchrun.runtime.settings import Settings
-from chart.rendering import NAMESPACE, NAMESPACED, Object, only, refusal, render
+from chart.rendering import NAMESPACE, NAMESPACED, PROXY, Object, only, refusal, render
 from chart.test_permissions import OPERATOR, granted, named
 
 ON: Object = {"gpuTelemetry": {"enabled": True}}
@@ -15,7 +15,7 @@ ROLE = "bench-benchrun-gpu-telemetry"
 def settings(values: Object) -> Settings:
     """What the operator makes of its environment."""
     [container] = only(render(values), "Deployment")["spec"]["template"]["spec"]["containers"]
-    return Settings.from_environment({each["name"]: each["value"] for each in container["env"]})
+    return Settings.from_environment({each["name"]: each["value"] for each in container["env"] if "value" in each})
 
 
 def test_nothing_is_read_unless_asked_for() -> None:
@@ -43,18 +43,18 @@ def test_an_operator_of_some_namespaces_may_list_pods_in_one_more() -> None:
 
 
 def test_through_the_api_server_it_may_read_their_pages_there() -> None:
-    role = named(render(IN_NAMESPACES | ON | {"podRoad": "Proxy"}), "Role", ROLE)
+    role = named(render(IN_NAMESPACES | ON | PROXY), "Role", ROLE)
     assert granted(role["rules"]) == {"/pods": {"list"}, "/pods/proxy": {"get"}}
 
 
 def test_an_operator_of_the_whole_cluster_needs_no_further_right() -> None:
     objects = render(ON)
-    assert not any(entry["kind"] in ("Role", "RoleBinding") for entry in objects)
+    assert not any(entry["metadata"]["name"] == ROLE for entry in objects)
     assert OPERATOR.items() <= granted(named(objects, "ClusterRole", "bench-benchrun")["rules"]).items()
 
 
 def test_a_fenced_operator_reaches_the_exporters_and_no_other_pod_there() -> None:
-    fence = {"networkPolicy": {"enabled": True}}
+    fence: Object = {"networkPolicies": {"egress": {"enabled": True}}}
     [rule] = [
         r
         for r in only(render(ON | fence), "NetworkPolicy")["spec"]["egress"]

@@ -6,15 +6,21 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from benchrun.plan.server_manifests import OPERATOR_LABELS
-from chart.rendering import CHART, EVERYTHING, MODES, NAMESPACE, Object, helm, notes, only, render
+from benchrun.plan.network_peers import OPERATOR_LABELS
+from chart.rendering import CHART, EVERYTHING, MODES, NAMESPACE, PROMETHEUS, Object, helm, notes, only, render
 
 KUBERNETES_VERSIONS = ("1.29", kubernetes_validate.latest_version())
 """The oldest that Chart.yaml allows and the newest that is known."""
 
 SELECTOR = {"app.kubernetes.io/name": "benchrun", "app.kubernetes.io/instance": "bench"}
 NOT_BUILT_IN = {"PrometheusRule", "ServiceMonitor"}
-CLUSTER_SCOPED = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
+CLUSTER_SCOPED = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -27,9 +33,8 @@ def test_helm_lint_has_nothing_to_say(mode: str) -> None:
 @pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
 @pytest.mark.parametrize("mode", MODES)
 def test_every_object_fits_the_schema_of_its_kind(mode: str, version: str) -> None:
-    checked = [
-        kubernetes_validate.validate(entry, version, strict=True) for entry in render(MODES[mode]) if _built_in(entry)
-    ]
+    objects = render(MODES[mode], f"--kube-version={version}")
+    checked = [kubernetes_validate.validate(entry, version, strict=True) for entry in objects if _built_in(entry)]
     assert len(checked) >= 8
 
 
@@ -55,6 +60,7 @@ def test_every_object_carries_the_recommended_labels(mode: str) -> None:
 
 
 def test_the_operators_pod_is_the_one_that_fences_around_servers_let_in() -> None:
+    values: Object
     for values in ({"nameOverride": "other"}, {"podLabels": dict.fromkeys(OPERATOR_LABELS, "other")}):
         pod = only(render(values), "Deployment")["spec"]["template"]["metadata"]
         assert pod["labels"].items() >= OPERATOR_LABELS.items()
@@ -68,11 +74,13 @@ def test_common_labels_are_on_every_object_and_replace_none_of_the_charts_own() 
 
 def test_selectors_hold_only_what_never_changes() -> None:
     labels = {"commonLabels": {"a": "b"}, "podLabels": {"c": "d"}}
-    objects = render(labels | {"networkPolicy": {"enabled": True}, "metrics": {"serviceMonitor": {"enabled": True}}})
+    monitored = {"metrics": {"serviceMonitor": {"enabled": True}}, "networkPolicies": {"metricsPeers": [PROMETHEUS]}}
+    objects = render(labels | monitored | {"replicaCount": 2})
     deployment = only(objects, "Deployment")
     assert deployment["spec"]["selector"] == {"matchLabels": SELECTOR}
     assert only(objects, "Service")["spec"]["selector"] == SELECTOR
     assert only(objects, "NetworkPolicy")["spec"]["podSelector"] == {"matchLabels": SELECTOR}
+    assert only(objects, "PodDisruptionBudget")["spec"]["selector"] == {"matchLabels": SELECTOR}
     assert only(objects, "ServiceMonitor")["spec"]["selector"] == {"matchLabels": SELECTOR}
     assert deployment["spec"]["template"]["metadata"]["labels"].items() >= (SELECTOR | {"a": "b", "c": "d"}).items()
 
@@ -85,10 +93,21 @@ def test_objects_are_named_after_the_release_once(values: Object, name: str) -> 
     assert only(render(values), "Deployment")["metadata"]["name"] == name
 
 
-def test_there_is_never_more_than_one_operator() -> None:
+def test_a_new_operator_is_ready_before_the_old_one_goes() -> None:
     spec = only(render(), "Deployment")["spec"]
     assert spec["replicas"] == 1
-    assert spec["strategy"] == {"type": "Recreate"}
+    assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    assert "topologySpreadConstraints" not in spec["template"]["spec"]
+    assert not any(entry["kind"] == "PodDisruptionBudget" for entry in render())
+
+
+def test_two_operators_are_kept_apart_and_never_evicted_together() -> None:
+    objects = render({"replicaCount": 2})
+    spec = only(objects, "Deployment")["spec"]
+    assert spec["replicas"] == 2
+    (spread,) = spec["template"]["spec"]["topologySpreadConstraints"]
+    assert (spread["topologyKey"], spread["labelSelector"]) == ("kubernetes.io/hostname", {"matchLabels": SELECTOR})
+    assert only(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == 1
 
 
 def test_metrics_are_reached_through_the_pods_named_port() -> None:
@@ -103,18 +122,23 @@ def test_metrics_are_reached_through_the_pods_named_port() -> None:
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
 
 
-def test_what_needs_another_operator_or_a_network_plugin_is_rendered_only_when_asked_for() -> None:
-    assert not {"ServiceMonitor", "PrometheusRule", "NetworkPolicy"} & {entry["kind"] for entry in render()}
+def test_what_needs_another_operator_is_rendered_only_when_asked_for() -> None:
+    assert not {"ServiceMonitor", "PrometheusRule"} & {entry["kind"] for entry in render()}
+
+
+def test_by_default_no_pod_reads_the_operators_metrics() -> None:
+    policy = only(render(), "NetworkPolicy")["spec"]
+    assert (policy["policyTypes"], policy["ingress"]) == (["Ingress"], [])
+    assert not any(entry["kind"] == "NetworkPolicy" for entry in render({"networkPolicies": {"operator": False}}))
 
 
 def test_the_network_policy_lets_through_what_the_operator_does_and_no_more() -> None:
-    policy = only(render({"networkPolicy": {"enabled": True}}), "NetworkPolicy")["spec"]
+    policy = only(render({"networkPolicies": {"egress": {"enabled": True}}}), "NetworkPolicy")["spec"]
     runs = {
         "namespaceSelector": {},
         "podSelector": {"matchExpressions": [{"key": "benchrun.dev/run", "operator": "Exists"}]},
     }
     assert policy["policyTypes"] == ["Ingress", "Egress"]
-    assert policy["ingress"] == [{"ports": [{"port": "http", "protocol": "TCP"}]}]
     assert policy["egress"] == [
         {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
         {"ports": [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]},
@@ -123,11 +147,11 @@ def test_the_network_policy_lets_through_what_the_operator_does_and_no_more() ->
 
 
 def test_the_network_policy_can_name_peers() -> None:
-    asked_for = EVERYTHING["networkPolicy"]
+    asked_for = EVERYTHING["networkPolicies"]
     policy = only(render(EVERYTHING), "NetworkPolicy")["spec"]
-    assert policy["ingress"][0]["from"] == asked_for["ingressFrom"]
+    assert policy["ingress"] == [{"ports": [{"port": "http", "protocol": "TCP"}], "from": asked_for["metricsPeers"]}]
     assert policy["egress"][1]["to"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
-    assert policy["egress"][4:] == asked_for["extraEgress"]
+    assert policy["egress"][4:] == asked_for["egress"]["extra"]
 
 
 @pytest.mark.parametrize(("mode", "namespace"), [("default", "default"), ("namespaced", "team-a")])

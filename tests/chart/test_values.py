@@ -11,7 +11,7 @@ import yaml
 from benchrun.decide.decision import GpuExporters
 from benchrun.runtime.latest_results import MAX_RUNS
 from benchrun.runtime.settings import Settings
-from chart.rendering import CHART, DIGEST, EVERYTHING, REPOSITORY, Object, only, refusal, render
+from chart.rendering import CHART, DIGEST, EVERYTHING, IMAGES, PROMETHEUS, REPOSITORY, Object, only, refusal, render
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES_TEXT = (CHART / "values.yaml").read_text()
@@ -19,17 +19,16 @@ VALUES = yaml.safe_load(VALUES_TEXT)
 METADATA = yaml.safe_load((CHART / "Chart.yaml").read_text())
 VERSION = METADATA["appVersion"]
 
+PEERS = [("networkPolicies", "serverPeers"), ("networkPolicies", "metricsPeers")]
 KUBERNETES_OWN = {
     ("global",),
     ("extraEnv", "valueFrom"),
     ("affinity", "nodeAffinity"),
     ("affinity", "podAffinity"),
     ("affinity", "podAntiAffinity"),
-    ("networkPolicy", "ingressFrom", "ipBlock"),
-    ("networkPolicy", "ingressFrom", "namespaceSelector"),
-    ("networkPolicy", "ingressFrom", "podSelector"),
-    ("networkPolicy", "extraEgress", "to"),
-    ("networkPolicy", "extraEgress", "ports"),
+    *((name, peers, part) for name, peers in PEERS for part in ("ipBlock", "namespaceSelector", "podSelector")),
+    ("networkPolicies", "egress", "extra", "to"),
+    ("networkPolicies", "egress", "extra", "ports"),
 }
 """Where fragments of Kubernetes' own types stand; the API server checks those."""
 
@@ -108,6 +107,10 @@ def test_every_value_is_explained() -> None:
     ("values", "complaint"),
     [
         ({"image": {"digest": "sha256:abc"}}, "digest"),
+        ({"image": {"repository": "two words"}}, "repository"),
+        ({"replicaCount": 0}, "replicaCount"),
+        ({"networkPolicies": {"serverPeers": [{}]}}, "serverPeers"),
+        ({"admissionPolicy": {"forbiddenNamespaces": ["Upper"]}}, "forbiddenNamespaces"),
         ({"image": {"tag": "two words"}}, "tag"),
         ({"rbac": {"scope": "everything"}}, "scope"),
         ({"log": {"level": "loud"}}, "level"),
@@ -129,6 +132,25 @@ def test_watched_namespaces_without_namespace_scope_are_refused() -> None:
     assert "watchNamespaces needs rbac.scope=namespace" in refusal({"watchNamespaces": ["team-a"]})
 
 
+@pytest.mark.parametrize("value", ["image", "clientImage"])
+@pytest.mark.parametrize("given", [{"repository": ""}, {"repository": None, "digest": DIGEST}], ids=["none", "digest"])
+def test_an_image_without_a_repository_is_refused_in_plain_words(value: str, given: Object) -> None:
+    assert VALUES[value]["repository"] == ""
+    assert f"{value}.repository is required" in refusal({value: given})
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"podRoad": "Proxy"}, "networkPolicies.runs=false"),
+        ({"metrics": {"serviceMonitor": {"enabled": True}}}, "networkPolicies.metricsPeers"),
+        ({"networkPolicies": {"operator": False, "egress": {"enabled": True}}}, "networkPolicies.operator=true"),
+    ],
+)
+def test_values_that_do_not_fit_together_are_refused_with_the_way_out(values: Object, named: str) -> None:
+    assert named in refusal(values)
+
+
 @pytest.mark.parametrize(
     ("image", "reference"),
     [
@@ -141,12 +163,14 @@ def test_watched_namespaces_without_namespace_scope_are_refused() -> None:
 )
 def test_a_digest_wins_over_a_tag_and_a_tag_over_the_charts_version(image: Object, reference: str) -> None:
     container = operator_container({"image": image, "clientImage": image})
-    assert container["image"] == reference.format(name="benchrun/operator", version=VERSION)
-    assert environment(container)["BENCHRUN_CLIENT_IMAGE"] == reference.format(name="benchrun/client", version=VERSION)
+    assert container["image"] == reference.format(name=IMAGES["image"], version=VERSION)
+    client = reference.format(name=IMAGES["clientImage"], version=VERSION)
+    assert environment(container)["BENCHRUN_CLIENT_IMAGE"] == client
 
 
 def test_the_operator_reads_from_its_environment_what_the_values_say() -> None:
-    assert settings({}) == Settings(client_image=f"benchrun/client:{VERSION}")
+    plain = Settings(client_image=f"{IMAGES['clientImage']}:{VERSION}", leader_election=True, network_policies=True)
+    assert settings({}) == plain
     assert settings(EVERYTHING) == Settings(
         client_image=f"mirror.example/client@{DIGEST}",
         client_image_pull_policy="Always",
@@ -158,6 +182,10 @@ def test_the_operator_reads_from_its_environment_what_the_values_say() -> None:
         pod_road="Proxy",
         gpu_exporters=GpuExporters("monitoring", "tier=gpu", 9401),
         unschedulable_grace_seconds=0,
+        run_metrics=True,
+        leader_election=True,
+        network_policies=False,
+        network_policy_peers=(PROMETHEUS,),
     )
 
 
@@ -176,6 +204,34 @@ def test_the_charts_limits_are_the_operators() -> None:
     least = SCHEMA["properties"]["workers"]["minimum"], SCHEMA["properties"]["resyncSeconds"]["minimum"]
     read = settings({"workers": least[0], "resyncSeconds": least[1]})
     assert (read.workers, read.resync_seconds) == least
+
+
+@pytest.mark.parametrize(("values", "told"), [({}, "false"), (EVERYTHING, "true")])
+def test_single_runs_are_on_the_metrics_page_only_when_asked_for(values: Object, told: str) -> None:
+    assert environment(operator_container(values))["BENCHRUN_RUN_METRICS"] == told
+
+
+def test_the_operator_learns_who_and_where_it_is() -> None:
+    env = {entry["name"]: entry for entry in operator_container({})["env"]}
+    assert env["BENCHRUN_NAMESPACE"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
+    assert env["BENCHRUN_POD_NAME"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, ("true", "true", "[]", "86400")),
+        ({"networkPolicies": {"runs": False}}, ("true", "false", "[]", "86400")),
+        (
+            {"networkPolicies": {"serverPeers": [PROMETHEUS]}},
+            ("true", "true", json.dumps([PROMETHEUS], separators=(",", ":")), "86400"),
+        ),
+    ],
+)
+def test_the_operator_is_told_of_its_lease_and_of_runs_policies(values: Object, expected: tuple[str, ...]) -> None:
+    env = environment(operator_container(values))
+    names = ("LEADER_ELECTION", "NETWORK_POLICIES", "NETWORK_POLICY_PEERS", "MAX_HOLD_SECONDS")
+    assert tuple(env[f"BENCHRUN_{name}"] for name in names) == expected
 
 
 def test_further_variables_are_added_as_they_are() -> None:
@@ -207,8 +263,7 @@ def test_pod_options_reach_the_pod() -> None:
 def test_chart_and_distribution_have_the_same_version() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     assert METADATA["version"] == METADATA["appVersion"] == project["version"]
-    images = yaml.safe_load(METADATA["annotations"]["artifacthub.io/images"])
-    assert [image["image"] for image in images] == [f"benchrun/operator:{VERSION}", f"benchrun/client:{VERSION}"]
+    assert "artifacthub.io/images" not in METADATA["annotations"], "no image is published under a name of ours"
 
 
 def operator_container(values: Object) -> Object:

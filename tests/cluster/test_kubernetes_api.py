@@ -17,11 +17,12 @@ import pytest
 import yaml
 from benchrun.api import names
 from benchrun.api.base import API_VERSION, KIND
-from benchrun.decide.decision import Event, LogRange, LogWanted, Ref
+from benchrun.decide.decision import Event, Ref
+from benchrun.decide.lookups import Compilations, LogTail
 from benchrun.effects import connection as connecting
 from benchrun.effects.connection import Connection, configuration
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, NotFound, Occupied, Unavailable
-from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, KubernetesApi
+from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, MANAGED_BY_CLUSTER, KubernetesApi
 from benchrun.observe.compilations import compilations
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
@@ -146,35 +147,14 @@ async def test_object_is_made_and_only_its_metadata_comes_back(
     assert writes.count == {("POST", "configmaps", "2xx"): 1}
 
 
-async def test_object_we_know_is_updated_and_others_fields_stay(
-    api: KubernetesApi, namespace: Namespace, run: Run
+@pytest.mark.parametrize("known", [False, True])
+async def test_object_of_ours_that_exists_is_left_as_it_is(
+    api: KubernetesApi, namespace: Namespace, run: Run, known: bool
 ) -> None:
-    made = await api.apply(config_map(run, a="1"), known_uid=None)
-    namespace.kubectl("annotate", "configmap", f"cm-{run.name}", "somebody=else")
-    await api.apply(config_map(run, a="2"), known_uid=made["metadata"]["uid"])
-    stored = namespace.get("configmap", f"cm-{run.name}")
-    assert stored["data"] == {"a": "2"}
-    assert stored["metadata"]["annotations"]["somebody"] == "else"
-
-
-async def test_applying_the_same_again_changes_nothing(api: KubernetesApi, run: Run) -> None:
-    made = await api.apply(config_map(run, a="1"), known_uid=None)
-    first = await api.apply(config_map(run, a="1"), known_uid=made["metadata"]["uid"])
-    again = await api.apply(config_map(run, a="1"), known_uid=made["metadata"]["uid"])
-    assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
-
-
-async def test_object_of_ours_that_we_forgot_is_updated(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
-    await api.apply(config_map(run, a="1"), known_uid=None)
-    await api.apply(config_map(run, a="2"), known_uid=None)
-    assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"a": "2"}
-
-
-async def test_immutable_object_of_ours_is_left_as_it_is(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
-    first = await api.apply(config_map(run, immutable=True, a="1"), known_uid=None)
-    again = await api.apply(config_map(run, immutable=True, a="2"), known_uid=None)
+    first = await api.apply(config_map(run, a="1"), known_uid=None)
+    again = await api.apply(config_map(run, a="2"), known_uid=first["metadata"]["uid"] if known else None)
     assert again["metadata"]["uid"] == first["metadata"]["uid"]
-    assert again["metadata"]["annotations"] == first["metadata"]["annotations"]
+    assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
     assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"a": "1"}
 
 
@@ -193,19 +173,6 @@ async def test_object_of_somebody_else_is_never_touched(
     with pytest.raises(Occupied, match=f"ConfigMap cm-{run.name} exists and is not ours") as occupied:
         await api.apply(config_map(run, a="ours"), known_uid=None)
     assert occupied.value.found["metadata"]["uid"] == before["metadata"]["uid"]
-    assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"b": "theirs"}
-
-
-async def test_object_that_was_made_anew_is_not_taken_for_the_one_we_knew(
-    api: KubernetesApi, namespace: Namespace, run: Run
-) -> None:
-    made = await api.apply(config_map(run, a="1"), known_uid=None)
-    namespace.kubectl("delete", "configmap", f"cm-{run.name}")
-    with pytest.raises(Conflict):
-        await api.apply(config_map(run, a="2"), known_uid=made["metadata"]["uid"])
-    namespace.kubectl("create", "configmap", f"cm-{run.name}", "--from-literal=b=theirs")
-    with pytest.raises(Conflict):
-        await api.apply(config_map(run, a="2"), known_uid=made["metadata"]["uid"])
     assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"b": "theirs"}
 
 
@@ -329,6 +296,7 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
 ) -> None:
     said = "Triton kernel JIT compilation during inference: f."
     program = f"import signal; print('before'); print('{said}', flush=True); signal.pause()"
+    since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     container = {
         "name": "vllm",
         "image": SIMULATOR_IMAGE,
@@ -340,16 +308,14 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
     namespace.kubectl("wait", "pod/compiles", "--for=condition=Ready", "--timeout=90s")
     found: tuple[float, ...] | None = ()
     for _ in polling("the log tells of compiling", seconds=30):
-        text, complete = await api.log_since(
-            run.namespace, LogRange(pod="compiles", container="vllm", since_seconds=90)
-        )
+        text, complete = await api.log_since(run.namespace, Compilations(pod="compiles", container="vllm", since=since))
         if found := compilations(text, complete=complete):
             break
     assert found is not None
     (at,) = found
     assert abs(time.time() - at) < 120
     with pytest.raises(NotFound):
-        await api.log_since(run.namespace, LogRange(pod="never-there", container="vllm", since_seconds=90))
+        await api.log_since(run.namespace, Compilations(pod="never-there", container="vllm", since=since))
 
 
 async def test_log_tail_is_bounded_in_lines_and_bytes(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
@@ -368,13 +334,13 @@ async def test_log_tail_is_bounded_in_lines_and_bytes(api: KubernetesApi, namesp
     }
     namespace.apply(pod)
     namespace.kubectl("wait", "pod/talks", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=90s")
-    tail = await api.log_tail(run.namespace, LogWanted(pod="talks", container="main", previous=False))
+    tail = await api.log_tail(run.namespace, LogTail(pod="talks", container="main", previous=False))
     assert 1000 < len(tail) <= LOG_BYTES
     assert len(tail.splitlines()) <= LOG_LINES
     with pytest.raises(Invalid):
-        await api.log_tail(run.namespace, LogWanted(pod="talks", container="main", previous=True))
+        await api.log_tail(run.namespace, LogTail(pod="talks", container="main", previous=True))
     with pytest.raises(NotFound):
-        await api.log_tail(run.namespace, LogWanted(pod="never-there", container="main", previous=False))
+        await api.log_tail(run.namespace, LogTail(pod="never-there", container="main", previous=False))
 
 
 async def test_addresses_behind_a_service_have_the_pods_port(
@@ -386,18 +352,25 @@ async def test_addresses_behind_a_service_have_the_pods_port(
         "metadata": {"name": "front"},
         "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8000}]},
     }
+    name, _, value = MANAGED_BY_CLUSTER.partition("=")
+    pod = {"kind": "Pod", "namespace": run.namespace, "name": "front-0"}
     endpoints = {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
-        "metadata": {"name": "front-1", "labels": {"kubernetes.io/service-name": "front"}},
+        "metadata": {"name": "front-1", "labels": {"kubernetes.io/service-name": "front", name: value}},
         "addressType": "IPv4",
         "ports": [{"name": "http", "port": 8000}],
         "endpoints": [
-            {"addresses": ["10.9.0.2"], "conditions": {"ready": True}},
-            {"addresses": ["10.9.0.1"], "conditions": {"ready": False}},
+            {"addresses": ["10.9.0.2"], "conditions": {"ready": True}, "targetRef": pod},
+            {"addresses": ["10.9.0.1"], "conditions": {"ready": False}, "targetRef": pod},
         ],
     }
-    namespace.apply(service, endpoints)
+    forged = {
+        **endpoints,
+        "metadata": {"name": "front-2", "labels": {"kubernetes.io/service-name": "front"}},
+        "endpoints": [{"addresses": ["10.9.0.3"], "conditions": {"ready": True}, "targetRef": pod}],
+    }
+    namespace.apply(service, endpoints, forged)
     assert await api.endpoint_addresses(run.namespace, "front", 80) == ("10.9.0.2:8000",)
     with pytest.raises(NotFound, match="no port 81"):
         await api.endpoint_addresses(run.namespace, "front", 81)

@@ -34,6 +34,7 @@ class Process:
         environment = os.environ | {
             "PYTHONPATH": f"{ROOT / 'operator'}{os.pathsep}{ROOT / 'client-image'}",
             "BENCHRUN_NAMESPACES": namespace.name,
+            "BENCHRUN_NAMESPACE": namespace.name,
             "BENCHRUN_CLIENT_IMAGE": "client.invalid/none",
             "BENCHRUN_LISTEN": f"127.0.0.1:{self._port}",
         }

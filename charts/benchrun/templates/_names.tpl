@@ -33,6 +33,15 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- merge $own (.extra | default dict) .context.Values.commonLabels | toYaml -}}
 {{- end -}}
 
+{{/* Reference of an image that must be named. Takes (dict "context" $ "value" "image" or "clientImage"). */}}
+{{- define "benchrun.imageOf" -}}
+{{- $image := index .context.Values .value -}}
+{{- if not $image.repository -}}
+{{- fail (printf "\n\n%s.repository is required: it names the image that you built and pushed. Add --set %s.repository=REGISTRY/benchrun/%s (docs/install.md, Images).\n" .value .value (eq .value "image" | ternary "operator" "client")) -}}
+{{- end -}}
+{{- include "benchrun.image" (dict "context" .context "image" $image) -}}
+{{- end -}}
+
 {{/* Reference of an image; a digest wins over the tag. Takes (dict "context" $ "image" (one of the image values)). */}}
 {{- define "benchrun.image" -}}
 {{- if .image.digest -}}
@@ -58,4 +67,13 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- $parts = append $parts (printf "%s=%s" $key $value) -}}
 {{- end -}}
 {{- join "," $parts -}}
+{{- end -}}
+
+{{/* Words as a list in CEL. */}}
+{{- define "benchrun.quoted" -}}
+{{- $parts := list -}}
+{{- range . -}}
+{{- $parts = append $parts (printf "'%s'" .) -}}
+{{- end -}}
+{{- join ", " $parts -}}
 {{- end -}}

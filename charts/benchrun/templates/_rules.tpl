@@ -1,6 +1,7 @@
 {{/*
-Everything the operator may do, in either scope. No Secrets: specs name them, kubelet reads them.
-The right to write is to the kinds that a run is made of; of pods, which controllers make, it only reads.
+Everything the operator may do in the namespaces of runs, in either scope. No Secrets: specs name them, kubelet reads them.
+What a run is made of is created, deleted and never changed; of pods, which controllers make, the operator only reads.
+"get" of such an object tells whose it is when its name is taken.
 */}}
 {{- define "benchrun.rules" -}}
 - apiGroups: [benchrun.dev]
@@ -12,29 +13,31 @@ The right to write is to the kinds that a run is made of; of pods, which control
 - apiGroups: [benchrun.dev]
   resources: [benchmarkruns/status, benchmarksweeps/status]
   verbs: [patch]
+{{- if or .Values.rbac.finalizers (.Capabilities.APIVersions.Has "config.openshift.io/v1") }}
 - apiGroups: [benchrun.dev]
   resources: [benchmarkruns/finalizers, benchmarksweeps/finalizers] # for blockOwnerDeletion, where OwnerReferencesPermissionEnforcement is on
   verbs: [update]
+{{- end }}
 - apiGroups: [apps]
   resources: [deployments]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, delete]
 {{- if .Values.rbac.leaderWorkerSets }}
 - apiGroups: [leaderworkerset.x-k8s.io]
   resources: [leaderworkersets] # servers over several nodes; the cluster may lack the kind, or get it later
-  verbs: [get, list, create, patch, delete]
+  verbs: [get, list, create, delete]
 {{- end }}
 - apiGroups: [batch]
   resources: [jobs]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, delete]
 - apiGroups: [""]
   resources: [services, configmaps]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, delete]
 - apiGroups: [networking.k8s.io]
-  resources: [networkpolicies] # around servers in vLLM's development mode, which cachePolicy Reset needs
-  verbs: [get, list, watch, create, patch, delete]
+  resources: [networkpolicies] # no delete: the garbage collector takes them with the run
+  verbs: [get, list, watch, create]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [""]
   resources: [pods/log] # the tail of a server that failed; of others their start, and compilations while measured
   verbs: [get]

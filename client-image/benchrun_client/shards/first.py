@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from benchrun_client.background import BackgroundLoop
-from benchrun_client.contract import Envelope, Stage
+from benchrun_client.contract import Stage
 from benchrun_client.engine import Divided
 from benchrun_client.records import micros
 from benchrun_client.shards.gate import Gate, Opened
@@ -67,8 +67,8 @@ class FirstShard:
             ),
         )
 
-    async def parts(self, sequence: int) -> tuple[tuple[Envelope, ...], Together]:
-        """The others' parts of a stage, once all are in, and how it went. In the background's event loop."""
+    async def parts(self, sequence: int) -> tuple[tuple[bytes, ...], Together]:
+        """The others' packed parts of a stage, once all are in, and how it went. In the background's event loop."""
         parts = await self._gate.parts(sequence)
         opened, late = self._opened.pop(sequence), self._late.pop(sequence)
         return parts, Together(

@@ -139,6 +139,7 @@ class Following:
             versions=(),
             settings=(),
             models=(),
+            served=(),
             cache_reset=None,
             warmup=None,
             cpu_seconds=toll.cpu_seconds,

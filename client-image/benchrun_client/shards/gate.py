@@ -15,7 +15,7 @@ from typing import NoReturn, get_args
 
 from aiohttp import WSMsgType, web
 
-from benchrun_client.contract import Envelope, Plan
+from benchrun_client.contract import Plan
 from benchrun_client.failures import Reason, RunFailure
 from benchrun_client.shards.messages import (
     BEAT_SECONDS,
@@ -48,7 +48,7 @@ class _Stage:
 
     ready: dict[int, Ready] = field(default_factory=dict)
     ended: dict[int, Ended] = field(default_factory=dict)
-    parts: dict[int, Envelope | None] = field(default_factory=dict)
+    parts: dict[int, bytes | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Gate:
         await self._until(lambda: len(said) == len(self._others))
         return said
 
-    async def parts(self, sequence: int) -> tuple[Envelope, ...]:
+    async def parts(self, sequence: int) -> tuple[bytes, ...]:
         """Wait for every other shard's part of a stage; those that there are, and forget them."""
         said = self._stage(sequence).parts
         await self._until(lambda: len(said) == len(self._others))
@@ -171,8 +171,8 @@ class Gate:
     def _admitted(self, request: web.Request) -> int | web.Response:
         """Which shard this is, or why it is refused."""
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(errors="replace"), self._plan.nonce.encode()):
-            return web.Response(status=403, text="wrong nonce\n")
+        if not hmac.compare_digest(given.encode(errors="replace"), self._plan.token_digest.encode()):
+            return web.Response(status=403, text="not of this run\n")
         if request.query.get("run") != self._plan.run_uid or request.query.get("plan") != self._digest:
             return web.Response(status=409, text="another run or another plan\n")
         word = request.query.get("shard", "")
@@ -214,8 +214,8 @@ class Gate:
                 self._stage(sequence).ready[shard] = said
             case Ended(sequence=sequence):
                 self._stage(sequence).ended[shard] = said
-            case Part(sequence=sequence, envelope=envelope):
-                self._stage(sequence).parts[shard] = envelope
+            case Part(sequence=sequence, packed=packed):
+                self._stage(sequence).parts[shard] = packed
         async with self._changed:
             self._changed.notify_all()
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import aiohttp
 
-from benchrun_client.contract import Envelope, Plan
+from benchrun_client.contract import Plan
 from benchrun_client.failures import RunFailure
 from benchrun_client.shards.clock import Asked, Offset, offset_of
 from benchrun_client.shards.messages import (
@@ -73,7 +73,7 @@ class Member:
                 self._gate = await self._session.ws_connect(
                     f"http://{self._address}{GATE_PATH}",
                     params=asked,
-                    headers={"Authorization": f"Bearer {self._plan.nonce}"},
+                    headers={"Authorization": f"Bearer {self._plan.token_digest}"},
                     max_msg_size=MAX_MESSAGE_BYTES,
                 )
                 return
@@ -135,9 +135,9 @@ class Member:
         """Every request of ours has ended."""
         await self._say(word)
 
-    async def hand_in(self, sequence: int, envelope: Envelope | None) -> None:
+    async def hand_in(self, sequence: int, packed: bytes | None) -> None:
         """Our part of a stage."""
-        await self._say(Part(sequence=sequence, envelope=envelope))
+        await self._say(Part(sequence=sequence, packed=packed))
 
     async def tell(self, failure: RunFailure) -> None:
         """Why we can't go on; nobody may be there to hear it."""

@@ -1,21 +1,21 @@
 """What shards say to each other at the gate, as JSON over one WebSocket a shard.
 
-Whoever knocks shows the run's nonce as a bearer token, and which run, plan and shard it is; a stranger is refused before
-anything of it is read.
+Whoever knocks shows the token digest of the plan, and which run, plan and shard it is; a stranger is refused before anything of
+it is read. The digest can't be guessed and stands in the plan alone, which all shards have.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
-from benchrun_client.contract import Envelope, Failure
-from benchrun_client.contract_data import Message
+from benchrun_client.contract import MAX_PACKED_BYTES, Failure
+from benchrun_client.contract_data import Count, Finite, LongText, Message
 
 GATE_PATH = "/gate"
-MAX_MESSAGE_BYTES = 12 * 1024 * 1024
-"""An envelope of the largest record there may be."""
+MAX_MESSAGE_BYTES = 2 * MAX_PACKED_BYTES
+"""The largest record there may be in base64, and more."""
 BEAT_SECONDS = 1.0
 SILENT_SECONDS = 5.0
 """After so long without a word a shard is lost, once stages are measured."""
@@ -27,37 +27,37 @@ class Question(Message):
     """What time is it at the gate?"""
 
     kind: Literal["Question"] = "Question"
-    left: float
+    left: Finite
 
 
 class Answer(Message):
     """It was so late, Unix seconds by the gate's clock."""
 
     kind: Literal["Answer"] = "Answer"
-    left: float
-    said: float
+    left: Finite
+    said: Finite
 
 
 class Beat(Message):
     """I am here, and so many requests of the stage have been answered."""
 
     kind: Literal["Beat"] = "Beat"
-    answered: int = Field(default=0, ge=0)
+    answered: Count = 0
 
 
 class Target(Message):
     """The servers that were found."""
 
     kind: Literal["Target"] = "Target"
-    urls: tuple[str, ...]
+    urls: tuple[LongText, ...] = Field(max_length=1024)
 
 
 class Ready(Message):
     """I stand before the first request of a stage."""
 
     kind: Literal["Ready"] = "Ready"
-    sequence: int = Field(ge=0)
-    error_seconds: float = Field(ge=0)
+    sequence: Count
+    error_seconds: Finite = Field(ge=0)
     """How far off the gate's clock may be for this shard."""
 
 
@@ -65,29 +65,31 @@ class Go(Message):
     """The stage begins at this instant, Unix seconds by the gate's clock."""
 
     kind: Literal["Go"] = "Go"
-    sequence: int = Field(ge=0)
-    at: float
+    sequence: Count
+    at: Finite
 
 
 class Ended(Message):
     """All my requests of the stage have ended."""
 
     kind: Literal["Ended"] = "Ended"
-    sequence: int = Field(ge=0)
-    requests: int = Field(ge=0)
-    succeeded: int = Field(ge=0)
-    began_late_seconds: float
+    sequence: Count
+    requests: Count
+    succeeded: Count
+    began_late_seconds: Finite
     """How long after the agreed instant this shard began."""
-    answered_at: float | None
+    answered_at: Finite | None
     """Its last answer, Unix seconds by the gate's clock; None: it had no request."""
 
 
 class Part(Message):
-    """My part of a stage as a record; none where I had no request."""
+    """My part of a stage as a packed record; none where I had no request."""
+
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
     kind: Literal["Part"] = "Part"
-    sequence: int = Field(ge=0)
-    envelope: Envelope | None
+    sequence: Count
+    packed: Annotated[bytes, Field(max_length=MAX_PACKED_BYTES)] | None
 
 
 class Over(Message):

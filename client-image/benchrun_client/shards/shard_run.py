@@ -116,8 +116,8 @@ class ShardRun:
     async def _hand_in(self, sequence: int, stage: bytes | None) -> None:
         assert self._recorder is not None
         assert self._member is not None
-        envelope = None if stage is None else await self._recorder.record(stage)
-        await self._member.hand_in(sequence, envelope)
+        packed_part = None if stage is None else (await self._recorder.record(stage))[1]
+        await self._member.hand_in(sequence, packed_part)
 
     def _watched(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return self._background.watch(work, end_failed=self._end_failed)

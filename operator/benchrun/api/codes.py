@@ -12,6 +12,8 @@ class Code(StrEnum):
     REQUESTS_FAILED = "RequestsFailed"
     NO_OUTPUT = "NoOutput"
     RECORD_MISSING = "RecordMissing"
+    WRONG_SERVER = "WrongServer"
+    WRONG_MODEL = "WrongModel"
     SERVER_RESTARTED = "ServerRestarted"
     COUNTERS_RESET = "CountersReset"
     FOREIGN_TRAFFIC = "ForeignTraffic"

@@ -39,7 +39,8 @@ class Condition(StatusModel):
     last_transition_time: str = Field(default="", max_length=32, description="When status last changed.")
 
 
-Conditions = Annotated[tuple[Condition, ...], Field(max_length=32, json_schema_extra=list_map("type"))]
+MAX_CONDITIONS = 32
+Conditions = Annotated[tuple[Condition, ...], Field(max_length=MAX_CONDITIONS, json_schema_extra=list_map("type"))]
 
 
 class Reason:
@@ -76,6 +77,7 @@ class Reason:
     CONFLICT = "Conflict"
     CHILD_INVALID = "ChildInvalid"
     CANCELLED = "Cancelled"
+    INTERNAL_ERROR = "InternalError"
     # the server
     USAGE_ERROR = "UsageError"
     INVALID_ARGUMENT = "InvalidArgument"
@@ -96,8 +98,11 @@ class Reason:
     CLIENT_FAILED = "ClientFailed"
     CLIENT_GONE = "ClientGone"
     SHARD_LOST = "ShardLost"
-    RECORD_REFUSED = "RecordRefused"
     ALL_REQUESTS_FAILED = "AllRequestsFailed"
+    CONTRACT_MISMATCH = "ContractMismatch"
+    RECORDS_MISSING = "RecordsMissing"
+    # the judge
+    NOT_JUDGED = "NotJudged"
     # deadlines
     PENDING_DEADLINE = "PendingDeadlineExceeded"
     STARTUP_DEADLINE = "StartupDeadlineExceeded"
@@ -118,6 +123,11 @@ def is_true(conditions: tuple[Condition, ...], type_: ConditionType) -> bool:
     """Whether the condition of that type is True."""
     found = find_condition(conditions, type_)
     return found is not None and found.status == "True"
+
+
+def has_ended(conditions: tuple[Condition, ...]) -> bool:
+    """Whether the run has ended, whichever way. Decided by conditions, never by the phase."""
+    return is_true(conditions, "Complete") or is_true(conditions, "Failed")
 
 
 def with_condition(conditions: tuple[Condition, ...], new: Condition, *, now: datetime) -> tuple[Condition, ...]:

@@ -13,10 +13,15 @@ LABEL_ROLE = f"{GROUP}/role"
 LABEL_SEQUENCE = f"{GROUP}/sequence"
 LABEL_SWEEP = f"{GROUP}/sweep"
 ANNOTATION_DIGEST = f"{GROUP}/record-digest"
+ANNOTATION_STAGE = f"{GROUP}/stage"
+ANNOTATION_PLAN_DIGEST = f"{GROUP}/plan-digest"
+ANNOTATION_THROUGH = f"{GROUP}/timeline-through"
 ANNOTATION_BYTES = f"{GROUP}/stored-bytes"
 ANNOTATION_ENDS_SEARCH = f"{GROUP}/ends-search"
 ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
 ANNOTATION_VARIANT = f"{GROUP}/variant"
+ANNOTATION_HOLD = f"{GROUP}/hold-seconds"
+"""How long a server may be held once scheduled, for whoever releases it without an operator."""
 
 LABEL_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 """Which pod of an indexed Job a pod is."""
@@ -41,42 +46,40 @@ ROLE_TIMELINE = "timeline"
 MAX_RUN_NAME = 40
 
 
-def child_name(run: str, role: str, *, attempt: int = 1) -> str:
-    """`br-<run>-<role>-a<attempt>`: deterministic, and never one that vLLM would read a variable from."""
-    return f"br-{run}-{role}-a{attempt}"
+def child_name(run: str, uid: str, role: str) -> str:
+    """`br-<run>-<eight hexadecimal digits of the uid>-<role>`: deterministic, and never one that vLLM would read a variable
+    from.
 
-
-def plan_name(run: str, uid: str, *, attempt: int = 1) -> str:
-    """ConfigMap of the plan: `br-<run>-plan-a<attempt>-<eight hexadecimal digits of the uid>`.
-
-    An immutable ConfigMap that a pod still mounts is not read anew by kubelet. The pods of a deleted run outlive it for
-    some seconds, and a client of the next run of that name would be given the old plan.
+    Children of a deleted run are collected some seconds later. Those of the next run of that name must not meet them: a name
+    would be taken, kubelet would mount the old plan for the new one, and DNS would lead to the old server. At most 63
+    characters, since Services and the host names of an indexed Job's pods must be labels: parts have at most 10.
     """
-    return f"{child_name(run, ROLE_PLAN, attempt=attempt)}-{hashlib.sha256(uid.encode()).hexdigest()[:8]}"
+    return f"br-{run}-{_digits(uid)[:8]}-{role}"
+
+
+def plan_name(run: str, uid: str) -> str:
+    """ConfigMap of the plan."""
+    return child_name(run, uid, ROLE_PLAN)
 
 
 def group_name(run: str, uid: str) -> str:
-    """LeaderWorkerSet of servers over several nodes: `br-<run>-<five hexadecimal digits of the uid>`.
-
-    Of a deleted run the pods and StatefulSets below it go one after the other, and those of the next run of that name must
-    not meet them. At most 49 characters: names of StatefulSets add three, and stand in a label with eleven more.
-    """
-    return f"br-{run}-{hashlib.sha256(uid.encode()).hexdigest()[:5]}"
+    """LeaderWorkerSet of servers over several nodes: `br-<run>-<five hexadecimal digits of the uid>`. At most 49 characters:
+    names of StatefulSets add three, and stand in a label with eleven more."""
+    return f"br-{run}-{_digits(uid)[:5]}"
 
 
-def stage_name(run: str, sequence: int, *, attempt: int = 1) -> str:
+def stage_name(run: str, uid: str, sequence: int) -> str:
     """ConfigMap of one stage's record and timeline."""
-    return child_name(run, f"stage-{sequence:03d}", attempt=attempt)
+    return child_name(run, uid, f"stage-{sequence:03d}")
 
 
-def timeline_name(run: str, chunk: int, *, attempt: int = 1) -> str:
+def timeline_name(run: str, uid: str, chunk: int) -> str:
     """ConfigMap of one timeline chunk taken within a long stage."""
-    return child_name(run, f"timeline-{chunk:03d}", attempt=attempt)
+    return child_name(run, uid, f"chunk-{chunk:03d}")
 
 
-def log_name(run: str, *, attempt: int = 1) -> str:
-    """ConfigMap of what the server's log told."""
-    return child_name(run, "log", attempt=attempt)
+def _digits(uid: str) -> str:
+    return hashlib.sha256(uid.encode()).hexdigest()
 
 
 def cell_id(workload: str, axis: str, value: str) -> str:

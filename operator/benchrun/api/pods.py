@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from benchrun.api.base import KubernetesObject, ObjectName, SpecModel
 from benchrun.api.rules import ATOMIC, Rule, Unique, exactly_one
@@ -61,13 +61,28 @@ class Resources(SpecModel):
     requests: Quantities = Field(default_factory=dict, description="Requests by resource name.")
 
 
+def _without_token(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Raises ValueError for a volume with a ServiceAccount token. A rule in the API server can't see into volumes."""
+    for position, volume in enumerate(volumes):
+        projected = volume.get("projected")
+        sources = projected.get("sources") if isinstance(projected, dict) else None
+        for each in sources if isinstance(sources, list) else []:
+            if isinstance(each, dict) and "serviceAccountToken" in each:
+                raise ValueError(
+                    f"[{position}].projected: pods of a run get no ServiceAccount token; leave that source out"
+                )
+    return volumes
+
+
 class PodOverrides(SpecModel):
     """How the pod is placed and what it mounts. Whoever may set this may do what a creator of pods may."""
 
     node_selector: StringMap | None = Field(default=None, description="Labels a node must have.")
     tolerations: ObjectList | None = Field(default=None, description="Kubernetes tolerations.")
     affinity: KubernetesObject | None = Field(default=None, description="Kubernetes affinity.")
-    volumes: ObjectList | None = Field(default=None, description="Further Kubernetes volumes.")
+    volumes: Annotated[ObjectList, AfterValidator(_without_token)] | None = Field(
+        default=None, description="Further Kubernetes volumes."
+    )
     volume_mounts: ObjectList | None = Field(default=None, description="Mounts of these volumes in the main container.")
     runtime_class_name: ObjectName | None = Field(default=None, description="RuntimeClass of the pod.")
     priority_class_name: ObjectName | None = Field(default=None, description="PriorityClass of the pod.")

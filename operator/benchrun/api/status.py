@@ -10,6 +10,7 @@ from benchrun.api.base import StatusModel
 from benchrun.api.comparison import Comparison
 from benchrun.api.conditions import Conditions
 from benchrun.api.cost import CostStatus
+from benchrun.api.reading import read_leniently
 from benchrun.api.rules import ATOMIC, list_map
 from benchrun.api.startup import Startup
 
@@ -28,6 +29,8 @@ Evidence = Annotated[
 ]
 """A number or a word; the API server has no type for that."""
 Text = Annotated[str, Field(max_length=1024)]
+MAX_ADDRESSES = 32
+"""Of a role's pods: as many as there can be, and as many again that were replaced while they loaded."""
 Instant = Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})]
 
 
@@ -42,6 +45,19 @@ class Estimate(StatusModel):
     )
 
 
+MAX_COMPILATIONS = 300
+"""Kept of a run's compilations; of a server that compiles more nothing is said."""
+
+
+class CompiledKernels(StatusModel):
+    """Kernels that a server compiled while it served, by its log."""
+
+    count: int = Field(description="How often.")
+    at: Annotated[list[float], Field(max_length=MAX_COMPILATIONS, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list, description="When, in Unix seconds."
+    )
+
+
 class ServerStatus(StatusModel):
     """One server role: what really ran."""
 
@@ -49,6 +65,13 @@ class ServerStatus(StatusModel):
     ready: bool = Field(default=False, description="Whether the server answered a health check.")
     pod: str | None = Field(default=None, max_length=253, description="Name of the pod.")
     node: str | None = Field(default=None, max_length=253, description="Node it ran on.")
+    addresses: Annotated[
+        list[Annotated[str, Field(max_length=64)]], Field(max_length=MAX_ADDRESSES, json_schema_extra=ATOMIC)
+    ] = Field(
+        default_factory=list,
+        description="IP addresses of the pods that answered in this role, those of replaced ones last. Where requests went is "
+        "held against them.",
+    )
     gpu: str | None = Field(
         default=None,
         max_length=253,
@@ -74,6 +97,9 @@ class ServerStatus(StatusModel):
         default=None,
         max_length=253,
         description="Why power, memory and clocks of its GPUs are not known, though asked for.",
+    )
+    compilations: CompiledKernels | None = Field(
+        default=None, description="Kernels compiled while it served; absent where its log was not read."
     )
     startup: Startup | None = Field(default=None, description="Where that time went, of the first server.")
     restarts: int = Field(default=0, description="Restarts seen, of all.")
@@ -321,6 +347,13 @@ class Judge(StatusModel):
     )
 
 
+class EndingStatus(StatusModel):
+    """Why a run ends early."""
+
+    reason: str = Field(max_length=128, description="In one stable word.")
+    message: Text = Field(default="", description="In a sentence.")
+
+
 class Truncated(StatusModel):
     """What was left out of a list, and where it is."""
 
@@ -347,6 +380,9 @@ class BenchmarkRunStatus(StatusModel):
     scheduled_time: Instant | None = Field(default=None, description="When the server got its node.")
     server_ready_time: Instant | None = Field(default=None, description="First healthy answer of the server.")
     server_released_time: Instant | None = Field(default=None, description="When the server's deletion was asked for.")
+    ending: EndingStatus | None = Field(
+        default=None, description="Why the run ends early: from the moment it is known until the run has ended."
+    )
     estimate: Estimate | None = Field(default=None, description="How large the run is.")
     servers: Annotated[list[ServerStatus], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
         default_factory=list, description="The servers, one entry a role."
@@ -386,3 +422,8 @@ class BenchmarkRunStatus(StatusModel):
     truncated: Annotated[list[Truncated], Field(max_length=16, json_schema_extra=list_map("field"))] = Field(
         default_factory=list, description="Lists above that were cut to keep this object small."
     )
+
+
+def read_status(stored: object) -> BenchmarkRunStatus:
+    """A run's status as far as this version can read it. Never raises."""
+    return read_leniently(BenchmarkRunStatus, stored)

@@ -7,17 +7,16 @@ import io
 import os
 import sys
 
-from rich.console import Console
-
 from benchrun.cli.commands import COMMANDS
 from benchrun.cli.errors import CommandError
 from benchrun.cli.interrupts import code_of
+from benchrun.cli.terminal import Terminal
 
 TABLE_WIDTH = 120
 """A narrower terminal wraps the lines; folded cells could not be read at all."""
 
 
-class _Output(Console):
+class _Output(Terminal):
     """Standard output; that its reader has gone is left to `main`."""
 
     def on_broken_pipe(self) -> None:
@@ -30,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no bars gets question marks
-    console = _Output(highlight=False)
+    console = _Output()
     console.width = max(console.width, TABLE_WIDTH)
     try:
         code: int = options.run(options, console)
@@ -51,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _complain(text: str) -> None:
-    Console(stderr=True, highlight=False).print(f"benchrun: {text}", style="red", markup=False, soft_wrap=True)
+    Terminal(stderr=True).print(f"benchrun: {text}", style="red", markup=False, soft_wrap=True)
 
 
 def _drop_output() -> None:

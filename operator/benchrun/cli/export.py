@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from benchrun.api.text import plain_text
 from benchrun.cli.cluster_options import add_cluster_options
 from benchrun.cli.errors import CommandError, unknown
 from benchrun.cli.finished_run import FinishedRun, add_run_options, finished_run
@@ -84,7 +85,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     except NotExportable as error:
         raise CommandError(str(error)) from error
     for note in (*written, *notes):
-        print(note, file=sys.stderr)
+        print(plain_text(note), file=sys.stderr)
     return PASSED
 
 

@@ -16,6 +16,7 @@ from benchrun.cli.screen_reporter import ScreenReporter
 from benchrun.cli.show import show_result
 from benchrun.cli.show_sweep import show_sweep
 from benchrun.cli.targets import Target
+from benchrun.cli.terminal import Terminal
 from benchrun.report.durations import written
 from benchrun.report.exit_codes import worst_code
 from benchrun.report.followed_sweep import FollowedSweep
@@ -56,7 +57,7 @@ def followed(
     with sigterm_interrupts():
         if console.is_terminal and not console.is_dumb_terminal:
             # Of the terminal's own width: what wraps can't be drawn over.
-            with ScreenReporter(Console(highlight=False), several=several) as screen:
+            with ScreenReporter(Terminal(), several=several) as screen:
                 found = follow(targets, screen, timeout_seconds=timeout_seconds)
         else:
             found = follow(targets, LogReporter(console, several=several), timeout_seconds=timeout_seconds)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from benchrun.api.sweep.spec import KIND
 from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.text import plain_text
 from benchrun.cli.errors import CommandError
 from benchrun.cli.run_files import objects_in
 from benchrun.cli.show_sweep import show_sweep
@@ -68,7 +69,7 @@ def told_sweep(found: FoundSweep, options: argparse.Namespace, console: Console)
             raise CommandError(f"{name} has not ended")
         written_page(options.html, lambda: _page(found), console)
     elif options.markdown:
-        print(sweep_markdown(name, found.status, texts_per_prompt=texts), end="")
+        print(plain_text(sweep_markdown(name, found.status, texts_per_prompt=texts)), end="")
     else:
         show_sweep(console, name, found.status, texts_per_prompt=texts, wide=options.wide)
     return PASSED if code is None else code

@@ -17,6 +17,7 @@ from benchrun.cli.finished_run import add_run_options, finished_run
 from benchrun.cli.judge_options import DEFAULTS, changed, severities
 from benchrun.cli.show import add_wide, show_result
 from benchrun.judge.again import judge_again, with_severities
+from benchrun.judge.compilation import known_compilations
 from benchrun.judge.thresholds import thresholds_of
 from benchrun.observe.views import Run
 from benchrun.report.differences import Difference, differences
@@ -71,9 +72,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         measured.records,
         measured.samples,
         thresholds=lines,
-        compilations=measured.compilations,
     )
-    found = differences(stored, again.status, log_kept=measured.compilations is not None)
+    found = differences(stored, again.status, log_kept=known_compilations(stored.servers) is not None)
     notes = [*missing_sentences(stored, again.missing), *measured.unreadable]
     if options.output == "json":
         print(json.dumps(_as_json(judged, stored, again.status, found, notes), indent=2))
@@ -94,14 +94,19 @@ def _show(
 ) -> None:
     anew = {"phase": None, "message": _judged_by(stored, now), "log_tail": None}
     show_result(console, name, now.model_copy(update=anew), wide=wide)
-    heading = (
-        "what differs from the stored verdict:" if found else "the stored verdict stands: no cell is judged otherwise"
-    )
-    console.print(heading, style="bold", markup=False)
+    console.print(_heading(stored, found), style="bold", markup=False)
     for difference in found:
         console.print(f"  {difference.sentence}", markup=False, soft_wrap=True)
     for note in notes:
         console.print(note, markup=False, soft_wrap=True)
+
+
+def _heading(stored: BenchmarkRunStatus, found: Sequence[Difference]) -> str:
+    if stored.judge is None:
+        return "the run was not judged when it ended"
+    return (
+        "what differs from the stored verdict:" if found else "the stored verdict stands: no cell is judged otherwise"
+    )
 
 
 def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:

@@ -72,7 +72,7 @@ class Kubectl:
         return self._all(SWEEP, all_namespaces=all_namespaces, selector=selector)
 
     def stored(self, run_uid: str) -> list[Body]:
-        """ConfigMaps that keep what was measured for a run; not its plan, whose nonce is nobody's business."""
+        """ConfigMaps that keep what was measured for a run; not its plan, which nobody else has to know."""
         selector = f"{names.LABEL_RUN_UID}={run_uid},{names.LABEL_ROLE} in ({names.ROLE_STAGE},{names.ROLE_TIMELINE})"
         return self._items("get", "configmaps", f"--selector={selector}")
 

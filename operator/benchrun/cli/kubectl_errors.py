@@ -17,7 +17,7 @@ Trouble = Literal[
 ]
 OF_THE_CLUSTER: frozenset[Trouble] = frozenset({"NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled"})
 """Whatever is asked for fails so."""
-INSTALL = "helm install benchrun charts/benchrun --namespace benchrun-system --create-namespace"
+INSTALL = "docs/install.md"
 MAX_NAMES = 10
 """Names of other runs in an error."""
 IMMUTABLE = re.compile(r"spec\.(\w+) is immutable")

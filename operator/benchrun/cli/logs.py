@@ -9,9 +9,11 @@ from typing import Any
 from rich.console import Console
 
 from benchrun.api import names
+from benchrun.api.text import plain_text
 from benchrun.cli.cluster_options import add_cluster_options, kubectl_of
 from benchrun.cli.errors import CommandError
 from benchrun.cli.log_streams import LogLine, log_lines_of
+from benchrun.cli.terminal import Terminal
 from benchrun.observe import raw
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
@@ -81,8 +83,9 @@ def roles_of(run: Run) -> tuple[str, ...]:
 
 
 def _print(line: LogLine, console: Console, *, named: bool) -> None:
-    """As it was written: neither markup nor the width of the terminal changes a log."""
-    console.file.write(f"{line.who} | {line.text}\n" if named else f"{line.text}\n")
+    """As it was written, but for what would steer the terminal: neither markup nor its width changes a log."""
+    text = plain_text(line.text)
+    console.file.write(f"{line.who} | {text}\n" if named else f"{text}\n")
     console.file.flush()
 
 
@@ -91,7 +94,7 @@ def _print_last_words(run: Run, console: Console) -> bool:
     tail = raw.text(run.status.get("logTail"), MAX_TAIL_CHARACTERS).rstrip("\n")
     if tail:
         console.print("the server's pod is gone; its last words, as the run keeps them:", style="dim")
-        console.file.write(f"{tail}\n")
+        console.file.write(f"{plain_text(tail)}\n")
     return bool(tail)
 
 
@@ -110,4 +113,4 @@ def _say_what_lacks(run: Run, silent: Sequence[str], *, anything: bool) -> None:
         )
     if not anything:
         raise CommandError(text)
-    Console(stderr=True, highlight=False).print(text, style="dim", markup=False, soft_wrap=True)
+    Terminal(stderr=True).print(text, style="dim", markup=False, soft_wrap=True)

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.text import plain_text
 from benchrun.cli.cluster_options import add_cluster_options, kubectl_of
 from benchrun.cli.errors import CommandError
 from benchrun.cli.finished_run import FinishedRun, add_run_options, named_run, with_measurement
@@ -72,7 +73,7 @@ def _told(found: Run, options: argparse.Namespace, console: Console) -> int:
         return PASSED
     texts = texts_per_prompt(found.spec)
     if options.markdown:
-        print(markdown(found.name, status, texts_per_prompt=texts, wide=options.wide), end="")
+        print(plain_text(markdown(found.name, status, texts_per_prompt=texts, wide=options.wide)), end="")
     else:
         show_result(console, found.name, status, texts_per_prompt=texts, wide=options.wide)
     return code

@@ -13,19 +13,17 @@ from benchrun.measure.timeline import decode, once
 from benchrun.observe import raw
 from benchrun.observe.trim import child_of
 from benchrun.observe.views import Child
-from benchrun.plan.stored import RECORD_KEY, TIMELINE_KEY, stored_compilations, stored_part, stored_record
+from benchrun.plan.stored import RECORD_KEY, TIMELINE_KEY, stored_part, stored_record
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMeasurement:
-    """Records, timeline, and what the server's log told."""
+    """Records and timeline."""
 
     records: tuple[StageRecord, ...]
     """In order of measurement."""
     samples: tuple[Sample, ...]
     """Oldest first."""
-    compilations: tuple[float, ...] | None
-    """When the server compiled, in Unix seconds; None: that is not among what was stored."""
     unreadable: tuple[str, ...]
     """ConfigMaps of the run that do not hold what they should, each with the reason."""
 
@@ -34,7 +32,6 @@ def unpacked(bodies: Iterable[raw.Object], *, run_uid: str) -> StoredMeasurement
     """Of ConfigMaps that this run owns; others may be among them and are passed over: a label alone proves nothing."""
     records: dict[int, StageRecord] = {}
     samples: list[Sample] = []
-    compilations: tuple[float, ...] | None = None
     unreadable: list[str] = []
     for body in bodies:
         child = child_of("ConfigMap", body)
@@ -42,7 +39,6 @@ def unpacked(bodies: Iterable[raw.Object], *, run_uid: str) -> StoredMeasurement
             continue
         try:
             record, readings = _opened(body, child, run_uid)
-            compilations = stored_compilations(body) if compilations is None else compilations
         except ValueError as error:
             unreadable.append(f"ConfigMap {child.name}: {str(error).splitlines()[0]}")
             continue
@@ -50,7 +46,7 @@ def unpacked(bodies: Iterable[raw.Object], *, run_uid: str) -> StoredMeasurement
         if record is not None:
             records[record.sequence] = record
     in_order = tuple(records[sequence] for sequence in sorted(records))
-    return StoredMeasurement(in_order, tuple(once(samples)), compilations, tuple(unreadable))
+    return StoredMeasurement(in_order, tuple(once(samples)), tuple(unreadable))
 
 
 def _opened(body: raw.Object, child: Child, run_uid: str) -> tuple[StageRecord | None, tuple[Sample, ...]]:

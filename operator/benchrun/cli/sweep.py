@@ -15,6 +15,7 @@ from benchrun.cli.follow_runs import add_timeout, followed, say_how_to_go_on
 from benchrun.cli.following import TimeIsUp
 from benchrun.cli.found_sweep import FoundSweep, add_forms, sweep_in, told_sweep, typed_sweep
 from benchrun.cli.targets import Target
+from benchrun.cli.terminal import Terminal
 
 DESCRIPTION = """\
 Show a sweep: what every variant measured and what its servers did meanwhile, by how much it differs from the baseline and
@@ -67,7 +68,7 @@ def _found(options: argparse.Namespace) -> FoundSweep:
 def _wait(options: argparse.Namespace, console: Console) -> None:
     """What is shown meanwhile goes to standard error, where the output is Markdown."""
     targets = {options.name: Target(kubectl_of(options), KIND)}
-    shown = Console(stderr=True, highlight=False) if options.markdown else console
+    shown = Terminal(stderr=True) if options.markdown else console
     try:
         followed(targets, shown, timeout_seconds=options.timeout)
     except (KeyboardInterrupt, TimeIsUp):

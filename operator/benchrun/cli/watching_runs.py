@@ -5,7 +5,6 @@ from __future__ import annotations
 from queue import SimpleQueue
 
 from benchrun.api import names
-from benchrun.api.status import BenchmarkRunStatus
 from benchrun.cli.kubectl import RUN, Body, Kubectl
 from benchrun.cli.kubectl_errors import KubectlError
 from benchrun.cli.watching import IsSweep, Over, Seen, Watcher, Word
@@ -64,10 +63,9 @@ class RunWatcher(Watcher):
 
     def _stored_line(self, body: Body, sequence: int) -> StageLine:
         """Raises KubectlError or ValueError."""
-        metadata = raw.mapping(body.get("metadata"))
-        attempt = BenchmarkRunStatus.model_validate(raw.mapping(body.get("status"))).attempt
-        held = self._kubectl.config_map(names.stage_name(self._name, sequence, attempt=attempt))
+        uid = raw.text(raw.mapping(body.get("metadata")).get("uid"))
+        held = self._kubectl.config_map(names.stage_name(self._name, uid, sequence))
         packed = stored_part(held, RECORD_KEY)
         if packed is None:
             raise ValueError("holds no record")
-        return stage_line(stored_record(packed, run_uid=raw.text(metadata.get("uid")), sequence=sequence))
+        return stage_line(stored_record(packed, run_uid=uid, sequence=sequence))

@@ -11,13 +11,17 @@ from pydantic import ValidationError
 from benchrun.api import names
 from benchrun.api.base import KIND
 from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.sweep.essence import essence
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli.cluster_options import kubectl_of
 from benchrun.cli.kubectl_errors import KubectlError
 from benchrun.cli.run_files import objects_in
-from benchrun.decide.sweep.decision import SweepCollected, SweepWorld
-from benchrun.decide.sweep.tabling import untruncated
-from benchrun.judge.sweep.measured import essence
+from benchrun.decide.acceptance import Unacceptable
+from benchrun.decide.sweep.acceptance import accept
+from benchrun.decide.sweep.decision import SweepCollected, SweepWorld, TableMade
+from benchrun.decide.sweep.situation import SweepSituation
+from benchrun.decide.sweep.tabling import is_tabled, table_wanted, tabled, to_read
+from benchrun.judge.sweep.tabled import sweep_table
 from benchrun.observe import raw
 from benchrun.observe.swept_runs import swept_runs
 from benchrun.observe.trim import run_of
@@ -30,7 +34,28 @@ def whole_table(sweep: Sweep, status: BenchmarkSweepStatus, options: argparse.Na
         return status
     runs = [run for run in map(run_of, _bodies(sweep, options)) if run.sweep_uid == sweep.uid]
     collected = SweepCollected(measured=_measured(runs))
-    return untruncated(SweepWorld(sweep, swept_runs(runs), collected, datetime.now(UTC))) or status
+    return _untruncated(SweepWorld(sweep, swept_runs(runs), collected, datetime.now(UTC)), status) or status
+
+
+def _untruncated(world: SweepWorld, status: BenchmarkSweepStatus) -> BenchmarkSweepStatus | None:
+    """None: runs that the table was made of are not there, or not all that they measured."""
+    try:
+        spec, variants = accept(world.sweep)
+    except Unacceptable:
+        return None
+    situation = SweepSituation(world=world, spec=spec, variants=variants, status=status)
+    if not is_tabled(situation) or to_read(situation):
+        return None
+    wanted = table_wanted(situation)
+    table = sweep_table(
+        spec,
+        wanted.runs,
+        world.collected.measured,
+        baseline=wanted.baseline,
+        missing=dict(wanted.missing),
+        whole=True,
+    )
+    return tabled(situation, TableMade(wanted, table))
 
 
 def _bodies(sweep: Sweep, options: argparse.Namespace) -> Sequence[raw.Object]:

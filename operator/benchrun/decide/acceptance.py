@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import ValidationError
 
 from benchrun.api.problems import first_problem
+from benchrun.api.reading import without
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.observe.views import Run
 
@@ -13,9 +16,15 @@ class Unacceptable(ValueError):
     """The spec can't be acted on; the text names the field and what is wrong with it."""
 
 
-def accept(run: Run) -> BenchmarkRunSpec:
-    """The spec, checked. Raises Unacceptable naming the field's path."""
+def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
+    """The spec, checked. Raises Unacceptable naming the field's path.
+
+    `begun`: the run has a server or records. What they are made of is settled, so that a field of a newer operator, which made
+    them, is left out; before, a server without it would be another experiment.
+    """
     try:
         return BenchmarkRunSpec.model_validate(run.spec)
     except ValidationError as error:
+        if begun and all(each["type"] == "extra_forbidden" for each in error.errors(include_url=False)):
+            return accept(replace(run, spec=without(run.spec, [each["loc"] for each in error.errors()])))
         raise Unacceptable(first_problem(error)) from error

@@ -6,19 +6,14 @@ from datetime import timedelta
 
 from benchrun.api.conditions import is_true
 from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.children import release_client, release_server
-from benchrun.decide.decision import Decision, Ref
+from benchrun.decide.children import release_all, release_client, release_server
+from benchrun.decide.decision import Decision, Ref, World
 from benchrun.decide.instants import instant
 from benchrun.decide.pruning import to_prune
 from benchrun.decide.situation import Situation
 
 CLIENT_LEAVES_SECONDS = 30
 """How long the client may take to end by itself after its last record was acknowledged."""
-
-
-def is_finished(status: BenchmarkRunStatus) -> bool:
-    """Whether the run has ended, whichever way. Decided by conditions, never by the phase."""
-    return is_true(status.conditions, "Complete") or is_true(status.conditions, "Failed")
 
 
 def after_finish(situation: Situation) -> Decision:
@@ -47,3 +42,9 @@ def after_finish(situation: Situation) -> Decision:
         delete_run=expired,
         requeue_after_seconds=min(waits, default=None),
     )
+
+
+def after_unreadable_finish(world: World, status: BenchmarkRunStatus) -> Decision:
+    """The same of a run whose spec can't be read (any more)."""
+    seen = status.model_copy(update={"observed_generation": world.run.generation})
+    return Decision(status=seen, delete=release_all(world), forget=True)

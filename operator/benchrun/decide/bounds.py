@@ -7,19 +7,12 @@ from collections.abc import Iterable, Mapping
 from benchrun.api.names import ROLE_PROXY
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import ServerStatus, Truncated
+from benchrun.api.text import sentence as sentence
 from benchrun.plan.roles import started_args
 
-MESSAGE_BYTES = 1000
-"""A message stands in up to nine conditions at once."""
 LOG_TAIL_BYTES = 4096
 ARGS_BYTES = 4000
 REPORTED_BYTES = 4000
-
-
-def sentence(text: str) -> str:
-    """The beginning of a text, in at most 1,000 bytes."""
-    data = text.encode()
-    return text if len(data) <= MESSAGE_BYTES else data[: MESSAGE_BYTES - 3].decode(errors="ignore") + "…"
 
 
 def log_tail(text: str | None) -> str | None:

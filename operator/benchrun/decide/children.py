@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from benchrun_client.contract import digest_of_token
+
 from benchrun.api import names
-from benchrun.decide.decision import Manifest, Ref, World
+from benchrun.decide.decision import Context, Manifest, Ref, World
+from benchrun.decide.followed import endpoint_addresses
 from benchrun.decide.situation import Situation
 from benchrun.observe.views import Child
-from benchrun.plan.client_manifests import client_job, client_service, plan_config_map
+from benchrun.plan.channel import token_of
+from benchrun.plan.client_manifests import client_job, client_network_policy, client_service, plan_config_map
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.roles import in_development_mode, roles
 from benchrun.plan.server_manifests import network_policy, service, workload
@@ -23,8 +27,8 @@ def missing_children(situation: Situation) -> tuple[Manifest, ...]:
 
 
 def release_server(situation: Situation) -> tuple[Ref, ...]:
-    """Everything of every server role, what makes pods first: that is what holds the GPU."""
-    return _server_refs(situation.world)
+    """What makes the pods of every server role: that is what holds the GPU. The rest goes with the run."""
+    return release_servers(situation.world)
 
 
 def release_client(situation: Situation) -> tuple[Ref, ...]:
@@ -38,13 +42,14 @@ def release_client(situation: Situation) -> tuple[Ref, ...]:
 def release_all(world: World) -> tuple[Ref, ...]:
     """Server, then client, of a run whose spec can't be read (any more): what is ours is known by its owner."""
     jobs = [c for c in _own(world) if c.kind == "Job" and not c.deleting]
-    return (*_server_refs(world), *(_ref(world, job) for job in jobs))
+    return (*release_servers(world), *(_ref(world, job) for job in jobs))
 
 
-def _server_refs(world: World) -> tuple[Ref, ...]:
-    kinds = ("Deployment", "LeaderWorkerSet", "Service")
-    own = [c for c in _own(world) if c.role in names.SERVING_ROLES and c.kind in kinds and not c.deleting]
-    return tuple(_ref(world, c) for c in sorted(own, key=lambda c: c.kind))
+def release_servers(world: World) -> tuple[Ref, ...]:
+    """The same by what is known of the objects alone."""
+    kinds = ("Deployment", "LeaderWorkerSet")
+    own = (c for c in _own(world) if c.role in names.SERVING_ROLES and c.kind in kinds and not c.deleting)
+    return tuple(_ref(world, c) for c in own)
 
 
 def _own(world: World) -> list[Child]:
@@ -57,22 +62,49 @@ def _ref(world: World, child: Child) -> Ref:
 
 def _client(situation: Situation) -> list[Manifest]:
     owner, spec, context = situation.owner, situation.spec, situation.world.context
-    addresses = situation.collected.endpoint_addresses or ()
-    job = client_job(owner, spec, default_image=context.client_image, pull_policy=context.client_image_pull_policy)
+    fence = [client_network_policy(owner, operator_namespace=context.operator_namespace)] if _is_fenced(context) else []
     meeting = [client_service(owner)] if division_of(spec).pods > 1 else []
-    return [plan_config_map(owner, client_plan(owner, spec, endpoint_addresses=addresses)), *meeting, job]
+    if situation.has_plan and situation.child("Job", names.ROLE_CLIENT) is not None:
+        return [*fence, *meeting]  # to write a plan of many stages takes its time
+    token = token_of(context.channel_key, owner.uid)
+    plan = client_plan(
+        owner, spec, token_digest=digest_of_token(token), endpoint_addresses=endpoint_addresses(situation)
+    )
+    job = client_job(
+        owner,
+        spec,
+        plan_digest=plan.digest(),
+        default_image=context.client_image,
+        pull_policy=context.client_image_pull_policy,
+        max_hold_seconds=context.max_hold_seconds,
+    )
+    return [plan_config_map(owner, plan), *fence, *meeting, job]
 
 
 def _server(situation: Situation) -> list[Manifest]:
     """The Service comes with the client, which looks up its name; the Deployment only when the client is ready for it,
     and has been heard: a client that only this operator does not know yet may have measured already."""
-    context = situation.world.context
+    owner, context = situation.owner, situation.world.context
     image = situation.spec.client.image or context.client_image
-    started = roles(situation.owner, situation.spec, client_image=image, pull_policy=context.client_image_pull_policy)
-    early = [service(situation.owner, role) for role in started]
-    if in_development_mode(situation.spec):
+    started = roles(
+        owner,
+        situation.spec,
+        client_image=image,
+        pull_policy=context.client_image_pull_policy,
+        max_hold_seconds=context.max_hold_seconds,
+    )
+    early = [service(owner, role) for role in started]
+    if _is_fenced(context) or in_development_mode(situation.spec):
         # Before the pods, and left to the garbage collector: a fence that goes with the Deployment would fall before them.
-        early += [network_policy(situation.owner, role) for role in started]
+        early += [
+            network_policy(owner, role, operator_namespace=context.operator_namespace, extra_peers=context.policy_peers)
+            for role in started
+        ]
     if not (situation.client_ready and situation.client_heard):
         return early
-    return [*early, *(workload(situation.owner, role) for role in started)]
+    return [*early, *(workload(owner, role) for role in started)]
+
+
+def _is_fenced(context: Context) -> bool:
+    """An operator that reaches pods through the API server would be shut out itself."""
+    return context.network_policies and context.pod_road == "Direct"

@@ -74,14 +74,15 @@ def measured(
 
     A missed objective or a regression is a result like any other, told by a condition of its own.
     """
-    invalid = valid_reason == Reason.INVALID_CELLS
+    invalid = valid_reason in (Reason.INVALID_CELLS, Reason.NOT_JUDGED)
     good: ConditionStatus = "False" if invalid else "True"
+    valid: ConditionStatus = "Unknown" if valid_reason == Reason.NOT_JUDGED else good
     bad: ConditionStatus = "True" if invalid else "False"
     rows: list[_Row] = [
         _ACCEPTED,
         *_LEFT,
         ("Measured", "True", Reason.MEASURED, message),
-        ("Valid", good, valid_reason, message),
+        ("Valid", valid, valid_reason, message),
         ("Complete", "True", Reason.MEASURED, message),
         ("Failed", "False", Reason.MEASURED, ""),
         ("Succeeded", good, valid_reason, message),

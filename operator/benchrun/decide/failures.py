@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 
 from benchrun.api import names
 from benchrun.api.conditions import Reason
+from benchrun.decide.collected import Ending
 from benchrun.decide.deadlines import deadlines
-from benchrun.decide.decision import Ending, LogWanted
 from benchrun.decide.grace import with_grace
 from benchrun.decide.instants import instant
+from benchrun.decide.lookups import LogTail
 from benchrun.decide.refused import refusal
 from benchrun.decide.situation import Situation
 from benchrun.observe.client_failures import diagnose_client
@@ -24,10 +25,28 @@ CLOCK_SKEW_SECONDS = 2
 """Between the node of the client and that of the server. A whole second of it is what rounding costs."""
 
 
+ENDED_BY_SERVER = frozenset(
+    {
+        Reason.USAGE_ERROR,
+        Reason.INVALID_ARGUMENT,
+        Reason.MODEL_NOT_FOUND,
+        Reason.MODEL_GATED,
+        Reason.OUT_OF_GPU_MEMORY,
+        Reason.KV_CACHE_TOO_SMALL,
+        Reason.OUT_OF_MEMORY,
+        Reason.CRASH_LOOP,
+        Reason.STARTUP_DEADLINE,
+    }
+)
+"""Reasons that the server's log may tell more of."""
+
+
 def ending(situation: Situation, *, server: Diagnosis | None, client: Diagnosis | None) -> Ending | None:
     """The first cause found, or None: the run goes on. Once every record is here nothing can spoil them any more."""
-    if situation.collected.ending is not None:
-        return situation.collected.ending
+    kept = situation.ending
+    if kept is not None:
+        refined = _terminal(server) if kept.reason in ENDED_BY_SERVER and situation.log_tail is not None else None
+        return refined or kept
     if situation.spec.cancel:
         return Ending(Reason.CANCELLED, "cancelled by spec.cancel")
     conflict = _conflict(situation)
@@ -37,8 +56,10 @@ def ending(situation: Situation, *, server: Diagnosis | None, client: Diagnosis 
         lambda s: _terminal(refusal(s)),
         _restarted,
         lambda _: _terminal(server),  # what the client says of a dead server is only a consequence
+        _mismatched,
         _client_said,
         lambda _: _terminal(client),
+        _records_missing,
         _vanished,
         _late,
     )
@@ -55,7 +76,7 @@ def server_diagnosis(situation: Situation) -> Diagnosis | None:
     """What is wrong with the server, if anything."""
     if situation.spec.started is None or situation.all_known:
         return None
-    tail = situation.collected.log_tail
+    tail = situation.log_tail
     each = [
         diagnose_server(situation.children.role_pods(role), situation.workload(role), log_tail=tail)
         for role in situation.server_roles
@@ -72,17 +93,30 @@ def _at_its_field(situation: Situation, found: Diagnosis | None) -> Diagnosis | 
     return replace(found, message=found.message.replace("spec.server", situation.spec.started_field))
 
 
-def hidden_cause(situation: Situation) -> LogWanted | None:
-    """The log to fetch before a failed start can be told apart: its last words only point further up."""
-    if situation.collected.log_tail_tried or situation.measuring_started or situation.spec.cancel:
+def hidden_cause(situation: Situation) -> LogTail | None:
+    """The log to read before a failed start can be told apart: its last words only point further up."""
+    if situation.measuring_started or situation.spec.cancel:
         return None
     pod = find_pod_with_hidden_cause(situation.server_pods)
-    return None if pod is None else log_of(pod)
+    return None if pod is None else _log_of(pod)
 
 
-def log_of(pod: Pod) -> LogWanted:
+def last_words(situation: Situation, end: Ending, *, server: Diagnosis | None) -> LogTail | None:
+    """The log of the server that failed, to be read before the server is deleted; None: there is none, or it was tried."""
+    pods = situation.serving
+    servers_fault = server is not None or end.reason in (Reason.SERVER_RESTARTED, Reason.STARTUP_DEADLINE)
+    if not servers_fault or not pods or situation.log_tail_tried or end.reason == Reason.CANCELLED:
+        return None
+    ended = (each for each in pods if each.terminated or each.last_terminated)
+    pod = next(ended, None) or next((each for each in pods if not each.ready), pods[-1])
+    if pod.started_at is None and pod.terminated is None and pod.last_terminated is None:
+        return None
+    return _log_of(pod)
+
+
+def _log_of(pod: Pod) -> LogTail:
     """The log of the pod's failed container: the one before, where it has been started again."""
-    return LogWanted(
+    return LogTail(
         pod=pod.name, container=main_container(pod.role), previous=pod.restarts > 0 and pod.terminated is None
     )
 
@@ -102,9 +136,7 @@ def _conflict(situation: Situation) -> Ending | None:
     foreign = situation.collected.conflict
     if foreign is None:
         return None
-    return Ending(
-        Reason.CONFLICT, f"{foreign} exists and belongs to somebody else; delete it or choose another name for the run"
-    )
+    return Ending(Reason.CONFLICT, f"{foreign}; delete it or choose another name for the run")
 
 
 def _restarted(situation: Situation) -> Ending | None:
@@ -146,20 +178,47 @@ def _is_after(at: datetime | None, other: datetime | None) -> bool:
     return at is not None and other is not None and at - other > timedelta(seconds=CLOCK_SKEW_SECONDS)
 
 
+def _mismatched(situation: Situation) -> Ending | None:
+    """Operator and client do not understand each other, and will not."""
+    mismatch = situation.collected.client.mismatch
+    if mismatch is None:
+        return None
+    return Ending(Reason.CONTRACT_MISMATCH, f"operator and client do not understand each other: {mismatch}")
+
+
 def _client_said(situation: Situation) -> Ending | None:
     """The client's own word comes before its exit does."""
-    progress = situation.collected.progress
+    progress = situation.collected.client.progress
     if progress is None or progress.failure is None:
         return None
     return Ending(progress.failure.reason, progress.failure.message)
 
 
+def _records_missing(situation: Situation) -> Ending | None:
+    """A record that nobody has any more: waiting for it would hold the server until the run's deadline."""
+    done, total = len(situation.known), situation.stages_in_words
+    lost, pod = situation.collected.client.lost_record, situation.client_pod
+    if lost is not None and lost not in situation.known:
+        return Ending(
+            Reason.RECORDS_MISSING,
+            f"record {lost} was stored and is gone: its ConfigMap was deleted; {done} of {total} records are here. Start a new run.",
+        )
+    if pod is not None and pod.phase == "Succeeded":
+        message = (
+            f"the client has ended and {done} of {total} records are here: the others were deleted. Start a new run."
+        )
+        return Ending(Reason.RECORDS_MISSING, message)
+    return None
+
+
 def _vanished(situation: Situation) -> Ending | None:
     """Somebody deleted what the run needs. Never created again: the measurement would not be one."""
     measuring = situation.status.server_ready_time is not None
-    if measuring and situation.spec.started is not None and not situation.server_is_whole:
+    # Once it had its node it is not made again, either: whoever deleted it meant to have the GPU back.
+    held = measuring or situation.status.scheduled_time is not None
+    if held and situation.spec.started is not None and not situation.server_is_whole:
         kind = "Deployment" if nodes(situation.spec) == 1 else "LeaderWorkerSet"
-        return Ending(Reason.SERVER_GONE, f"the server's {kind} was deleted while it was measured")
+        return Ending(Reason.SERVER_GONE, f"the server's {kind} was deleted before everything was measured")
     if measuring and situation.child("Job", names.ROLE_CLIENT) is None:
         return Ending(Reason.CLIENT_GONE, "the client's Job was deleted before every record was stored")
     return None

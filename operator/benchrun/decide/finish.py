@@ -3,147 +3,111 @@
 from __future__ import annotations
 
 from benchrun.api import names
-from benchrun.api.conditions import ConditionStatus, Reason, timestamp
-from benchrun.api.status import BenchmarkRunStatus, Phase
+from benchrun.api.conditions import Reason, timestamp
+from benchrun.api.judgement import Judgement
+from benchrun.api.status import BenchmarkRunStatus, ClientStatus, Phase, Truncated
+from benchrun.api.text import plain_text, sentence
 from benchrun.decide import bounds, condition_table
-from benchrun.decide.client_status import client_status
+from benchrun.decide.collected import Ending
 from benchrun.decide.collection import last_to_store
-from benchrun.decide.comparison import held_against
-from benchrun.decide.dataset_status import dataset_statuses
-from benchrun.decide.decision import Ending
 from benchrun.decide.live import progress
+from benchrun.decide.lookups import Answer, Judging
 from benchrun.decide.pruning import pruned
 from benchrun.decide.servers import server_statuses
 from benchrun.decide.situation import Situation
-from benchrun.judge.cost import cost_status
-from benchrun.judge.results import Judged, results
-from benchrun.judge.thresholds import judge_of
-from benchrun.plan.searches import probed_cells
-from benchrun.plan.stages import cells
 
 
-def completed(situation: Situation) -> BenchmarkRunStatus:
-    """Every stage was measured."""
-    found = _judge(situation)
-    invalid = sum(r.verdict == "Invalid" for r in found.results)
-    reason = {"Valid": Reason.ALL_VALID, "Suspect": Reason.SUSPECT}.get(found.verdict, Reason.INVALID_CELLS)
-    message = _sentence(found, invalid=invalid)
-    if _every_request_failed(found):
-        told = next((r.diagnostic for r in situation.collected.records if r.diagnostic), None)
-        answer = f"; the server's answer to one more: {told}" if told else ""
-        return _failed(situation, Ending(Reason.ALL_REQUESTS_FAILED, f"every request failed{answer}"), found)
-    ended = _ended(situation, "Completed", message, found)
-    against = held_against(situation, ended)
+def judging(situation: Situation, *, ended_early: bool) -> Judging:
+    """The judgement of all that was measured."""
+    pod = situation.client_pod
+    client = ClientStatus(
+        image=(pod.image if pod is not None else None) or situation.spec.client.image,
+        image_digest=pod.image_digest if pod is not None else None,
+    )
+    return Judging(ended_early, servers=tuple(server_statuses(situation)), client=client)
+
+
+def final_status(situation: Situation, end: Ending | None, judged: Answer[Judgement] | None) -> BenchmarkRunStatus:
+    """The run as it ended. `judged`: None where nothing was measured."""
+    found = (judged.value if judged is not None else None) or Judgement()
+    why_not = judged.problem or "unknown" if judged is not None and judged.value is None else None
+    if end is None and why_not is None and not found.measured_anything:
+        first = found.refused[0] if found.refused else "they are gone"
+        end = Ending(Reason.RECORDS_MISSING, f"none of the records can be used: {first}")
+    if end is None and found.all_requests_failed:
+        answer = f"; the server's answer to one more: {found.diagnostic}" if found.diagnostic else ""
+        end = Ending(Reason.ALL_REQUESTS_FAILED, f"every request failed{answer}")
+    if end is not None:
+        return _ended_early(situation, end, found, why_not)
+    if why_not is not None:
+        message = f"all {situation.stages_in_words} stages are measured, but not judged: {why_not}. `benchrun judge` can do it later"
+        return _measured(situation, message, Reason.NOT_JUDGED, found)
+    return _measured(situation, found.message, found.valid_reason, found)
+
+
+def _measured(situation: Situation, message: str, valid_reason: str, found: Judgement) -> BenchmarkRunStatus:
+    comparison = found.comparison
+    regressed = (
+        (found.not_regressed, found.not_regressed_reason, comparison.message)
+        if found.not_regressed is not None and comparison is not None
+        else None
+    )
     conditions = condition_table.measured(
         situation.status.conditions,
-        valid_reason=reason,
-        message=message,
-        objectives_met=_objectives_met(found) if situation.spec.objectives else None,
-        not_regressed=(*against.not_regressed, against.comparison.message) if against is not None else None,
+        valid_reason=valid_reason,
+        message=sentence(message),
+        objectives_met=found.objectives_met if situation.spec.objectives else None,
+        not_regressed=regressed,
         generation=situation.world.run.generation,
         now=situation.now,
     )
-    update: dict[str, object] = {"conditions": conditions}
-    if against is not None:
-        update |= {"comparison": against.comparison, "truncated": [*ended.truncated, *against.truncated]}
-    return ended.model_copy(update=update)
+    return _ended(situation, "Completed", message, found).model_copy(update={"conditions": conditions})
 
 
-def _every_request_failed(found: Judged) -> bool:
-    """In all stages: a repeat that was lost leaves the others."""
-    entry = next((f for f in found.findings if f.code == "AllRequestsFailed"), None)
-    return entry is not None and entry.count == sum(row.repeats for row in found.results)
-
-
-def failed(situation: Situation, end: Ending) -> BenchmarkRunStatus:
-    """The run ended early, by failure or by wish. What was measured is kept and marked."""
-    return _failed(situation, end, _judge(situation))
-
-
-def _failed(situation: Situation, end: Ending, found: Judged) -> BenchmarkRunStatus:
+def _ended_early(situation: Situation, end: Ending, found: Judgement, why_not: str | None) -> BenchmarkRunStatus:
     phase: Phase = "Cancelled" if end.reason == Reason.CANCELLED else "Failed"
+    message = end.message if why_not is None else f"{end.message}; what was measured is not judged: {why_not}"
     conditions = condition_table.ended_early(
         situation.status.conditions,
         reason=end.reason,
-        message=bounds.sentence(end.message),
+        message=sentence(message),
         generation=situation.world.run.generation,
         now=situation.now,
     )
-    update = {"conditions": conditions, "log_tail": bounds.log_tail(situation.collected.log_tail)}
-    return _ended(situation, phase, end.message, found).model_copy(update=update)
+    tail = bounds.log_tail(situation.log_tail)
+    update = {"conditions": conditions, "log_tail": plain_text(tail) if tail else None}
+    return _ended(situation, phase, message, found).model_copy(update=update)
 
 
-def _judge(situation: Situation) -> Judged:
-    spec, collected = situation.spec, situation.collected
-    return results(
-        (*cells(spec), *probed_cells(spec, collected.records)),
-        collected.records,
-        tuple(collected.samples),
-        spec=spec,
-        compilations=collected.compilations,
-        servers=server_statuses(situation),
-    )
-
-
-def _ended(situation: Situation, phase: Phase, message: str, found: Judged) -> BenchmarkRunStatus:
+def _ended(situation: Situation, phase: Phase, message: str, found: Judgement) -> BenchmarkRunStatus:
     servers = server_statuses(situation)
-    datasets, datasets_cut = dataset_statuses(situation.collected.records, workloads=len(situation.spec.workloads))
-    measured_anything = bool(situation.collected.records)
     selector = f"{names.LABEL_RUN_UID}={situation.owner.uid}"
-    released = situation.status.server_released_time or (timestamp(situation.now) if situation.server_exists else None)
     return situation.status.model_copy(
         update={
             "observed_generation": situation.world.run.generation,
             "phase": phase,
-            "message": bounds.sentence(message),
+            "message": sentence(message),
             "completion_time": timestamp(situation.now),
-            "server_released_time": released,
+            "server_released_time": situation.released_time,
             "servers": servers,
-            "client": client_status(situation),
-            "cost": cost_status(situation.spec.cost, servers),
-            "datasets": datasets,
+            "client": found.client,
+            "cost": found.cost,
+            "datasets": found.datasets,
             "progress": progress(situation).model_copy(update={"stage": None}),
             "live": None,
-            "results": list(found.results),
-            "searches": list(found.searches),
-            "findings": list(found.findings),
+            "ending": None,
+            "results": found.results,
+            "searches": found.searches,
+            "findings": found.findings,
             "verdict": found.verdict,
             "headline": found.headline,
-            "judge": judge_of(situation.spec),
-            "truncated": [
-                *found.truncated,
-                *datasets_cut,
-                *bounds.truncations(situation.spec, servers),
-                *pruned(situation, last_to_store(situation)),
-            ],
-            "results_ref": selector if measured_anything else None,
+            "judge": found.judge,
+            "comparison": found.comparison,
+            "truncated": [*found.truncated, *bounds.truncations(situation.spec, servers), *_pruned(situation)],
+            "results_ref": selector if situation.known else None,
         }
     )
 
 
-def _objectives_met(found: Judged) -> ConditionStatus:
-    """Unknown unless all could be told: an objective nobody could judge is not met. A search that found a load met them."""
-    searches = {search.workload for search in found.searches}
-    outcomes = {o.outcome for r in found.results for o in r.objectives if r.workload not in searches}
-    outcomes |= {"Met" if s.lower is not None else s.upper_outcome or "Inconclusive" for s in found.searches}
-    if "Missed" in outcomes:
-        return "False"
-    return "Unknown" if "Inconclusive" in outcomes else "True"
-
-
-def _sentence(found: Judged, *, invalid: int) -> str:
-    verdict, total = found.verdict, len(found.results)
-    if found.searches:
-        return _search_sentence(found)
-    points = "the load point" if total == 1 else f"all {total} load points"
-    if verdict == "Valid":
-        return f"measured {points}; every number is valid"
-    if verdict == "Suspect":
-        return f"measured {points}; some numbers are suspect, see findings"
-    return f"measured {points}, but {invalid} of {total} are invalid: their numbers mean nothing, see findings"
-
-
-def _search_sentence(found: Judged) -> str:
-    sentences = "; ".join(f"{search.workload}: {search.sentence}" for search in found.searches)
-    worth = {"Valid": "", "Suspect": " Some numbers it rests on are suspect, see findings."}
-    return f"{sentences}.{worth.get(found.verdict, ' Numbers it rests on are invalid, see findings.')}"
+def _pruned(situation: Situation) -> list[Truncated]:
+    return pruned(situation, last_to_store(situation))

@@ -7,9 +7,11 @@ from benchrun_client.contract import RECORD_PORT
 from benchrun.api import names
 from benchrun.decide.decision import PullTarget, ScrapeTarget
 from benchrun.decide.gpu_telemetry import gpu_page
+from benchrun.decide.lookups import EndpointPods
 from benchrun.decide.situation import Situation
 from benchrun.observe.views import Pod
-from benchrun.plan.client_plan import nonce
+from benchrun.plan.channel import token_of
+from benchrun.plan.client_plan import planned_searches
 from benchrun.plan.vllm_pod import SERVER_PORT
 
 
@@ -19,7 +21,7 @@ def scrape_targets(situation: Situation) -> tuple[ScrapeTarget, ...]:
         return ()
     interval = situation.spec.measurement.scrape_interval_seconds
     if situation.spec.endpoint is not None:
-        addresses = situation.collected.endpoint_addresses or ()
+        addresses = endpoint_addresses(situation)
         return tuple(ScrapeTarget(names.ROLE_SERVER, a, f"http://{a}/metrics", interval) for a in addresses)
     return tuple(
         ScrapeTarget(
@@ -40,12 +42,31 @@ def pull_target(situation: Situation) -> PullTarget | None:
     pod = situation.client_pod
     if pod is None or not situation.client_runs:
         return None
+    job = situation.child("Job", names.ROLE_CLIENT)
     return PullTarget(
         pod=pod.name,
         url=_base_url(situation, pod, RECORD_PORT),
-        nonce=nonce(situation.owner.uid),
+        run_uid=situation.owner.uid,
         from_sequence=situation.stored_prefix,
+        token=token_of(situation.world.context.channel_key, situation.owner.uid),
+        plan_digest=job.plan_digest if job is not None else None,
+        stage_ids=situation.planned,
+        searches=planned_searches(situation.owner, situation.spec),
     )
+
+
+def endpoint_pods(situation: Situation) -> EndpointPods | None:
+    """The question which pods are behind the Service that is measured; None: none is."""
+    endpoint = situation.spec.endpoint
+    if endpoint is None or endpoint.service_ref is None:
+        return None
+    return EndpointPods(endpoint.service_ref.name, endpoint.service_ref.port)
+
+
+def endpoint_addresses(situation: Situation) -> tuple[str, ...]:
+    """Their addresses, as host:port, as far as they are known."""
+    question = endpoint_pods(situation)
+    return () if question is None else situation.collected.answers.value(question) or ()
 
 
 def _base_url(situation: Situation, pod: Pod, port: int) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchrun.decide.decision import ExporterPod, GpuExporters, GpuPage
+from benchrun.decide.decision import GpuExporters, GpuPage
+from benchrun.decide.lookups import ExporterPod, GpuExporter
 from benchrun.decide.situation import Situation
 from benchrun.observe.views import Pod
 from benchrun.plan.roles import nodes
@@ -12,13 +13,12 @@ from benchrun.plan.roles import nodes
 SEVERAL_NODES = "the GPUs of a server over several nodes are not read"
 
 
-def exporters_wanted(situation: Situation) -> tuple[str, ...]:
-    """Nodes whose exporter nobody has looked for, once there is something to measure; each once."""
+def exporters_wanted(situation: Situation) -> tuple[GpuExporter, ...]:
+    """The exporters of the nodes that the servers run on, once there is something to measure."""
     asked_for = situation.world.context.gpu_exporters is not None and nodes(situation.spec) == 1
     if not asked_for or situation.status.server_ready_time is None:
         return ()
-    ran_on = (pod.node for pod in situation.serving if pod.gpus)
-    return tuple(dict.fromkeys(n for n in ran_on if n is not None and n not in situation.collected.exporters))
+    return tuple(dict.fromkeys(GpuExporter(pod.node) for pod in situation.serving if pod.gpus and pod.node is not None))
 
 
 def gpu_page(situation: Situation, pod: Pod) -> GpuPage | None:
@@ -26,7 +26,7 @@ def gpu_page(situation: Situation, pod: Pod) -> GpuPage | None:
     exporters = situation.world.context.gpu_exporters
     if exporters is None or not pod.gpus or pod.node is None or nodes(situation.spec) > 1:
         return None
-    found = situation.collected.exporters.get(pod.node)
+    found = situation.collected.answers.value(GpuExporter(pod.node))
     return None if found is None else GpuPage(_url(situation, exporters, found), namespace=situation.owner.namespace)
 
 
@@ -37,8 +37,9 @@ def no_telemetry_reason(situation: Situation, pods: Sequence[Pod]) -> str | None
         return None
     if nodes(situation.spec) > 1:
         return SEVERAL_NODES
-    without = {node for node, exporter in situation.collected.exporters.items() if exporter is None}
-    alone = next((pod.node for pod in with_gpus if pod.node in without), None)
+    answers = situation.collected.answers
+    told = ((pod.node, answers.of(GpuExporter(pod.node))) for pod in with_gpus if pod.node is not None)
+    alone = next((node for node, answer in told if answer is not None and answer.value is None), None)
     if alone is not None:
         return f"no exporter runs on node {alone}"
     troubles = situation.collected.gpu_troubles

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from benchrun.api.status import Live, Progress
-from benchrun.decide.instants import instant
 from benchrun.decide.situation import Situation
 from benchrun.measure.timeline import live
 
@@ -14,7 +11,7 @@ def progress(situation: Situation) -> Progress:
     """Stages done and under way."""
     known, done = situation.total_stages, len(situation.known)
     total = situation.most_stages if known is None else known
-    heard = situation.collected.progress
+    heard = situation.collected.client.progress
     return Progress(
         stages_total=total,
         stages_done=done,
@@ -24,9 +21,5 @@ def progress(situation: Situation) -> Progress:
 
 
 def live_figures(situation: Situation) -> Live | None:
-    """The latest figures, or those already there while they are young enough."""
-    old = situation.status.live
-    since = instant(old.at) if old is not None else None
-    if since is not None and situation.now - since < timedelta(seconds=situation.world.context.live_interval_seconds):
-        return old
-    return live(situation.collected.samples, situation.now) or old
+    """The latest figures, or those of before."""
+    return live(situation.collected.samples.recent, situation.now) or situation.status.live

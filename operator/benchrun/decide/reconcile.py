@@ -1,29 +1,32 @@
-"""One pass over one run: from what is seen to what is to be done. Read it from top to bottom; each step may end the pass."""
+"""One pass over one run: from what is seen to what is to be done. Read it from top to bottom; each step may end the pass.
+
+A pass that knows that the run ends asks for the servers' deletion, whatever else it asks for: the runtime deletes first.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from benchrun.api.conditions import Condition, Reason, timestamp
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.conditions import Reason, has_ended, timestamp
+from benchrun.api.status import BenchmarkRunStatus, EndingStatus, read_status
+from benchrun.api.text import sentence
 from benchrun.decide import bounds, condition_table
 from benchrun.decide.acceptance import Unacceptable, accept
-from benchrun.decide.after_finish import after_finish, is_finished
-from benchrun.decide.children import missing_children, release_all, release_client, release_server
+from benchrun.decide.after_finish import after_finish, after_unreadable_finish
+from benchrun.decide.children import missing_children, release_all, release_client, release_server, release_servers
+from benchrun.decide.collected import Ending
 from benchrun.decide.collection import last_to_store, to_acknowledge, to_store, worth_waiting_to_store
-from benchrun.decide.comparison import baseline_wanted
 from benchrun.decide.deadlines import deadlines
-from benchrun.decide.decision import Decision, Ending, Event, LogWanted, World
-from benchrun.decide.failures import client_diagnosis, ending, hidden_cause, log_of, server_diagnosis
-from benchrun.decide.finish import completed, failed
-from benchrun.decide.followed import pull_target, scrape_targets
+from benchrun.decide.decision import Decision, Event, World
+from benchrun.decide.failures import client_diagnosis, ending, hidden_cause, last_words, server_diagnosis
+from benchrun.decide.finish import final_status, judging
+from benchrun.decide.followed import endpoint_addresses, endpoint_pods, pull_target, scrape_targets
 from benchrun.decide.gpu_telemetry import exporters_wanted
 from benchrun.decide.grace import grace_ends
-from benchrun.decide.instants import from_unix_us
+from benchrun.decide.instants import believed, from_unix_us, instant
 from benchrun.decide.live import live_figures, progress
 from benchrun.decide.refused import no_pod_at, results_refused, with_refusal
-from benchrun.decide.releasing import compilation_log, must_read_back
-from benchrun.decide.servers import server_statuses
+from benchrun.decide.servers import compilations_wanted, server_statuses
 from benchrun.decide.situation import Situation
 from benchrun.decide.startups import startups_wanted
 from benchrun.decide.step import Step, current_step
@@ -38,50 +41,52 @@ SHORTEST_WAIT_SECONDS = 1.0
 
 def decide(world: World) -> Decision:
     """What to do about a run now. The same world gives the same decision; its own outcome, seen again, changes nothing."""
-    status = BenchmarkRunStatus.model_validate(world.run.status)
+    status = read_status(world.run.status)
     if world.run.deleting:
         return Decision(status=status, forget=True)
+    ended, begun = has_ended(status.conditions), status.accepted_time is not None
     try:
-        spec = accept(world.run)
+        spec = accept(world.run, begun=begun)
     except Unacceptable as error:
-        if is_finished(status):
-            seen = status.model_copy(update={"observed_generation": world.run.generation})
-            return Decision(status=seen, delete=release_all(world), forget=True)
+        if ended:
+            return after_unreadable_finish(world, status)
+        if begun and world.run.spec.get("cancel") is not True:
+            return _left_alone(world, status, str(error))
         return _refused(world, status, str(error))
     situation = Situation(world=world, spec=spec, status=status)
-    if is_finished(status):
+    if ended:
         return after_finish(situation)
     situation = _noticed(situation)
-    if spec.suspend and not spec.cancel and not situation.server_exists and not situation.begun:
+    going_nowhere = situation.ending is None and not situation.server_exists and not situation.begun
+    if spec.suspend and not spec.cancel and going_nowhere:
         return _suspended(situation)
-    hidden = hidden_cause(situation)
-    if hidden is not None:
-        return Decision(status=situation.status, log_wanted=hidden, pull=pull_target(situation))
     server, client = server_diagnosis(situation), client_diagnosis(situation)
     end = ending(situation, server=server, client=client)
-    if end is not None:
-        return _fail(situation, end, diagnosis=server)
+    if end is not None or situation.all_known:
+        return _end(situation, end, server=server)
     if _endpoint_unknown(situation):
         return _look_up_endpoint(situation)
-    if situation.all_known:
-        return _complete(situation)
     return _go_on(situation, server=server, client=client)
 
 
 def _noticed(situation: Situation) -> Situation:
-    """The situation with the instants that have come to pass; each is noted once and kept."""
-    status, heard = situation.status, situation.collected.progress
+    """The situation with the instants that have come to pass; each is noted once and kept. The client's clock is believed only
+    between what is known and now: it must not move a deadline."""
+    status, heard, now = situation.status, situation.collected.client.progress, situation.now
     instants = [pod.scheduled_at for pod in situation.serving if pod.scheduled_at is not None]
     scheduled = max(instants) if len(instants) == situation.wanted_pods > 0 else None
-    healthy = from_unix_us(heard.healthy_unix_us) if heard is not None else None
-    began = from_unix_us(heard.first_request_unix_us) if heard is not None else None
+    accepted = instant(status.accepted_time)
+    healthy = began = None
+    if heard is not None:
+        healthy = believed(from_unix_us(heard.healthy_unix_us), first_seen=now, not_before=scheduled or accepted)
+        began = believed(from_unix_us(heard.first_request_unix_us), first_seen=now, not_before=healthy or accepted)
     update = {
         "observed_generation": situation.world.run.generation,
-        "accepted_time": status.accepted_time or timestamp(situation.now),
+        "accepted_time": status.accepted_time or timestamp(now),
         "estimate": status.estimate or estimate(situation.spec),
         "scheduled_time": status.scheduled_time or (timestamp(scheduled) if scheduled is not None else None),
-        "server_ready_time": status.server_ready_time or healthy,
-        "start_time": status.start_time or began,
+        "server_ready_time": status.server_ready_time or (timestamp(healthy) if healthy is not None else None),
+        "start_time": status.start_time or (timestamp(began) if began is not None else None),
     }
     return Situation(world=situation.world, spec=situation.spec, status=status.model_copy(update=update))
 
@@ -90,6 +95,7 @@ def _go_on(situation: Situation, *, server: Diagnosis | None, client: Diagnosis 
     step = with_refusal(situation, current_step(situation, server=server, client=client))
     stored_now = to_store(situation)
     servers = server_statuses(situation)
+    hidden, addresses = hidden_cause(situation), endpoint_pods(situation)
     status = _with_step(situation, step).model_copy(
         update={
             "servers": servers,
@@ -103,98 +109,93 @@ def _go_on(situation: Situation, *, server: Diagnosis | None, client: Diagnosis 
         apply=(*missing_children(situation), *stored_now),
         scrape=scrape_targets(situation),
         pull=pull_target(situation),
-        startups_wanted=startups_wanted(situation, servers),
-        exporters_wanted=exporters_wanted(situation),
-        lookup_endpoint=_behind_service(situation) and situation.collected.endpoint_addresses is None,
+        lookups=(
+            *startups_wanted(situation, servers),
+            *exporters_wanted(situation),
+            *((addresses,) if addresses is not None else ()),
+            *((hidden,) if hidden is not None else ()),
+        ),
         acknowledge=to_acknowledge(situation, stored_now),
         events=_step_events(situation, step),
         requeue_after_seconds=_look_again(replace(situation, status=status)),
     )
 
 
-def _complete(situation: Situation) -> Decision:
-    """Every record is here: the server goes first, then the records are stored and judged, all in this pass."""
-    released = replace(_release(situation), log_search=compilation_log(situation))
-    if worth_waiting_to_store(situation):
-        return released
-    wanted = baseline_wanted(situation)
-    if released.log_search is not None or must_read_back(situation) or wanted is not None:
-        # What can't be stored is in memory only: the client keeps it until it is judged.
-        acknowledge = None if results_refused(situation) else released.acknowledge
-        return replace(
-            released, apply=last_to_store(situation), acknowledge=acknowledge, read_back=True, baseline_wanted=wanted
-        )
-    status = completed(situation)
-    ended_well = status.phase == "Completed"
-    return Decision(
-        status=status,
-        delete=release_server(situation),
-        apply=last_to_store(situation),
-        pull=pull_target(situation),
-        acknowledge=situation.total_stages if situation.client_runs else None,
-        forget=True,
-        events=(Event(status.phase or "Completed", status.message or "", warning=not ended_well),),
-        requeue_after_seconds=1.0,
-    )
-
-
-def _release(situation: Situation) -> Decision:
-    """Records are still to be read back, or can't be stored now: the server need not wait for that."""
-    going_on = _go_on(situation, server=None, client=None)
-    released = situation.status.server_released_time or (timestamp(situation.now) if situation.server_exists else None)
-    status = going_on.status.model_copy(update={"server_released_time": released})
-    return replace(going_on, status=status, delete=release_server(situation))
-
-
-def _fail(situation: Situation, end: Ending, *, diagnosis: Diagnosis | None) -> Decision:
-    """Server first, then client. The server's last words are fetched before its pod is gone."""
-    wanted = _log_wanted(situation, end, diagnosis)
-    if wanted is not None:
-        return Decision(status=situation.status, log_wanted=wanted, pull=pull_target(situation))
+def _end(situation: Situation, end: Ending | None, *, server: Diagnosis | None) -> Decision:
+    """Every record is here, or none comes any more. The servers go first, with the client where the run ends early; then what
+    is left is stored, judged, and written, in as many passes as it takes."""
+    words = last_words(situation, end, server=server) if end is not None else None
+    log = compilations_wanted(situation)
+    waits = end is None and worth_waiting_to_store(situation)
+    stored_now = to_store(situation) if waits else last_to_store(situation)
     let_go = Decision(
-        status=situation.status,
-        delete=(*release_server(situation), *release_client(situation)),
-        apply=last_to_store(situation),
-        requeue_after_seconds=1.0,
+        status=_ending_status(situation, end),
+        last_words=words,
+        delete=(*release_server(situation), *(release_client(situation) if end is not None else ())),
+        apply=stored_now,
+        pull=pull_target(situation),
+        lookups=(log,) if log is not None else (),
+        acknowledge=to_acknowledge(situation, stored_now),
+        ending=end,
+        requeue_after_seconds=SHORTEST_WAIT_SECONDS,
     )
-    if must_read_back(situation):
-        return replace(let_go, status=_ending_status(situation, end), read_back=True, ending=end)
+    if words is not None or waits or (log is not None and situation.collected.answers.of(log) is None):
+        return let_go
+    judged = None
+    if situation.known:
+        question = judging(situation, ended_early=end is not None)
+        judged = situation.collected.answers.of(question)
+        if judged is None:
+            return replace(let_go, lookups=(*let_go.lookups, question))
+    status = final_status(situation, end, judged)
+    reason = end.reason if end is not None else status.phase or "Completed"
     return replace(
         let_go,
-        status=failed(situation, end),
+        status=status,
+        # What could not be stored the client has kept until now.
+        acknowledge=situation.total_stages if situation.client_runs and end is None else None,
         forget=True,
-        events=(Event(end.reason, end.message, warning=end.reason != Reason.CANCELLED),),
+        events=(Event(reason, status.message or "", warning=status.phase == "Failed"),),
     )
 
 
-def _ending_status(situation: Situation, end: Ending) -> BenchmarkRunStatus:
-    """Of a run that ends and is not judged yet; written only when its records can't be read at once."""
-    released = situation.status.server_released_time or (timestamp(situation.now) if situation.server_exists else None)
-    step = Step("Collecting", end.reason, f"{end.message}; reading back what was measured")
-    return _with_step(situation, step).model_copy(update={"server_released_time": released})
-
-
-def _log_wanted(situation: Situation, end: Ending, diagnosis: Diagnosis | None) -> LogWanted | None:
-    pods = situation.serving
-    servers_fault = diagnosis is not None or end.reason in (Reason.SERVER_RESTARTED, Reason.STARTUP_DEADLINE)
-    if not servers_fault or not pods or situation.collected.log_tail_tried or end.reason == Reason.CANCELLED:
-        return None
-    ended = (each for each in pods if each.terminated or each.last_terminated)
-    pod = next(ended, None) or next((each for each in pods if not each.ready), pods[-1])
-    if pod.started_at is None and pod.terminated is None and pod.last_terminated is None:
-        return None
-    return log_of(pod)
+def _ending_status(situation: Situation, end: Ending | None) -> BenchmarkRunStatus:
+    """Of a run whose measurement is over and that is not judged yet."""
+    total = situation.stages_in_words
+    if end is None:
+        step = Step("Collecting", Reason.COLLECTING, f"all {total} stages are measured; the records are judged", True)
+        step = with_refusal(situation, step) if results_refused(situation) else step
+    else:
+        step = Step("Collecting", end.reason, f"{end.message}; what was measured is judged")
+    return _with_step(situation, step).model_copy(
+        update={
+            "servers": server_statuses(situation),
+            "progress": progress(situation),
+            "server_released_time": situation.released_time,
+            "ending": None if end is None else EndingStatus(reason=end.reason, message=sentence(end.message)),
+        }
+    )
 
 
 def _suspended(situation: Situation) -> Decision:
     """The clock of the deadlines stands still: it starts anew with the run."""
-    step = Step("Suspended", Reason.SUSPENDED, "suspended by spec.suspend; nothing is held")
+    step = Step("Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held")
     status = _with_step(situation, step).model_copy(update={"accepted_time": None})
     return Decision(status=status, delete=release_client(situation), events=_step_events(situation, step))
 
 
+def _left_alone(world: World, status: BenchmarkRunStatus, problem: str) -> Decision:
+    """Of a run that an operator of another version accepted: it goes on without us until that one is back, or is cancelled.
+    Its servers are held no longer than they may be (`benchrun-operator release`)."""
+    message = sentence(f"accepted by an operator of another version; this one can't read the spec: {problem}")
+    ends = status.ending is not None or status.server_released_time is not None
+    return Decision(
+        status=status.model_copy(update={"message": message}), delete=release_servers(world) if ends else ()
+    )
+
+
 def _refused(world: World, status: BenchmarkRunStatus, problem: str) -> Decision:
-    generation, problem = world.run.generation, bounds.sentence(problem)
+    generation, problem = world.run.generation, sentence(problem)
     conditions = condition_table.ended_early(
         status.conditions, reason=Reason.INVALID_SPEC, message=problem, generation=generation, now=world.now
     )
@@ -209,33 +210,28 @@ def _refused(world: World, status: BenchmarkRunStatus, problem: str) -> Decision
 
 
 def _endpoint_unknown(situation: Situation) -> bool:
-    """A Service's pods must be known before the plan is written: their pages are snapshot at every edge."""
-    planned = situation.has_plan
-    return _behind_service(situation) and not planned and not situation.collected.endpoint_addresses
-
-
-def _behind_service(situation: Situation) -> bool:
-    endpoint = situation.spec.endpoint
-    return endpoint is not None and endpoint.service_ref is not None
+    """A Service's pods must be known before the plan is written: their counters are read at every edge."""
+    behind_service = endpoint_pods(situation) is not None
+    return behind_service and not situation.has_plan and not endpoint_addresses(situation)
 
 
 def _look_up_endpoint(situation: Situation) -> Decision:
-    missing = situation.collected.endpoint_addresses == ()
-    reference = situation.spec.endpoint.service_ref if situation.spec.endpoint is not None else None
-    name = reference.name if reference is not None else ""
+    question = endpoint_pods(situation)
+    assert question is not None
+    missing = situation.collected.answers.of(question) is not None
     message = (
-        f"Service {name} has no ready pods; the run starts when it has"
+        f"Service {question.service} has no ready pods; the run starts when it has"
         if missing
-        else f"looking up the pods of Service {name}"
+        else f"looking up the pods of Service {question.service}"
     )
     step = Step("Pending", Reason.WAITING_FOR_ENDPOINT, message)
-    wait = min(ENDPOINT_LOOKUP_SECONDS, _look_again(situation) or ENDPOINT_LOOKUP_SECONDS) if missing else 0.0
-    return Decision(status=_with_step(situation, step), lookup_endpoint=True, requeue_after_seconds=wait)
+    wait = min(ENDPOINT_LOOKUP_SECONDS, _look_again(situation) or ENDPOINT_LOOKUP_SECONDS)
+    return Decision(status=_with_step(situation, step), lookups=(question,), requeue_after_seconds=wait)
 
 
 def _with_step(situation: Situation, step: Step) -> BenchmarkRunStatus:
-    step = replace(step, message=bounds.sentence(step.message))
-    conditions: tuple[Condition, ...] = condition_table.going_on(
+    step = replace(step, message=sentence(step.message))
+    conditions = condition_table.going_on(
         situation.status.conditions,
         step,
         has_objectives=bool(situation.spec.objectives),
@@ -248,7 +244,7 @@ def _with_step(situation: Situation, step: Step) -> BenchmarkRunStatus:
 
 def _step_events(situation: Situation, step: Step) -> tuple[Event, ...]:
     """A new phase is worth an event; the way through it is not."""
-    worth_telling = ("WaitingForNode", "Starting", "Running", "Suspended")
+    worth_telling = ("Running", "Suspended")
     if situation.status.phase == step.phase or step.phase not in worth_telling:
         return ()
     return (Event(step.phase, step.message),)
@@ -261,6 +257,6 @@ def _look_again(situation: Situation) -> float | None:
     if said_at is not None and said_at > situation.now:
         instants.append(said_at)
     waits = [(at - situation.now).total_seconds() for at in instants]
-    if situation.collected.samples and scrape_targets(situation):
+    if situation.collected.samples.recent and scrape_targets(situation):
         waits.append(situation.world.context.live_interval_seconds)
     return max(SHORTEST_WAIT_SECONDS, min(waits)) if waits else None

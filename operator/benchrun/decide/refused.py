@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from benchrun.api import names
 from benchrun.api.conditions import Reason
-from benchrun.decide.decision import RefusedObject
+from benchrun.decide.collected import RefusedObject
 from benchrun.decide.situation import Situation
 from benchrun.decide.step import Step
 from benchrun.observe.last_words import bounded
@@ -27,7 +27,11 @@ _REMEDIES = {
 
 def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server") -> Diagnosis:
     """Why it was refused, in the API server's words, and what to do."""
-    what = f"{refused.kind} {refused.name} is refused by the API server: {bounded(refused.message).rstrip('. ')}"
+    told = bounded(refused.message).rstrip(". ")
+    if refused.is_transient:
+        message = f"{refused.kind} {refused.name} could not be created yet: {told}. It is tried again."
+        return Diagnosis(Reason.CHILD_REFUSED, message, False)
+    what = f"{refused.kind} {refused.name} is refused by the API server: {told}"
     if not refused.curable:
         fields = {names.ROLE_CLIENT: "spec.client", **dict.fromkeys(names.SERVING_ROLES, server_field)}
         where = fields.get(refused.role, "the spec")
@@ -78,5 +82,5 @@ def with_refusal(situation: Situation, step: Step) -> Step:
 
 def no_pod(situation: Situation) -> str:
     """Where to look, for a Job whose pod is not made."""
-    job = names.child_name(situation.owner.name, names.ROLE_CLIENT)
+    job = names.child_name(situation.owner.name, situation.owner.uid, names.ROLE_CLIENT)
     return f"Job {job} has no pod: a quota or an admission policy may refuse it; `kubectl describe job {job}` says why"

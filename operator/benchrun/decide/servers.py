@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from benchrun.api import names
-from benchrun.api.status import ServerStatus
+from benchrun.api.conditions import timestamp
+from benchrun.api.status import MAX_ADDRESSES, CompiledKernels, ServerStatus
 from benchrun.decide import bounds
 from benchrun.decide.gpu_telemetry import no_telemetry_reason
 from benchrun.decide.instants import instant
+from benchrun.decide.lookups import Compilations
 from benchrun.decide.situation import Situation
 from benchrun.decide.startups import startup_of
 from benchrun.measure.samples import ServerFacts
 from benchrun.observe.views import Pod
+from benchrun.plan.roles import nodes, role_replicas
+from benchrun.plan.vllm_pod import SERVER_CONTAINER
 
+CLOCK_MARGIN = timedelta(seconds=10)
+"""Clocks of nodes differ."""
 GPU_UNKNOWN = "no nodeSelector names it, and the operator has no permission to read nodes"
 GPU_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name")
 """Labels of nodes that name the kind of their GPUs: a pod that selects one runs on no other."""
@@ -25,7 +31,30 @@ def server_statuses(situation: Situation) -> list[ServerStatus]:
     if situation.spec.started is None:
         return _endpoint(situation)
     each = [_of_role(situation, role) for role in situation.server_roles]
-    return [known for known in each if known is not None]
+    known = [server for server in each if server is not None]
+    return [_with_compilations(situation, known[0])] if len(known) == 1 else known
+
+
+def compilations_wanted(situation: Situation) -> Compilations | None:
+    """The log to look for compilations in, once all is measured; never an endpoint's. Of several servers none is read: what one
+    of them compiled is in no other's log, and one alone would vouch for all. It is asked for while the server goes: where it
+    comes too late, nothing is known of compilations."""
+    ready, one = situation.status.server_ready_time, role_replicas(situation.spec) == {names.ROLE_SERVER: 1}
+    if not situation.all_known or ready is None or not one or nodes(situation.spec) > 1:
+        return None
+    server = next(iter(situation.status.servers), None)
+    if server is None or server.pod is None or server.compilations is not None:
+        return None
+    since = instant(ready) or situation.now
+    return Compilations(server.pod, SERVER_CONTAINER, timestamp(since - CLOCK_MARGIN))
+
+
+def _with_compilations(situation: Situation, server: ServerStatus) -> ServerStatus:
+    question = compilations_wanted(situation)
+    found = None if question is None else situation.collected.answers.value(question)
+    if found is None:
+        return server
+    return server.model_copy(update={"compilations": CompiledKernels(count=len(found), at=list(found))})
 
 
 def _of_role(situation: Situation, role: str) -> ServerStatus | None:
@@ -49,6 +78,7 @@ def _of_pods(situation: Situation, pods: Sequence[Pod], old: ServerStatus | None
         ready=ready,
         pod=pod.name,
         node=pod.node,
+        addresses=_addresses(answering, old),
         gpu=gpu,
         gpu_reason=None if gpu is not None else GPU_UNKNOWN,
         replicas=len(answering),
@@ -63,9 +93,16 @@ def _of_pods(situation: Situation, pods: Sequence[Pod], old: ServerStatus | None
             instant(situation.status.scheduled_time), instant(situation.status.server_ready_time)
         ),
         no_gpu_telemetry_reason=no_telemetry_reason(situation, pods),
-        startup=startup_of(pod, situation.collected.startups.get(pod.name)) or (known.startup if known else None),
+        compilations=known.compilations if known else None,
+        startup=startup_of(pod, situation.collected.answers) or (known.startup if known else None),
         restarts=sum(each.restarts for each in pods),
     )
+
+
+def _addresses(pods: Sequence[Pod], old: ServerStatus | None) -> list[str]:
+    """Those seen before are kept: pods go one after the other once a run has ended, before it is judged."""
+    seen = [*(pod.ip for pod in pods if pod.ip), *(old.addresses if old is not None else ())]
+    return list(dict.fromkeys(seen))[:MAX_ADDRESSES]
 
 
 def _endpoint(situation: Situation) -> list[ServerStatus]:

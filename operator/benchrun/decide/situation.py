@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from benchrun.api import names
+from benchrun.api.conditions import timestamp
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.decision import Collected, World
+from benchrun.decide.collected import Collected, Ending
+from benchrun.decide.decision import World
+from benchrun.decide.lookups import Answer, LogTail
 from benchrun.observe.views import Child, Children, Pod
 from benchrun.plan.metadata import Owner
 from benchrun.plan.roles import nodes, role_replicas
 from benchrun.plan.searches import searched
 from benchrun.plan.shards import division_of
-from benchrun.plan.stages import PlannedStage, most_probe_stages, stages
+from benchrun.plan.stages import most_probe_stages, stages
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,9 @@ class Situation:
         )
 
     @cached_property
-    def planned(self) -> tuple[PlannedStage, ...]:
-        """All stages whose load is listed, in order. Those of searches come after them."""
-        return stages(self.spec, run_uid=self.owner.uid)
+    def planned(self) -> tuple[str, ...]:
+        """Ids of all stages whose load is listed, in order. Those of searches come after them."""
+        return _stage_ids(self.spec.model_dump_json(by_alias=True), self.owner.uid)
 
     @cached_property
     def most_stages(self) -> int:
@@ -77,7 +80,7 @@ class Situation:
 
     def child(self, kind: str, role: str) -> Child | None:
         """Our object of that kind and role, unless it is on its way out."""
-        return self._unless_deleting(kind, names.child_name(self.owner.name, role))
+        return self._unless_deleting(kind, names.child_name(self.owner.name, self.owner.uid, role))
 
     def workload(self, role: str) -> Child | None:
         """What makes the pods of a serving role, unless it is on its way out."""
@@ -90,9 +93,34 @@ class Situation:
         """Whether the plan's ConfigMap is there."""
         return self._unless_deleting("ConfigMap", names.plan_name(self.owner.name, self.owner.uid)) is not None
 
+    @property
+    def timeline_chunks(self) -> int:
+        """ConfigMaps that hold nothing but timeline."""
+        return sum(c.role == names.ROLE_TIMELINE for c in self.children.objects)
+
     def _unless_deleting(self, kind: str, name: str) -> Child | None:
         found = self.children.named(kind, name)
         return found if found is not None and not found.deleting else None
+
+    @property
+    def ending(self) -> Ending | None:
+        """Why the run ends, if an earlier pass found out: by memory, else by the status."""
+        kept = self.status.ending
+        return self.collected.ending or (Ending(kept.reason, kept.message) if kept is not None else None)
+
+    @property
+    def log_tail(self) -> str | None:
+        """The end of the failed server's log, where it could be read."""
+        return next((a.value for a in self._log_tails if a.value), None)
+
+    @property
+    def log_tail_tried(self) -> bool:
+        """Whether it was asked for."""
+        return bool(self._log_tails)
+
+    @property
+    def _log_tails(self) -> list[Answer[str]]:
+        return [answer for question, answer in self.collected.answers.items() if isinstance(question, LogTail)]
 
     # ---- records ---------------------------------------------------------------------------------------------------
 
@@ -106,7 +134,7 @@ class Situation:
     @cached_property
     def known(self) -> frozenset[int]:
         """Sequences that are stored or have arrived."""
-        return self.stored | {a.sequence for a in self.collected.arrivals} | self.collected.sequences
+        return self.stored | self.collected.sequences
 
     @cached_property
     def _search_ends(self) -> dict[int, str]:
@@ -116,7 +144,7 @@ class Situation:
             for c in self.children.objects
             if c.role == names.ROLE_STAGE and c.sequence is not None and c.ends_search is not None
         }
-        return stored | dict(self.collected.search_ends)
+        return stored | self.collected.search_ends
 
     @property
     def all_known(self) -> bool:
@@ -150,13 +178,13 @@ class Situation:
     @property
     def client_heard(self) -> bool:
         """Whether the client has said anything to this operator since it started."""
-        return self.collected.progress is not None
+        return self.collected.client.progress is not None
 
     @property
     def client_unheard(self) -> bool:
-        """A ready client that is still being asked for its first word: it may hold every record, so nothing is judged yet."""
-        asked = self.client_runs and self.client_ready and not self.collected.client_silent
-        return asked and not self.client_heard
+        """A ready client whose first answer is still awaited: it may hold every record, so the run is not ended yet. The
+        operator gives it some seconds, and then counts it as silent."""
+        return self.client_runs and self.client_ready and not self.collected.client.answered
 
     @property
     def client_ready(self) -> bool:
@@ -202,9 +230,17 @@ class Situation:
         return all(self.workload(role) is not None for role in self.server_roles)
 
     @property
+    def released_time(self) -> str | None:
+        """When the servers' deletion was asked for, or is asked for now; None: it is not, or there were none."""
+        if self.status.server_released_time is not None:
+            return self.status.server_released_time
+        asked = self.collected.released_at or (self.now if self.server_exists else None)
+        return timestamp(asked) if asked is not None else None
+
+    @property
     def measuring_started(self) -> bool:
         """Whether a measured request was sent."""
-        progress = self.collected.progress
+        progress = self.collected.client.progress
         heard = progress is not None and progress.first_request_unix_us is not None
         return heard or bool(self.known) or self.status.start_time is not None
 
@@ -217,3 +253,9 @@ class Situation:
     def begun(self) -> bool:
         """Whether client and server have met. From here on nothing is created any more: it would be another measurement."""
         return self.status.server_ready_time is not None or self.measuring_started
+
+
+@lru_cache(maxsize=128)
+def _stage_ids(spec_json: str, run_uid: str) -> tuple[str, ...]:
+    """To lay out 256 stages takes longer than all the rest of a decision, and they never change."""
+    return tuple(stage.id for stage in stages(BenchmarkRunSpec.model_validate_json(spec_json), run_uid=run_uid))

@@ -27,7 +27,7 @@ def current_step(situation: Situation, *, server: Diagnosis | None, client: Diag
         return _preparing(situation, client)
     if situation.status.server_ready_time is None and not situation.measuring_started:
         return _waiting_for_server(situation, server)
-    progress = situation.collected.progress
+    progress = situation.collected.client.progress
     if progress is not None and progress.phase == "WarmingUp":
         return Step("WarmingUp", Reason.WARMING_UP, "sending warm-up requests", True, True)
     done, total = len(situation.known), situation.stages_in_words

@@ -1,46 +1,67 @@
-"""The line to one client: ask for its records, check them, say which are stored."""
+"""The line to one client: ask for its records, check their envelopes, say which are stored. No record is opened here."""
 
 from __future__ import annotations
 
-import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlencode
 
 from benchrun_client.contract import (
-    MAX_RECORD_BYTES,
+    MAX_DELIVERY_BYTES,
+    TOKEN_HEADER,
     Acknowledgement,
-    Delivery,
+    ContractMismatch,
     Envelope,
-    Plan,
     Progress,
-    StageRecord,
-    open_record,
-    open_stage,
+    Search,
+    unpack_delivery,
 )
-from pydantic import ValidationError
 
-from benchrun.decide.decision import Arrival
-from benchrun.effects.open_stages import problem_with
+from benchrun.decide.collected import Arrival
 from benchrun.effects.scraper import Fetcher, FetchError
+from benchrun.plan.open_stages import problem_with
 
 WAIT_SECONDS = 20
 """How long a client holds an answer back when there is nothing new."""
 ANSWER_SECONDS = 15.0
 """Beyond the wait, for the answer itself."""
 ACKNOWLEDGE_SECONDS = 5.0
-MAX_DELIVERY_BYTES = 2 * MAX_RECORD_BYTES
-"""One record of the largest size in base64, and more."""
+UNAUTHORIZED = 401
 
 
 class Refused(Exception):
     """What the client said can't be taken; the text says why."""
 
 
+class Unauthorized(Refused):
+    """The client was given a plan with another token, or somebody else answers at its address."""
+
+
+class Mismatched(Refused):
+    """The client speaks another version of the contract; the text says what to do."""
+
+    def __init__(self, mismatch: ContractMismatch) -> None:
+        super().__init__(
+            f"{mismatch}; use the client image of this operator's release (spec.client.image, or clientImage of the chart)"
+        )
+        self.theirs = mismatch.theirs
+        """None: a version that does not name itself."""
+
+
 class Exchanger(Fetcher, Protocol):
     """Reads pages and posts short answers."""
 
-    async def post(self, url: str, body: str, *, timeout_seconds: float) -> None:
+    async def fetch_bytes(
+        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        """The page as it is. Raises FetchError for anything but a complete answer 200 within the limits."""
+        ...
+
+    async def post(
+        self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Send JSON. Raises FetchError for anything but success."""
         ...
 
@@ -56,87 +77,95 @@ class Pulled:
 
 
 class ClientLink:
-    """Speaks with the client of one run."""
+    """Speaks with the client of one run. `stage_ids`: of the stages that the plan lists; those of its searches follow them.
+    `plan_digest`: None where nothing tells it any more."""
 
-    def __init__(self, exchanger: Exchanger, *, base_url: str, nonce: str, plan: Plan) -> None:
+    def __init__(
+        self,
+        exchanger: Exchanger,
+        *,
+        base_url: str,
+        run_uid: str,
+        token: str,
+        plan_digest: str | None,
+        stage_ids: Sequence[str],
+        searches: Sequence[Search],
+    ) -> None:
         self._exchanger = exchanger
         self._base_url = base_url.rstrip("/")
-        self._nonce = nonce
-        # What answers are checked against; the plan itself is not kept.
-        self._run_uid = plan.run_uid
-        self._plan_digest = plan.digest()
-        self._stage_ids = tuple(stage.id for stage in plan.stages)
-        self._searches = plan.searches
+        self._headers = {TOKEN_HEADER: token}
+        self._run_uid = run_uid
+        self._plan_digest = plan_digest
+        self._stage_ids = tuple(stage_ids)
+        self._searches = tuple(searches)
 
     async def pull(self, *, from_sequence: int, seen_version: int) -> Pulled:
-        """Wait for a record or news of the progress. Raises FetchError, or Refused when the answer is not our client's."""
+        """Wait for a record or news of the progress.
+
+        Raises:
+            FetchError: there was no answer.
+            Refused: the answer is not our client's; `Unauthorized`: it does not know our token; `Mismatched`: it speaks
+                another version of the contract.
+        """
         query = urlencode({"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS})
-        text = await self._exchanger.fetch(
-            f"{self._base_url}/records?{query}",
-            limit_bytes=MAX_DELIVERY_BYTES,
-            timeout_seconds=WAIT_SECONDS + ANSWER_SECONDS,
-        )
         try:
-            delivery = Delivery.model_validate_json(text)
-        except ValidationError as error:
-            raise Refused(f"answer does not fit the contract: {_in_short(error)}") from error
+            answer = await self._exchanger.fetch_bytes(
+                f"{self._base_url}/records?{query}",
+                limit_bytes=MAX_DELIVERY_BYTES,
+                timeout_seconds=WAIT_SECONDS + ANSWER_SECONDS,
+                headers=self._headers,
+            )
+        except FetchError as error:
+            if error.status == UNAUTHORIZED:
+                raise Unauthorized("the client does not know this run's token") from error
+            raise
+        try:
+            delivery, bodies = unpack_delivery(answer)
+        except ContractMismatch as mismatch:
+            raise Mismatched(mismatch) from mismatch
+        except ValueError as error:
+            raise Refused(f"answer does not fit the contract: {error}") from error
         # A client that has not read its plan yet (or can't) does not know its run, and has nothing but its progress.
         if delivery.run_uid != self._run_uid and (delivery.run_uid or delivery.records):
             raise Refused(f"answer is of run {delivery.run_uid!r}")
         arrivals, refused = [], []
-        for envelope in delivery.records:
-            try:
-                arrivals.append(self._open(envelope))
-            except Refused as error:
-                refused.append(str(error))
-            await asyncio.sleep(0)  # to check a large one takes a tenth of a second
+        for envelope, body in zip(delivery.records, bodies, strict=True):
+            if (problem := self._problem_with(envelope, body)) is None:
+                arrivals.append(
+                    Arrival(
+                        sequence=envelope.sequence,
+                        stage_id=envelope.stage_id,
+                        plan_digest=envelope.plan_digest,
+                        digest=envelope.digest,
+                        data=body,
+                        ends_search=envelope.ends_search,
+                    )
+                )
+            else:
+                refused.append(f"record {envelope.sequence}: {problem}")
         return Pulled(progress=delivery.progress, arrivals=tuple(arrivals), refused=tuple(refused))
 
     async def acknowledge(self, through: int) -> bool:
         """Tell that all records below `through` are stored; False when the client did not hear."""
-        body = Acknowledgement(nonce=self._nonce, through=through).model_dump_json()
+        body = Acknowledgement(through=through).model_dump_json()
         try:
-            await self._exchanger.post(f"{self._base_url}/ack", body, timeout_seconds=ACKNOWLEDGE_SECONDS)
+            await self._exchanger.post(
+                f"{self._base_url}/ack", body, timeout_seconds=ACKNOWLEDGE_SECONDS, headers=self._headers
+            )
         except FetchError:
             return False
         return True
 
-    def _open(self, envelope: Envelope) -> Arrival:
-        where = f"record {envelope.sequence}"
-        try:
-            data = envelope.data()
-            record = open_record(data)
-        except ValidationError as error:
-            raise Refused(f"{where} does not fit the contract: {_in_short(error)}") from error
-        except ValueError as error:
-            raise Refused(f"{where}: {str(error).removeprefix(where + ': ')}") from error
-        if record.run_uid != self._run_uid:
-            raise Refused(f"{where} is of run {record.run_uid}")
-        if record.plan_digest != self._plan_digest:
-            raise Refused(f"{where} is of another plan")
-        if record.sequence != envelope.sequence:
-            raise Refused(f"{where} says it is record {record.sequence}")
-        if (problem := self._misplaced(record)) is not None:
-            raise Refused(f"{where}: {problem}")
-        return Arrival(envelope.sequence, envelope.digest, data, ends_search=_search_ended(record))
-
-    def _misplaced(self, record: StageRecord) -> str | None:
-        """Why the plan has no such stage at this place."""
+    def _problem_with(self, envelope: Envelope, body: bytes) -> str | None:
+        if envelope.run_uid != self._run_uid:
+            return f"it is of run {envelope.run_uid!r}"
+        if self._plan_digest is not None and envelope.plan_digest != self._plan_digest:
+            return "it is of another plan"
+        if hashlib.sha256(body).hexdigest() != envelope.digest:
+            return "its digest does not match its bytes"
         listed = len(self._stage_ids)
-        if record.sequence >= listed:
-            return problem_with(record, self._searches, listed=listed)
-        planned = self._stage_ids[record.sequence]
-        if record.stage_id != planned:
-            return f"it is of stage {record.stage_id}, the plan says {planned}"
-        return None if record.probe is None else "it is of no search"
-
-
-def _search_ended(record: StageRecord) -> str | None:
-    place = open_stage(record.stage_id)
-    return place[0] if place is not None and record.probe is not None and record.probe.ends_search else None
-
-
-def _in_short(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place or 'document'}: {first['msg']}"[:300]
+        if envelope.sequence >= listed:
+            return problem_with(envelope, self._searches, listed=listed)
+        if envelope.stage_id != (planned := self._stage_ids[envelope.sequence]):
+            return f"it is of stage {envelope.stage_id!r}, the plan says {planned!r}"
+        return None if envelope.ends_search is None else "it is of no search"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,15 @@ class Connection:
         return data.decode(errors="replace")
 
     async def through(
-        self, method: str, path: str, *, body: Json | None, query: Query, limit_bytes: int, timeout_seconds: float
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | None,
+        query: Query,
+        limit_bytes: int,
+        timeout_seconds: float,
+        headers: Mapping[str, str] | None = None,
     ) -> bytes:
         """The first bytes of what a pod answers behind the API server's proxy. Raises ClusterError."""
         return await self._request(
@@ -109,6 +118,7 @@ class Connection:
             accept="*/*",
             limit_bytes=limit_bytes,
             timeout_seconds=timeout_seconds,
+            headers=headers,
         )
 
     async def _request(
@@ -122,19 +132,20 @@ class Connection:
         accept: str,
         limit_bytes: int | None,
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+        headers: Mapping[str, str] | None = None,
     ) -> bytes:
         try:
             async with asyncio.timeout(timeout_seconds):
                 # call_api alone sends no credentials: they are put in here, and refreshed when they rotate.
-                verb, url, headers, data, _ = await self._client.param_serialize(
+                verb, url, sent, data, _ = await self._client.param_serialize(
                     method,
                     path,
                     query_params=list(query),
-                    header_params={"Content-Type": content_type, "Accept": accept},
+                    header_params={**(headers or {}), "Content-Type": content_type, "Accept": accept},
                     body=body,
                     auth_settings=["BearerToken"],
                 )
-                answer = await self._client.call_api(verb, url, headers, body=data)
+                answer = await self._client.call_api(verb, url, sent, body=data)
                 return await _read(answer.response, limit_bytes)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unavailable(f"{method} {path}: {type(error).__name__}: {error}") from error

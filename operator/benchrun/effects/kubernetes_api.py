@@ -1,8 +1,7 @@
 """What the operator asks of the API server, in its own words.
 
-`apply` never takes over an object that somebody else made: an object we have not seen is created with POST, which fails
-when the name is taken; only an object known to be ours (by controller uid) is updated, by server-side apply with its uid as
-a precondition.
+Children are created once and never corrected: `apply` sends a POST, which fails when the name is taken. What is there by that
+name is returned as it is when it is ours (by controller uid), and never touched when it is somebody else's.
 """
 
 from __future__ import annotations
@@ -10,12 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator
 from datetime import datetime
+from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple, Protocol
 
 from benchrun.api import names
 from benchrun.api.base import API_VERSION
 from benchrun.api.conditions import timestamp
-from benchrun.decide.decision import Event, ExporterPod, GpuExporters, LogRange, LogWanted, Ref, StartupWanted
+from benchrun.api.text import plain_text
+from benchrun.decide.decision import Event, GpuExporters, Ref
+from benchrun.decide.lookups import Compilations, ExporterPod, LogTail, ServerStart
 from benchrun.effects.connection import METADATA_LIST_ONLY, METADATA_ONLY, Connection, Json, Query
 from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound, NotServed, Occupied
 from benchrun.effects.resources import EXTENSION_KINDS, LEADER_WORKER_SET, RESOURCES, RUN, Resource
@@ -33,6 +35,8 @@ LOG_HEAD_BYTES = 512 * 1024
 LOG_BYTES = 32 * 1024
 """What is kept: the end. The cause of a failed engine start stands some 8 kB above it."""
 MAX_ENDPOINTS = 64
+MANAGED_BY_CLUSTER = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
+"""Slices made of pods by the cluster. Others, made by hand or mirrored from Endpoints, may hold any address."""
 COMPONENT = "benchrun-operator"
 
 Written = Json
@@ -59,10 +63,8 @@ class Cluster(Protocol):
     """The API server as a pass needs it. Every method raises ClusterError."""
 
     async def apply(self, manifest: Json, *, known_uid: str | None) -> Written:
-        """Create the object, or update the one we know; Occupied when the name belongs to somebody else, NotServed when the
-        cluster lacks its kind.
-
-        An immutable object of ours that turns out to exist is returned as it is.
+        """Create the object, once; one that exists and is ours is returned as it is. Occupied when the name belongs to somebody
+        else, NotServed when the cluster lacks its kind. `known_uid` is not used any more.
         """
         ...
 
@@ -92,19 +94,19 @@ class Cluster(Protocol):
         """Read all objects of a kind, page by page."""
         ...
 
-    async def log_tail(self, namespace: str, wanted: LogWanted) -> str:
+    async def log_tail(self, namespace: str, wanted: LogTail) -> str:
         """The last lines of a container's log, bounded."""
         ...
 
-    async def log_since(self, namespace: str, wanted: LogRange) -> LogPart:
+    async def log_since(self, namespace: str, wanted: Compilations) -> LogPart:
         """A running container's log, each line behind its instant, bounded."""
         ...
 
-    async def log_head(self, namespace: str, wanted: StartupWanted) -> str:
+    async def log_head(self, namespace: str, wanted: ServerStart) -> str:
         """The beginning of a running container's log, bounded."""
         ...
 
-    async def image_events(self, namespace: str, wanted: StartupWanted) -> tuple[Json, ...]:
+    async def image_events(self, namespace: str, wanted: ServerStart) -> tuple[Json, ...]:
         """What the node said of the images of a pod, bounded."""
         ...
 
@@ -129,25 +131,12 @@ class KubernetesApi:
         self._count = count
 
     async def apply(self, manifest: Json, *, known_uid: str | None) -> Written:
-        """Create the object, or update the one we know; Occupied when the name belongs to somebody else."""
-        if known_uid is None:
-            try:
-                return await self._create(manifest)
-            except Exists:
-                found = await self._found_to_be_ours(manifest)
-                if manifest.get("immutable"):
-                    return found
-                known_uid = str(found["metadata"]["uid"])
-        resource, meta = RESOURCES[manifest["kind"]], manifest["metadata"]
-        return await self._write(
-            "PATCH",
-            resource,
-            resource.path(meta["namespace"], meta["name"]),
-            body={**manifest, "metadata": {**meta, "uid": known_uid}},
-            query=(("fieldManager", names.FIELD_MANAGER), ("force", "true")),
-            content_type="application/apply-patch+yaml",
-            accept=METADATA_ONLY,
-        )
+        """Create the object, once; one that exists and is ours is returned as it is. Occupied otherwise."""
+        del known_uid
+        try:
+            return await self._create(manifest)
+        except Exists:
+            return await self._found_to_be_ours(manifest)
 
     async def _create(self, manifest: Json) -> Written:
         resource = RESOURCES[manifest["kind"]]
@@ -208,8 +197,6 @@ class KubernetesApi:
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
         if ref.uid is not None:
             options["preconditions"] = {"uid": ref.uid}
-        if ref.grace_seconds is not None:
-            options["gracePeriodSeconds"] = ref.grace_seconds
         try:
             await self._write("DELETE", resource, resource.path(ref.namespace, ref.name), body=options)
         except (NotFound, Conflict):
@@ -250,7 +237,7 @@ class KubernetesApi:
             if not token:
                 return
 
-    async def log_tail(self, namespace: str, wanted: LogWanted) -> str:
+    async def log_tail(self, namespace: str, wanted: LogTail) -> str:
         """The last lines of a container's log, bounded."""
         query: Query = (
             ("container", wanted.container),
@@ -261,11 +248,11 @@ class KubernetesApi:
         path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
         return (await self._connection.text(path, query=query, limit_bytes=LOG_READ_BYTES))[-LOG_BYTES:]
 
-    async def log_since(self, namespace: str, wanted: LogRange) -> LogPart:
+    async def log_since(self, namespace: str, wanted: Compilations) -> LogPart:
         """A running container's log, each line behind its instant, bounded."""
         query: Query = (
             ("container", wanted.container),
-            ("sinceSeconds", str(wanted.since_seconds)),
+            ("sinceTime", wanted.since),
             ("timestamps", "true"),
             ("limitBytes", str(LOG_RANGE_BYTES)),
         )
@@ -273,13 +260,13 @@ class KubernetesApi:
         text = await self._connection.text(path, query=query, limit_bytes=LOG_RANGE_BYTES)
         return LogPart(text, complete=len(text.encode()) < LOG_RANGE_BYTES)
 
-    async def log_head(self, namespace: str, wanted: StartupWanted) -> str:
+    async def log_head(self, namespace: str, wanted: ServerStart) -> str:
         """The beginning of a running container's log, bounded."""
         query: Query = (("container", wanted.container), ("limitBytes", str(LOG_HEAD_BYTES)))
         path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
         return await self._connection.text(path, query=query, limit_bytes=LOG_HEAD_BYTES)
 
-    async def image_events(self, namespace: str, wanted: StartupWanted) -> tuple[Json, ...]:
+    async def image_events(self, namespace: str, wanted: ServerStart) -> tuple[Json, ...]:
         """What the node said of the images of a pod, bounded."""
         selector = f"involvedObject.uid={wanted.uid},reason=Pulled"
         query: Query = (("fieldSelector", selector), ("limit", str(LIST_PAGE)))
@@ -300,9 +287,9 @@ class KubernetesApi:
         port_name = next((p.get("name", "") for p in ports if p.get("port") == port), None)
         if port_name is None:
             raise NotFound(f"Service {service} has no port {port}")
-        selector = f"kubernetes.io/service-name={service}"
+        selector = f"kubernetes.io/service-name={service},{MANAGED_BY_CLUSTER}"
         slices = [s async for s in self.list("EndpointSlice", namespace=namespace, selector=selector)]
-        return addresses_of(slices, port_name)
+        return addresses_of(slices, port_name, namespace=namespace)
 
     async def create_event(self, about: Declared, event: Event, *, now: datetime) -> None:
         """Say something about a run or sweep, once: the same reason for the same object is one event."""
@@ -340,20 +327,44 @@ def controller_uid(body: Json) -> str | None:
     return next((str(r["uid"]) for r in references if r.get("controller")), None)
 
 
-def addresses_of(slices: list[Json], port_name: str) -> tuple[str, ...]:
-    """Ready addresses in EndpointSlices, with the port of that name: sorted, without repeats, bounded."""
+def addresses_of(slices: list[Json], port_name: str, *, namespace: str) -> tuple[str, ...]:
+    """Ready addresses of this namespace's pods in EndpointSlices, with the port of that name: sorted, without repeats, bounded.
+
+    Who may write EndpointSlices could otherwise have the operator and the client ask any address of the network.
+    """
     found: set[str] = set()
     for endpoint_slice in slices:
         numbers = [p["port"] for p in endpoint_slice.get("ports") or () if (p.get("name") or "") == port_name]
-        brackets = endpoint_slice.get("addressType") == "IPv6"
         for endpoint in endpoint_slice.get("endpoints") or ():
             # None is "unknown", which the API says to read as ready.
-            if (endpoint.get("conditions") or {}).get("ready") is False:
+            if (endpoint.get("conditions") or {}).get("ready") is False or not _is_pod(endpoint, namespace):
                 continue
-            for address in endpoint.get("addresses") or ():
-                host = f"[{address}]" if brackets else address
-                found.update(f"{host}:{number}" for number in numbers)
+            hosts = [host for address in endpoint.get("addresses") or () if (host := _host(address)) is not None]
+            found.update(f"{host}:{number}" for host in hosts for number in numbers if _is_port(number))
     return tuple(sorted(found))[:MAX_ENDPOINTS]
+
+
+def _is_pod(endpoint: Json, namespace: str) -> bool:
+    target = endpoint.get("targetRef") or {}
+    return target.get("kind") == "Pod" and target.get("namespace") == namespace
+
+
+def _is_port(number: object) -> bool:
+    return type(number) is int and 0 < number < 65_536
+
+
+def _host(address: object) -> str | None:
+    """As it stands in a URL; None for what is no pod's: a name, the node itself, its neighbours, its cloud's metadata."""
+    try:
+        ip = ip_address(address) if isinstance(address, str) else None
+    except ValueError:
+        return None
+    if ip is None:
+        return None
+    within = ip.ipv4_mapped if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None else ip
+    if within.is_loopback or within.is_link_local or within.is_unspecified or within.is_multicast:
+        return None
+    return f"[{ip.compressed}]" if isinstance(ip, IPv6Address) else str(ip)
 
 
 def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
@@ -372,7 +383,7 @@ def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
         },
         "type": "Warning" if event.warning else "Normal",
         "reason": event.reason,
-        "message": event.message[:1024],
+        "message": plain_text(event.message)[:1024],
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
         "reportingInstance": COMPONENT,

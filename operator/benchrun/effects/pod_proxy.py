@@ -7,6 +7,7 @@ endpoint's for example, is reached directly. It takes the right to get and creat
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
 from benchrun.effects.client_link import Exchanger
@@ -27,19 +28,36 @@ class ProxyFetcher:
 
     async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
         """The page as text. Raises FetchError for anything but a complete answer 200 within the limits."""
-        if not url.startswith("/"):
-            return await self._direct.fetch(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)
-        return (await self._exchange("GET", url, None, limit_bytes, timeout_seconds)).decode(errors="replace")
+        page = await self.fetch_bytes(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)
+        return page.decode(errors="replace")
 
-    async def post(self, url: str, body: str, *, timeout_seconds: float) -> None:
+    async def fetch_bytes(
+        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        """The page as it is. Raises FetchError for anything but a complete answer 200 within the limits."""
+        if url.startswith("/"):
+            return await self._exchange("GET", url, None, limit_bytes, timeout_seconds, headers)
+        return await self._direct.fetch_bytes(
+            url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds, headers=headers
+        )
+
+    async def post(
+        self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Send JSON. Raises FetchError for anything but success."""
         if url.startswith("/"):
-            await self._exchange("POST", url, body, MAX_ANSWER_BYTES, timeout_seconds)
+            await self._exchange("POST", url, body, MAX_ANSWER_BYTES, timeout_seconds, headers)
         else:
-            await self._direct.post(url, body, timeout_seconds=timeout_seconds)
+            await self._direct.post(url, body, timeout_seconds=timeout_seconds, headers=headers)
 
     async def _exchange(
-        self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float
+        self,
+        method: str,
+        url: str,
+        body: str | None,
+        limit_bytes: int,
+        timeout_seconds: float,
+        headers: Mapping[str, str] | None,
     ) -> bytes:
         path, _, query = url.partition("?")
         try:
@@ -50,9 +68,10 @@ class ProxyFetcher:
                 query=tuple(parse_qsl(query)),
                 limit_bytes=limit_bytes + 1,
                 timeout_seconds=timeout_seconds,
+                headers=headers,
             )
         except ClusterError as error:
-            raise FetchError(f"through the API server: {error}") from error
+            raise FetchError(f"through the API server: {error}", status=error.code) from error
         if len(page) > limit_bytes:
             raise FetchError(f"more than {limit_bytes} bytes")
         return page

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Protocol
 
@@ -25,6 +26,11 @@ MAX_ANSWER_BYTES = 64 * 1024
 
 class FetchError(Exception):
     """The page could not be read; the text says why, in few words."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """Of an answer that was no success; None: there was none, or it is not known."""
 
 
 class Fetcher(Protocol):
@@ -51,16 +57,31 @@ class HttpFetcher:
 
     async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
         """The page as text. Raises FetchError for anything but a complete answer 200 within the limits."""
-        return (await self._exchange("GET", url, None, limit_bytes, timeout_seconds)).decode(errors="replace")
+        page = await self.fetch_bytes(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)
+        return page.decode(errors="replace")
 
-    async def post(self, url: str, body: str, *, timeout_seconds: float) -> None:
+    async def fetch_bytes(
+        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        """The page as it is. Raises FetchError for anything but a complete answer 200 within the limits."""
+        return await self._exchange("GET", url, None, limit_bytes, timeout_seconds, headers or {})
+
+    async def post(
+        self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Send JSON. Raises FetchError for anything but success."""
-        await self._exchange("POST", url, body, MAX_ANSWER_BYTES, timeout_seconds)
+        told = {"Content-Type": "application/json", **(headers or {})}
+        await self._exchange("POST", url, body, MAX_ANSWER_BYTES, timeout_seconds, told)
 
     async def _exchange(
-        self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float
+        self,
+        method: str,
+        url: str,
+        body: str | None,
+        limit_bytes: int,
+        timeout_seconds: float,
+        headers: Mapping[str, str],
     ) -> bytes:
-        headers = {"Content-Type": "application/json"} if body is not None else None
         try:
             client = await self._client(httpx.URL(url))
             async with (
@@ -68,7 +89,7 @@ class HttpFetcher:
                 client.stream(method, url, content=body, headers=headers) as answer,
             ):
                 if not answer.is_success:
-                    raise FetchError(f"HTTP {answer.status_code}")
+                    raise FetchError(f"HTTP {answer.status_code}", status=answer.status_code)
                 encoding = answer.headers.get("Content-Encoding", AS_IT_IS)
                 if encoding != AS_IT_IS:
                     raise FetchError(f"compressed: {encoding[:40]}")

@@ -11,6 +11,8 @@ from benchrun.api.cells import Cell
 from benchrun.api.measurement import RuleSeverity
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import BenchmarkRunStatus
+from benchrun.judge.compilation import known_compilations
+from benchrun.judge.cost import cost_status
 from benchrun.judge.results import results
 from benchrun.judge.thresholds import Thresholds, judge_of
 from benchrun.measure.samples import Sample
@@ -35,9 +37,8 @@ def judge_again(
     samples: Sequence[Sample],
     *,
     thresholds: Thresholds,
-    compilations: tuple[float, ...] | None = None,
 ) -> JudgedAgain:
-    """Judge what is there. `compilations`: what is stored of the server's log; None: rules that read it are not checked.
+    """Judge what is there.
 
     A record that was not kept is not held against its cell; a stage that was never measured is, as it was the first time.
     """
@@ -60,7 +61,7 @@ def judge_again(
         records,
         samples,
         spec=spec,
-        compilations=compilations,
+        compilations=known_compilations(stored.servers),
         servers=stored.servers,
         thresholds=thresholds,
     )
@@ -71,6 +72,7 @@ def judge_again(
         "verdict": found.verdict,
         "headline": found.headline,
         "judge": judge_of(spec, thresholds),
+        "cost": stored.cost or cost_status(spec.cost, stored.servers),
         "truncated": list(found.truncated),
         "comparison": None,  # its figures were held against rows that may have another verdict now
     }

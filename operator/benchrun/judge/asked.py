@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from benchrun.api.cells import Cell
 from benchrun.api.measurement import CachePolicy
 from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.plan.model_files import model_files, served_name
+from benchrun.plan.roles import role_replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,13 @@ class Asked:
     """Whether the engine has no API server in front: no gaps between tokens are known, and it gets a load as a whole."""
     whole_batches: bool = False
     """Whether the engine is given a batch at a time, and the next when all of it is answered."""
+
+    servers: Mapping[str, int] = field(default_factory=dict)
+    """How many servers of each role the run starts; empty at an endpoint."""
+    served_name: str = ""
+    """The name in the requests."""
+    model: str | None = None
+    """The hub id or path that the run's servers are told; None at an endpoint, whose owner chose where its model comes from."""
 
     @property
     def all_at_once(self) -> bool:
@@ -66,5 +76,8 @@ def asked_of(spec: BenchmarkRunSpec, cell: Cell) -> Asked:
         follows_trace=cell.axis == "speed",
         offline=spec.offline is not None,
         whole_batches=cell.axis == "batch",
+        servers=role_replicas(spec),
+        served_name=served_name(spec.model),
+        model=model_files(spec.model).model if spec.endpoint is None else None,
         through_service=spec.endpoint is not None and spec.endpoint.service_ref is not None,
     )

@@ -30,6 +30,7 @@ from benchrun.judge import (
     token_counts,
     warm_up,
     window,
+    wrong_target,
 )
 from benchrun.judge.finding import Code, Explanation
 from benchrun.judge.rules import CellRule, RunRule, StageRule
@@ -37,6 +38,8 @@ from benchrun.judge.rules import CellRule, RunRule, StageRule
 STAGE_RULES: tuple[StageRule, ...] = (
     requests_failed.requests_failed,  # nothing else is worth reading if nothing was answered
     requests_failed.no_output,
+    wrong_target.wrong_server,
+    wrong_target.wrong_model,
     server_restarted.server_restarted,
     foreign_traffic.foreign_traffic,
     prefix_cache.prefix_cache,
@@ -73,6 +76,7 @@ RUN_RULES: tuple[RunRule, ...] = (drift.drift,)
 EXPLANATIONS: Mapping[Code, Explanation] = {
     **requests_failed.EXPLANATIONS,
     **missing_records.EXPLANATIONS,
+    **wrong_target.EXPLANATIONS,
     **server_restarted.EXPLANATIONS,
     **foreign_traffic.EXPLANATIONS,
     **prefix_cache.EXPLANATIONS,

@@ -10,6 +10,7 @@ from statistics import median
 
 from benchrun_client.contract import StageRecord
 
+from benchrun.api.status import ServerStatus
 from benchrun.judge.finding import Code, Explanation, NotChecked, StageFinding
 from benchrun.judge.rules import Found, StageContext
 from benchrun.judge.shape import StageShape
@@ -32,6 +33,12 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
 }
 MIN_REQUESTS = 20
 """Fewer have no usual latency to be held against."""
+
+
+def known_compilations(servers: Sequence[ServerStatus]) -> tuple[float, ...] | None:
+    """When the server compiled while it served, in Unix seconds; None: its log was not read, or there are several servers."""
+    found = servers[0].compilations if len(servers) == 1 else None
+    return None if found is None else tuple(found.at)
 
 
 def compilation_in_window(record: StageRecord, context: StageContext) -> Found:

@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from benchrun.api.cost import Cost, CostStatus
+from benchrun.api.metric_keys import OUTPUT_COST, TOTAL_COST
 from benchrun.api.status import Result, ServerStatus
 from benchrun.judge.per_gpu import gpus_of
 from benchrun.measure.cells import rounded
 
-OUTPUT_COST, TOTAL_COST = "cost_per_million_output_tokens", "cost_per_million_total_tokens"
-COSTS: tuple[str, ...] = (OUTPUT_COST, TOTAL_COST)
-"""Keys of `results[].metrics`, there only where the spec names a price; in its currency."""
 _SECONDS_AN_HOUR = 3600
 _MILLION = 1e6
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from benchrun.api.metric_keys import TOKENS_PER_JOULE
 from benchrun.api.status import RoleFigures
 from benchrun.measure.cells import rounded
-
-TOKENS_PER_JOULE = "output_tokens_per_joule"
-"""Key of `results[].metrics`, there only where the power of any role is known."""
 
 
 def tokens_per_joule(metrics: Mapping[str, float | None], roles: Sequence[RoleFigures]) -> dict[str, float | None]:

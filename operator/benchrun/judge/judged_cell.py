@@ -13,7 +13,7 @@ from benchrun_client.contract import StageRecord
 
 from benchrun.api.cells import Cell
 from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Result
+from benchrun.api.status import Result, ServerStatus
 from benchrun.judge.asked import asked_of
 from benchrun.judge.explaining import Limits, Seen, seen_at
 from benchrun.judge.finding import StageFinding
@@ -65,13 +65,14 @@ def cell_context(
     *,
     spec: BenchmarkRunSpec,
     compilations: tuple[float, ...] | None,
+    servers: Sequence[ServerStatus] = (),
 ) -> CellContext:
     """What rules are given of a cell. `records`: its own, in order of repeats; the others are as `results` takes them."""
     asked = asked_of(spec, cell)
 
     def measured(record: StageRecord) -> MeasuredStage:
         seen = windows(record, samples, scrape_interval=asked.scrape_interval_seconds)
-        return MeasuredStage(record, StageContext(thresholds, asked, seen, compilations))
+        return MeasuredStage(record, StageContext(thresholds, asked, seen, compilations, servers))
 
     return CellContext(
         cell=cell,

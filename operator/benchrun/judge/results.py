@@ -56,7 +56,7 @@ def results(
 
     `records`: those of a cell are taken when it is judged, and let go after it, so a sequence may open each as it is asked.
     `compilations`: Unix seconds at which the server's log tells of compiling; None where it could not be read.
-    `servers`: what the servers say of themselves; None where the spec is all that is known of them.
+    `servers`: what the servers say of themselves and where their pods were; None where the spec is all that is known of them.
     `thresholds`: None for those of the spec.
     """
     places = {record.stage_id: place for place, record in enumerate(records)}
@@ -66,7 +66,9 @@ def results(
 
     def judged(cell: Cell) -> JudgedCell:
         of_cell = [records[places[stage]] for stage in cell.stage_ids if stage in places]
-        context = cell_context(cell, of_cell, samples, lines, spec=spec, compilations=compilations)
+        context = cell_context(
+            cell, of_cell, samples, lines, spec=spec, compilations=compilations, servers=servers or ()
+        )
         return judged_cell(context, spec=spec, limits=limits)
 
     by_cell = {cell.id: judged(cell) for cell in plan_cells}

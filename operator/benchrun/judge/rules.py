@@ -14,6 +14,7 @@ from benchrun_client.contract import Probe, StageRecord
 
 from benchrun.api.cells import Cell
 from benchrun.api.measurement import Objective
+from benchrun.api.status import ServerStatus
 from benchrun.judge.asked import Asked
 from benchrun.judge.finding import NotChecked, StageFinding
 from benchrun.judge.shape import StageShape
@@ -35,6 +36,8 @@ class StageContext:
     """The operator's readings of the servers meanwhile, by role."""
     compilations: tuple[float, ...] | None = None
     """Unix seconds at which the server's log tells of compiling, over the whole run; None: the log could not be read."""
+    servers: Sequence[ServerStatus] = ()
+    """What the status tells of the servers, one entry a role."""
     _shapes: list[StageShape] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def shape(self, record: StageRecord) -> StageShape:

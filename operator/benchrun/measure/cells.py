@@ -14,6 +14,7 @@ from typing import Literal
 
 from benchrun_client.contract import StageRecord
 
+from benchrun.measure.believable import is_believable
 from benchrun.measure.percentiles import Distribution
 
 Latency = Literal["ttft", "tpot", "itl", "e2el"]
@@ -97,7 +98,7 @@ def percentile_word(percentile: str) -> str:
 def duration_seconds(record: StageRecord) -> float:
     """First send to last answer: the load engine's own figure where there is one, by its monotonic clock."""
     said = record.scalars.get("duration")
-    if said is not None and math.isfinite(said) and said > 0:
+    if said is not None and is_believable(said) and said > 0:
         return float(said)
     return max(0, record.last_receive_unix_us - record.first_send_unix_us) / 1e6
 

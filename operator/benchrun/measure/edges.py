@@ -7,12 +7,13 @@ reset and never clamped to 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from benchrun_client.contract import PROXY_COUNTERS, SERVER_COUNTERS, START_TIME, ServerEdge
 
 from benchrun.api.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PROXY
+from benchrun.measure.believable import is_believable
 
 ADMISSION_REJECTIONS = "admission_rejections_total"
 EXTERNAL_HITS = "external_prefix_cache_hits_total"
@@ -77,11 +78,15 @@ def rise(edges: Iterable[ServerEdge], counter: str) -> Rise:
     return Rise(value=math.fsum(r for r in rises if r is not None))
 
 
+def count(snapshot: Mapping[str, float] | None, counter: str) -> float | None:
+    """What a snapshot says of a counter; None where there is none, or where no server can have counted so far."""
+    told = None if snapshot is None else snapshot.get(counter)
+    return told if told is not None and is_believable(told) else None
+
+
 def rise_at(edge: ServerEdge, counter: str) -> float | None:
     """Rise at one server, negative if it fell; None where either edge lacks the counter."""
-    if edge.before is None or edge.after is None:
-        return None
-    before, after = edge.before.get(counter), edge.after.get(counter)
+    before, after = count(edge.before, counter), count(edge.after, counter)
     return None if before is None or after is None else after - before
 
 

@@ -2,22 +2,27 @@
 
 A page has some 800 lines, of which a dozen matter: lines are picked by their beginning and only those are parsed, which
 costs a hundredth of parsing everything. A figure that the page does not have is None, never 0: `--disable-log-stats`
-leaves a page without any.
+leaves a page without any. A value that no server can have is as if it were not there, and counted.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from prometheus_client.parser import text_string_to_metric_families
-
+from benchrun.api.text import plain_text
+from benchrun.measure.believable import is_believable
 from benchrun.measure.samples import Sample, ServerFacts, start_instant
 
 MAX_SERIES = 4096
 """Wanted series on one page: 8 families of 512 engines. More is not a page of a vLLM server."""
+MAX_LINES = 65_536
+"""Lines of one page, wanted or not; a server of eight engines has some 2,400."""
+MAX_LINE_CHARS = 8192
+"""One wanted series; what vLLM says of its cache is the longest, some 1,500."""
+MAX_LABELS = 128
 MAX_REPORTED = 39
 """Labels kept of what a server reports of itself; one place is left for the model's length."""
 
@@ -46,7 +51,10 @@ _FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 """Names of every figure, newest first: a page that has both counts once."""
 
-_ANY_LINE = re.compile(r"\s*(#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^\n]*\})?\s+[-+0-9NIni])")
+_FIRST_CHARS = 300
+_ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"\s*(?:,|$)')
 
 
 class UnreadablePage(ValueError):
@@ -62,16 +70,25 @@ class Series:
     value: float
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The wanted lines of a page."""
+
+    series: tuple[Series, ...]
+    refused: int
+    """Lines whose value is not a number from 0 to 1e15; not among the series."""
+
+
 def sample_from_page(text: str, *, at: float, role: str, pod: str) -> Sample:
     """Figures of one page, summed over engines (KV cache: their mean). Raises UnreadablePage."""
     values: dict[str, list[float]] = {}
-    for series in series_of(text, _SAMPLE_LINES):
-        if math.isfinite(series.value):
-            values.setdefault(series.name, []).append(series.value)
+    read = series_of(text, _SAMPLE_LINES)
+    for series in read.series:
+        values.setdefault(series.name, []).append(series.value)
 
     def total(figure: str) -> float | None:
         found = next((values[name] for name in _FAMILIES[figure] if name in values), None)
-        return None if found is None else math.fsum(found)
+        return None if found is None else believable_sum(found)
 
     usage = next((values[name] for name in _FAMILIES["kv_cache"] if name in values), None)
     started = total("start_time")
@@ -89,18 +106,28 @@ def sample_from_page(text: str, *, at: float, role: str, pod: str) -> Sample:
         prefix_queries=total("prefix_queries"),
         prefix_hits=total("prefix_hits"),
         start_time=None if started is None else start_instant(started),
+        refused=read.refused,
     )
+
+
+def believable_sum(values: Iterable[float]) -> float | None:
+    """Of believable values; None where no server can have it."""
+    total = math.fsum(values)
+    return total if is_believable(total) else None
 
 
 def facts_from_page(text: str) -> ServerFacts:
     """What the server says of its cache: labels of the first engine, tokens of all. Raises UnreadablePage."""
-    engines = [series.labels for series in series_of(text, (_CACHE_CONFIG,)) if series.name == _CACHE_CONFIG]
+    engines = [series.labels for series in series_of(text, (_CACHE_CONFIG,)).series if series.name == _CACHE_CONFIG]
     if not engines:
         return ServerFacts()
     tokens = [_cache_tokens(labels) for labels in engines]
-    reported = {key[:100]: value[:253] for key, value in sorted(engines[0].items()) if _says_something(key, value)}
+    total = sum(t for t in tokens if t is not None)
+    reported = {
+        key[:100]: plain_text(value[:253]) for key, value in sorted(engines[0].items()) if _says_something(key, value)
+    }
     return ServerFacts(
-        kv_cache_tokens=sum(t for t in tokens if t is not None) if None not in tokens else None,
+        kv_cache_tokens=total if None not in tokens and is_believable(total) else None,
         reported=dict(list(reported.items())[:MAX_REPORTED]),
     )
 
@@ -130,18 +157,58 @@ def _line_starts() -> tuple[str, ...]:
 _SAMPLE_LINES = _line_starts()
 
 
-def series_of(text: str, starts: tuple[str, ...]) -> Iterator[Series]:
+def series_of(text: str, starts: tuple[str, ...]) -> Read:
     """The lines of a page that begin so. Raises UnreadablePage."""
-    first = next((line for line in text.split("\n", 20)[:20] if line.strip()), None)
+    if text.count("\n") > MAX_LINES:
+        raise UnreadablePage(f"more than {MAX_LINES} lines")
+    lines = text.split("\n")
+    first = next((line.strip()[:_FIRST_CHARS] for line in lines[:20] if line.strip()), None)
     if first is not None and not _ANY_LINE.match(first):
-        raise UnreadablePage(f"not a metrics page; it begins with {first.strip()[:60]!r}")
-    wanted = [line for line in text.split("\n") if line.startswith(starts)]
+        raise UnreadablePage(f"not a metrics page; it begins with {first[:60]!r}")
+    wanted = [line for line in lines if line.startswith(starts)]
     if len(wanted) > MAX_SERIES:
         raise UnreadablePage(f"{len(wanted)} series of the wanted families; at most {MAX_SERIES} are read")
+    series = [_series(line) for line in wanted]
+    kept = tuple(each for each in series if is_believable(each.value))
+    return Read(kept, refused=len(series) - len(kept))
+
+
+def _series(line: str) -> Series:
+    """Of `name{label="value",..} 12.5 1700000000000`, where the labels and the instant may be absent. Raises UnreadablePage."""
+    name = _NAME.match(line)
+    if name is None or len(line) > MAX_LINE_CHARS:
+        raise _unparsed(line)
+    rest = line[name.end() :].strip()
+    # A label may hold braces, what stands behind the labels may not.
+    end = rest.rfind("}") + 1 if rest.startswith("{") else 0
+    numbers = rest[end:].split()
+    if not 1 <= len(numbers) <= 2:
+        raise _unparsed(line)
     try:
-        families = list(text_string_to_metric_families("\n".join(wanted) + "\n"))
-    except (ValueError, IndexError, KeyError, TypeError) as error:
-        raise UnreadablePage(f"a metrics line can't be parsed: {str(error)[:100]}") from error
-    for family in families:
-        for sample in family.samples:
-            yield Series(name=sample.name, labels=sample.labels, value=float(sample.value))
+        return Series(name=name[0], labels=_labels(rest[1 : end - 1]) if end else {}, value=float(numbers[0]))
+    except ValueError:
+        raise _unparsed(line) from None
+
+
+def _labels(text: str) -> Mapping[str, str]:
+    """Raises ValueError."""
+    found: dict[str, str] = {}
+    position, end = 0, len(text.rstrip())
+    for _ in range(MAX_LABELS):
+        if position >= end:
+            return found
+        label = _LABEL.match(text, position)
+        if label is None:
+            break
+        found[label[1]] = _unescaped(label[2])
+        position = label.end()
+    raise ValueError("labels can't be parsed")
+
+
+def _unescaped(value: str) -> str:
+    parts = value.split("\\\\")
+    return "\\".join(part.replace('\\"', '"').replace("\\n", "\n") for part in parts)
+
+
+def _unparsed(line: str) -> UnreadablePage:
+    return UnreadablePage(f"a metrics line can't be parsed: {line[:100]!r}")

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from benchrun.measure.exposition import Series, UnreadablePage, series_of
+from benchrun.measure.exposition import Series, UnreadablePage, believable_sum, series_of
 
 WATTS, MEMORY, CLOCK, ENERGY = (
     "DCGM_FI_DEV_POWER_USAGE",
@@ -40,11 +40,14 @@ class GpuReading:
     """Their mean."""
     joules: float | None = None
     """What all of them have spent since the driver was loaded."""
+    refused: int = 0
+    """Values on the page that no GPU can have."""
 
 
 def gpu_reading(page: str, *, namespace: str, pod: str) -> GpuReading:
     """Of a page and a pod. Raises UnreadablePage, also where the page has no GPU of this pod."""
-    known = [series for series in series_of(page, _LINES) if math.isfinite(series.value)]
+    read = series_of(page, _LINES)
+    known = read.series
     own = [series for series in known if _holder(series.labels) == (pod, namespace)]
     if not own:
         raise UnreadablePage(_why_none(known))
@@ -53,10 +56,11 @@ def gpu_reading(page: str, *, namespace: str, pod: str) -> GpuReading:
     shared = any(series.labels.get(_PART_OF_A_GPU) for series in own)
     watts, joules, clocks = (() if shared else values[name] for name in (WATTS, ENERGY, CLOCK))
     return GpuReading(
-        watts=math.fsum(watts) if watts else None,
+        watts=believable_sum(watts) if watts else None,
         memory_mib=max(values[MEMORY], default=None),
         sm_clock_mhz=fmean(clocks) if clocks else None,
         joules=math.fsum(joules) * _JOULES_A_MILLIJOULE if joules else None,
+        refused=read.refused,
     )
 
 

@@ -15,12 +15,12 @@ generated, server not recognised) the client's instants are taken.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
-from benchrun.measure.edges import GENERATION_TOKENS
+from benchrun.measure.edges import GENERATION_TOKENS, count
 from benchrun.measure.samples import Sample, start_instant
 
 
@@ -62,7 +62,7 @@ def _edge_of(edges: Sequence[ServerEdge], samples: Sequence[Sample], *, alone: b
 
 def _began(edge: ServerEdge | None) -> float | None:
     """When the process began that served at the start of the stage; None where it does not say."""
-    told = None if edge is None or edge.before is None else edge.before.get(START_TIME)
+    told = None if edge is None else count(edge.before, START_TIME)
     return None if told is None else start_instant(told)
 
 
@@ -78,9 +78,9 @@ def _inside(record: StageRecord, edge: ServerEdge | None, samples: Iterable[Samp
 
 
 def _counts(edge: ServerEdge | None) -> tuple[float | None, float | None]:
-    before: Mapping[str, float] = edge.before or {} if edge is not None else {}
-    after: Mapping[str, float] = edge.after or {} if edge is not None else {}
-    return before.get(GENERATION_TOKENS), after.get(GENERATION_TOKENS)
+    if edge is None:
+        return None, None
+    return count(edge.before, GENERATION_TOKENS), count(edge.after, GENERATION_TOKENS)
 
 
 def _in_counts(sample: Sample, before: float, after: float) -> bool:

@@ -33,6 +33,8 @@ class Sample:
     """Mean of the GPUs."""
     gpu_joules: float | None = None
     """Counter, of the GPUs together."""
+    refused: int = field(default=0, compare=False)
+    """Values of the page that no server can have; they are not among the figures. Counted where it is read, not kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from benchrun.api.conditions import timestamp
 from benchrun.api.status import Live
+from benchrun.measure.believable import is_believable
 from benchrun.measure.samples import Sample
 
 SCHEMA: Literal["benchrun.timeline/1"] = "benchrun.timeline/1"
@@ -26,14 +27,22 @@ FULL_DETAIL_SAMPLES = 2048
 """Readings of a run that are kept one by one: 34 minutes at one a second."""
 MAX_TIMELINE_BYTES = 4 * 1024 * 1024
 """Largest timeline read, after decompression."""
+MAX_SAMPLES = 8192
+"""Readings, or buckets of them, in one packed form: a minute of 136 servers at one a second."""
+MAX_SERVER_CHARS = 253
 STALE_SECONDS = 60.0
 """A server not read for this long no longer counts in live figures: twice the longest scrape with its retry."""
 KV_CACHE_DECIMALS = 3
 """Of a percentage. A cache of a million tokens is not at 0 with a chat of a hundred in it."""
 
-_KEYS = ("at", "role", "pod")
+_KEYS = ("at", "role", "pod", "refused")
 _FIGURES = tuple(field.name for field in fields(Sample) if field.name not in _KEYS)
 _DECIMALS = 6
+_MAX_VALUES = 3 * MAX_SAMPLES * (len(_FIGURES) + 1)
+_MAX_CONTAINERS = 65_536
+"""Brackets of all sorts: what is small as text may be large once it is parsed."""
+_LAST_MS = 253_402_300_799_000
+"""The end of the year 9999: there is no instant after it."""
 
 _Column = list[float | None]
 
@@ -60,11 +69,15 @@ def bucket_size(taken: int) -> int:
 
 
 def bucketed(samples: Iterable[Sample], size: int) -> Timeline:
-    """Buckets of `size` successive readings of each server; a last short one is kept. Oldest first."""
+    """Buckets of `size` successive readings of each server; a last short one is kept. Oldest first, 8,192 at most: where there
+    are more, buckets are larger, and those of servers beyond that number are left out."""
     ordered = sorted(samples, key=lambda s: (s.at, s.role, s.pod))
+    while len(ordered) > MAX_SAMPLES * size:
+        size *= 2
     if size <= 1:
         return Timeline(samples=tuple(ordered))
-    parts = [pods[i : i + size] for pods in _by_server(ordered).values() for i in range(0, len(pods), size)]
+    servers = _by_server(ordered).values()
+    parts = [pods[i : i + size] for pods in servers for i in range(0, len(pods), size)][:MAX_SAMPLES]
     merged = sorted(
         ((_merged(p, _mean), _merged(p, min), _merged(p, max)) for p in parts),
         key=lambda m: (m[0].at, m[0].role, m[0].pod),
@@ -82,18 +95,25 @@ def encode(timeline: Timeline) -> bytes:
 
 def decode(data: bytes) -> Timeline:
     """The timeline in a packed form. Raises ValueError for anything else, however large it claims to be."""
-    inflate = zlib.decompressobj(wbits=31)
     try:
-        text = inflate.decompress(data, MAX_TIMELINE_BYTES)
-        if not inflate.eof:
-            raise ValueError(f"it is cut short or larger than {MAX_TIMELINE_BYTES} bytes")
-        document = json.loads(text)
-        if document["schema"] != SCHEMA:
-            raise ValueError(f"its schema is {document['schema']!r}")
+        document = _document(data)
         samples, low, high = (_samples(document.get(key, [])) for key in ("servers", "low", "high"))
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a timeline: {str(error)[:200]}") from error
     return Timeline(samples=samples, low=low, high=high)
+
+
+def _document(data: bytes) -> Mapping[str, Any]:
+    inflate = zlib.decompressobj(wbits=31)
+    text = inflate.decompress(data, MAX_TIMELINE_BYTES)
+    if not inflate.eof:
+        raise ValueError(f"it is cut short or larger than {MAX_TIMELINE_BYTES} bytes")
+    if text.count(b",") > _MAX_VALUES or text.count(b"[") + text.count(b"{") > _MAX_CONTAINERS:
+        raise ValueError(f"it has more than {MAX_SAMPLES} samples")
+    document = json.loads(text)
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise ValueError(f"its schema is not {SCHEMA}")
+    return document
 
 
 def once(samples: Iterable[Sample]) -> list[Sample]:
@@ -168,22 +188,44 @@ def _columns(samples: Sequence[Sample]) -> list[dict[str, Any]]:
 
 
 def _samples(servers: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
-    found = []
+    found: list[Sample] = []
     for server in servers:
-        instants = list(accumulate(int(step) for step in server["at"]))
+        role, pod = _name(server["role"]), _name(server["pod"])
+        instants = _instants(server["at"], most=MAX_SAMPLES - len(found))
         columns = {name: _column(server.get(name), len(instants)) for name in _FIGURES}
         for row, instant in enumerate(instants):
             values: dict[str, Any] = {name: column[row] for name, column in columns.items()}
-            found.append(Sample(at=instant / 1000, role=str(server["role"]), pod=str(server["pod"]), **values))
+            found.append(Sample(at=instant / 1000, role=role, pod=pod, **values))
     return tuple(sorted(found, key=lambda s: (s.at, s.role, s.pod)))
 
 
-def _column(stored: Sequence[float | None] | None, length: int) -> _Column:
+def _name(stored: object) -> str:
+    if not isinstance(stored, str) or len(stored) > MAX_SERVER_CHARS:
+        raise ValueError("a server's role or pod is not a name")
+    return stored
+
+
+def _instants(steps: object, *, most: int) -> list[int]:
+    if not isinstance(steps, list) or len(steps) > most or not all(type(step) is int for step in steps):
+        raise ValueError(f"instants must be whole numbers, {MAX_SAMPLES} at most")
+    instants = list(accumulate(steps))
+    if not all(0 <= instant <= _LAST_MS for instant in instants):
+        raise ValueError("an instant is out of range")
+    return instants
+
+
+def _column(stored: object, length: int) -> _Column:
     if stored is None:
         return [None] * length
-    if len(stored) != length:
-        raise ValueError(f"columns must be equally long, got {len(stored)} and {length}")
-    return [None if value is None else float(value) for value in stored]
+    if not isinstance(stored, list) or len(stored) != length:
+        raise ValueError(f"a column must have {length} values, as many as there are instants")
+    return [None if value is None else _figure(value) for value in stored]
+
+
+def _figure(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not is_believable(value):
+        raise ValueError("a figure is not a number from 0 to 1e15")
+    return float(value)
 
 
 def _differences(instants: Sequence[int]) -> list[int]:

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from benchrun.api.status import MAX_COMPILATIONS
+
 SAID = "JIT compilation during inference"
-MAX_COMPILATIONS = 1000
 
 
 def compilations(log: str, *, complete: bool) -> tuple[float, ...] | None:
-    """When, in Unix seconds, in order; the first thousand. None: the log was not read to its end, and what is missing of it
-    may tell of more."""
+    """When, in Unix seconds, in order. None: the log was not read to its end, or tells of more than are kept: what is missing
+    might lie in any stage."""
     if not complete:
         return None
     told = (_instant(line) for line in log.splitlines() if SAID in line)
-    return tuple(sorted(at for at in told if at is not None)[:MAX_COMPILATIONS])
+    found = tuple(sorted(at for at in told if at is not None))
+    return found if len(found) <= MAX_COMPILATIONS else None
 
 
 def _instant(line: str) -> float | None:

@@ -5,7 +5,6 @@ Total functions: whatever is missing or of another type is left out; nothing rai
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -94,4 +93,4 @@ def _cell(row: Object) -> str:
 def _finite(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) else None
+    return float(value) if abs(value) <= raw.MAX_NUMBER else None

@@ -10,12 +10,17 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from benchrun.api.text import plain_text
+
 MAX_CHARS = 600
+MAX_READ_CHARS = 32 * 1024
+"""What is looked at of a log: its end."""
 MAX_LINES_OF_ERROR = 8
 CAUSE_IS_ABOVE = "See root cause above"
 """vLLM's API server ends with these words when an engine process failed: the cause is further up in the log."""
 
 _LOG_PREFIX = re.compile(r"^(?:\(\S+ pid=\d+\) )?(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d )?(?:\[\S+:\d+\] ?)?")
+_PREFIXED = frozenset("([ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Refused))(?:: (?P<text>.*))?$")
 _ARGPARSE = re.compile(r"^\S+(?: \w+)*: error: (?P<text>.+)$")
 _PYDANTIC_INPUT = re.compile(r"\s*\[type=\w+, input_value=(?P<value>.*), input_type=(?P<type>\w+)\]")
@@ -33,13 +38,13 @@ _END_OF_ERROR = re.compile(
 
 def last_words(log: str) -> str:
     """One line of at most 600 characters; empty if the log says nothing."""
-    lines = [_Line.of(line.rstrip()) for line in log.replace("\r", "\n").split("\n")]
+    lines = [_Line.of(line.rstrip()) for line in log[-MAX_READ_CHARS:].replace("\r", "\n").split("\n")]
     return bounded(_usage(lines) or _error(lines) or _plain(lines))
 
 
 def bounded(words: str) -> str:
-    """Cut to 600 characters, with white space made single and what looks like a credential taken out."""
-    single = _CREDENTIAL.sub("***", " ".join(words.split()))
+    """Cut to 600 characters, with white space made single, and what looks like a credential or only steers a terminal taken out."""
+    single = _CREDENTIAL.sub("***", " ".join(plain_text(words[:MAX_READ_CHARS]).split()))
     return single if len(single) <= MAX_CHARS else single[: MAX_CHARS - 1].rstrip() + "…"
 
 
@@ -51,7 +56,7 @@ class _Line(NamedTuple):
 
     @classmethod
     def of(cls, line: str) -> _Line:
-        found = _LOG_PREFIX.match(line)
+        found = _LOG_PREFIX.match(line) if line[:1] in _PREFIXED else None
         end = found.end() if found else 0
         return cls(line[:end], line[end:])
 

@@ -9,6 +9,9 @@ MAX_NAME_CHARS = 253
 MAX_MESSAGE_CHARS = 2048
 """A termination message is at most 4,096 bytes; the end of a log kept in its place at most 2,048."""
 
+MAX_NUMBER = 10**15
+"""As many digits as are read of a string, too."""
+
 Object = Mapping[str, object]
 
 
@@ -38,7 +41,7 @@ def number(value: object, default: int = 0) -> int:
     if isinstance(value, bool):
         return default
     if isinstance(value, int):
-        return value
+        return value if abs(value) <= MAX_NUMBER else default
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 15:
         return int(value)
     return default

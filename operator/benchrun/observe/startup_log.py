@@ -17,6 +17,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 _SECONDS = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 _PROCESS = re.compile(r"\((.{1,80}? pid=[0-9]{1,10})\) ")
@@ -30,6 +31,13 @@ _LINES: Mapping[str, re.Pattern[str]] = {
     "engine": re.compile(rf"\binit engine \(.{{1,80}}\) took {_SECONDS} s"),
     "engine_compile": re.compile(rf"\binit engine \(.{{1,80}}\) took .{{1,40}}\(compilation: {_SECONDS} s"),
 }
+
+
+_WORDS = (" took ", " takes ", "Time spent ")
+"""A line that has none of them tells nothing: most are not looked at more closely."""
+_MAX_LINES = 1000
+_MIN_LINE_CHARS = 20
+_MAX_LINE_CHARS = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,8 @@ def startup_phases(log: str) -> StartupPhases:
 def _slowest(log: str) -> Mapping[str, float]:
     """By kind of line, the most that any process spent."""
     spent: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for line in log.splitlines():
+    lines = (line for line in log.splitlines() if len(line) >= _MIN_LINE_CHARS and any(word in line for word in _WORDS))
+    for line in (each[:_MAX_LINE_CHARS] for each in islice(lines, _MAX_LINES)):
         for kind, pattern in _LINES.items():
             told = pattern.search(line)
             if told is not None:

@@ -67,6 +67,8 @@ def child_of(kind: str, body: Object) -> Child:
         applied_hash=raw.text(annotations.get(names.ANNOTATION_APPLIED)) or None,
         sequence=sequence if sequence >= 0 else None,
         record_digest=raw.text(annotations.get(names.ANNOTATION_DIGEST)) or None,
+        stage_id=raw.text(annotations.get(names.ANNOTATION_STAGE)) or None,
+        plan_digest=raw.text(annotations.get(names.ANNOTATION_PLAN_DIGEST)) or None,
         ends_search=raw.text(annotations.get(names.ANNOTATION_ENDS_SEARCH)) or None,
         stored_bytes=raw.number(annotations.get(names.ANNOTATION_BYTES)),
         generation=raw.number(metadata.get("generation")),

@@ -28,6 +28,10 @@ class Child:
     """ConfigMaps of stages: position of the stage in the plan."""
     record_digest: str | None = None
     """ConfigMaps of stages: digest of the record within."""
+    stage_id: str | None = None
+    """ConfigMaps of stages: which one."""
+    plan_digest: str | None = None
+    """The client's Job and ConfigMaps of stages: digest of the plan that the client was given."""
     ends_search: str | None = None
     """ConfigMaps of stages: the workload whose search ended with this one."""
     stored_bytes: int = 0

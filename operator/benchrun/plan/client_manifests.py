@@ -1,4 +1,4 @@
-"""The plan's ConfigMap, the client's Job, and the Service by which its pods find their first."""
+"""The plan's ConfigMap, the client's Job, the Service by which its pods find their first, and the NetworkPolicy around them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.plan import pods
 from benchrun.plan.client_plan import CA_FILE
 from benchrun.plan.dataset_files import placed_files
+from benchrun.plan.hold import MAX_HOLD_SECONDS, client_seconds
 from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
 from benchrun.plan.model_files import model_files
+from benchrun.plan.network_peers import ingress_policy, operator_peers, own_pods, tcp
 from benchrun.plan.shards import Division, division_of
 
 CLIENT_CONTAINER = "client"
@@ -22,8 +24,6 @@ PLAN_DIRECTORY = "/etc/benchrun"
 DEFAULT_CPU = "500m"
 DEFAULT_GIBIBYTES = 1
 """What a process of vLLM's client needs at least: about 1 GiB after import."""
-LEEWAY_SECONDS = 86_400
-"""Beyond the deadlines the operator keeps, for the time it may be down."""
 
 _HOME = {"HOME": "/tmp", "USER": "benchrun", "LOGNAME": "benchrun", "XDG_CACHE_HOME": "/tmp/.cache"}
 
@@ -41,22 +41,32 @@ def plan_config_map(owner: Owner, plan: Plan) -> Manifest:
     )
 
 
-def client_job(owner: Owner, spec: BenchmarkRunSpec, *, default_image: str, pull_policy: str) -> Manifest:
-    """One attempt, one completion a pod: a second client would measure a warmed server."""
+def client_job(
+    owner: Owner,
+    spec: BenchmarkRunSpec,
+    *,
+    plan_digest: str,
+    default_image: str,
+    pull_policy: str,
+    max_hold_seconds: int = MAX_HOLD_SECONDS,
+) -> Manifest:
+    """One attempt, one completion a pod: a second client would measure a warmed server. What it sends is checked against the
+    digest of its plan."""
     role = names.ROLE_CLIENT
+    meta = metadata(owner, name=names.child_name(owner.name, owner.uid, role), role=role)
     pods_wanted = division_of(spec).pods
     labels = names.labels(run=owner.name, uid=owner.uid, role=role)
     return stamped(
         {
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": metadata(owner, name=names.child_name(owner.name, role), role=role),
+            "metadata": {**meta, "annotations": {names.ANNOTATION_PLAN_DIGEST: plan_digest}},
             "spec": {
                 **_one_attempt(pods_wanted),
                 "completions": pods_wanted,
                 "parallelism": pods_wanted,
                 "completionMode": "Indexed",
-                **_active_deadline(spec),
+                "activeDeadlineSeconds": client_seconds(spec, max_hold_seconds),
                 "template": {
                     "metadata": {"labels": labels, "annotations": pods.STAY},
                     "spec": _pod_spec(owner, spec, image=spec.client.image or default_image, pull_policy=pull_policy),
@@ -73,7 +83,7 @@ def client_service(owner: Owner) -> Manifest:
         {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": metadata(owner, name=names.child_name(owner.name, role), role=role),
+            "metadata": metadata(owner, name=names.child_name(owner.name, owner.uid, role), role=role),
             "spec": {
                 "clusterIP": "None",
                 "publishNotReadyAddresses": True,
@@ -84,22 +94,24 @@ def client_service(owner: Owner) -> Manifest:
     )
 
 
+def client_network_policy(owner: Owner, *, operator_namespace: str) -> Manifest:
+    """Records are for the operator only, and the gate for the run's own client pods. kubelet's probes come from the node, which
+    NetworkPolicies let through."""
+    role = names.ROLE_CLIENT
+    return ingress_policy(
+        owner,
+        role,
+        {"from": operator_peers(operator_namespace), "ports": tcp(RECORD_PORT)},
+        {"from": [own_pods(owner, role)], "ports": tcp(GATE_PORT)},
+    )
+
+
 def _one_attempt(pods_wanted: int) -> dict[str, int]:
     """Of several pods each has its own attempt: were the Job over with the first that fails, the Job controller would end
     shard 0 before it has told which was lost."""
     if pods_wanted == 1:
         return {"backoffLimit": 0}
     return {"backoffLimitPerIndex": 0, "maxFailedIndexes": pods_wanted}
-
-
-def _active_deadline(spec: BenchmarkRunSpec) -> dict[str, int]:
-    """The Job's own end, for when no operator is there. None where the run may wait or measure without limit."""
-    limits = [spec.startup_deadline_seconds, spec.run_deadline_seconds]
-    if spec.started is not None:
-        limits.append(spec.pending_deadline_seconds)
-    if 0 in limits:
-        return {}
-    return {"activeDeadlineSeconds": sum(limits) + LEEWAY_SECONDS}
 
 
 def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str) -> dict[str, Any]:
@@ -151,7 +163,7 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         "securityContext": pods.pod_security(CLIENT_USER, spec.client.pod.security_context),
         "containers": [container],
         "volumes": volumes,
-        **({"subdomain": names.child_name(owner.name, names.ROLE_CLIENT)} if division.pods > 1 else {}),
+        **({"subdomain": names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)} if division.pods > 1 else {}),
         **pods.placement(spec.client.pod),
     }
 
@@ -160,7 +172,7 @@ def _together(owner: Owner, division: Division) -> list[str]:
     """How the processes of several shards find each other. Which pod a pod is it knows by its index."""
     if division.shards == 1:
         return []
-    name = names.child_name(owner.name, names.ROLE_CLIENT)
+    name = names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)
     first = [] if division.pods == 1 else [f"--gate={name}-0.{name}.{owner.namespace}.svc:{GATE_PORT}"]
     return [f"--shards={division.shards}", f"--processes={division.processes}", *first]
 

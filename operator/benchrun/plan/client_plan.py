@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-
-from benchrun_client.contract import MAX_REQUESTS_A_STAGE, LoadPoint, Plan, RoleServers, Stage, Target, Warmup
+from benchrun_client.contract import (
+    MAX_REQUESTS_A_STAGE,
+    LoadPoint,
+    Plan,
+    RoleServers,
+    Search,
+    Stage,
+    Target,
+    Warmup,
+)
 
 from benchrun.api.model_source import Model
 from benchrun.api.spec import BenchmarkRunSpec
@@ -24,29 +31,31 @@ DEFAULT_WARMUP_CONCURRENCY = 8
 """Where neither users nor a cap say how many requests are in flight."""
 
 
-def nonce(run_uid: str) -> str:
-    """Shared word of operator and client: not to be guessed without the run's uid, and the same after a restart."""
-    return hashlib.sha256(f"benchrun.nonce/1\x1f{run_uid}".encode()).hexdigest()[:32]
-
-
-def client_plan(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[str, ...] = ()) -> Plan:
+def client_plan(
+    owner: Owner, spec: BenchmarkRunSpec, *, token_digest: str, endpoint_addresses: tuple[str, ...] = ()
+) -> Plan:
     """The whole measurement as one document. `endpoint_addresses`: pods behind `endpoint.serviceRef`, as host:port."""
     return Plan(
         run_uid=owner.uid,
-        nonce=nonce(owner.uid),
+        token_digest=token_digest,
         target=_target(owner, spec, endpoint_addresses),
         stages=tuple(_stage(s) for s in stages(spec, run_uid=owner.uid)),
-        searches=tuple(
-            search_asked(spec, workload, workload.load.search, data=client_data(workload), uid=owner.uid)
-            for workload in spec.workloads
-            if workload.load.search is not None
-        ),
+        searches=planned_searches(owner, spec),
         warmups=_warmups(owner, spec),
         engine=spec.client.engine,
         cache_policy=spec.measurement.cache_policy,
         percentiles=tuple(spec.measurement.percentiles),
         # Of an endpoint only the client knows why it isn't ready; a server's loading the operator watches.
         health_deadline_seconds=0 if spec.endpoint is None else spec.startup_deadline_seconds,
+    )
+
+
+def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Search, ...]:
+    """The searches of the plan, in order."""
+    return tuple(
+        search_asked(spec, workload, workload.load.search, data=client_data(workload), uid=owner.uid)
+        for workload in spec.workloads
+        if workload.load.search is not None
     )
 
 

@@ -57,7 +57,7 @@ def role_pod(
 
 def role_url(owner: Owner, role: str) -> str:
     """Where the servers of a role are found."""
-    return f"http://{names.child_name(owner.name, role)}.{owner.namespace}.svc:{SERVER_PORT}"
+    return f"http://{names.child_name(owner.name, owner.uid, role)}.{owner.namespace}.svc:{SERVER_PORT}"
 
 
 def proxy_pod(

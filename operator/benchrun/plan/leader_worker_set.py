@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchrun.api import names
 from benchrun.plan.many_nodes import worker_pod
-from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
+from benchrun.plan.metadata import Manifest, Owner, held, metadata, stamped
 from benchrun.plan.pods import STAY
 from benchrun.plan.roles import Role
 
@@ -16,7 +16,9 @@ def leader_worker_set(owner: Owner, role: Role) -> Manifest:
         {
             "apiVersion": "leaderworkerset.x-k8s.io/v1",
             "kind": "LeaderWorkerSet",
-            "metadata": metadata(owner, name=names.group_name(owner.name, owner.uid), role=role.name),
+            "metadata": held(
+                metadata(owner, name=names.group_name(owner.name, owner.uid), role=role.name), role.hold_seconds
+            ),
             "spec": {
                 "replicas": role.replicas,
                 "startupPolicy": "LeaderCreated",

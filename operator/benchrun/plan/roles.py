@@ -12,6 +12,7 @@ from benchrun.api.disaggregated import Disaggregated
 from benchrun.api.server import DEVELOPMENT_MODE, Server
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.plan import disaggregated
+from benchrun.plan.hold import MAX_HOLD_SECONDS, hold_seconds
 from benchrun.plan.many_nodes import node_args, node_env
 from benchrun.plan.metadata import Owner
 from benchrun.plan.vllm_pod import SERVER_CONTAINER, server_args, vllm_pod
@@ -26,6 +27,8 @@ class Role:
     replicas: int
     pod_spec: dict[str, Any]
     """Of each pod; of servers over several nodes that of the leader."""
+    hold_seconds: int
+    """How long its pods may hold their nodes, with an operator or without."""
     nodes: int = 1
     """Pods that make up each server."""
 
@@ -62,12 +65,20 @@ def main_container(role: str) -> str:
     return disaggregated.PROXY_CONTAINER if role == names.ROLE_PROXY else SERVER_CONTAINER
 
 
-def roles(owner: Owner, spec: BenchmarkRunSpec, *, client_image: str, pull_policy: str) -> tuple[Role, ...]:
+def roles(
+    owner: Owner,
+    spec: BenchmarkRunSpec,
+    *,
+    client_image: str,
+    pull_policy: str,
+    max_hold_seconds: int = MAX_HOLD_SECONDS,
+) -> tuple[Role, ...]:
     """The roles to start; none against an endpoint. An engine without API server takes its port's code from the client's image,
     and so does the proxy."""
+    hold = hold_seconds(spec, max_hold_seconds)
     if spec.offline is not None:
         pod = without_api_server(spec.model, spec.offline, client_image=client_image, pull_policy=pull_policy)
-        return (Role(names.ROLE_SERVER, 1, pod),)
+        return (Role(names.ROLE_SERVER, 1, pod, hold),)
     if spec.server is None:
         return ()
     own = ({"name": DEVELOPMENT_MODE, "value": "1"},) if spec.measurement.cache_policy == "Reset" else ()
@@ -75,19 +86,20 @@ def roles(owner: Owner, spec: BenchmarkRunSpec, *, client_image: str, pull_polic
     if split is None:
         env = (*own, *node_env(nodes(spec), spec.server.env))
         pod = vllm_pod(spec.model, spec.server, args=started_args(spec), own_env=env)
-        return (Role(names.ROLE_SERVER, spec.server.replicas, pod, nodes(spec)),)
+        return (Role(names.ROLE_SERVER, spec.server.replicas, pod, hold, nodes(spec)),)
     proxy = disaggregated.proxy_pod(owner, spec.server, split, client_image=client_image, pull_policy=pull_policy)
-    return (*_vllm_roles(spec, spec.server, split, own), Role(names.ROLE_PROXY, 1, proxy))
+    return (*_vllm_roles(spec, spec.server, split, own, hold), Role(names.ROLE_PROXY, 1, proxy, hold))
 
 
 def _vllm_roles(
-    spec: BenchmarkRunSpec, server: Server, split: Disaggregated, own_env: tuple[dict[str, Any], ...]
+    spec: BenchmarkRunSpec, server: Server, split: Disaggregated, own_env: tuple[dict[str, Any], ...], hold: int
 ) -> tuple[Role, ...]:
     return tuple(
         Role(
             role,
             server.replicas_of(role),
             disaggregated.role_pod(spec.model, server, split.kv_transfer, role, own_env),
+            hold,
         )
         for role in (names.ROLE_PREFILL, names.ROLE_DECODE)
     )

@@ -1,17 +1,18 @@
-"""What makes the pods of a server role, its headless Service, and the fence around one in development mode."""
+"""What makes the pods of a server role, its headless Service, and the NetworkPolicy around them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchrun.api import names
 from benchrun.plan.leader_worker_set import leader_worker_set
-from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
+from benchrun.plan.metadata import Manifest, Owner, held, metadata, stamped
+from benchrun.plan.network_peers import ingress_policy, operator_peers, own_pods, tcp
 from benchrun.plan.pods import STAY
 from benchrun.plan.roles import Role
 from benchrun.plan.vllm_pod import SERVER_PORT
 
 _A_YEAR_SECONDS = 31_536_000
-OPERATOR_LABELS = {"app.kubernetes.io/part-of": "benchrun", "app.kubernetes.io/component": "operator"}
-"""What the chart gives the operator's pod, whatever the release is called. Its namespace is not known here."""
 
 
 def workload(owner: Owner, role: Role) -> Manifest:
@@ -26,7 +27,10 @@ def deployment(owner: Owner, role: Role) -> Manifest:
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": metadata(owner, name=names.child_name(owner.name, role.name), role=role.name),
+            "metadata": held(
+                metadata(owner, name=names.child_name(owner.name, owner.uid, role.name), role=role.name),
+                role.hold_seconds,
+            ),
             "spec": {
                 "replicas": role.replicas,
                 "revisionHistoryLimit": 0,
@@ -51,7 +55,7 @@ def service(owner: Owner, role: Role) -> Manifest:
         {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": metadata(owner, name=names.child_name(owner.name, role.name), role=role.name),
+            "metadata": metadata(owner, name=names.child_name(owner.name, owner.uid, role.name), role=role.name),
             "spec": {
                 "clusterIP": "None",
                 "publishNotReadyAddresses": True,
@@ -62,29 +66,15 @@ def service(owner: Owner, role: Role) -> Manifest:
     )
 
 
-def network_policy(owner: Owner, role: Role) -> Manifest:
-    """Lets only this run's client and the operator, which scrapes, connect to the role's pods. Pods of one server are free to
-    speak to each other, and so are roles that hand over the KV cache, on ports that nobody knows before."""
-    own = {names.LABEL_RUN: owner.name, names.LABEL_RUN_UID: owner.uid}
-    client = {"podSelector": {"matchLabels": {**own, names.LABEL_ROLE: names.ROLE_CLIENT}}}
-    operator = {"namespaceSelector": {}, "podSelector": {"matchLabels": OPERATOR_LABELS}}
-    pods = {"matchLabels": {**own, names.LABEL_ROLE: role.name}}
-    peers = [] if role.nodes == 1 else [{"podSelector": pods}]
-    if role.name != names.ROLE_SERVER:
-        peers = [{"podSelector": {"matchLabels": own}}]
-    among_themselves = [{"from": peers}] if peers else []
-    return stamped(
-        {
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "NetworkPolicy",
-            "metadata": metadata(owner, name=names.child_name(owner.name, role.name), role=role.name),
-            "spec": {
-                "podSelector": pods,
-                "policyTypes": ["Ingress"],
-                "ingress": [
-                    {"from": [client, operator], "ports": [{"port": SERVER_PORT, "protocol": "TCP"}]},
-                    *among_themselves,
-                ],
-            },
-        }
+def network_policy(
+    owner: Owner, role: Role, *, operator_namespace: str, extra_peers: Sequence[Manifest] = ()
+) -> Manifest:
+    """Lets only this run's client, the operator, which scrapes, and `extra_peers` connect to the port of the role's pods. Pods
+    that serve reach each other on every port: those of one server, and roles that hand over the KV cache, choose theirs."""
+    callers = [own_pods(owner, names.ROLE_CLIENT), *operator_peers(operator_namespace), *extra_peers]
+    return ingress_policy(
+        owner,
+        role.name,
+        {"from": callers, "ports": tcp(SERVER_PORT)},
+        {"from": [own_pods(owner, *names.SERVING_ROLES)]},
     )

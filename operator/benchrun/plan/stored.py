@@ -1,12 +1,11 @@
-"""ConfigMaps that keep what was measured: a stage's record with the timeline up to it, chunks within long stages, and what
-the server's log told."""
+"""ConfigMaps that keep what was measured: a stage's record with the timeline up to it, chunks within long stages."""
 
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from benchrun_client.contract import StageRecord, open_record
 
@@ -15,34 +14,53 @@ from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
 
 RECORD_KEY = "record.json.gz"
 TIMELINE_KEY = "timeline.json.gz"
-COMPILATIONS_KEY = "compilations.json"
 
 
-def stage_config_map(
-    owner: Owner, *, sequence: int, digest: str, record: bytes, timeline: bytes | None, ends_search: str | None = None
-) -> Manifest:
-    """A stage's record (gzip JSON, as the client sent it) and the timeline since the last chunk. `ends_search`: the workload
-    whose search ended with it, told outside: by that an operator knows that nothing more comes."""
-    meta = metadata(owner, name=names.stage_name(owner.name, sequence), role=names.ROLE_STAGE)
-    meta["labels"][names.LABEL_SEQUENCE] = str(sequence)
-    meta["annotations"] = {names.ANNOTATION_DIGEST: digest}
-    if ends_search is not None:
-        meta["annotations"][names.ANNOTATION_ENDS_SEARCH] = ends_search
-    data = {RECORD_KEY: record} if timeline is None else {RECORD_KEY: record, TIMELINE_KEY: timeline}
-    return _config_map(meta, data)
+class Packed(Protocol):
+    """A record as it came from the client."""
+
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def stage_id(self) -> str: ...
+    @property
+    def plan_digest(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def ends_search(self) -> str | None: ...
 
 
-def timeline_config_map(owner: Owner, *, chunk: int, timeline: bytes) -> Manifest:
+@dataclass(frozen=True, slots=True)
+class TimelinePart:
+    """A packed piece of the timeline."""
+
+    data: bytes
+    through: float
+    """When its last sample was taken, in Unix seconds."""
+
+
+def stage_config_map(owner: Owner, record: Packed, *, timeline: TimelinePart | None) -> Manifest:
+    """A stage's record (gzip JSON, as the client sent it) and the timeline since the last chunk. What its envelope said stands
+    outside: by that an operator knows what it holds, without opening it."""
+    meta = metadata(owner, name=names.stage_name(owner.name, owner.uid, record.sequence), role=names.ROLE_STAGE)
+    meta["labels"][names.LABEL_SEQUENCE] = str(record.sequence)
+    meta["annotations"] = {
+        names.ANNOTATION_DIGEST: record.digest,
+        names.ANNOTATION_STAGE: record.stage_id,
+        names.ANNOTATION_PLAN_DIGEST: record.plan_digest,
+    }
+    if record.ends_search is not None:
+        meta["annotations"][names.ANNOTATION_ENDS_SEARCH] = record.ends_search
+    return _config_map(meta, {RECORD_KEY: record.data}, timeline)
+
+
+def timeline_config_map(owner: Owner, *, chunk: int, timeline: TimelinePart) -> Manifest:
     """A piece of the timeline."""
-    meta = metadata(owner, name=names.timeline_name(owner.name, chunk), role=names.ROLE_TIMELINE)
-    return _config_map(meta, {TIMELINE_KEY: timeline})
-
-
-def log_config_map(owner: Owner, *, compilations: Sequence[float]) -> Manifest:
-    """The instants at which the server's log tells of compiling, in Unix seconds; none at all is worth keeping, too. A part
-    of the timeline: it goes with it."""
-    meta = metadata(owner, name=names.log_name(owner.name), role=names.ROLE_TIMELINE)
-    return _config_map(meta, {COMPILATIONS_KEY: json.dumps(list(compilations), separators=(",", ":")).encode()})
+    meta = metadata(owner, name=names.timeline_name(owner.name, owner.uid, chunk), role=names.ROLE_TIMELINE)
+    return _config_map(meta, {}, timeline)
 
 
 def stored_part(body: Mapping[str, object], key: str) -> bytes | None:
@@ -60,21 +78,14 @@ def stored_record(packed: bytes, *, run_uid: str, sequence: int | None) -> Stage
     return record
 
 
-def stored_compilations(body: Mapping[str, object]) -> tuple[float, ...] | None:
-    """What a ConfigMap holds of the server's log; None: nothing. Raises ValueError where it is something else."""
-    held = stored_part(body, COMPILATIONS_KEY)
-    if held is None:
-        return None
-    instants = json.loads(held)
-    if not isinstance(instants, list) or not all(isinstance(at, int | float) for at in instants):
-        raise ValueError(f"{COMPILATIONS_KEY} is not a list of instants")
-    return tuple(float(at) for at in instants)
-
-
-def _config_map(meta: dict[str, Any], data: dict[str, bytes]) -> Manifest:
+def _config_map(meta: dict[str, Any], data: dict[str, bytes], timeline: TimelinePart | None = None) -> Manifest:
     """Its size is told beside it: these ConfigMaps are listed by their metadata alone."""
-    size = sum(len(value) for value in data.values())
-    meta["annotations"] = {**meta.get("annotations", {}), names.ANNOTATION_BYTES: str(size)}
+    told = dict[str, str](meta.get("annotations", {}))
+    if timeline is not None:
+        data = data | {TIMELINE_KEY: timeline.data}
+        told[names.ANNOTATION_THROUGH] = repr(timeline.through)
+    told[names.ANNOTATION_BYTES] = str(sum(len(value) for value in data.values()))
+    meta["annotations"] = told
     encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
     return stamped(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "binaryData": encoded}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from benchrun.api.cost import CostStatus
-from benchrun.judge.cost import OUTPUT_COST, TOTAL_COST
+from benchrun.api.metric_keys import OUTPUT_COST, TOTAL_COST
 from benchrun.report.columns import Column
 from benchrun.report.rows import figure
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchrun.api.conditions import find_condition, is_true
+from benchrun.api.conditions import Reason, find_condition, is_true
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepReason
 
@@ -16,7 +16,8 @@ CANCELLED = 5
 
 
 def exit_code(status: BenchmarkRunStatus) -> int | None:
-    """0 measured and trustworthy, 2 failed, 3 an objective missed or a figure regressed, 4 some numbers invalid, 5 cancelled.
+    """0 measured and trustworthy, 2 failed, 3 an objective missed or a figure regressed, 4 some numbers invalid
+    or none of them judged, 5 cancelled.
 
     None: it has not ended.
     """
@@ -26,7 +27,7 @@ def exit_code(status: BenchmarkRunStatus) -> int | None:
     if not is_true(status.conditions, "Complete"):
         return None
     valid = find_condition(status.conditions, "Valid")
-    if valid is not None and valid.status == "False":
+    if valid is not None and (valid.status == "False" or valid.reason == Reason.NOT_JUDGED):
         return INVALID
     gates = (find_condition(status.conditions, "ObjectivesMet"), find_condition(status.conditions, "NotRegressed"))
     return MISSED if any(gate is not None and gate.status == "False" for gate in gates) else PASSED
@@ -42,7 +43,7 @@ def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
     complete = find_condition(status.conditions, "Complete")
     if complete is None or complete.status != "True":
         return None
-    if complete.reason == SweepReason.RUNS_FAILED:
+    if complete.reason in (SweepReason.RUNS_FAILED, SweepReason.NOT_JUDGED):
         return FAILED
     return INVALID if status.verdict == "Invalid" else PASSED
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from benchrun.api.metric_keys import TOKENS_PER_JOULE
 from benchrun.api.names import ROLE_DECODE, ROLE_PROXY
 from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures
-from benchrun.judge.energy import TOKENS_PER_JOULE
 from benchrun.judge.per_gpu import PER_GPU, gpus_of
 from benchrun.report.columns import Column, laid_out
 from benchrun.report.cost_columns import cost_columns

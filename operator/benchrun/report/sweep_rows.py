@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from benchrun.api.metric_keys import KEYS, OUTPUT_COST, TOKENS_PER_JOULE
 from benchrun.api.sweep.status import BenchmarkSweepStatus, BestVariant, FrontPoint, Row
-from benchrun.judge.comparison.figures import KEYS
-from benchrun.judge.cost import OUTPUT_COST
-from benchrun.judge.energy import TOKENS_PER_JOULE
 from benchrun.judge.per_gpu import PER_GPU
 from benchrun.judge.sweep.server_figures import KV_CACHE, PREFIX_HITS, RUNNING, WAITING
 from benchrun.report.columns import Column, laid_out

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from benchrun.runtime.main import main
+
+def main() -> int:
+    """The operator, or `release`: each is imported alone, so that neither can be broken by the other."""
+    if sys.argv[1:2] == ["release"]:
+        from benchrun.release.main import main as release
+
+        return release(sys.argv[2:])
+    from benchrun.runtime.main import main as operate
+
+    return operate()
+
 
 if __name__ == "__main__":
     sys.exit(main())

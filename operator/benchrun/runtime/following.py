@@ -6,26 +6,26 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from benchrun_client.contract import PLAN_FILE, Plan, Progress
+from benchrun_client.contract import Progress
 
-from benchrun.api import names
+from benchrun.decide.collected import Collected
 from benchrun.decide.decision import PullTarget
 from benchrun.effects.client_link import ClientLink, Exchanger, Pulled, Refused
-from benchrun.effects.errors import ClusterError, Invalid
-from benchrun.effects.kubernetes_api import Cluster, controller_uid
 from benchrun.effects.scraper import FetchError
-from benchrun.observe.views import Run
-from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 5.0
-SILENT_AFTER = 6
-"""Questions without an answer, one after the other, until the client counts as silent: 12 s at least."""
+SILENT_AFTER_SECONDS = 15.0
+"""Without a good answer for so long the client counts as silent: deadlines no longer wait for it."""
+MISMATCHED_AFTER = 3
+"""Answers in a row that can't be used, until the run ends for it: 10 s at least."""
 NO_NEWS_SECONDS = 1.0
 """Pause after an answer without news, which an honest client holds back by itself."""
+BETWEEN_ANSWERS_SECONDS = 0.1
+"""Least pause between two questions: a client may have news all the time."""
 NEXT_STAGE_SECONDS = 1.0
 """How late a new stage may be told: the record of the one before follows within this, and both are one status write."""
 
@@ -36,105 +36,113 @@ class Follower:
     def __init__(
         self,
         target: PullTarget,
-        run: Run,
-        memory: RunMemory,
+        collected: Collected,
         *,
-        cluster: Cluster,
         exchanger: Exchanger,
         telemetry: Telemetry,
         news: Callable[[], None],
     ) -> None:
         self.target = target
         """May be replaced by one of the same client; what is asked for next moves with it."""
-        self._run = run
-        self._memory = memory
-        self._cluster = cluster
-        self._exchanger = exchanger
+        self._collected = collected
         self._telemetry = telemetry
         self._news = news
-        self._link: ClientLink | None = None
+        self._link = ClientLink(
+            exchanger,
+            base_url=target.url,
+            run_uid=target.run_uid,
+            token=target.token,
+            plan_digest=target.plan_digest,
+            stage_ids=target.stage_ids,
+            searches=target.searches,
+        )
+        self._failures = 0
+        self._unusable = 0
+        self._good_at: float | None = None
 
     async def run(self) -> None:
         """Ask for ever; a client that does not answer is asked again, less and less often."""
-        failures = 0
-        while True:
-            try:
+        watch = asyncio.create_task(self._watch_silence())
+        self._check_silence()  # whoever breaks off again and again is silent, too
+        try:
+            while True:
                 pause = await self._ask()
-                failures = 0
-            except (FetchError, ClusterError) as error:
-                pause = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(failures, 10))
-                failures += 1
-                self._note_silence(isinstance(error, FetchError) and failures >= SILENT_AFTER)
-                logger.log(logging.INFO if failures == 1 else logging.DEBUG, "client %s: %s", self.target.pod, error)
-            except Refused as error:
-                self._refuse(str(error))
-                pause = LONGEST_RETRY_SECONDS
-            await asyncio.sleep(pause)
+                await asyncio.sleep(pause)
+        finally:
+            watch.cancel()
 
     async def acknowledge(self, through: int) -> bool:
         """Tell the client that all records below `through` are stored."""
-        try:
-            return await (await self._linked()).acknowledge(through)
-        except ClusterError:
-            return False
+        return await self._link.acknowledge(through)
 
     async def _ask(self) -> float:
         """Seconds to pause before the next question."""
-        link = await self._linked()
-        heard = self._memory.progress
-        pulled = await link.pull(
-            from_sequence=self._memory.next_sequence(self.target.from_sequence),
-            seen_version=heard.version if heard is not None else -1,
-        )
-        self._note_silence(False)
-        before = self._memory.progress
-        if self._take(pulled):
-            if pulled.arrivals or not _only_the_stage_changed(before, pulled.progress):
-                self._news()
-            else:
-                asyncio.get_running_loop().call_later(NEXT_STAGE_SECONDS, self._news)
-            return 0.0
-        return LONGEST_RETRY_SECONDS if pulled.refused else NO_NEWS_SECONDS
+        if self._collected.backlog_is_full:
+            return LONGEST_RETRY_SECONDS
+        wanted = self._collected.next_sequence(self.target.from_sequence)
+        heard = self._collected.client.progress
+        try:
+            pulled = await self._link.pull(
+                from_sequence=wanted, seen_version=heard.version if heard is not None else -1
+            )
+        except FetchError as error:
+            self._failures += 1
+            logger.log(logging.INFO if self._failures == 1 else logging.DEBUG, "client %s: %s", self.target.pod, error)
+            return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(self._failures - 1, 10))
+        except Refused as error:
+            self._refuse(str(error))
+            return LONGEST_RETRY_SECONDS
+        self._failures, self._good_at = 0, asyncio.get_running_loop().time()
+        return self._take(pulled, wanted)
 
-    def _take(self, pulled: Pulled) -> bool:
-        for reason in pulled.refused:
-            self._refuse(reason)
-        new = [arrival for arrival in pulled.arrivals if self._memory.take(arrival)]
+    def _take(self, pulled: Pulled, wanted: int) -> float:
+        """Keep what came; seconds to pause."""
+        new = [arrival for arrival in pulled.arrivals if self._collected.take(arrival)]
         self._telemetry.records_taken(len(new))
-        before, self._memory.progress = self._memory.progress, pulled.progress
-        return bool(new) or before is None or before.version != pulled.progress.version
+        client = self._collected.client
+        before, client.progress = client.progress, pulled.progress
+        self._note_silence(False)
+        changed = before is None or before.version != pulled.progress.version
+        if new or (changed and not _only_the_stage_changed(before, pulled.progress)):
+            self._news()
+        elif changed:
+            asyncio.get_running_loop().call_later(NEXT_STAGE_SECONDS, self._news)
+        if pulled.refused:
+            self._refuse(pulled.refused[0], count=len(pulled.refused))
+            return LONGEST_RETRY_SECONDS
+        self._unusable = 0
+        self._note_lost(pulled, wanted)
+        return BETWEEN_ANSWERS_SECONDS if new or changed else NO_NEWS_SECONDS
 
-    def _note_silence(self, silent: bool) -> None:
-        if silent != self._memory.client_silent:
-            self._memory.client_silent = silent
+    def _note_lost(self, pulled: Pulled, wanted: int) -> None:
+        """The client has made the record that was asked for, and does not have it: it was told that it is stored."""
+        if pulled.progress.records > wanted and wanted not in self._collected.sequences:
+            self._collected.client.lost_record = wanted
             self._news()
 
-    def _refuse(self, reason: str) -> None:
-        logger.warning("client %s: %s", self.target.pod, reason)
-        self._memory.refuse(reason)
-        self._telemetry.record_refused()
-        self._news()
+    async def _watch_silence(self) -> None:
+        while True:
+            await asyncio.sleep(SILENT_AFTER_SECONDS / 3)
+            self._check_silence()
 
-    async def _linked(self) -> ClientLink:
-        if self._link is None:
-            self._link = ClientLink(
-                self._exchanger,
-                base_url=self.target.url,
-                nonce=self.target.nonce,
-                plan=await self._plan(),
-            )
-        return self._link
+    def _check_silence(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._good_at = now if self._good_at is None else self._good_at
+        self._note_silence(now - self._good_at >= SILENT_AFTER_SECONDS)
 
-    async def _plan(self) -> Plan:
-        """The plan that the client was given: what it sends is checked against it."""
-        name = names.plan_name(self._run.name, self._run.uid)
-        body = await self._cluster.get("ConfigMap", namespace=self._run.namespace, name=name)
-        if controller_uid(body) != self._run.uid:
-            raise Invalid(f"ConfigMap {name} is not of this run")
-        try:
-            return Plan.model_validate_json((body.get("data") or {})[PLAN_FILE])
-        except (ValueError, KeyError) as error:
-            raise Invalid(f"ConfigMap {name} holds no plan: {error}") from error
+    def _note_silence(self, silent: bool) -> None:
+        if silent != self._collected.client.silent:
+            self._collected.client.silent = silent
+            self._news()
+
+    def _refuse(self, reason: str, *, count: int = 1) -> None:
+        """Something in an answer can't be used. If that goes on, the run ends for it."""
+        self._unusable += 1
+        logger.log(logging.WARNING if self._unusable == 1 else logging.DEBUG, "client %s: %s", self.target.pod, reason)
+        self._telemetry.records_refused(count)
+        if self._unusable >= MISMATCHED_AFTER:
+            self._collected.client.mismatch = reason
+            self._news()
 
 
 def _only_the_stage_changed(before: Progress | None, after: Progress) -> bool:

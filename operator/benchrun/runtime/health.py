@@ -44,10 +44,12 @@ class Health:
         *,
         problems: Callable[[], list[str]],
         ready: Callable[[], bool],
+        remarks: Callable[[], list[str]] = list,
     ) -> None:
         self._telemetry = telemetry
         self._problems = problems
         self._ready = ready
+        self._remarks = remarks
         self._runner: web.AppRunner | None = None
         self.port = 0
         """Port it listens on."""
@@ -75,7 +77,8 @@ class Health:
 
     async def _readyz(self, _: web.Request) -> web.Response:
         ready = self._ready()
-        return web.Response(status=200 if ready else 503, text="ready\n" if ready else "reading the cluster\n")
+        lines = ["ready" if ready else "reading the cluster", *self._remarks()]
+        return web.Response(status=200 if ready else 503, text="\n".join(lines) + "\n")
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(

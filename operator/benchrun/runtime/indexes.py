@@ -4,31 +4,40 @@ Told from three sides: the watches (`heard`), lists (`benchrun.runtime.listing`)
 The newest resourceVersion wins whatever order they come in; a uid that was seen deleted stays dead.
 
 What we learnt and a watch has not confirmed is remembered with its time. A watch that stays behind is silent: that is how
-a dead stream is found out.
+a dead stream is found out. Some of it no watch will ever confirm, for example an object that was listed and then deleted
+before the watch began: what is `overdue` is listed once more, and then it is gone, or the watch really is silent.
+
+An object that can't be read is kept by its metadata, so that it can still be deleted; without those it is passed over.
+Nothing that an object holds raises here.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from benchrun.api import names
 from benchrun.api.base import KIND
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.effects.resources import EXTENSION_KINDS
+from benchrun.effects.resources import EXTENSION_KINDS, LEADER_WORKER_SET
 from benchrun.observe import raw
 from benchrun.observe.finished import finished_run_of
 from benchrun.observe.trim import child_of, pod_of, run_of, sweep_of
 from benchrun.observe.views import Child, Children, Pod, Run, Sweep
 from benchrun.runtime.latest_results import LatestResults
 
+logger = logging.getLogger(__name__)
+
 Body = dict[str, Any]
 D = TypeVar("D", Run, Sweep)
 UNWATCHED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 """ConfigMaps that hold what was measured: listed by their metadata, never watched, since every event would carry the data."""
 _DECLARED = (KIND, SWEEP_KIND)
+_MAX_VERSION_CHARS = 40
+_SERVING_KINDS = ("Deployment", LEADER_WORKER_SET)
 _BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
 
 
@@ -100,6 +109,7 @@ class Indexes:
         self._by_run: dict[Key, set[ObjectKey]] = {}
         self._unconfirmed: dict[ObjectKey, tuple[int, float]] = {}
         self._listings: list[Listing] = []
+        self._unreadable: set[ObjectKey] = set()
 
     # ---- questions -------------------------------------------------------------------------------------------------
 
@@ -118,6 +128,16 @@ class Indexes:
         return Children(
             objects=tuple(v for v in views if isinstance(v, Child)), pods=tuple(v for v in views if isinstance(v, Pod))
         )
+
+    def holds_server(self, key: Key) -> bool:
+        """Whether a server of the run is there that nobody has deleted yet."""
+        views = (self._seen[o].view for o in self._by_run.get(key, ()) if o.kind in _SERVING_KINDS)
+        return any(isinstance(v, Child) and v.role in names.SERVING_ROLES and not v.deleting for v in views)
+
+    @property
+    def unreadable(self) -> int:
+        """Objects that are known by their metadata only, because the rest can't be read."""
+        return len(self._unreadable)
 
     def runs(self) -> Iterator[RunKey]:
         """All runs."""
@@ -141,16 +161,34 @@ class Indexes:
         views = (seen.view for key, seen in self._seen.items() if key.kind == KIND)
         return tuple(view for view in views if isinstance(view, Run) and view.sweep_uid == sweep_uid)
 
-    def silent_seconds(self) -> float:
-        """How long the watches have owed us the oldest thing that we know from elsewhere; 0 when they owe nothing."""
-        oldest = min((since for _, since in self._unconfirmed.values()), default=None)
+    def silent_seconds(self, *, unreadable: Collection[str] = ()) -> float:
+        """How long the watches have owed us the oldest thing that we know from elsewhere; 0 when they owe nothing.
+
+        What lies in `unreadable` namespaces is not counted: nobody can tell whether it is still there.
+        """
+        owed = (since for key, (_, since) in self._unconfirmed.items() if key.namespace not in unreadable)
+        oldest = min(owed, default=None)
         return 0.0 if oldest is None else self._seconds() - oldest
+
+    def overdue(self, seconds: float) -> set[tuple[str, str]]:
+        """Kinds and namespaces of what the watches have owed us for so long."""
+        latest = self._seconds() - seconds
+        return {(key.kind, key.namespace) for key, (_, since) in self._unconfirmed.items() if since <= latest}
+
+    def owed_from_now(self, namespace: str | None) -> None:
+        """The watches of a namespace (None: of all) could not tell us anything; they have as long again as ever."""
+        for key, (version, _) in self._unconfirmed.items():
+            if namespace in (None, key.namespace):
+                self._unconfirmed[key] = (version, self._seconds())
 
     # ---- what we are told ------------------------------------------------------------------------------------------
 
     def heard(self, kind: str, body: Body, *, deleted: bool) -> Key | None:
         """A watch event; the run or sweep it concerns, or None when it changes nothing."""
-        key, uid, version = _identity(kind, body)
+        identity = _identity(kind, body)
+        if identity is None:
+            return None
+        key, uid, version = identity
         for listing in self._listings:
             (listing.deleted if deleted else listing.touched).add(uid)
         waited_for = self._unconfirmed.get(key)
@@ -162,7 +200,10 @@ class Indexes:
 
     def learnt(self, kind: str, body: Body) -> Key | None:
         """An object as it came back from a write; its watch event is due."""
-        key, uid, version = _identity(kind, body)
+        identity = _identity(kind, body)
+        return None if identity is None else self._learnt(*identity, body)
+
+    def _learnt(self, key: ObjectKey, uid: str, version: int, body: Body) -> Key | None:
         for listing in self._listings:
             listing.touched.add(uid)
         before = self._seen.get(key)
@@ -198,11 +239,14 @@ class Indexes:
 
     def listed(self, listing: Listing, body: Body) -> None:
         """One object of a list."""
-        uid = str(body["metadata"]["uid"])
+        identity = _identity(listing.kind, body)
+        if identity is None:
+            return
+        key, uid, version = identity
         listing.listed.add(uid)
         if uid not in listing.deleted:
-            self.learnt(listing.kind, body)
-            self._note_result(*_identity(listing.kind, body)[:2], body)  # a place may have come free since it was heard
+            self._learnt(key, uid, version, body)
+            self._note_result(key, uid, body)  # a place may have come free since it was heard
 
     def end_listing(self, listing: Listing, *, complete: bool) -> None:
         """The list is over. If it is complete, what it did not hold, and nobody spoke of meanwhile, is gone."""
@@ -224,7 +268,9 @@ class Indexes:
         owner = _belongs_to(key, body)
         if owner is None:
             return None
-        view = _view(key.kind, body)
+        view = self._view(key, body)
+        if view is None:
+            return None
         self._seen[key] = Seen(view, uid, version, owner)
         self._note_result(key, uid, body)
         if key.kind not in _DECLARED:
@@ -233,11 +279,24 @@ class Indexes:
             return None  # something changed that no decision looks at
         return owner
 
+    def _view(self, key: ObjectKey, body: Body) -> View | None:
+        """The whole object's, or that of its metadata alone; None where not even these can be read."""
+        try:
+            view = _view(key.kind, body)
+        except Exception:
+            if key not in self._unreadable:
+                self._unreadable.add(key)
+                logger.exception("%s %s/%s can't be read; only its metadata is used", *key)
+            return _view_of_metadata(key.kind, body)
+        self._unreadable.discard(key)
+        return view
+
     def _remove(self, key: ObjectKey, uid: str) -> Key | None:
         seen = self._seen.get(key)
         if seen is None or seen.uid != uid:
             return None
         del self._seen[key]
+        self._unreadable.discard(key)
         siblings = self._by_run.get(seen.belongs_to, set())
         siblings.discard(key)
         if key.kind == KIND:
@@ -252,27 +311,37 @@ class Indexes:
 
     def _note_result(self, key: ObjectKey, uid: str, body: Body) -> None:
         if key.kind == KIND:
-            status = body.get("status") or {}
+            status = raw.mapping(body.get("status"))
             ended = finished_run_of(status) if is_finished(status) else None
             self.results.note((key.namespace, key.name), uid, ended)
 
 
-def is_finished(status: dict[str, Any]) -> bool:
+def is_finished(status: raw.Object) -> bool:
     """Whether a raw status says that the run has ended."""
     ended = ("Complete", "Failed")
-    return any(c.get("type") in ended and c.get("status") == "True" for c in status.get("conditions") or ())
+    return any(c.get("type") in ended and c.get("status") == "True" for c in raw.mappings(status.get("conditions")))
 
 
-def _identity(kind: str, body: Body) -> tuple[ObjectKey, str, int]:
-    meta = body["metadata"]
+def _identity(kind: str, body: Body) -> tuple[ObjectKey, str, int] | None:
+    """Which object, its uid and its version; None where it does not say."""
+    meta = raw.mapping(body.get("metadata"))
+    namespace, name, uid = (raw.text(meta.get(key)) for key in ("namespace", "name", "uid"))
     # resourceVersions of one kind are comparable as numbers, which Kubernetes promises since 1.35.
-    return ObjectKey(kind, str(meta["namespace"]), str(meta["name"])), str(meta["uid"]), int(meta["resourceVersion"])
+    version = raw.text(meta.get("resourceVersion"), _MAX_VERSION_CHARS)
+    if not (namespace and name and uid and version.isascii() and version.isdigit()):
+        logger.warning(
+            "a %s (%s/%s) does not say which object it is, or which version: passed over", kind, namespace, name
+        )
+        return None
+    return ObjectKey(kind, namespace, name), uid, int(version)
 
 
 def sweep_of_run(body: Body) -> SweepKey | None:
     """The sweep that controls this run, if one does."""
-    owner = raw.controller(body["metadata"])
-    return SweepKey(str(body["metadata"]["namespace"]), str(owner["name"])) if owner.get("kind") == SWEEP_KIND else None
+    meta = raw.mapping(body.get("metadata"))
+    owner = raw.controller(meta)
+    namespace, name = raw.text(meta.get("namespace")), raw.text(owner.get("name"))
+    return SweepKey(namespace, name) if owner.get("kind") == SWEEP_KIND and namespace and name else None
 
 
 def _belongs_to(key: ObjectKey, body: Body) -> Key | None:
@@ -280,8 +349,8 @@ def _belongs_to(key: ObjectKey, body: Body) -> Key | None:
         return RunKey(key.namespace, key.name)
     if key.kind == SWEEP_KIND:
         return SweepKey(key.namespace, key.name)
-    name = (body["metadata"].get("labels") or {}).get(names.LABEL_RUN)
-    return RunKey(key.namespace, str(name)) if name else None
+    name = raw.text(raw.mapping(raw.mapping(body["metadata"]).get("labels")).get(names.LABEL_RUN))
+    return RunKey(key.namespace, name) if name else None
 
 
 def _view(kind: str, body: Body) -> View:
@@ -290,6 +359,14 @@ def _view(kind: str, body: Body) -> View:
     if kind == SWEEP_KIND:
         return _lightened(sweep_of(body))
     return pod_of(body) if kind == "Pod" else child_of(kind, body)
+
+
+def _view_of_metadata(kind: str, body: Body) -> View | None:
+    try:
+        return _view(kind, {"metadata": body["metadata"]})
+    except Exception:
+        logger.exception("a %s can't be read, not even its metadata: passed over", kind)
+        return None
 
 
 def _lightened(declared: D) -> D:

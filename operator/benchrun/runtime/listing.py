@@ -1,49 +1,131 @@
 """Listing everything: before the first pass, so that nothing is made twice, and now and then, in case a watch missed something.
 
-Kinds that the cluster may lack (`EXTENSION_KINDS`) are listed with the others, and one by one where a run needs one.
+One namespace that can't be read stops none of the others. Kinds that the cluster may lack (`EXTENSION_KINDS`) are listed
+with the others, and one by one where a run needs one.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
 
 from benchrun.api import names
 from benchrun.api.base import KIND
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.effects.errors import Forbidden, NotFound
+from benchrun.effects.errors import ClusterError, Forbidden, NotFound
 from benchrun.effects.kubernetes_api import Cluster
-from benchrun.effects.resources import CHILD_KINDS, EXTENSION_KINDS, LEADER_WORKER_SET
-from benchrun.observe import raw
-from benchrun.observe.views import Run
+from benchrun.effects.resources import CHILD_KINDS, EXTENSION_KINDS
 from benchrun.runtime.indexes import Indexes
+
+logger = logging.getLogger(__name__)
+
+KINDS = (*EXTENSION_KINDS, *CHILD_KINDS, KIND, SWEEP_KIND)
+"""In this order: no run is known before its children are."""
+ALL_NAMESPACES = "*"
+"""In words and metrics: what is listed for the whole cluster at once."""
+MAX_REASON_CHARS = 200
+VERIFIED_AFTER_SECONDS = 60.0
+"""What the watches have owed us for so long is looked for in the cluster itself."""
+MAX_VERIFIED = 50
+"""Lists made for that at a time."""
+
+Scope = str | None
+"""A namespace, or None: all of them at once."""
+
+
+class Lister:
+    """What is listed of each namespace, and what of it could not be read."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        indexes: Indexes,
+        namespaces: Iterable[str],
+        *,
+        turned: Callable[[str, bool], None] = lambda namespace, unreadable: None,
+    ) -> None:
+        """`turned` is told of every namespace when it is found readable or unreadable."""
+        self._cluster = cluster
+        self._indexes = indexes
+        self._scopes: tuple[Scope, ...] = tuple(namespaces) or (None,)
+        self._turned = turned
+        self._known: set[Scope] = set()
+        self.unreadable: dict[str, str] = {}
+        """Why, by namespace."""
+
+    def knows(self, namespace: str) -> bool:
+        """Whether all of the namespace was listed at least once."""
+        return namespace in self._known or None in self._known
+
+    @property
+    def knows_any(self) -> bool:
+        """Whether there is anything that passes may be made over."""
+        return bool(self._known)
+
+    async def list_all(self) -> None:
+        """Bring the indexes up to date with the cluster, as far as it can be read."""
+        await self._list(self._scopes)
+
+    async def list_unreadable(self) -> bool:
+        """Try once more what could not be read; whether some of it now can be."""
+        before = len(self.unreadable)
+        await self._list([scope for scope in self._scopes if _shown(scope) in self.unreadable])
+        return len(self.unreadable) < before
+
+    async def verify_overdue(self) -> None:
+        """List what the watches owe us: what is gone by now is forgotten, and no watch will ever tell of it."""
+        for kind, namespace in sorted(self._indexes.overdue(VERIFIED_AFTER_SECONDS))[:MAX_VERIFIED]:
+            try:
+                await _list_kind(self._cluster, self._indexes, kind, namespace)
+            except ClusterError as error:
+                self._note(namespace if namespace in self._scopes else None, _problem(kind, error))
+
+    async def _list(self, scopes: Iterable[Scope]) -> None:
+        for scope in scopes:
+            problems = await _list_scope(self._cluster, self._indexes, scope)
+            self._note(scope, problems)
+            if not problems:
+                self._known.add(scope)
+
+    def _note(self, scope: Scope, problems: str) -> None:
+        shown = _shown(scope)
+        if problems:
+            if shown not in self.unreadable:
+                logger.warning("namespace %s can't be read: %s", shown, problems)
+            self.unreadable[shown] = problems
+        elif self.unreadable.pop(shown, None) is not None:
+            logger.info("namespace %s can be read again", shown)
+            self._indexes.owed_from_now(scope)
+        self._turned(shown, bool(problems))
 
 
 async def list_everything(cluster: Cluster, indexes: Indexes, namespaces: Iterable[str]) -> None:
-    """Bring the indexes up to date with the cluster. Raises ClusterError; what was listed until then is kept."""
-    for namespace in tuple(namespaces) or (None,):
-        for kind in EXTENSION_KINDS:
-            # Not there, or not ours to read: then we have made none, either.
-            with contextlib.suppress(NotFound, Forbidden):
-                await _list_kind(cluster, indexes, kind, namespace)
-        for kind in (*CHILD_KINDS, KIND, SWEEP_KIND):
-            await _list_kind(cluster, indexes, kind, namespace)
+    """Bring the indexes up to date with the cluster, as far as it can be read."""
+    await Lister(cluster, indexes, namespaces).list_all()
 
 
-async def look_up_groups(cluster: Cluster, indexes: Indexes, run: Run) -> None:
-    """Bring what is known of the run's LeaderWorkerSet up to date: nobody tells of it. Does nothing for other runs."""
-    if raw.number(raw.mapping(run.spec.get("server")).get("nodesPerReplica"), default=1) == 1:
-        return
-    name = names.group_name(run.name, run.uid)
-    try:
-        indexes.learnt(LEADER_WORKER_SET, await cluster.get(LEADER_WORKER_SET, namespace=run.namespace, name=name))
-    except NotFound:
-        indexes.drop(LEADER_WORKER_SET, run.namespace, name)
-    except Forbidden:
-        return  # its creation is refused as well, and then the status says why
+async def _list_scope(cluster: Cluster, indexes: Indexes, scope: Scope) -> str:
+    """List every kind there; what went wrong, in words, or nothing. A kind that can't be read stops none of the others."""
+    problems = []
+    for kind in KINDS:
+        try:
+            await _list_kind(cluster, indexes, kind, scope)
+        except ClusterError as error:
+            # Of a kind that is not there, or not ours to read, we have made none, either.
+            if kind not in EXTENSION_KINDS or not isinstance(error, NotFound | Forbidden):
+                problems.append(_problem(kind, error))
+    return "; ".join(problems)
 
 
-async def _list_kind(cluster: Cluster, indexes: Indexes, kind: str, namespace: str | None) -> None:
+def _problem(kind: str, error: ClusterError) -> str:
+    return f"{kind}: {type(error).__name__}: {str(error)[:MAX_REASON_CHARS]}"
+
+
+def _shown(scope: Scope) -> str:
+    return ALL_NAMESPACES if scope is None else scope
+
+
+async def _list_kind(cluster: Cluster, indexes: Indexes, kind: str, namespace: Scope) -> None:
     listing = indexes.begin_listing(kind, namespace)
     complete = False
     try:

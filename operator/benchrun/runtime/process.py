@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine
+import socket
 from importlib.metadata import PackageNotFoundError, version
 
 from benchrun.decide.decision import Context
+from benchrun.effects.channel_key import channel_key
 from benchrun.effects.client_link import Exchanger
 from benchrun.effects.clock import SystemClock
 from benchrun.effects.connection import Connection, configuration
 from benchrun.effects.errors import ClusterError
+from benchrun.effects.judge_child import JudgeChild
 from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.effects.lease import LeaseApi
+from benchrun.effects.lookups.tools import Tools
 from benchrun.effects.pod_proxy import PROXY_CONNECTIONS, ProxyFetcher
 from benchrun.effects.scraper import HttpFetcher
 from benchrun.runtime.health import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS, Health, Pulse
 from benchrun.runtime.indexes import Indexes, Key, SweepKey
-from benchrun.runtime.listing import list_everything
+from benchrun.runtime.keeping import Keeper
+from benchrun.runtime.leading import Elector
+from benchrun.runtime.listing import ALL_NAMESPACES, Lister
+from benchrun.runtime.looking_up import LookUps
 from benchrun.runtime.memory import Memories
 from benchrun.runtime.queue import WorkQueue
 from benchrun.runtime.reconcile import Decide, Reconciler
@@ -26,11 +33,17 @@ from benchrun.runtime.result_metrics import ResultMetrics
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.settings import Settings
 from benchrun.runtime.sweep.reconcile import SweepReconciler
-from benchrun.runtime.telemetry import Telemetry
+from benchrun.runtime.telemetry import MAX_LIVE_RUNS, Telemetry
 
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 2.0
+"""How soon what can't be read is tried again; after that twice as long each time, until everything is listed anyway."""
+VERIFY_SECONDS = 15.0
+"""How often it is looked whether a watch owes us something that is gone."""
+LEASE_CONNECTIONS = 2
+NOT_LEADING_AGAIN_SECONDS = 1.0
+"""How soon a pass is tried again while the Lease could not be renewed."""
 
 
 class Operator:
@@ -39,64 +52,114 @@ class Operator:
     def __init__(self, settings: Settings, *, decide: Decide) -> None:
         self._settings = settings
         self._decide = decide
-        self.indexes = Indexes(result_runs=settings.result_runs)
-        self.telemetry = Telemetry()
+        self.indexes = Indexes(result_runs=settings.result_runs if settings.run_metrics else 0)
+        self.telemetry = Telemetry(live_runs=MAX_LIVE_RUNS if settings.run_metrics else 0)
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
-        self.health = Health(self.telemetry, problems=self.problems, ready=lambda: self._opened)
+        self.health = Health(self.telemetry, problems=self.problems, ready=self._is_ready, remarks=self.remarks)
         self._pulse = Pulse(self.telemetry)
         self._memories = Memories()
+        self._keeper = Keeper(self.telemetry.task_restarted)
+        self._lister: Lister | None = None
         self._queue: WorkQueue[Key] | None = None
-        self._tasks: list[asyncio.Task[None]] = []
         self._cleanup = contextlib.AsyncExitStack()
         self._opened = False
+        self._makes_passes = False
+        self._elector: Elector | None = None
+        self.is_superseded = False
+        """Whether another process leads, so that this one is to end."""
+        self.ends = asyncio.Event()
+        """Set when this process is to end, and when it does: Kopf waits 5 s for whoever still waits for it."""
 
     def enqueue(self, key: Key) -> None:
-        """Look at a run or a sweep soon."""
-        if self._queue is not None:
+        """Look at a run or a sweep soon, if passes are made here and all of its namespace is known."""
+        knows = self._lister is not None and self._lister.knows(key.namespace)
+        if self._queue is not None and self._makes_passes and knows:
             self._queue.add(key)
 
     async def start(self) -> None:
-        """Answer probes, read the whole cluster, then begin to make passes. Waits as long as there is no API server.
+        """Answer probes, read the whole cluster, then begin to make passes, or to wait until we lead.
 
-        No pass is made before everything was listed: a pass that knows half of a run's children would make the others
-        anew. Kopf starts to watch after this returns, and begins with a list of its own, so nothing falls in between.
+        Waits as long as there is no API server.
+
+        No pass is made over a run before all of its namespace was listed: a pass that knows half of a run's children would
+        make the others anew. Kopf starts to watch after this returns, and begins with a list of its own, so nothing falls in
+        between.
         """
         await self.health.start(self._settings.listen_host, self._settings.listen_port)
         self._cleanup.push_async_callback(self.health.stop)
-        self._begin(self._pulse.beat(), "pulse")
+        self._keeper.keep("pulse", self._pulse.beat)
         connection = Connection(await configuration())
         self._cleanup.push_async_callback(connection.close)
         fetcher = await self._road_to_pods()
         cluster = KubernetesApi(connection, count=self.telemetry.count_write)
-        self._queue = self._assemble(cluster, fetcher)
-        await self._until_listed(cluster)
-        for key in self._keys():
-            self._queue.add(key)
-        self._queue.start()
+        lister = self._lister = Lister(
+            cluster, self.indexes, self._settings.namespaces, turned=self.telemetry.namespace_read
+        )
+        queue = self._queue = self._assemble(cluster, fetcher, await self._channel_key(connection))
+        await self._until_listed(lister)
         self._opened = True
-        self._begin(self._resync(cluster, self._queue), "resync")
+        self._keeper.keep("verify", lambda: self._verify(lister))
+        if self._settings.leader_election:
+            elector = self._elector = await self._election()
+            self._keeper.keep("leading", lambda: self._lead(elector, lister, queue))
+        else:
+            self._begin_passes(lister, queue, list_first=False)
         logger.info("ready, with %d runs", sum(1 for _ in self.indexes.runs()))
 
     async def stop(self) -> None:
-        """Let passes under way end, leave everything else; within 5 seconds."""
-        self._opened = False
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Let passes under way end, leave everything else, let another lead; within some 6 seconds."""
+        self._opened = self._makes_passes = False
+        await self._keeper.close()
         if self._queue is not None:
             await self._queue.stop()
+        if self._elector is not None:
+            await self._elector.release()
         await self._cleanup.aclose()
+        self.ends.set()
 
     def problems(self) -> list[str]:
         """What is wrong with this process that a restart may cure."""
-        problems = [f"{task.get_name()} has ended" for task in self._tasks if task.done()]
-        if self._opened and self._queue is not None and not self._queue.alive:
+        problems = self._keeper.problems()
+        if self.is_superseded:
+            problems.append("another operator leads")
+        elif self._queue is not None and self._queue.has_lost_workers:
             problems.append("a queue worker has ended")
         if self._pulse.lag_seconds() > MAX_LOOP_LAG_SECONDS:
             problems.append(f"the event loop is {self._pulse.lag_seconds():.0f} s late")
-        if self.indexes.silent_seconds() > MAX_SILENCE_SECONDS:
-            problems.append(f"a watch is silent about a change that is {self.indexes.silent_seconds():.0f} s old")
+        if self._silent_seconds() > MAX_SILENCE_SECONDS:
+            problems.append(f"a watch is silent about a change that is {self._silent_seconds():.0f} s old")
         return problems
+
+    def remarks(self) -> list[str]:
+        """What whoever asks whether we are ready should know."""
+        unreadable = {} if self._lister is None else self._lister.unreadable
+        remarks = [f"namespace {namespace} can't be read: {why}" for namespace, why in sorted(unreadable.items())]
+        if self._elector is not None and self._elector.trouble is not None:
+            remarks.append(f"the Lease can't be read or written: {self._elector.trouble}")
+        return remarks
+
+    def _is_ready(self) -> bool:
+        """A standby is ready, too; one that could never lead is not."""
+        return self._opened and (self._elector is None or self._leads() or self._elector.trouble is None)
+
+    def _is_leader(self) -> bool:
+        return self._makes_passes and self._leads()
+
+    def _leads(self) -> bool:
+        return self._elector is None or self._elector.leads
+
+    def _silent_seconds(self) -> float:
+        unreadable = () if self._lister is None else self._lister.unreadable.keys()
+        return 0.0 if ALL_NAMESPACES in unreadable else self.indexes.silent_seconds(unreadable=unreadable)
+
+    async def _channel_key(self, connection: Connection) -> bytes:
+        """Without it no client can be talked to, so it is waited for."""
+        while True:
+            try:
+                return await channel_key(connection, namespace=self._settings.operator_namespace)
+            except ClusterError as error:
+                logger.warning("the operator's key can't be read yet: %s: %s", type(error).__name__, error)
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _road_to_pods(self) -> Exchanger:
         direct = HttpFetcher()
@@ -108,67 +171,124 @@ class Operator:
         self._cleanup.push_async_callback(connection.close)
         return ProxyFetcher(connection, direct=direct)
 
-    def _assemble(self, cluster: KubernetesApi, fetcher: Exchanger) -> WorkQueue[Key]:
+    def _assemble(self, cluster: KubernetesApi, fetcher: Exchanger, key: bytes) -> WorkQueue[Key]:
         clock = SystemClock()
         sessions = Sessions(
-            cluster=cluster, exchanger=fetcher, clock=clock, telemetry=self.telemetry, enqueue=self.enqueue
+            cluster=cluster,
+            exchanger=fetcher,
+            clock=clock,
+            telemetry=self.telemetry,
+            indexes=self.indexes,
+            enqueue=self.enqueue,
         )
         self._cleanup.push_async_callback(sessions.close)
+        judge = JudgeChild()
+        self._cleanup.push_async_callback(judge.close)
+        lookups = LookUps(Tools(cluster, judge, self._settings.gpu_exporters), news=self.enqueue)
+        self._cleanup.push_async_callback(lookups.close)
         reconciler = Reconciler(
             cluster=cluster,
             indexes=self.indexes,
             memories=self._memories,
             sessions=sessions,
+            lookups=lookups,
             clock=clock,
-            context=_context(self._settings),
+            context=_context(self._settings, key),
             decide=self._decide,
             telemetry=self.telemetry,
         )
         sweeps = SweepReconciler(
-            cluster=cluster, indexes=self.indexes, clock=clock, telemetry=self.telemetry, enqueue=self.enqueue
+            cluster=cluster,
+            judge=judge,
+            indexes=self.indexes,
+            clock=clock,
+            telemetry=self.telemetry,
+            enqueue=self.enqueue,
         )
 
         async def handle(key: Key) -> float | None:
+            if not self._leads():
+                return NOT_LEADING_AGAIN_SECONDS
             return await (sweeps(key) if isinstance(key, SweepKey) else reconciler(key))
 
-        queue = WorkQueue(handle, workers=self._settings.workers)
+        queue = WorkQueue(handle, workers=self._settings.workers, urgent=self.indexes.holds_server)
         self.telemetry.measured("queue_depth", "Runs and sweeps waiting for a pass.", lambda: float(queue.depth))
         self.telemetry.measured("active_runs", "Runs that something goes on for.", lambda: float(len(sessions)))
         self.telemetry.measured(
             "watch_silence_seconds",
             "How long the watches have owed the oldest change known.",
-            self.indexes.silent_seconds,
+            self._silent_seconds,
+        )
+        self.telemetry.measured("leader", "Whether this process makes passes.", lambda: float(self._is_leader()))
+        self.telemetry.measured(
+            "objects_unreadable",
+            "Objects that can't be read, and of which only the metadata is used.",
+            lambda: float(self.indexes.unreadable),
         )
         return queue
 
-    async def _until_listed(self, cluster: KubernetesApi) -> None:
-        while True:
-            try:
-                await list_everything(cluster, self.indexes, self._settings.namespaces)
-                return
-            except ClusterError as error:
-                logger.warning("the cluster can't be read yet: %s: %s", type(error).__name__, error)
-                await asyncio.sleep(RETRY_SECONDS)
+    async def _until_listed(self, lister: Lister) -> None:
+        """Until there is something to work on: what can't be read stands in nobody else's way."""
+        await lister.list_all()
+        while not lister.knows_any:
+            await asyncio.sleep(RETRY_SECONDS)
+            await lister.list_all()
 
-    async def _resync(self, cluster: KubernetesApi, queue: WorkQueue[Key]) -> None:
+    async def _election(self) -> Elector:
+        # Connections of its own: whoever waits for one that slow passes have does not renew.
+        connection = Connection(await configuration(connections=LEASE_CONNECTIONS))
+        self._cleanup.push_async_callback(connection.close)
+        leases = LeaseApi(connection, namespace=self._settings.operator_namespace, name=self._settings.lease_name)
+        identity = self._settings.pod_name or socket.gethostname()
+        return Elector(leases, identity=identity, clock=SystemClock(), monotonic=asyncio.get_running_loop().time)
+
+    async def _lead(self, elector: Elector, lister: Lister, queue: WorkQueue[Key]) -> None:
+        """Make passes from when we lead until another does. Then the process is to end: a new one waits for its turn."""
+        await elector.acquire()
+        if not self._makes_passes:
+            self._begin_passes(lister, queue, list_first=True)
+        await elector.hold()
+        self._makes_passes = False
+        await queue.stop()
+        self.is_superseded = True
+        self.ends.set()
+        await asyncio.Event().wait()
+
+    def _begin_passes(self, lister: Lister, queue: WorkQueue[Key], *, list_first: bool) -> None:
+        """What happens from now on is put on the queue, which is started when everything is known."""
+        self._makes_passes = True
+        self._keeper.keep("resync", lambda: self._resync(lister, queue, list_first=list_first))
+
+    async def _resync(self, lister: Lister, queue: WorkQueue[Key], *, list_first: bool) -> None:
         """Now and then list everything and look at every run, whatever the watches say."""
+        loop = asyncio.get_running_loop()
+        if list_first:
+            await lister.list_all()
+        while self._makes_passes:
+            self._enqueue_all()
+            queue.start()
+            due, pause = loop.time() + self._settings.resync_seconds, RETRY_SECONDS
+            while lister.unreadable and loop.time() + pause < due:
+                await asyncio.sleep(pause)
+                pause *= 2
+                if await lister.list_unreadable():
+                    self._enqueue_all()
+            await asyncio.sleep(due - loop.time())
+            await lister.list_all()
+        await asyncio.Event().wait()
+
+    async def _verify(self, lister: Lister) -> None:
         while True:
-            await asyncio.sleep(self._settings.resync_seconds)
-            try:
-                await list_everything(cluster, self.indexes, self._settings.namespaces)
-            except ClusterError as error:
-                logger.warning("resync: %s: %s", type(error).__name__, error)
-            for key in self._keys():
-                queue.add(key)
+            await asyncio.sleep(VERIFY_SECONDS)
+            await lister.verify_overdue()
 
-    def _keys(self) -> tuple[Key, ...]:
-        return (*self.indexes.runs(), *self.indexes.sweeps())
-
-    def _begin(self, work: Coroutine[None, None, None], name: str) -> None:
-        self._tasks.append(asyncio.create_task(work, name=name))
+    def _enqueue_all(self) -> None:
+        keys: tuple[Key, ...] = (*self.indexes.runs(), *self.indexes.sweeps())
+        for key in keys:
+            self.enqueue(key)
 
 
-def _context(settings: Settings) -> Context:
+def _context(settings: Settings, key: bytes) -> Context:
     try:
         installed = version("benchrun-operator")
     except PackageNotFoundError:  # run from a source tree
@@ -179,5 +299,10 @@ def _context(settings: Settings) -> Context:
         pod_road=settings.pod_road,
         gpu_exporters=settings.gpu_exporters,
         unschedulable_grace_seconds=settings.unschedulable_grace_seconds,
+        max_hold_seconds=settings.max_hold_seconds,
         operator_version=installed,
+        channel_key=key,
+        network_policies=settings.network_policies,
+        operator_namespace=settings.operator_namespace,
+        policy_peers=settings.network_policy_peers,
     )

@@ -6,6 +6,9 @@
                                                   |  added meanwhile: look again at once, exactly once
 
 A key is never handled twice at the same time. A pass says when to look again; it replaces what an earlier pass said.
+
+Keys wait in two lanes, and in each lane the namespaces take turns. Urgent keys go first; one pick in `PICKS_IN_A_ROW + 1`
+is left to the others. One spare worker takes urgent keys only, so that slow passes over the others never hold them up.
 """
 
 from __future__ import annotations
@@ -14,14 +17,27 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-K = TypeVar("K", bound=Hashable)
 logger = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 120.0
 STOP_SECONDS = 3.0
+PICKS_IN_A_ROW = 7
+"""Urgent keys that are taken one after the other while other keys wait."""
+
+
+class Keyed(Hashable, Protocol):
+    """Anything that stands for one object of a namespace."""
+
+    @property
+    def namespace(self) -> str:
+        """Where it lives."""
+        ...
+
+
+K = TypeVar("K", bound=Keyed)
 
 
 class Later(Exception):
@@ -32,21 +48,69 @@ class Later(Exception):
         self.seconds = seconds
 
 
+class Lane(Generic[K]):
+    """Keys that wait, each once. Namespaces take turns; within one, first come, first served."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, dict[K, None]] = {}
+        """By namespace, in the order of their turns."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._waiting.get(key.namespace, ())
+
+    def add(self, key: K) -> None:
+        """Let a key wait."""
+        self._waiting.setdefault(key.namespace, {})[key] = None
+
+    def remove(self, key: K) -> None:
+        """Let a key that waits wait no more."""
+        keys = self._waiting[key.namespace]
+        del keys[key]
+        if not keys:
+            del self._waiting[key.namespace]
+
+    def take(self) -> K | None:
+        """The next key, which waits no more."""
+        for namespace, keys in self._waiting.items():
+            key = next(iter(keys))
+            self.remove(key)
+            if keys:
+                self._waiting[namespace] = self._waiting.pop(namespace)
+            return key
+        return None
+
+    def clear(self) -> None:
+        """Forget every key."""
+        self._waiting.clear()
+
+
+def _never(_: object) -> bool:
+    return False
+
+
 class WorkQueue(Generic[K]):
-    """Keys to handle: deduplicated, one at a time per key, retried with back-off."""
+    """Keys to handle: deduplicated, one at a time per key, retried with back-off, fair between namespaces."""
 
     def __init__(
         self,
         handle: Callable[[K], Awaitable[float | None]],
         *,
         workers: int,
+        urgent: Callable[[K], bool] = _never,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._handle = handle
         self._worker_count = workers
+        self._is_urgent = urgent
         self._jitter = jitter
-        self._ready: asyncio.Queue[K | None] = asyncio.Queue()
-        self._queued: set[K] = set()
+        self._urgent: Lane[K] = Lane()
+        self._others: Lane[K] = Lane()
+        self._in_a_row = 0
+        self._added = asyncio.Event()
+        self._stopping = False
         self._running: set[K] = set()
         self._again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
@@ -56,28 +120,35 @@ class WorkQueue(Generic[K]):
     @property
     def depth(self) -> int:
         """Keys waiting for a worker now."""
-        return len(self._queued)
+        return len(self._urgent) + len(self._others)
 
     @property
-    def alive(self) -> bool:
-        """Whether every worker is at work or ready for it."""
-        return bool(self._workers) and not any(worker.done() for worker in self._workers)
+    def has_lost_workers(self) -> bool:
+        """Whether a worker has ended that was not told to."""
+        return not self._stopping and any(worker.done() for worker in self._workers)
 
     def add(self, key: K) -> None:
         """Look at the key as soon as a worker is free."""
         if key in self._running:
             self._again.add(key)
-        elif key not in self._queued:
-            self._cancel_timer(key)
-            self._queued.add(key)
-            self._ready.put_nowait(key)
+            return
+        if key in self._urgent:
+            return
+        self._cancel_timer(key)
+        if self._is_urgent(key):
+            if key in self._others:
+                self._others.remove(key)
+            self._urgent.add(key)
+        else:
+            self._others.add(key)
+        self._added.set()
 
     def add_after(self, key: K, seconds: float) -> None:
         """Look at the key in so many seconds; of several such wishes the earliest wins."""
         if seconds <= 0:
             self.add(key)
             return
-        if key in self._queued:
+        if key in self._urgent or key in self._others:
             return
         loop = asyncio.get_running_loop()
         due = loop.time() + seconds
@@ -88,20 +159,23 @@ class WorkQueue(Generic[K]):
         self._timers[key] = loop.call_at(due, self._due, key)
 
     def start(self) -> None:
-        """Begin to handle what was added and what will be."""
+        """Begin to handle what was added and what will be, if that was not begun yet."""
+        if self._workers or self._stopping:
+            return
         self._workers = [
-            asyncio.create_task(self._work(), name=f"queue worker {number}") for number in range(self._worker_count)
+            asyncio.create_task(self._work(self._next), name=f"queue worker {number}")
+            for number in range(self._worker_count)
         ]
+        self._workers.append(asyncio.create_task(self._work(self._urgent.take), name="queue worker for urgent keys"))
 
     async def stop(self) -> None:
         """Let passes under way end, for a little while; then end them. Nothing that waits is started."""
+        self._stopping = True
         for key in tuple(self._timers):
             self._cancel_timer(key)
-        while not self._ready.empty():
-            self._ready.get_nowait()
-        self._queued.clear()
-        for _ in self._workers:
-            self._ready.put_nowait(None)
+        self._urgent.clear()
+        self._others.clear()
+        self._added.set()
         if self._workers:
             await asyncio.wait(self._workers, timeout=STOP_SECONDS)
         for worker in self._workers:
@@ -109,14 +183,26 @@ class WorkQueue(Generic[K]):
         await asyncio.gather(*self._workers, return_exceptions=True)
         self._workers = []
 
-    async def _work(self) -> None:
-        while (key := await self._ready.get()) is not None:
-            self._queued.discard(key)
+    def _next(self) -> K | None:
+        others_turn = self._in_a_row >= PICKS_IN_A_ROW and len(self._others) > 0
+        key = None if others_turn else self._urgent.take()
+        self._in_a_row = self._in_a_row + 1 if key is not None else 0
+        return key if key is not None else self._others.take()
+
+    async def _work(self, take: Callable[[], K | None]) -> None:
+        while not self._stopping:
+            key = take()
+            if key is None:
+                self._added.clear()
+                await self._added.wait()
+                continue
             self._running.add(key)
             try:
                 delay = await self._handled(key)
             finally:
                 self._running.discard(key)
+            if self._stopping:
+                return
             if key in self._again:
                 self._again.discard(key)
                 # After a failure the back-off holds: what was added meanwhile is seen then.

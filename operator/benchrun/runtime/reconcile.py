@@ -1,6 +1,7 @@
-"""One pass over one run: look, decide, do, write the status once, say it.
+"""One pass over one run: look, decide, let go, then everything else.
 
-Everything here can be repeated: a pass that breaks off anywhere is made again from what the cluster then holds.
+The servers of a run that ends are deleted before anything else is tried, and nothing that fails keeps the rest of the pass from
+being made: what failed is raised at its end, so that the pass is made again. Everything here can be repeated.
 """
 
 from __future__ import annotations
@@ -13,45 +14,37 @@ from typing import Any, Protocol
 
 from benchrun.api import names
 from benchrun.api.base import KIND
-from benchrun.decide.decision import (
-    Context,
-    Decision,
-    Event,
-    ExporterPod,
-    LogWanted,
-    PullTarget,
-    Ref,
-    RefusedObject,
-    ScrapeTarget,
-    World,
-)
+from benchrun.decide.collected import RefusedObject
+from benchrun.decide.decision import Context, Decision, Event, PullTarget, Ref, ScrapeTarget, World
 from benchrun.decide.refused import RESULTS, diagnose_refusal
 from benchrun.effects.clock import Clock
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, NotServed, Occupied
 from benchrun.effects.kubernetes_api import Cluster
-from benchrun.observe.compilations import compilations
-from benchrun.observe.trim import run_of
-from benchrun.observe.views import Children, Run
+from benchrun.effects.lookups.tools import About
+from benchrun.observe.views import Run
 from benchrun.plan.stored import TIMELINE_KEY
 from benchrun.runtime.guarding import guarded
-from benchrun.runtime.indexes import Indexes, RunKey, is_finished
-from benchrun.runtime.judging import AGAIN_SECONDS, Bench
-from benchrun.runtime.listing import look_up_groups
+from benchrun.runtime.indexes import Indexes, RunKey
+from benchrun.runtime.looking_up import LookUps
 from benchrun.runtime.memory import Memories, RunMemory
-from benchrun.runtime.restore import read_back, restore_timeline
-from benchrun.runtime.startups import startup_told
-from benchrun.runtime.status_patch import status_changes
+from benchrun.runtime.poison import Poison
+from benchrun.runtime.status_patch import status_changes, tells_of_progress
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
 Decide = Callable[[World], Decision]
 RUNS_A_LIVE_SECOND = 20
-"""Live figures are written at most this often a second, over all runs."""
+"""Statuses that tell of nothing but progress are written at most this often a second, over all runs."""
 REFUSED_AGAIN_SECONDS = 15.0
 """How often an object that the API server refused is offered again; a change of the run or its children comes before."""
-LOG_SEARCH_SECONDS = 0.5
-"""A server's release waits at most so long for its log."""
+SETTLE_SECONDS = 1.0
+"""How long a change of the status waits for others that follow it closely; ends and first words do not."""
+JUDGED_NEXT = "Collecting"
+JUDGED_WITHIN_SECONDS = 15.0
+"""What is measured is soon judged, and then told with its results; where that takes longer, it is told that it is measured."""
+LAST_WORDS_SECONDS = 1.0
+"""A failed server's release waits at most so long for its log."""
 
 
 class Background(Protocol):
@@ -86,6 +79,7 @@ class Reconciler:
         indexes: Indexes,
         memories: Memories,
         sessions: Background,
+        lookups: LookUps,
         clock: Clock,
         context: Context,
         decide: Decide,
@@ -95,17 +89,26 @@ class Reconciler:
         self._indexes = indexes
         self._memories = memories
         self._sessions = sessions
+        self._lookups = lookups
         self._clock = clock
         self._context = context
         self._decide = decide
         self._telemetry = telemetry
-        self._bench = Bench()
+        self._poison = Poison(cluster=cluster, indexes=indexes, clock=clock, telemetry=telemetry)
 
     async def __call__(self, key: RunKey) -> float | None:
         """Seconds after which to look again without being told to; None for never. Raises to be called again, backed off."""
-        return await guarded(
-            lambda: self._pass(key), telemetry=self._telemetry, after_conflict=lambda: self._read_again(key)
-        )
+        try:
+            again = await guarded(
+                lambda: self._pass(key), telemetry=self._telemetry, after_conflict=lambda: self._read_again(key)
+            )
+        except Exception as error:
+            if await self._poison.lets_go(key, error):
+                self._forget(key)
+                return None
+            raise
+        self._poison.forget(key)
+        return again
 
     async def _pass(self, key: RunKey) -> float | None:
         run = self._indexes.run(key)
@@ -113,135 +116,145 @@ class Reconciler:
             # The garbage collector removes the children, with or without us.
             self._forget(key)
             return None
-        if not is_finished(run.status):
-            await look_up_groups(self._cluster, self._indexes, run)
         children = self._indexes.children(key)
         memory = self._memories.of(key, run.uid)
-        if not memory.restored and not is_finished(run.status):
-            await restore_timeline(self._cluster, run, children, memory)
-        unstored = len(memory.unstored_samples)
+        memory.let_go_of_stored(children)
         world = World(
-            run=run,
-            children=children,
-            collected=memory.collected(children),
+            run,
+            children,
+            memory.collected,
             now=self._clock.now(),
-            context=self._live_context(),
+            context=replace(self._context, live_interval_seconds=self._live_interval_seconds()),
         )
-        decision = self._decide(world)
+        with self._telemetry.a_decision():
+            decision = self._decide(world)
+        return await self._carry_out(key, world, decision, memory)
+
+    async def _carry_out(self, key: RunKey, world: World, decision: Decision, memory: RunMemory) -> float | None:
+        run, collected = world.run, memory.collected
+        collected.ending = decision.ending or collected.ending
+        about = _about(world)
+        if decision.last_words is not None:
+            await self._lookups.within(LAST_WORDS_SECONDS, about, decision.last_words, collected.answers)
+        # Some read what goes with the server, so they begin before it does; nothing of it is waited for.
+        self._lookups.ask(key, about, decision.lookups, collected.answers)
+        if decision.delete and collected.released_at is None:
+            collected.released_at = world.now
+        failed = await self._delete(decision.delete)
+        if decision.last_words is not None and not failed:
+            return 0.0  # the log may tell more of why the run ends
         self._sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
-        await self._search_log(run, decision, memory)
-        await self._delete(decision.delete)
-        before = memory.refused_object
-        if await self._apply(key, run, decision, memory, unstored) or _turned(before, memory.refused_object):
+        refused = collected.refused_object
+        unapplied = await self._apply(key, run, decision, memory)
+        if isinstance(unapplied, Occupied):
+            return 0.0
+        if not isinstance(unapplied, ClusterError) and _turned(refused, collected.refused_object):
             return 0.0  # nothing is acknowledged or called finished that was not stored
-        if decision.apply and memory.refused_object is not None:
-            if not decision.forget:
-                await self._write_status(key, run, decision)
-            return min(REFUSED_AGAIN_SECONDS, decision.requeue_after_seconds or REFUSED_AGAIN_SECONDS)
-        await self._acknowledge(key, memory, decision.acknowledge)
-        if decision.read_back:
-            async with self._bench.turn() as ours:
-                if not ours:
-                    await self._write_unjudged(key, run, decision, memory)
-                    return AGAIN_SECONDS
-                unstored = len(memory.unstored_samples)
-                decision = await self._judged(key, world, decision, memory)
-            if await self._apply(key, run, decision, memory, unstored):
-                return 0.0
+        if unapplied is None:
             await self._acknowledge(key, memory, decision.acknowledge)
-        await self._write_status(key, run, decision)
-        await self._say(run, decision.events)
+        due = None
+        if unapplied is None or not decision.forget:
+            due = await self._write_status(key, run, decision, memory)
+        if failed:
+            raise failed[0]
+        if isinstance(unapplied, ClusterError):
+            raise unapplied
+        if unapplied is not None:
+            return _earliest(REFUSED_AGAIN_SECONDS, decision.requeue_after_seconds, due)
+        if due is None:
+            await self._say(run, decision.events)
         self._telemetry.live(key, decision.status, ended=decision.forget)
         if decision.delete_run:
             await self._cluster.delete(Ref(KIND, run.namespace, run.name, run.uid))
         if decision.forget:
             self._forget(key)
-            return decision.requeue_after_seconds
-        found_out = await self._find_out(run, decision, memory)
-        return 0.0 if found_out else decision.requeue_after_seconds
+        return _earliest(decision.requeue_after_seconds, due)
 
-    async def _judged(self, key: RunKey, world: World, decision: Decision, memory: RunMemory) -> Decision:
-        """The same world, decided again with all that is stored. What the first decision deleted is deleted no more."""
-        children = self._indexes.children(key)
-        try:
-            stored = await read_back(self._cluster, world.run, children, memory)
-            await self._look_up_baseline(world.run, decision.baseline_wanted, memory)
-        except ClusterError:
-            await self._write_unjudged(key, world.run, decision, memory)
-            raise
-        # Nothing of this world changes while it is judged: what comes meanwhile goes into memory.
-        whole = replace(
-            world, children=_with_new(world.children, children), collected=memory.collected(children, stored=stored)
-        )
-        return await asyncio.to_thread(self._decide, whole)
+    def _live_interval_seconds(self) -> float:
+        return max(self._context.live_interval_seconds, len(self._sessions) / RUNS_A_LIVE_SECOND)
 
-    async def _write_unjudged(self, key: RunKey, run: Run, decision: Decision, memory: RunMemory) -> None:
-        """Where the run stands, and why it ends: it is judged by a later pass."""
-        memory.ending = decision.ending
-        await self._write_status(key, run, decision)
-
-    def _live_context(self) -> Context:
-        least = self._context.live_interval_seconds
-        return replace(self._context, live_interval_seconds=max(least, len(self._sessions) / RUNS_A_LIVE_SECOND))
-
-    async def _delete(self, refs: tuple[Ref, ...]) -> None:
+    async def _delete(self, refs: tuple[Ref, ...]) -> list[ClusterError]:
+        """What failed. Each is asked for, whatever became of the others."""
+        failed: list[ClusterError] = []
         for ref in refs:
-            await self._cluster.delete(ref)
-            self._indexes.mark_deleting(ref.kind, ref.namespace, ref.name)
+            try:
+                await self._cluster.delete(ref)
+                self._indexes.mark_deleting(ref.kind, ref.namespace, ref.name)
+            except ClusterError as error:
+                failed.append(error)
+        return failed
 
-    async def _apply(self, key: RunKey, run: Run, decision: Decision, memory: RunMemory, unstored: int) -> bool:
-        """Whether a name turned out to be taken, so that it must be decided anew. What is refused is noted."""
-        refused: list[RefusedObject] = []
+    async def _apply(
+        self, key: RunKey, run: Run, decision: Decision, memory: RunMemory
+    ) -> ClusterError | RefusedObject | None:
+        """Why not everything is there now: an error that may be gone in a moment, or a refusal. Both are noted for the status."""
+        collected, refused = memory.collected, None
         for manifest in decision.apply:
             try:
-                written = await self._apply_one(key, run, manifest)
+                await self._apply_one(key, run, manifest, memory)
             except Occupied as error:
-                memory.conflict = str(error)
-                return True
-            except (Forbidden, Invalid, NotServed) as error:
-                refused.append(_refused(manifest, error))
-                if refused[-1].role in RESULTS:
-                    continue  # each record is by itself
-                break  # the client before the server
-            if written and TIMELINE_KEY in manifest.get("binaryData", {}):
-                # A timeline holds every sample that was not stored when it was decided.
-                memory.stored(unstored)
-        if decision.apply:
-            await self._note_refused(run, memory, refused[0] if refused else None)
-        return False
+                if collected.conflict is None:
+                    collected.conflict = str(error)
+                    return error
+                # The run ends for one already, and what can't be stored keeps it from nothing.
+            except ClusterError as error:
+                refused = refused or (_refused(manifest, error), error)
+                if refused[0].role not in RESULTS:
+                    break  # the client before the server; of records each is by itself
+        if not decision.apply:
+            return None
+        before, collected.refused_object = collected.refused_object, refused[0] if refused is not None else None
+        if refused is None:
+            return None
+        if refused[0].is_transient:
+            return refused[1]
+        if _turned(before, refused[0]):
+            found = diagnose_refusal(refused[0])
+            await self._say(run, (Event(found.reason, found.message, warning=True),))
+        return refused[0]
 
-    async def _note_refused(self, run: Run, memory: RunMemory, refused: RefusedObject | None) -> None:
-        if refused is not None and _turned(memory.refused_object, refused):
-            told = diagnose_refusal(refused)
-            await self._say(run, (Event(told.reason, told.message, warning=True),))
-        memory.refused_object = refused
-
-    async def _apply_one(self, key: RunKey, run: Run, manifest: dict[str, Any]) -> bool:
-        """Whether the object was written now, as it was asked for."""
+    async def _apply_one(self, key: RunKey, run: Run, manifest: dict[str, Any], memory: RunMemory) -> None:
         kind, meta = manifest["kind"], manifest["metadata"]
-        known = self._indexes.children(key).named(kind, meta["name"])
-        if known is not None and known.owner_uid != run.uid:
-            known = None  # a namesake: the API server is asked whose it is
         wanted_hash = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
-        if known is not None and wanted_hash is not None and known.applied_hash == wanted_hash:
-            return False
-        body = await self._cluster.apply(manifest, known_uid=known.uid if known is not None else None)
+        known = self._indexes.children(key).named(kind, meta["name"])
+        if known is not None and known.owner_uid == run.uid and known.applied_hash == wanted_hash:
+            return
+        body = await self._cluster.apply(manifest, known_uid=None)
         self._indexes.learnt(kind, body)
-        return (body["metadata"].get("annotations") or {}).get(names.ANNOTATION_APPLIED) == wanted_hash
+        stored, wanted = body["metadata"].get("annotations") or {}, meta.get("annotations") or {}
+        if stored.get(names.ANNOTATION_DIGEST) != wanted.get(names.ANNOTATION_DIGEST):
+            raise Occupied(f"{kind} {meta['name']} holds another record", found=body)
+        if stored.get(names.ANNOTATION_APPLIED) != wanted_hash:
+            return  # ours, of an earlier attempt whose answer was lost: with fewer samples
+        if TIMELINE_KEY in manifest.get("binaryData", {}):
+            memory.collected.samples.stored(through=float(meta["annotations"][names.ANNOTATION_THROUGH]))
 
     async def _acknowledge(self, key: RunKey, memory: RunMemory, through: int | None) -> None:
-        if through is None:
-            return
-        said = (through, memory.progress.version if memory.progress is not None else -1)
-        if memory.acknowledged != said and await self._sessions.acknowledge(key, through):
-            memory.acknowledged = said
+        if through is not None and through > memory.acknowledged and await self._sessions.acknowledge(key, through):
+            memory.acknowledged = through
 
-    async def _write_status(self, key: RunKey, run: Run, decision: Decision) -> None:
+    async def _write_status(self, key: RunKey, run: Run, decision: Decision, memory: RunMemory) -> float | None:
+        """Write what changed, if it is time; else in how many seconds it will be. Changes that follow each other closely are one
+        write, and those that tell of nothing but progress wait for the next figures."""
         changes = status_changes(run.status, decision.status)
-        if changes:
-            version = self._indexes.run_version(key)
-            body = await self._cluster.patch_status(run, resource_version=version, changes=changes)
-            self._indexes.learnt(KIND, body)
+        if not changes:
+            memory.outdated_since = None
+            return None
+        now = asyncio.get_running_loop().time()
+        since = memory.outdated_since = now if memory.outdated_since is None else memory.outdated_since
+        due = since + SETTLE_SECONDS
+        if changes.get("phase") == JUDGED_NEXT:
+            due = since + JUDGED_WITHIN_SECONDS
+        elif tells_of_progress(run.status, changes):
+            due = max(due, memory.written_at + self._live_interval_seconds())
+        is_urgent = decision.forget or decision.ending is not None or "observedGeneration" in changes
+        if not is_urgent and due > now:
+            return due - now
+        version = self._indexes.run_version(key)
+        body = await self._cluster.patch_status(run, resource_version=version, changes=changes)
+        memory.written_at, memory.outdated_since = now, None
+        self._indexes.learnt(KIND, body)
+        return None
 
     async def _say(self, run: Run, events: tuple[Event, ...]) -> None:
         for event in events:
@@ -249,75 +262,6 @@ class Reconciler:
                 await self._cluster.create_event(run, event, now=self._clock.now())
             except ClusterError as error:
                 logger.warning("%s/%s: event %s was not posted: %s", run.namespace, run.name, event.reason, error)
-
-    async def _find_out(self, run: Run, decision: Decision, memory: RunMemory) -> bool:
-        """Look up what the decision asked for; whether there is something new to decide on."""
-        if decision.log_wanted is not None and not memory.log_tail_tried:
-            memory.log_tail = await self._log_tail(run, decision.log_wanted)
-            memory.log_tail_tried = True
-            return True
-        unread = [wanted for wanted in decision.startups_wanted if wanted.pod not in memory.startups]
-        for wanted in unread:
-            memory.startups[wanted.pod] = await startup_told(self._cluster, run.namespace, wanted)
-        unknown = [node for node in decision.exporters_wanted if node not in memory.exporters]
-        for node in unknown:
-            memory.exporters[node] = await self._exporter_on(node)
-        if unread or unknown:
-            return True
-        if decision.lookup_endpoint:
-            before = memory.endpoint_addresses
-            memory.endpoint_addresses = await self._endpoint_addresses(run)
-            return memory.endpoint_addresses != before
-        return False
-
-    async def _search_log(self, run: Run, decision: Decision, memory: RunMemory) -> None:
-        """What the log says of compilations, if it can be had at once: the server waits for it to be released."""
-        if decision.log_search is None:
-            return
-        memory.log_searched = True
-        try:
-            async with asyncio.timeout(LOG_SEARCH_SECONDS):
-                text, complete = await self._cluster.log_since(run.namespace, decision.log_search)
-        except (ClusterError, TimeoutError) as error:
-            logger.info("%s/%s: log not searched for compilations: %s", run.namespace, run.name, error or "too slow")
-            return
-        memory.compilations = compilations(text, complete=complete)
-
-    async def _look_up_baseline(self, run: Run, name: str | None, memory: RunMemory) -> None:
-        """Straight from the API server: the index keeps no results of runs that have ended."""
-        if name is None:
-            return
-        try:
-            memory.baseline = run_of(await self._cluster.get(KIND, namespace=run.namespace, name=name))
-        except NotFound:
-            memory.baseline = None
-        memory.baseline_sought = True
-
-    async def _log_tail(self, run: Run, wanted: LogWanted) -> str | None:
-        try:
-            return await self._cluster.log_tail(run.namespace, wanted)
-        except (NotFound, Invalid, Forbidden) as error:
-            logger.info("%s/%s: no log of %s: %s", run.namespace, run.name, wanted.pod, error)
-            return None
-
-    async def _exporter_on(self, node: str) -> ExporterPod | None:
-        """Nice to have: where it can't be asked for, there is none."""
-        exporters = self._context.gpu_exporters
-        if exporters is None:
-            return None
-        try:
-            return await self._cluster.exporter_on(exporters, node)
-        except ClusterError as error:
-            logger.info("no exporter of GPUs' figures on node %s: %s", node, error)
-            return None
-
-    async def _endpoint_addresses(self, run: Run) -> tuple[str, ...]:
-        reference: Any = run.spec.get("endpoint") or {}
-        service = reference.get("serviceRef") or {}
-        try:
-            return await self._cluster.endpoint_addresses(run.namespace, service["name"], service.get("port", 8000))
-        except NotFound:
-            return ()
 
     async def _read_again(self, key: RunKey) -> None:
         """After a conflict: what is there now, straight from the API server, in case a watch is behind."""
@@ -330,26 +274,35 @@ class Reconciler:
 
     def _forget(self, key: RunKey) -> None:
         self._sessions.stop(key)
+        self._lookups.stop(key)
         self._memories.drop(key)
         self._telemetry.forget(key)
 
 
-def _with_new(before: Children, now: Children) -> Children:
-    """What was there and what was stored since: what was let go meanwhile was there when it was decided on."""
-    known = {(child.kind, child.name) for child in before.objects}
-    return Children((*before.objects, *(c for c in now.objects if (c.kind, c.name) not in known)), before.pods)
+def _earliest(*seconds: float | None) -> float | None:
+    return min((each for each in seconds if each is not None), default=None)
+
+
+def _about(world: World) -> About:
+    collected = world.collected
+    return About(
+        run=world.run,
+        children=world.children,
+        arrivals=tuple(collected.arrivals.values()),
+        samples=tuple(collected.samples.unstored),
+    )
 
 
 def _refused(manifest: dict[str, Any], error: ClusterError) -> RefusedObject:
     meta = manifest["metadata"]
-    role = str((meta.get("labels") or {}).get(names.LABEL_ROLE))
     return RefusedObject(
         manifest["kind"],
         meta["name"],
-        role,
+        str((meta.get("labels") or {}).get(names.LABEL_ROLE)),
         str(error),
         curable=not isinstance(error, Invalid),
         is_kind_missing=isinstance(error, NotServed),
+        is_transient=not isinstance(error, Forbidden | Invalid | NotServed),
     )
 
 

@@ -9,13 +9,13 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 
+from benchrun.decide.collected import Collected
 from benchrun.decide.decision import ScrapeTarget
 from benchrun.effects.clock import Clock
 from benchrun.effects.scraper import Fetcher, FetchError
 from benchrun.measure.exposition import UnreadablePage, facts_from_page, sample_from_page
 from benchrun.measure.samples import Sample, ServerFacts
 from benchrun.runtime.gpu_reading import GpuReader
-from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Scraper:
     def __init__(
         self,
         target: ScrapeTarget,
-        memory: RunMemory,
+        collected: Collected,
         *,
         fetcher: Fetcher,
         clock: Clock,
@@ -39,12 +39,12 @@ class Scraper:
         news: Callable[[], None],
     ) -> None:
         self._target = target
-        self._memory = memory
+        self._collected = collected
         self._fetcher = fetcher
         self._clock = clock
         self._telemetry = telemetry
         self._news = news
-        self._gpus = _gpu_reader(target, memory, fetcher=fetcher, news=news)
+        self._gpus = _gpu_reader(target, collected, fetcher=fetcher, news=news)
         self._readable: bool | None = None
         self._start_time: float | None = None
 
@@ -79,9 +79,9 @@ class Scraper:
                 outcome.failed()
                 self._turned(readable=False, why=str(error))
                 return
-        self._memory.unstored_samples.append(self._with_gpus(sample))
-        if self._target.pod not in self._memory.facts:
-            self._memory.facts[self._target.pod] = await self._facts(page)
+        self._collected.samples.add(self._with_gpus(sample))
+        if self._target.pod not in self._collected.facts:
+            self._collected.facts[self._target.pod] = await self._facts(page)
         self._turned(readable=True, why="")
         self._notice_restart(sample)
 
@@ -123,16 +123,16 @@ class Scraper:
 
 
 def _gpu_reader(
-    target: ScrapeTarget, memory: RunMemory, *, fetcher: Fetcher, news: Callable[[], None]
+    target: ScrapeTarget, collected: Collected, *, fetcher: Fetcher, news: Callable[[], None]
 ) -> GpuReader | None:
     if target.gpus is None:
         return None
 
     def trouble(why: str | None) -> None:
         if why is None:
-            memory.gpu_troubles.pop(target.pod, None)
+            collected.gpu_troubles.pop(target.pod, None)
         else:
-            memory.gpu_troubles[target.pod] = why
+            collected.gpu_troubles[target.pod] = why
         news()
 
     return GpuReader(target.gpus, pod=target.pod, fetcher=fetcher, trouble=trouble)

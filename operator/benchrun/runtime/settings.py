@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeVar, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from benchrun.decide.decision import GpuExporters, PodRoad
 from benchrun.runtime.latest_results import MAX_RUNS
@@ -13,9 +14,11 @@ from benchrun.runtime.latest_results import MAX_RUNS
 LogFormat = Literal["json", "plain"]
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+OWN_NAMESPACE = "benchrun-system"
 MAX_WORKERS = 64
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[-./_A-Za-z0-9]{1,317}=[-._A-Za-z0-9]{0,63}")
 _T = TypeVar("_T")
 
@@ -50,6 +53,21 @@ class Settings:
     """Through the API server where pods' addresses are not reachable: an operator outside the cluster."""
     gpu_exporters: GpuExporters | None = None
     """Pods that tell of the GPUs of their node; None: nothing of GPUs is read."""
+    network_policies: bool = False
+    """Whether every run gets NetworkPolicies; servers in development mode always do."""
+    network_policy_peers: tuple[dict[str, Any], ...] = ()
+    """Who else may connect to servers, as NetworkPolicy peers."""
+    max_hold_seconds: int = 86_400
+    """How long a server may be held once it is scheduled, whatever its deadlines say."""
+    run_metrics: bool = False
+    """Whether /metrics, which anybody may read who reaches it, tells of single runs and their figures."""
+    operator_namespace: str = OWN_NAMESPACE
+    """The operator's own, where its key and its Lease are."""
+    leader_election: bool = False
+    """Whether passes are made by the holder of a Lease only."""
+    lease_name: str = "benchrun-operator"
+    pod_name: str = ""
+    """By which the holder of the Lease is told from others; the host's name if empty."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -69,7 +87,15 @@ class Settings:
             result_runs=read.value("BENCHRUN_RESULT_RUNS", "20", _whole(0, MAX_RUNS)),
             pod_road=read.one_of("BENCHRUN_POD_ROAD", "Direct", PodRoad),
             gpu_exporters=_gpu_exporters(read),
+            run_metrics=read.flag("BENCHRUN_RUN_METRICS"),
+            operator_namespace=read.value("BENCHRUN_NAMESPACE", OWN_NAMESPACE, _own_namespace),
+            leader_election=read.flag("BENCHRUN_LEADER_ELECTION"),
+            lease_name=read.value("BENCHRUN_LEASE", "benchrun-operator", _lease),
+            pod_name=read.value("BENCHRUN_POD_NAME", "", str),
             unschedulable_grace_seconds=read.value("BENCHRUN_UNSCHEDULABLE_GRACE_SECONDS", "900", _whole(0, 86_400)),
+            network_policies=read.flag("BENCHRUN_NETWORK_POLICIES"),
+            network_policy_peers=read.value("BENCHRUN_NETWORK_POLICY_PEERS", "[]", _peers),
+            max_hold_seconds=read.value("BENCHRUN_MAX_HOLD_SECONDS", "86400", _whole(60, 31_536_000)),
         )
 
 
@@ -91,6 +117,14 @@ class _Reader:
             return text
 
         return cast(_T, self.value(name, default, choose))
+
+    def flag(self, name: str) -> bool:
+        def parse(text: str) -> bool:
+            if text not in ("true", "false"):
+                raise ValueError("must be true or false")
+            return text == "true"
+
+        return self.value(name, "false", parse)
 
 
 def _image(text: str) -> str:
@@ -116,8 +150,27 @@ def _gpu_exporters(read: _Reader) -> GpuExporters | None:
 
 def _namespace(text: str) -> str:
     if text and not _NAMESPACE.fullmatch(text):
-        raise ValueError("must be the name of a namespace, or empty where nothing of GPUs is to be read")
+        raise ValueError("must be the name of a namespace, or empty")
     return text
+
+
+def _own_namespace(text: str) -> str:
+    if not _NAMESPACE.fullmatch(text):
+        raise ValueError("must be the name of the operator's own namespace")
+    return text
+
+
+def _lease(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError("must be the name of a Lease")
+    return text
+
+
+def _peers(text: str) -> tuple[dict[str, Any], ...]:
+    found = json.loads(text or "[]")
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise ValueError("must be a JSON list of NetworkPolicy peers")
+    return tuple(found)
 
 
 def _selector(text: str) -> str:

@@ -1,8 +1,9 @@
 """The least change that turns one status into another, as a JSON merge patch.
 
-Both sides are brought into one form first: what is None or an empty list or object in the model is left out, and a null
-removes what was there. So a status that has not changed gives an empty patch, and a part that we do not hold in memory
-(`results` of a run that ended) is never touched.
+What this version could read of the old status is compared with the new one, both in one form: what is None or an empty list
+or object is left out, and a null removes what was there. So an unchanged status gives an empty patch, a part that we do not
+hold in memory (`results` of a run that ended) is never touched, and neither is what an operator of another version wrote and
+this one can't read.
 """
 
 from __future__ import annotations
@@ -11,13 +12,34 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from benchrun.api.conditions import MAX_CONDITIONS
+from benchrun.api.reading import read_leniently
+
 Json = dict[str, Any]
 
 
 def status_changes(observed: Json, wanted: BaseModel) -> Json:
     """The merge patch from the status in the cluster to the wanted one; empty when nothing is to be written."""
-    patch = _difference(observed, as_json(wanted))
+    read = as_json(read_leniently(type(wanted), observed))
+    patch = _difference({name: value for name, value in read.items() if name in observed}, as_json(wanted))
+    if patch.get("conditions"):
+        patch["conditions"] = [*patch["conditions"], *_others(observed.get("conditions"), patch["conditions"])]
     return {} if _only_the_time(patch) else patch
+
+
+_PROGRESS = frozenset({"live", "progress", "servers", "message", "conditions"})
+
+
+def tells_of_progress(observed: Json, patch: Json) -> bool:
+    """Whether a patch tells of nothing but progress and figures: nobody waits for it."""
+    if not patch.keys() <= _PROGRESS:
+        return False
+    return "conditions" not in patch or _states(observed.get("conditions")) == _states(patch["conditions"])
+
+
+def _states(conditions: object) -> set[tuple[str, str]]:
+    listed = conditions if isinstance(conditions, list) else []
+    return {(str(c.get("type")), str(c.get("status"))) for c in listed if isinstance(c, dict)}
 
 
 def as_json(model: BaseModel) -> Json:
@@ -28,6 +50,18 @@ def as_json(model: BaseModel) -> Json:
         if value not in (None, [], {}):
             found[field.alias or name] = value
     return found
+
+
+def _others(observed: object, ours: list[Json]) -> list[Json]:
+    """Conditions of types that are not among ours: a list is written whole, and these are another version's."""
+    types = {condition["type"] for condition in ours}
+    listed = observed if isinstance(observed, list) else []
+    others = [each for each in listed if isinstance(each, dict) and _is_another(each.get("type"), types)]
+    return others[: max(0, MAX_CONDITIONS - len(ours))]
+
+
+def _is_another(type_: object, types: set[str]) -> bool:
+    return isinstance(type_, str) and type_ not in types
 
 
 def _plain(value: Any) -> Any:

@@ -24,7 +24,7 @@ from benchrun.runtime.indexes import RunKey
 
 MAX_LIVE_RUNS = 200
 """Runs with gauges of their own at a time; more would make the page too long."""
-_FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_FAST = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PREFIX = "benchrun_"
 
 
@@ -42,7 +42,9 @@ class Outcome:
 class Telemetry:
     """Counters and gauges, in a registry of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, live_runs: int = MAX_LIVE_RUNS) -> None:
+        """`live_runs`: how many runs may have gauges of their own."""
+        self._most_live_runs = live_runs
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -58,6 +60,12 @@ class Telemetry:
         self._records = self._counter("records", "Stage records taken from clients.")
         self._refused = self._counter("records_refused", "Answers and records of clients that were refused.")
         self._events = self._counter("watch_events", "Watch events, by kind and type.", "kind", "type")
+        self._decision_seconds = self._histogram("decision_seconds", "What it took to decide on a run, in a pass.")
+        self._poisoned = self._counter("runs_let_go", "Runs that were ended because no pass over them succeeded.")
+        self._restarts = self._counter("tasks_restarted", "Background tasks that ended and were started again.", "task")
+        self._unreadable = self._gauge(
+            "namespace_unreadable", "Whether a namespace could not be read when it was last tried.", "namespace"
+        )
         self.loop_lag_seconds = self._gauge("event_loop_lag_seconds", "How late the event loop ran its last tick.")
         self._live = {
             "running": self._gauge(
@@ -98,6 +106,16 @@ class Telemetry:
             self._passes.labels(outcome.result).inc()
 
     @contextmanager
+    def a_decision(self) -> Iterator[None]:
+        """Time one decision."""
+        with self._decision_seconds.time():
+            yield
+
+    def run_poisoned(self) -> None:
+        """One run was let go after passes that failed."""
+        self._poisoned.inc()
+
+    @contextmanager
     def a_scrape(self) -> Iterator[Outcome]:
         """Time one reading of a page."""
         outcome, started = Outcome(), time.perf_counter()
@@ -115,17 +133,25 @@ class Telemetry:
         """One watch event; without a type it comes from the list that a watch begins with."""
         self._events.labels(kind, event_type or "LISTED").inc()
 
+    def task_restarted(self, task: str) -> None:
+        """A background task of the process has ended and is started again."""
+        self._restarts.labels(task).inc()
+
+    def namespace_read(self, namespace: str, unreadable: bool) -> None:
+        """A namespace was listed, or could not be."""
+        self._unreadable.labels(namespace).set(unreadable)
+
     def records_taken(self, count: int) -> None:
         """So many new records."""
         self._records.inc(count)
 
-    def record_refused(self) -> None:
-        """One thing that a client said was not taken."""
-        self._refused.inc()
+    def records_refused(self, count: int) -> None:
+        """So many records, or a whole answer, that a client sent were not taken."""
+        self._refused.inc(count)
 
     def live(self, key: RunKey, status: BenchmarkRunStatus, *, ended: bool) -> None:
         """Show a run's live figures, while it goes on."""
-        room = key in self._live_runs or len(self._live_runs) < MAX_LIVE_RUNS
+        room = key in self._live_runs or len(self._live_runs) < self._most_live_runs
         if ended or status.live is None or not room:
             return
         self._live_runs.add(key)

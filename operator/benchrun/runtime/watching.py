@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import kopf
@@ -23,6 +23,20 @@ INACTIVITY_TIMEOUT_SECONDS = 70
 CHUNK_SIZE = 100
 WORKER_IDLE_SECONDS = 0.5
 """Kopf keeps the last body of an object in memory for so long."""
+LONGEST_PAUSE_SECONDS = 30.0
+"""Between tries to watch what can't be watched."""
+
+
+class Patience:
+    """Pauses between tries of a request, without end. Kopf ends the whole process when it runs out of them, and one namespace
+    that may not be read would do that to all others."""
+
+    def __iter__(self) -> Iterator[float]:
+        """1, 2, 4 ... seconds, then always the longest."""
+        pause = 1.0
+        while True:
+            yield pause
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
 class NothingToCompare(kopf.DiffBaseStorage):
@@ -85,6 +99,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.watching.inactivity_timeout = INACTIVITY_TIMEOUT_SECONDS
     settings.watching.chunk_size = CHUNK_SIZE
     settings.networking.request_timeout = 30
+    settings.networking.error_backoffs = Patience()
     settings.networking.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.queueing.worker_limit = None
     settings.queueing.idle_timeout = WORKER_IDLE_SECONDS

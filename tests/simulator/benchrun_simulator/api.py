@@ -127,7 +127,7 @@ class Api:
                 "object": "model",
                 "created": created,
                 "owned_by": "vllm",
-                "root": settings.model,
+                "root": settings.root,
                 "parent": None,
                 "max_model_len": settings.max_model_len,
                 "permission": [],

@@ -154,6 +154,7 @@ def _resolve(
     return Settings(
         model=model,
         served_names=tuple(found.served_model_name or [model]),
+        root=found.sim_root or model,
         host=found.host,
         port=found.port,
         headless=found.headless,

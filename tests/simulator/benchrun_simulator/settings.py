@@ -74,6 +74,8 @@ class Settings:
 
     model: str
     served_names: tuple[str, ...]
+    root: str
+    """Where /v1/models says that the model comes from: `model`, unless it serves another."""
     host: str
     port: int
     headless: bool

@@ -71,6 +71,7 @@ def _add_answer_flags(parser: argparse.ArgumentParser) -> None:
     add("--sim-ignore-ignore-eos", action="store_true")
     add("--sim-output-percent", type=float, default=100.0)
     add("--sim-usage-percent", type=float, default=100.0)
+    add("--sim-root")
     add("--sim-die-after-requests", type=int)
 
 

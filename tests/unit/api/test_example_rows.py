@@ -18,6 +18,7 @@ from benchrun_client.datasets.reading import RowData
 from benchrun_client.datasets.supply import Supply
 from benchrun_client.traffic import slots_of
 from unit.api.examples import EACH, EXAMPLES, Example
+from unit.client.plans import TOKEN_DIGEST
 from unit.client.words import WordCounter
 
 SPARE_ROWS = 20
@@ -61,7 +62,7 @@ READING = [each for each in EACH if "'configMap'" in repr(each.values[0])]
 @pytest.mark.parametrize("example", READING)
 def test_twenty_rows_are_left(example: Example, tmp_path: Path) -> None:
     files_in(tmp_path, example.file)
-    planned = client_plan(OWNER, first_run(example)).to_json()
+    planned = client_plan(OWNER, first_run(example), token_digest=TOKEN_DIGEST).to_json()
     plan = Plan.model_validate_json(MOUNT.sub(lambda match: f'"{tmp_path}/{match[1]}"', planned))
     left = rows_left(plan)
     assert left

@@ -8,35 +8,46 @@ from benchrun.api.base import API_VERSION
 from benchrun.api.casing import json_name
 from benchrun.api.gpus import is_gpu
 
+LONGEST = "r" * names.MAX_RUN_NAME
 
-def test_children_are_called_after_run_role_and_attempt() -> None:
-    assert names.child_name("qwen", "client") == "br-qwen-client-a1"
-    assert names.child_name("qwen", "client", attempt=2) == "br-qwen-client-a2"
-    assert names.child_name("qwen", names.ROLE_PREFILL) == "br-qwen-prefill-a1"
-    assert names.child_name("qwen", "server", attempt=2) == "br-qwen-server-a2"
-    assert names.log_name("qwen") == "br-qwen-log-a1"
-    assert names.log_name("qwen", attempt=2) == "br-qwen-log-a2"
+
+def named(run: str, uid: str) -> list[str]:
+    """Of every object that a run can have."""
+    roles = (*names.SERVING_ROLES, names.ROLE_CLIENT)
+    return [
+        *(names.child_name(run, uid, role) for role in roles),
+        names.plan_name(run, uid),
+        names.group_name(run, uid),
+        names.stage_name(run, uid, 1000),
+        names.timeline_name(run, uid, 1000),
+    ]
+
+
+def test_children_are_called_after_run_uid_and_role() -> None:
+    assert names.child_name("qwen", "uid-1", names.ROLE_CLIENT) == "br-qwen-4a49acf8-client"
+    assert names.child_name("qwen", "uid-1", names.ROLE_PREFILL) == "br-qwen-4a49acf8-prefill"
+    assert names.plan_name("qwen", "uid-1") == "br-qwen-4a49acf8-plan"
+    assert names.group_name("qwen", "uid-1") == "br-qwen-4a49a"
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "000"), (7, "007"), (255, "255"), (1000, "1000")])
 def test_stages_and_chunks_sort_by_their_number(number: int, text: str) -> None:
-    assert names.stage_name("qwen", number) == f"br-qwen-stage-{text}-a1"
-    assert names.timeline_name("qwen", number) == f"br-qwen-timeline-{text}-a1"
-    assert names.stage_name("qwen", number, attempt=3) == f"br-qwen-stage-{text}-a3"
-    assert names.timeline_name("qwen", number, attempt=3) == f"br-qwen-timeline-{text}-a3"
+    assert names.stage_name("qwen", "uid-1", number) == f"br-qwen-4a49acf8-stage-{text}"
+    assert names.timeline_name("qwen", "uid-1", number) == f"br-qwen-4a49acf8-chunk-{text}"
 
 
-def test_a_plan_is_another_for_another_run_of_the_same_name() -> None:
-    first, second = (names.plan_name("qwen", uid) for uid in ("uid-1", "uid-2"))
-    assert first == "br-qwen-plan-a1-4a49acf8"
-    assert first != second
-    assert names.plan_name("qwen", "uid-1") == first
-    assert names.plan_name("qwen", "uid-1", attempt=2) == first.replace("-a1-", "-a2-")
+def test_no_child_meets_one_of_a_deleted_run_of_that_name() -> None:
+    assert not set(named("qwen", "uid-1")) & set(named("qwen", "uid-2"))
 
 
-def test_groups_of_a_namesake_that_is_on_its_way_out_are_called_otherwise() -> None:
-    assert names.group_name("qwen", "uid-1") == "br-qwen-4a49a"
-    assert names.group_name("qwen", "uid-2") != "br-qwen-4a49a"
+def test_objects_of_a_run_never_share_a_name() -> None:
+    assert len(set(named("qwen", "uid-1"))) == len(named("qwen", "uid-1"))
+
+
+def test_the_longest_run_leaves_room() -> None:
+    assert max(len(name) for name in named(LONGEST, "uid-1")) == 63
+    assert len(names.group_name(LONGEST, "uid-1")) == 49
+    assert len(names.child_name(LONGEST, "uid-1", names.ROLE_CLIENT)) + len("-99") <= 63, "an indexed Job's host names"
 
 
 def test_stages_and_cells_are_called_after_their_load() -> None:
@@ -61,10 +72,14 @@ def test_what_is_written_beside_them() -> None:
         "benchrun.dev/sequence",
         "benchrun.dev/sweep",
         "benchrun.dev/record-digest",
+        "benchrun.dev/stage",
+        "benchrun.dev/plan-digest",
+        "benchrun.dev/timeline-through",
         "benchrun.dev/stored-bytes",
         "benchrun.dev/ends-search",
         "benchrun.dev/applied-hash",
         "benchrun.dev/variant",
+        "benchrun.dev/hold-seconds",
         "leaderworkerset.sigs.k8s.io/worker-index",
         "batch.kubernetes.io/job-completion-index",
     }

@@ -8,15 +8,16 @@ from typing import Any
 
 from benchrun.api.conditions import Condition
 from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.status import BenchmarkRunStatus, CompiledKernels, ServerStatus
 from benchrun.judge.results import results
 from benchrun.judge.thresholds import judge_of
 from benchrun.measure.samples import Sample
 from benchrun.measure.timeline import bucketed, encode
 from benchrun.plan.metadata import Owner
 from benchrun.plan.stages import cells
-from benchrun.plan.stored import log_config_map, stage_config_map, timeline_config_map
-from benchrun_client.contract import Envelope, StageRecord
+from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
+from benchrun_client.contract import StageRecord
+from unit.decide.deliveries import sealed
 from unit.measure.loads import open_loop
 from unit.measure.records import edge, record, sample, served
 from unit.plan.specs import Json, rates, spec_body, workload
@@ -82,7 +83,8 @@ def finished_run(
     body = spec_body(workloads=[workload(load=rates("4", "8"), requests=120)], repeats=2, **spec)
     typed = BenchmarkRunSpec.model_validate(body)
     samples = [each for record in records for each in readings(record)]
-    found = results(cells(typed), records, samples, spec=typed, compilations=compilations)
+    servers = [_server(compilations)]
+    found = results(cells(typed), records, samples, spec=typed, compilations=compilations, servers=servers)
     status = BenchmarkRunStatus(
         phase="Completed",
         message="measured all 2 load points",
@@ -92,19 +94,15 @@ def finished_run(
         verdict=found.verdict,
         headline=found.headline,
         judge=judge_of(typed),
+        servers=servers,
     )
     return FinishedRun(_body(body, status), tuple(_stage(r) for r in records if r.sequence in kept))
 
 
 def with_timeline_chunk(run: FinishedRun, samples: Sequence[Sample]) -> FinishedRun:
     """A chunk of the timeline more."""
-    chunk = timeline_config_map(OWNER, chunk=0, timeline=encode(bucketed(samples, 1)))
+    chunk = timeline_config_map(OWNER, chunk=0, timeline=_part(samples))
     return replace(run, config_maps=(*run.config_maps, chunk))
-
-
-def with_log(run: FinishedRun, compilations: Sequence[float]) -> FinishedRun:
-    """What its server's log told is kept, too."""
-    return replace(run, config_maps=(*run.config_maps, log_config_map(OWNER, compilations=compilations)))
 
 
 def listed(config_maps: Sequence[Json]) -> Json:
@@ -113,11 +111,16 @@ def listed(config_maps: Sequence[Json]) -> Json:
 
 
 def _stage(record: StageRecord) -> Json:
-    sealed = Envelope.seal(record)
-    timeline = encode(bucketed(readings(record), 1))
-    return stage_config_map(
-        OWNER, sequence=record.sequence, digest=sealed.digest, record=sealed.data(), timeline=timeline
-    )
+    return stage_config_map(OWNER, sealed(record), timeline=_part(readings(record)))
+
+
+def _server(compilations: tuple[float, ...] | None) -> ServerStatus:
+    known = None if compilations is None else CompiledKernels(count=len(compilations), at=list(compilations))
+    return ServerStatus(role="server", addresses=["10.0.0.9"], compilations=known)
+
+
+def _part(samples: Sequence[Sample]) -> TimelinePart:
+    return TimelinePart(encode(bucketed(samples, 1)), through=samples[-1].at)
 
 
 def _body(spec: Json, status: BenchmarkRunStatus) -> Json:

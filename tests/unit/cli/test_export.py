@@ -19,7 +19,8 @@ from benchrun.cli.__main__ import main
 from benchrun.plan.metadata import Owner
 from benchrun.plan.stored import stage_config_map
 from benchrun.report.export.formats import FORMATS
-from benchrun_client.contract import Envelope, StageRecord
+from benchrun_client.contract import StageRecord
+from unit.decide.deliveries import sealed
 from unit.plan.specs import Json
 from unit.report.export.runs import CAPPED, CELLS, CHAT, IDENTITY, STAGES, measured, row, spec, status
 
@@ -42,8 +43,7 @@ Export = Callable[..., Said]
 
 
 def stored(record: StageRecord) -> Json:
-    sealed = Envelope.seal(record)
-    return stage_config_map(OWNER, sequence=record.sequence, digest=sealed.digest, record=sealed.data(), timeline=None)
+    return stage_config_map(OWNER, sealed(record), timeline=None)
 
 
 def saved(folder: Path, of_status: BenchmarkRunStatus, stages: Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from unit.cli.finished_runs import (
     listed,
     measured,
     readings,
-    with_log,
     with_timeline_chunk,
 )
 
@@ -65,11 +65,25 @@ def test_by_the_same_lines_the_same_comes_out(judge: Judge) -> None:
     assert "the stored verdict stands: no cell is judged otherwise" in said
 
 
+def not_judged(run: FinishedRun) -> FinishedRun:
+    """The run as it ends where the judge's process failed."""
+    status = {key: run.body["status"][key] for key in ("phase", "conditions", "servers")}
+    return replace(run, body={**run.body, "status": {**status, "verdict": "Unknown"}})
+
+
+def test_a_run_that_could_not_be_judged_when_it_ended_is_judged(tmp_path: Path, capsys: Capture) -> None:
+    run = finished_run(ONE_FAILED)
+    now, again = as_json(saved(tmp_path, not_judged(run)), capsys), as_json(saved(tmp_path, run), capsys)
+    assert now["verdict"] == "Valid"
+    assert (now["results"], now["findings"]) == (again["results"], again["findings"])
+    assert (now["storedVerdict"], now["differences"]) == ("Unknown", [])
+
+
 def test_the_table_is_that_of_the_report(tmp_path: Path, capsys: Capture) -> None:
     arguments = saved(tmp_path, finished_run())
     stored = yaml.safe_load((tmp_path / "run.yaml").read_text(encoding="utf-8"))["status"]["results"]
     now = as_json(arguments, capsys)["results"]
-    assert [{**row, "findings": set(row["findings"]) - {"NotChecked"}} for row in now] == [
+    assert [{**row, "findings": set(row["findings"])} for row in now] == [
         {**row, "findings": set(row["findings"])} for row in stored
     ]
     assert len(now) == 2
@@ -115,7 +129,7 @@ def test_severities_of_the_spec_stay_but_for_those_that_are_changed(tmp_path: Pa
     run = finished_run(SHORT_OUTPUT, validity={"severities": asked})
     said = as_json([*saved(tmp_path, run), "--severity=OutputTooShort=Note"], capsys)
     assert said["judge"]["overrides"] == ["OutputTooShort=Note", "TooFewSamples=Off"]
-    assert [finding["code"] for finding in said["findings"]] == ["OutputTooShort", "NotChecked"]
+    assert [finding["code"] for finding in said["findings"]] == ["OutputTooShort"]
     assert said["differences"] == [
         {
             "cell": cell,
@@ -133,30 +147,27 @@ IN_THE_SECOND = (measured(1).first_send_unix_us / 1e6 + 1,)
 
 
 def test_compilations_are_found_again(judge: Judge) -> None:
-    code, said = judge(with_log(finished_run(compilations=IN_THE_SECOND), IN_THE_SECOND))
+    code, said = judge(finished_run(compilations=IN_THE_SECOND))
     assert (code, "judged: Suspect" in said) == (0, True)
     assert "the stored verdict stands: no cell is judged otherwise" in said
     assert "NotChecked" not in said
 
 
 def test_a_log_that_tells_of_no_compiling_is_checked(judge: Judge) -> None:
-    _, said = judge(with_log(finished_run(compilations=IN_THE_SECOND), ()))
+    run = finished_run(compilations=IN_THE_SECOND)
+    run.body["status"]["servers"][0]["compilations"] = {"count": 0, "at": []}
+    _, said = judge(run)
     assert "chat/rate=8: was Suspect, now Valid: no CompilationInWindow" in said
     assert "NotChecked" not in said
 
 
 def test_compilations_that_were_not_kept_are_not_forgotten_silently(judge: Judge) -> None:
-    code, said = judge(finished_run(compilations=IN_THE_SECOND))
+    run = finished_run(compilations=IN_THE_SECOND)
+    del run.body["status"]["servers"][0]["compilations"]
+    code, said = judge(run)
     assert code == 0
     assert "chat/rate=8: was Suspect, now Valid: CompilationInWindow was not looked for again" in said
     assert "NotChecked" in said
-
-
-def test_a_log_that_is_not_one_is_told(judge: Judge) -> None:
-    run = with_log(finished_run(), ())
-    run.config_maps[-1]["binaryData"]["compilations.json"] = "e30="  # {}
-    _, said = judge(run)
-    assert "ConfigMap br-judged-log-a1: compilations.json is not a list of instants" in said
 
 
 # ---- records that are gone -------------------------------------------------------------------------------------------
@@ -201,7 +212,7 @@ def test_a_record_that_can_not_be_read_is_named(judge: Judge) -> None:
     run.config_maps[3]["binaryData"]["record.json.gz"] = "bm90IGd6aXA="
     code, said = judge(run)
     assert code == 0
-    assert "ConfigMap br-judged-stage-003-a1: not a gzip stream" in said
+    assert "ConfigMap br-judged-9178c68f-stage-003: not a gzip stream" in said
     assert "chat/rate=8: judged by 1 of its 2 repeats" in said
 
 

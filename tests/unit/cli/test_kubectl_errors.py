@@ -62,16 +62,16 @@ FORBIDDEN = (
         pytest.param(
             'error: the server doesn\'t have a resource type "benchmarkruns"',
             "NotInstalled",
-            "this cluster does not know BenchmarkRun: install benchrun there (helm install benchrun charts/benchrun "
-            "--namespace benchrun-system --create-namespace), or choose another with --context",
+            "this cluster does not know BenchmarkRun: install benchrun there (docs/install.md), or "
+            "choose another with --context",
             id="not installed, get",
         ),
         pytest.param(
             'error: resource mapping not found for name: "a" namespace: "" from "STDIN": no matches for kind "BenchmarkRun" '
             'in version "benchrun.dev/v1alpha1"\nensure CRDs are installed first',
             "NotInstalled",
-            "this cluster does not know BenchmarkRun: install benchrun there (helm install benchrun charts/benchrun "
-            "--namespace benchrun-system --create-namespace), or choose another with --context",
+            "this cluster does not know BenchmarkRun: install benchrun there (docs/install.md), or "
+            "choose another with --context",
             id="not installed, apply",
         ),
         pytest.param(

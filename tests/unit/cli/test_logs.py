@@ -68,6 +68,14 @@ def test_of_one_the_lines_are_as_they_were_written(kubectl: FakeKubectl, capsys:
     assert capsys.readouterr().out == "a\n  b\n"
 
 
+def test_a_line_can_not_steer_the_terminal(kubectl: FakeKubectl, capsys: Capture) -> None:
+    run_is(kubectl, running())
+    pods(kubectl, SERVER, pod("s", "server"))
+    kubectl.answer("logs", "s", out="\x1b[2Ja\x1b]0;t\x07\n50%\r99%\n")
+    assert main(["logs", "chat", "--role", "server"]) == 0
+    assert capsys.readouterr().out == "a\n50%\n99%\n"
+
+
 def test_pods_that_only_carry_the_label_are_not_read(kubectl: FakeKubectl, capsys: Capture) -> None:
     foreign = pod("s2", "server")
     foreign["metadata"]["ownerReferences"] = []

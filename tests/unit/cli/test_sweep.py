@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchrun.api.sweep.essence import essence
 from benchrun.cli.__main__ import TABLE_WIDTH, main
-from benchrun.judge.sweep.measured import essence
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import concurrencies, spec_body, workload

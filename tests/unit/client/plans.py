@@ -10,14 +10,17 @@ from benchrun_client.contract import (
     LoadPoint,
     Plan,
     RandomData,
+    ServedModel,
     ShareGPTData,
     Stage,
     Target,
     Warmup,
+    digest_of_token,
 )
 from benchrun_client.records import RawStage
 
-NONCE = "0123456789abcdef"
+TOKEN = "0123456789abcdef" * 4
+TOKEN_DIGEST = digest_of_token(TOKEN)
 
 
 def stage(**changes: Any) -> Stage:
@@ -66,7 +69,7 @@ def plan(*stages: Stage, target: dict[str, Any] | None = None, **changes: Any) -
     return Plan(
         **{
             "run_uid": "run-1",
-            "nonce": NONCE,
+            "token_digest": TOKEN_DIGEST,
             "target": Target(
                 **{
                     "base_url": "http://127.0.0.1:8000",
@@ -119,6 +122,7 @@ def raw_stage(**changes: Any) -> RawStage:
             "versions": ("0.32.0",),
             "settings": ("c" * 32,),
             "models": ("id=tiny max_model_len=4096",),
+            "served": (ServedModel(id="tiny"),),
             "cache_reset": None,
             "warmup": None,
             "cpu_seconds": 0.5,

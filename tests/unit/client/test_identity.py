@@ -5,8 +5,8 @@ from __future__ import annotations
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.contract import ServerEdge
-from benchrun_client.identity import Identity, identify, models_text, settings_digest
+from benchrun_client.contract import ServedModel, ServerEdge
+from benchrun_client.identity import Identity, identify, models_text, served_model, settings_digest
 from unit.client.servers import Handler, answering, serving
 
 LABELS = {
@@ -77,7 +77,7 @@ def test_a_page_without_configuration_has_none(page: str) -> None:
 
 async def told(*, version: Handler, metrics: Handler) -> Identity:
     async with serving(version=version, metrics=metrics) as url, aiohttp.ClientSession() as session:
-        (identity,) = await identify(session, [f"{url}/metrics"])
+        (identity,) = await identify(session, [f"{url}/metrics"], model="m")
         return identity
 
 
@@ -104,7 +104,7 @@ async def test_a_server_that_is_gone_has_neither() -> None:
     async with serving() as url:
         pass
     async with aiohttp.ClientSession() as session:
-        assert await identify(session, [f"{url}/metrics"]) == (Identity(None, None),)
+        assert await identify(session, [f"{url}/metrics"], model="m") == (Identity(None, None),)
 
 
 async def test_the_version_is_asked_beside_the_page_under_a_path_of_its_own() -> None:
@@ -115,7 +115,7 @@ async def test_the_version_is_asked_beside_the_page_under_a_path_of_its_own() ->
         return web.json_response({"version": "1"})
 
     async with serving(base_version=version) as url, aiohttp.ClientSession() as session:
-        await identify(session, [f"{url}/base/metrics"])
+        await identify(session, [f"{url}/base/metrics"], model="m")
     assert asked == ["/base/version"]
 
 
@@ -157,4 +157,38 @@ def test_a_long_list_still_tells_whether_two_are_equal() -> None:
 async def test_models_are_asked_of_each_server() -> None:
     answer = answering(200, text='{"data": [{"id": "m"}]}', content_type="application/json")
     async with serving(v1_models=answer) as url, aiohttp.ClientSession() as session:
-        assert await identify(session, [f"{url}/metrics"]) == (Identity(None, None, "id=m"),)
+        assert await identify(session, [f"{url}/metrics"], model="m") == (
+            Identity(None, None, "id=m", ServedModel(id="m")),
+        )
+
+
+@pytest.mark.parametrize(
+    ("expected", "models"),
+    [
+        pytest.param(ServedModel(id="m", root="/models/m"), [MODEL], id="the one asked for"),
+        pytest.param(ServedModel(id="m", root="/models/m"), [MODEL | {"id": "other"}, MODEL], id="not the first"),
+        pytest.param(ServedModel(id="other", root="/models/m"), [MODEL | {"id": "other"}], id="another name"),
+        pytest.param(ServedModel(id="m"), [{"id": "m"}], id="no root"),
+        pytest.param(ServedModel(id="m"), [{"id": "m", "root": 7}], id="a root that is not a text"),
+        pytest.param(ServedModel(id="m"), [{"id": "m", "root": "x" * 601}], id="a root that is too long"),
+        pytest.param(
+            ServedModel(id="m", root="/models/base"),
+            [ADAPTER | {"id": "m", "parent": "base"}, MODEL | {"id": "base", "root": "/models/base"}],
+            id="of an adapter that of its model",
+        ),
+        pytest.param(
+            ServedModel(id="m"), [ADAPTER | {"id": "m", "parent": "gone"}], id="of an adapter of what is not listed"
+        ),
+        pytest.param(ServedModel(id="m"), [ADAPTER | {"id": "m", "parent": ["m"]}], id="of an adapter of nonsense"),
+        pytest.param(ServedModel(id="x" * 300), [{"id": "x" * 999}], id="a name without end"),
+        pytest.param(ServedModel(id="?"), [{"id": "\ud800"}], id="half a character"),
+        pytest.param(None, [{"root": "m"}, {"id": 7}, "m"], id="no names"),
+        pytest.param(None, [], id="none"),
+        pytest.param(None, "models", id="no list"),
+    ],
+)
+def test_the_model_that_requests_name(expected: ServedModel | None, models: object) -> None:
+    found = served_model({"object": "list", "data": models}, "m")
+    assert found == expected
+    if found is not None:
+        assert ServedModel.model_validate_json(found.model_dump_json()) == found

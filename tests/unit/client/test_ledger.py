@@ -1,35 +1,52 @@
-"""The ledger: versions that grow with what changed, records kept until acknowledged, and nobody fooled by a wrong nonce."""
+"""The ledger: versions that grow with what changed, records kept until acknowledged, and one token that opens it."""
 
 from __future__ import annotations
 
-import base64
+import hashlib
 
 import pytest
-from benchrun_client.contract import Acknowledgement, Delivery, Envelope, Failure
-from benchrun_client.ledger import MAX_DELIVERY_BYTES, MAX_ENVELOPES_A_DELIVERY, Ledger
-from unit.client.plans import NONCE
+from benchrun_client.contract import (
+    MAX_BODIES_BYTES,
+    MAX_ENVELOPES,
+    MAX_PACKED_BYTES,
+    Delivery,
+    Envelope,
+    Failure,
+    Sealed,
+)
+from benchrun_client.ledger import Ledger
+from unit.client.plans import TOKEN, TOKEN_DIGEST
 
 FAILURE = Failure(reason="CanaryFailed", message="no")
 
 
-def envelope(sequence: int, *, size: int = 8) -> Envelope:
-    return Envelope(sequence=sequence, digest="a" * 64, payload=base64.b64encode(b"x" * size).decode())
+def sealed(sequence: int, *, size: int = 8) -> Sealed:
+    """A record that nobody opens."""
+    body = bytes([sequence % 256]) * size
+    envelope = Envelope(
+        sequence=sequence,
+        run_uid="run-1",
+        stage_id=f"chat/rate=1/r{sequence + 1}",
+        plan_digest="a" * 64,
+        size=size,
+        digest=hashlib.sha256(body).hexdigest(),
+    )
+    return envelope, body
 
 
 def ledger(*, records: int, made: int = 0, size: int = 8) -> Ledger:
     new = Ledger()
-    new.begin(run_uid="run-1", nonce=NONCE, records=records)
+    new.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=records)
     for sequence in range(made):
-        new.add(envelope(sequence, size=size))
+        new.add(sealed(sequence, size=size))
     return new
 
 
-def ack(through: int, nonce: str = NONCE) -> Acknowledgement:
-    return Acknowledgement(nonce=nonce, through=through)
-
-
-def sequences(delivery: Delivery) -> list[int]:
-    return [e.sequence for e in delivery.records]
+def sequences(delivered: tuple[Delivery, tuple[bytes, ...]]) -> list[int]:
+    """Of the records, whose bodies are beside their envelopes."""
+    delivery, bodies = delivered
+    assert [hashlib.sha256(body).hexdigest() for body in bodies] == [each.digest for each in delivery.records]
+    return [each.sequence for each in delivery.records]
 
 
 def test_the_version_grows_with_phase_stage_record_and_failure_but_not_with_answers() -> None:
@@ -39,7 +56,7 @@ def test_the_version_grows_with_phase_stage_record_and_failure_but_not_with_answ
         lambda: book.enter("Waiting"),
         lambda: book.enter("Measuring", stage="a/rate=1/r1"),
         lambda: book.note(first_request_unix_us=5),
-        lambda: book.add(envelope(0)),
+        lambda: book.add(sealed(0)),
         lambda: book.fail(FAILURE),
     ):
         change()
@@ -77,52 +94,56 @@ def test_the_first_failure_stands_and_ends_all_phases() -> None:
 
 def test_a_delivery_starts_where_it_is_asked_to_and_is_bounded_in_number() -> None:
     book = ledger(records=30, made=30)
-    assert sequences(book.delivery(first=3)) == list(range(3, 3 + MAX_ENVELOPES_A_DELIVERY))
+    assert sequences(book.delivery(first=3)) == list(range(3, 3 + MAX_ENVELOPES))
     assert sequences(book.delivery(first=29)) == [29]
     assert sequences(book.delivery(first=30)) == []
 
 
 def test_a_delivery_is_bounded_in_size_but_never_empty_when_there_is_a_record() -> None:
-    third = MAX_DELIVERY_BYTES // 4  # base64 makes a third more of it: two fit, three do not
-    assert sequences(ledger(records=5, made=5, size=third).delivery(first=0)) == [0, 1]
-    assert sequences(ledger(records=5, made=5, size=2 * MAX_DELIVERY_BYTES).delivery(first=0)) == [0]
+    fit = MAX_BODIES_BYTES // MAX_PACKED_BYTES
+    assert 1 <= fit < 8
+    assert sequences(ledger(records=8, made=8, size=MAX_PACKED_BYTES).delivery(first=0)) == list(range(fit))
 
 
 def test_acknowledged_records_are_forgotten() -> None:
     book = ledger(records=3, made=3)
-    assert book.acknowledge(ack(2)) == "stored"
+    assert book.acknowledge(2)
     assert sequences(book.delivery(first=0)) == [2]
 
 
 def test_acknowledging_twice_or_less_than_before_changes_nothing() -> None:
     book = ledger(records=2, made=2)
-    assert [book.acknowledge(ack(n)) for n in (2, 2, 1)] == ["stored"] * 3
+    assert all(book.acknowledge(n) for n in (2, 2, 1))
     assert book.is_told()
 
 
-@pytest.mark.parametrize("nonce", ["", "0123456789abcdeF", "wrong", "ünïcode"])
-def test_a_wrong_nonce_acknowledges_nothing(nonce: str) -> None:
-    book = ledger(records=1, made=1)
-    assert book.acknowledge(ack(1, nonce)) == "forbidden"
-    assert sequences(book.delivery(first=0)) == [0]
+@pytest.mark.parametrize("token", ["", TOKEN[:-1], TOKEN + "0", TOKEN.upper(), TOKEN_DIGEST, "ünïcode", "\udcff"])
+def test_a_wrong_token_opens_nothing(token: str) -> None:
+    book = ledger(records=1)
+    assert (book.may_read(token), book.may_acknowledge(token)) == (False, False)
 
 
-def test_nothing_can_be_acknowledged_before_there_is_a_nonce() -> None:
-    assert Ledger().acknowledge(ack(0)) == "forbidden"
+def test_the_token_opens_both() -> None:
+    book = ledger(records=1)
+    assert (book.may_read(TOKEN), book.may_acknowledge(TOKEN)) == (True, True)
+
+
+def test_before_the_plan_is_read_anybody_may_read_and_nobody_acknowledge() -> None:
+    assert (Ledger().may_read(""), Ledger().may_acknowledge(TOKEN)) == (True, False)
 
 
 def test_records_that_do_not_exist_cannot_be_acknowledged() -> None:
     book = ledger(records=3, made=1)
-    assert book.acknowledge(ack(2)) == "beyond"
+    assert not book.acknowledge(2)
 
 
 def test_all_is_told_when_every_expected_record_is_stored() -> None:
     book = ledger(records=2, made=1)
-    book.acknowledge(ack(1))
+    book.acknowledge(1)
     assert not book.is_told()
-    book.add(envelope(1))
+    book.add(sealed(1))
     assert not book.is_told()
-    book.acknowledge(ack(2))
+    book.acknowledge(2)
     assert book.is_told()
 
 
@@ -132,5 +153,5 @@ def test_after_a_failure_all_is_told_when_it_was_read_and_the_records_made_are_s
     assert not book.is_told()
     book.delivery(first=0)
     assert not book.is_told()
-    book.acknowledge(ack(1))
+    book.acknowledge(1)
     assert book.is_told()

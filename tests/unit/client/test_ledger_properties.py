@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 
-from benchrun_client.contract import Acknowledgement, Failure
-from benchrun_client.ledger import MAX_ENVELOPES_A_DELIVERY, Ledger
+from benchrun_client.contract import MAX_ENVELOPES, Failure
+from benchrun_client.ledger import Ledger
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from unit.client.plans import NONCE
-from unit.client.test_ledger import ack, envelope, ledger, sequences
+from unit.client.plans import TOKEN_DIGEST
+from unit.client.test_ledger import ledger, sealed, sequences
 
 EXPECTED = 40
 
@@ -23,7 +23,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.book = Ledger()
         self.told = 0
         self.book.listen(self._hear)
-        self.book.begin(run_uid="run-1", nonce=NONCE, records=EXPECTED)
+        self.book.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=EXPECTED)
         self.made, self.stored, self.failed = 0, 0, False
         self.version = self.book.progress().version
 
@@ -34,26 +34,22 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def a_record_is_made(self) -> None:
         before = self.told
-        self.book.add(envelope(self.made))
+        self.book.add(sealed(self.made))
         self.made += 1
         assert self.told > before, "whoever waits is woken"
 
-    @rule(through=st.integers(0, EXPECTED + 5), nonce=st.sampled_from([NONCE, "x" * 16]))
-    def somebody_acknowledges(self, through: int, nonce: str) -> None:
-        answer = self.book.acknowledge(Acknowledgement(nonce=nonce, through=through))
-        if nonce != NONCE:
-            assert answer == "forbidden"
-        elif through > self.made:
-            assert answer == "beyond"
-        else:
-            assert answer == "stored"
+    @rule(through=st.integers(0, EXPECTED + 5))
+    def somebody_acknowledges(self, through: int) -> None:
+        stored = self.book.acknowledge(through)
+        assert stored is (through <= self.made)
+        if stored:
             self.stored = max(self.stored, through)
 
     @rule(first=st.integers(-2, EXPECTED + 2), seen=st.integers(-1, 2 * EXPECTED))
     def somebody_asks(self, first: int, seen: int) -> None:
         assert self.book.has_news(first=first, seen=seen) is (self.made > first or self.book.progress().version > seen)
         kept = [n for n in range(self.stored, self.made) if n >= first]
-        assert sequences(self.book.delivery(first=first)) == kept[:MAX_ENVELOPES_A_DELIVERY]
+        assert sequences(self.book.delivery(first=first)) == kept[:MAX_ENVELOPES]
 
     @rule()
     def a_phase_begins(self) -> None:
@@ -88,10 +84,10 @@ def test_how_many_records_there_are_may_be_known_late(made: int, expected: int) 
     book = Ledger()
     heard: list[int] = []
     book.listen(lambda: heard.append(1))
-    book.begin(run_uid="run-1", nonce=NONCE, records=None)
+    book.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=None)
     for n in range(made):
-        book.add(envelope(n))
-    book.acknowledge(ack(made))
+        book.add(sealed(n))
+    book.acknowledge(made)
     assert not book.is_told(), "a search goes on"
     heard.clear()
     book.expect(expected)

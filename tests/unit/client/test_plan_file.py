@@ -1,4 +1,4 @@
-"""A broken plan is refused with the field that is wrong, and never with the nonce."""
+"""A broken plan is refused with the field that is wrong, and never with a value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchrun_client.failures import RunFailure
 from benchrun_client.plan_file import MAX_PLAN_BYTES, peek_run_uid, read_plan
-from unit.client.plans import NONCE, plan
+from unit.client.plans import TOKEN, TOKEN_DIGEST, plan
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -44,10 +44,16 @@ def test_a_broken_plan_is_refused_naming_what_is_wrong(tmp_path: Path, expected:
     assert failure.value.exit_code == 2
 
 
-def test_a_refusal_never_tells_the_nonce(tmp_path: Path) -> None:
+def test_a_refusal_tells_no_values(tmp_path: Path) -> None:
     with pytest.raises(RunFailure) as failure:
-        read_plan(written(tmp_path, changed(nonce=NONCE * 10, target=NONCE)))
-    assert NONCE not in failure.value.message
+        read_plan(written(tmp_path, changed(token_digest=TOKEN_DIGEST * 10, target=TOKEN_DIGEST)))
+    assert TOKEN_DIGEST not in failure.value.message
+
+
+def test_a_plan_holds_the_digest_of_the_token_and_not_the_token() -> None:
+    text = plan().to_json()
+    assert TOKEN_DIGEST in text
+    assert TOKEN not in text
 
 
 def test_a_missing_plan_is_refused_naming_the_file(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import benchrun_client
 import pytest
-from benchrun_client.contract import Delivery, Failure
+from benchrun_client.contract import Delivery, Failure, unpack_delivery
 from benchrun_client.failures import TERMINATION_LOG_VARIABLE
 from kit.polling import polling
-from unit.client.plans import plan
+from unit.client.plans import TOKEN, plan
 
 SOURCE_ROOT = Path(benchrun_client.__file__).parent.parent
 
@@ -44,8 +44,11 @@ class Client:
         return Failure.model_validate_json(self._termination_log.read_bytes())
 
     def _delivery(self) -> Delivery:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/records") as response:
-            return Delivery.model_validate_json(response.read())
+        asked = urllib.request.Request(
+            f"http://127.0.0.1:{self._port}/records", headers={"Authorization": f"Bearer {TOKEN}"}
+        )
+        with urllib.request.urlopen(asked) as response:
+            return unpack_delivery(response.read())[0]
 
 
 def free_port() -> int:

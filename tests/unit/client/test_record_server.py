@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
-from benchrun_client.contract import Acknowledgement, Delivery, Envelope, Failure
+from benchrun_client.contract import Acknowledgement, Delivery, Failure, unpack_delivery
 from benchrun_client.ledger import Ledger
 from benchrun_client.record_server import RecordServer
-from unit.client.plans import NONCE
+from unit.client.plans import TOKEN, TOKEN_DIGEST
+from unit.client.test_ledger import sealed
 
 
 class WatchedLedger(Ledger):
@@ -38,27 +40,32 @@ class Client:
 
     def __init__(self, ledger: WatchedLedger, server: RecordServer, session: aiohttp.ClientSession) -> None:
         self.ledger, self.server, self._session = ledger, server, session
+        self.headers = {"Authorization": f"Bearer {TOKEN}"}
 
     async def status(self, path: str) -> int:
-        async with self._session.get(path) as response:
+        async with self._session.get(path, headers=self.headers) as response:
             return response.status
 
     async def text(self, path: str) -> str:
-        async with self._session.get(path) as response:
+        async with self._session.get(path, headers=self.headers) as response:
             return await response.text()
 
     async def records(self, query: str = "") -> Delivery:
-        return Delivery.model_validate_json(await self.text(f"/records?{query}"))
+        return unpack_delivery(await self.body(f"/records?{query}"))[0]
+
+    async def body(self, path: str) -> bytes:
+        async with self._session.get(path, headers=self.headers) as response:
+            return await response.read()
 
     async def ack(self, body: bytes) -> int:
-        async with self._session.post("/ack", data=body) as response:
+        async with self._session.post("/ack", data=body, headers=self.headers) as response:
             return response.status
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
     ledger = WatchedLedger()
-    ledger.begin(run_uid="run-1", nonce=NONCE, records=2)
+    ledger.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=2)
     server = RecordServer(ledger)
     port = await server.start(address="127.0.0.1", port=0)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
@@ -66,12 +73,8 @@ async def client() -> AsyncIterator[Client]:
     await server.stop()
 
 
-def envelope(sequence: int) -> Envelope:
-    return Envelope(sequence=sequence, digest="a" * 64, payload="eA==")
-
-
-def ack(through: int, nonce: str = NONCE) -> bytes:
-    return Acknowledgement(nonce=nonce, through=through).model_dump_json().encode()
+def ack(through: int) -> bytes:
+    return Acknowledgement(through=through).model_dump_json().encode()
 
 
 async def test_ready_turns_200_once_everything_has_been_found(client: Client) -> None:
@@ -91,7 +94,7 @@ async def test_a_poll_is_held_back_until_a_record_exists(client: Client) -> None
     assert await client.ledger.holds_back(poll)
     client.ledger.enter("Measuring", stage="a/rate=1/r1")
     assert await client.ledger.holds_back(poll)
-    client.ledger.add(envelope(0))
+    client.ledger.add(sealed(0))
     assert [e.sequence for e in (await poll).records] == [0]
 
 
@@ -117,7 +120,7 @@ async def test_a_poll_ends_after_its_time_with_what_there_is(client: Client) -> 
     patient = asyncio.create_task(client.records("from=0&seen=1000&wait=30"))
     assert (await client.records("from=0&seen=1000&wait=0.2")).records == ()
     assert not patient.done()
-    client.ledger.add(envelope(0))
+    client.ledger.add(sealed(0))
     assert len((await patient).records) == 1
 
 
@@ -130,9 +133,82 @@ async def test_a_query_that_is_no_number_is_refused(client: Client, query: str) 
     assert await client.status(f"/records?{query}") == 400
 
 
-async def test_an_acknowledgement_with_the_nonce_lets_the_records_go(client: Client) -> None:
-    client.ledger.add(envelope(0))
-    client.ledger.add(envelope(1))
+async def test_records_come_packed_as_they_were_made(client: Client) -> None:
+    made = [sealed(0, size=3), sealed(1, size=10)]
+    for each in made:
+        client.ledger.add(each)
+    delivery, bodies = unpack_delivery(await client.body("/records"))
+    assert list(zip(delivery.records, bodies, strict=True)) == made
+
+
+STRANGERS = [
+    pytest.param({}, id="without-a-token"),
+    pytest.param({"Authorization": f"Bearer {TOKEN_DIGEST}"}, id="with-its-digest"),
+    pytest.param({"Authorization": f"Bearer {TOKEN[:-1]}"}, id="nearly-the-token"),
+    pytest.param({"Authorization": "Bearer \udcc3"}, id="no-text"),
+    # What the operator of version 1 made of the run's uid, which anybody could.
+    pytest.param(
+        {"Authorization": f"Bearer {hashlib.sha256(b'benchrun.nonce/1' + bytes([31]) + b'run-1').hexdigest()[:32]}"},
+        id="derived-from-the-uid",
+    ),
+]
+
+
+@pytest.mark.parametrize("headers", STRANGERS)
+async def test_strangers_neither_read_nor_acknowledge(client: Client, headers: dict[str, str]) -> None:
+    client.ledger.add(sealed(0))
+    client.ledger.fail(Failure(reason="CanaryFailed", message="no"))
+    client.headers = headers
+    assert await client.status("/records") == 401
+    assert await client.ack(ack(1)) == 401
+    assert [envelope.sequence for envelope in client.ledger.delivery(first=0)[0].records] == [0]
+
+
+async def test_a_stranger_has_not_heard_of_a_failure(client: Client) -> None:
+    client.ledger.fail(Failure(reason="CanaryFailed", message="no"))
+    client.headers = {}
+    await client.status("/records")
+    assert not client.ledger.is_told()
+
+
+async def test_ready_and_metrics_need_no_token(client: Client) -> None:
+    client.headers = {}
+    client.ledger.mark_ready()
+    assert [await client.status(path) for path in ("/ready", "/metrics")] == [200, 200]
+
+
+async def test_why_the_plan_could_not_be_read_is_told_without_a_token() -> None:
+    ledger = Ledger()
+    ledger.begin(run_uid="run-1", token_digest=None, records=0)
+    ledger.fail(Failure(reason="InvalidPlan", message="no"))
+    server = RecordServer(ledger)
+    port = await server.start(address="127.0.0.1", port=0)
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        async with session.get("/records") as response:
+            delivery, bodies = unpack_delivery(await response.read())
+        async with session.post("/ack", data=ack(0)) as response:
+            assert response.status == 401
+    assert delivery.progress.failure is not None
+    assert (delivery.run_uid, delivery.progress.failure.reason, bodies) == ("run-1", "InvalidPlan", ())
+    await server.stop()
+
+
+async def test_a_poll_of_before_the_plan_was_read_gets_nothing_after_it() -> None:
+    ledger = WatchedLedger()
+    server = RecordServer(ledger)
+    port = await server.start(address="127.0.0.1", port=0)
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        stranger = asyncio.create_task(session.get("/records?from=0&seen=1000&wait=30"))
+        assert await ledger.holds_back(stranger)  # type: ignore[arg-type]
+        ledger.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=1)
+        async with asyncio.timeout(30):
+            assert (await stranger).status == 401
+    await server.stop()
+
+
+async def test_an_acknowledgement_lets_the_records_go(client: Client) -> None:
+    client.ledger.add(sealed(0))
+    client.ledger.add(sealed(1))
     assert await client.ack(ack(2)) == 204
     assert (await client.records()).records == ()
     assert await client.server.wait_until_told(seconds=0)
@@ -141,7 +217,6 @@ async def test_an_acknowledgement_with_the_nonce_lets_the_records_go(client: Cli
 @pytest.mark.parametrize(
     ("status", "body"),
     [
-        pytest.param(403, ack(0, nonce="x" * 16), id="wrong-nonce"),
         pytest.param(409, ack(1), id="records-that-are-not-there"),
         pytest.param(400, b"{}", id="incomplete"),
         pytest.param(400, b"\xff", id="garbage"),

@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from benchrun_client.contract import Delivery, Failure
+from benchrun_client.contract import Failure, unpack_delivery
 from benchrun_client.ledger import Ledger
 from benchrun_client.record_server import MAX_BODY_BYTES, RecordServer
-from unit.client.plans import NONCE
-from unit.client.test_record_server import WatchedLedger, ack, envelope
+from unit.client.plans import TOKEN, TOKEN_DIGEST
+from unit.client.test_ledger import sealed
+from unit.client.test_record_server import WatchedLedger, ack
+
+AUTHORIZATION = f"Authorization: Bearer {TOKEN}\r\n"
 
 
 class Line:
@@ -31,14 +34,16 @@ class Line:
 
     async def get(self, path: str, method: str = "GET") -> tuple[int, bytes]:
         """Status and body."""
-        answered = await self.say(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        answered = await self.say(
+            f"{method} {path} HTTP/1.1\r\nHost: x\r\n{AUTHORIZATION}Connection: close\r\n\r\n".encode()
+        )
         head, _, body = answered.partition(b"\r\n\r\n")
         return int(head.split()[1]), body
 
     async def leave(self, path: str) -> None:
         """Ask, and go without waiting for the answer."""
         _, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n{AUTHORIZATION}\r\n".encode())
         await writer.drain()
         writer.transport.abort()
 
@@ -47,7 +52,7 @@ class Line:
 def ledger() -> WatchedLedger:
     """Of a run with two records to come."""
     made = WatchedLedger()
-    made.begin(run_uid="run-1", nonce=NONCE, records=2)
+    made.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=2)
     return made
 
 
@@ -66,7 +71,7 @@ async def line(server: RecordServer) -> Line:
 
 
 def records(body: bytes) -> list[int]:
-    return [each.sequence for each in Delivery.model_validate_json(body).records]
+    return [each.sequence for each in unpack_delivery(body)[0].records]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +103,7 @@ async def test_what_is_no_number_is_refused_with_what_would_be(line: Line, query
 
 async def test_asking_from_before_the_first_gives_all(line: Line, ledger: WatchedLedger) -> None:
     for n in (0, 1):
-        ledger.add(envelope(n))
+        ledger.add(sealed(n))
     assert [records((await line.get(f"/records?from={n}"))[1]) for n in (-5, 0, 1, 2)] == [[0, 1], [0, 1], [1], []]
 
 
@@ -127,7 +132,7 @@ async def test_askers_that_leave_take_no_answer_from_those_that_stay(line: Line,
     assert await ledger.holds_back(stays)  # type: ignore[arg-type]
     for _ in range(5):
         await line.leave(f"/records?from=0&seen={seen}&wait=30")
-    ledger.add(envelope(0))
+    ledger.add(sealed(0))
     status, body = await stays
     assert (status, records(body)) == (200, [0])
 
@@ -137,12 +142,12 @@ async def test_every_asker_that_waits_hears_of_the_same_change(line: Line, ledge
     waiting = [asyncio.create_task(line.get(f"/records?from=0&seen={seen}&wait=30")) for _ in range(8)]
     for _ in waiting:
         assert await ledger.holds_back(waiting[0])  # type: ignore[arg-type]
-    ledger.add(envelope(0))
+    ledger.add(sealed(0))
     assert [records(body) for _, body in await asyncio.gather(*waiting)] == [[0]] * 8
 
 
-def posted(body: bytes) -> bytes:
-    head = f"POST /ack HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+def posted(body: bytes, authorization: str = AUTHORIZATION) -> bytes:
+    head = f"POST /ack HTTP/1.1\r\nHost: x\r\n{authorization}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
@@ -151,13 +156,12 @@ def posted(body: bytes) -> bytes:
     [
         pytest.param(400, b"", id="empty"),
         pytest.param(400, b"[" * 4000, id="nested"),
-        pytest.param(400, b'{"nonce": "0123456789abcdef", "through": -1}', id="negative"),
-        pytest.param(400, b'{"nonce": "0123456789abcdef", "through": "two"}', id="a-word"),
-        pytest.param(400, b'{"nonce": "0123456789abcdef", "through": 0, "more": 1}', id="one-field-more"),
+        pytest.param(400, b'{"through": -1}', id="negative"),
+        pytest.param(400, b'{"through": "two"}', id="a-word"),
+        pytest.param(400, b'{"through": 0, "more": 1}', id="one-field-more"),
         pytest.param(400, b" " * MAX_BODY_BYTES, id="as-large-as-may-be"),
         pytest.param(413, b" " * (MAX_BODY_BYTES + 1), id="larger"),
-        pytest.param(403, ack(0, nonce="0123456789abcdeF"), id="nearly-the-nonce"),
-        pytest.param(403, ack(5, nonce="x" * 16), id="a-wrong-nonce-learns-nothing-of-records"),
+        pytest.param(400, b'{"through": 1e999}', id="no-number"),
         pytest.param(409, ack(1), id="of-records-to-come"),
         pytest.param(204, ack(0), id="of-none"),
     ],
@@ -169,15 +173,18 @@ async def test_what_is_answered_to_an_acknowledgement(line: Line, status: int, b
 async def test_before_the_plan_is_read_nobody_can_acknowledge() -> None:
     server = RecordServer(Ledger())
     line = Line(await server.start(address="127.0.0.1", port=0))
-    assert int((await line.say(posted(ack(0)))).split()[1]) == 403
+    assert int((await line.say(posted(ack(0)))).split()[1]) == 401
     await server.stop()
 
 
 async def test_the_answers_say_why_in_a_line(line: Line) -> None:
-    said = {code: (await line.say(posted(body))).partition(b"\r\n\r\n")[2] for code, body in {
-        400: b"{}", 403: ack(0, nonce="x" * 16), 409: ack(1)
-    }.items()}  # fmt: skip
-    assert said == {400: b"not an acknowledgement\n", 403: b"wrong nonce\n", 409: b"there are not that many records\n"}
+    questions = {400: posted(b"{}"), 401: posted(ack(5), "Authorization: Bearer x\r\n"), 409: posted(ack(1))}
+    said = {code: (await line.say(question)).partition(b"\r\n\r\n")[2] for code, question in questions.items()}
+    assert said == {
+        400: b"not an acknowledgement\n",
+        401: b"the run's token is needed\n",
+        409: b"there are not that many records\n",
+    }
 
 
 async def test_the_end_is_awaited_until_the_last_record_is_stored(
@@ -185,7 +192,7 @@ async def test_the_end_is_awaited_until_the_last_record_is_stored(
 ) -> None:
     told = asyncio.create_task(server.wait_until_told())
     for n in (0, 1):
-        ledger.add(envelope(n))
+        ledger.add(sealed(n))
     await line.say(posted(ack(1)))
     assert not told.done()
     await line.say(posted(ack(2)))
@@ -202,7 +209,7 @@ async def test_after_a_failure_the_end_is_awaited_until_somebody_read_it(
 
 
 async def test_metrics_are_of_prometheus_form(line: Line, ledger: WatchedLedger) -> None:
-    ledger.add(envelope(0))
+    ledger.add(sealed(0))
     answered = await line.say(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     head, _, body = answered.partition(b"\r\n\r\n")
     assert b"Content-Type: text/plain; version=0.0.4" in head

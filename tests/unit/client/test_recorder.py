@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from benchrun_client.contract import Envelope, open_record
+from benchrun_client.contract import Sealed, open_record
 from benchrun_client.failures import RunFailure
 from benchrun_client.recorder import Recorder, packed
 from benchrun_client.records import record_of
@@ -21,14 +21,14 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_records_come_back_sealed_in_order_with_their_headlines() -> None:
-    made: list[tuple[Envelope, str]] = []
-    recorder = await Recorder.start(lambda envelope, line: made.append((envelope, line)))
+    made: list[tuple[Sealed, str]] = []
+    recorder = await Recorder.start(lambda sealed, line: made.append((sealed, line)))
     stages = [raw_stage(sequence=n) for n in range(3)]
     for stage in stages:
         await recorder.record(packed(stage))
     await recorder.stop()
-    assert [open_record(envelope.data()) for envelope, _ in made] == [record_of(stage) for stage in stages]
-    assert [json.loads(line)["digest"] for _, line in made] == [envelope.digest for envelope, _ in made]
+    assert [open_record(body) for (_, body), _ in made] == [record_of(stage) for stage in stages]
+    assert [json.loads(line)["digest"] for _, line in made] == [envelope.digest for (envelope, _), _ in made]
 
 
 async def test_a_recorder_that_dies_is_told_and_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:

@@ -10,18 +10,19 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import (
+    MAX_GAP_VALUES,
     MAX_REQUESTS_A_STAGE,
     CacheReset,
-    Envelope,
     RequestColumns,
+    ServedModel,
     StageRecord,
     WarmupOutcome,
     open_record,
+    seal,
 )
 from benchrun_client.headline import MAX_HEADLINE_BYTES, headline
 from benchrun_client.records import (
     MAX_ERRORS,
-    MAX_GAP_VALUES,
     MAX_SCALARS,
     MAX_VERSION_CHARACTERS,
     error_counts,
@@ -81,12 +82,14 @@ def test_edges_keep_their_server_and_an_unread_page_stays_none() -> None:
             versions=("0.32.0" + "x" * 200, None),
             settings=("c" * 32, None),
             models=("id=tiny", None),
+            served=(ServedModel(id="tiny", root="/models/tiny"), None),
         )
     )
     assert [(e.address, e.before, e.after, e.settings, e.models) for e in record.servers] == [
         ("a", {"x": 1.0}, {"x": 2.0}, "c" * 32, "id=tiny"),
         ("b", None, None, None, None),
     ]
+    assert [e.served for e in record.servers] == [ServedModel(id="tiny", root="/models/tiny"), None]
     first, second = (e.version for e in record.servers)
     assert first is not None
     assert (first[:7], len(first), second) == ("0.32.0x", MAX_VERSION_CHARACTERS, None)
@@ -168,7 +171,7 @@ def test_the_largest_stage_fits_into_a_record() -> None:
         errors=[""] * n,
     )
     record = record_of(raw)
-    assert open_record(Envelope.seal(record).data()) == record
+    assert open_record(seal(record)[1]) == record
 
 
 def test_a_traceback_becomes_its_last_line() -> None:
@@ -195,6 +198,9 @@ def test_only_the_most_frequent_errors_are_kept_and_none_is_long() -> None:
         (None, None),
         (None, math.nan),
         (None, math.inf),
+        (None, 1e308),
+        (None, -(10**400)),
+        (1e15, 1e15),
     ],
 )
 def test_numbers_and_none_are_scalars(expected: float | None, value: Any) -> None:

@@ -83,6 +83,19 @@ def test_a_counter_that_a_server_does_not_have_is_absent_and_not_0() -> None:
     assert read.counters == {"generation_tokens_total": 17.0}
 
 
+@pytest.mark.parametrize("value", ["1e308", "-1e308", "1e16", "+Inf", "NaN"])
+def test_a_counter_that_nobody_can_reckon_with_is_left_out(value: str) -> None:
+    read = parse_page(f"vllm:generation_tokens_total 17\nvllm:prompt_tokens_total {value}\n")
+    assert read == Snapshot({"generation_tokens_total": 17.0}, None)
+
+
+def test_counters_that_are_too_large_together_are_left_out() -> None:
+    engines = "".join(f'vllm:prompt_tokens_total{{engine="{n}"}} 1e308\n' for n in range(3))
+    assert parse_page(engines + "vllm:generation_tokens_total 17\n") == Snapshot(
+        {"generation_tokens_total": 17.0}, None
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from benchrun.decide.decision import Arrival
-from benchrun_client.contract import Envelope, StageRecord
+from benchrun.decide.collected import Arrival
+from benchrun_client.contract import StageRecord, seal
 from unit.measure.records import record as any_record
 from unit.plan.specs import OWNER
 
@@ -18,19 +18,24 @@ def record(sequence: int, stage_id: str, plan_digest: str, **changes: Any) -> St
 
 def arrival(sequence: int, stage_id: str, plan_digest: str, **changes: Any) -> Arrival:
     """The same, as it came."""
-    return (
-        sealed(record(sequence, stage_id, plan_digest, **changes))
-        if changes
-        else _plain(sequence, stage_id, plan_digest)
-    )
+    return sealed(record(sequence, stage_id, plan_digest, **changes))
+
+
+@lru_cache(maxsize=256)
+def plain(sequence: int, stage_id: str, plan_digest: str) -> tuple[StageRecord, Arrival]:
+    """A record without anything special, and how it came."""
+    measured = record(sequence, stage_id, plan_digest)
+    return measured, sealed(measured)
 
 
 def sealed(measured: StageRecord) -> Arrival:
     """A record as it came."""
-    envelope = Envelope.seal(measured)
-    return Arrival(sequence=measured.sequence, digest=envelope.digest, data=envelope.data())
-
-
-@lru_cache(maxsize=64)
-def _plain(sequence: int, stage_id: str, plan_digest: str) -> Arrival:
-    return sealed(record(sequence, stage_id, plan_digest))
+    envelope, data = seal(measured)
+    return Arrival(
+        sequence=envelope.sequence,
+        stage_id=envelope.stage_id,
+        plan_digest=envelope.plan_digest,
+        digest=envelope.digest,
+        data=data,
+        ends_search=envelope.ends_search,
+    )

@@ -5,28 +5,35 @@ Every method returns a new scene. Instants are seconds after `T0`; a scene's own
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 from benchrun.api import names
+from benchrun.api.judgement import Judgement
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.decision import Collected, Context, Decision, World
+from benchrun.decide.collected import Arrival, Collected
+from benchrun.decide.decision import Context, Decision, World
+from benchrun.decide.lookups import Answer, Answers, Compilations, EndpointPods, Judging, LogTail, Question
 from benchrun.decide.reconcile import decide
+from benchrun.judge.judged_run import judged_run
 from benchrun.measure.samples import Sample
 from benchrun.observe.views import Child, Children, Pod, Run, Termination
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.stages import stages
 from benchrun_client.contract import Failure, Progress, StageRecord
-from unit.decide.deliveries import arrival, record
+from unit.decide.deliveries import plain, record, sealed
 from unit.plan.specs import OWNER, Json, endpoint_body, rates, spec_body, workload
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 CLIENT_CREATED, CLIENT_READY = 1, 10
 SERVER_CREATED, SCHEDULED, HEALTHY, FIRST_REQUEST = 11, 20, 60, 70
-CONTEXT = Context(client_image="client:1")
+CONTEXT = Context(client_image="client:1", channel_key=b"key of this operator")
+PLAN_DIGEST = "c" * 64
 TWO_STAGES = spec_body(workloads=[workload("chat", load=rates("1", "4"))])
 SERVICE_ENDPOINT = endpoint_body({"serviceRef": {"name": "prod"}}, workloads=[workload("chat", load=rates("1", "4"))])
 URL_ENDPOINT = endpoint_body({"url": "http://llm.example"}, workloads=[workload("chat", load=rates("1", "4"))])
@@ -36,8 +43,10 @@ OFFLINE = spec_body(
     workloads=[workload("chat", load={"batchSizes": [1, 4]})],
 )
 
-REFUSED = {"fieldOfAnOlderOperator": 1}
+REFUSED = {"repeats": 0}
 """Makes any spec one that is refused."""
+NEWER = {"fieldOfANewerOperator": 1}
+"""Makes any spec one of another version."""
 
 PLAN, JOB, SERVICE, DEPLOYMENT = (
     ("ConfigMap", "plan"),
@@ -70,7 +79,9 @@ class Scene:
     status: Json = field(default_factory=dict)
     objects: tuple[Child, ...] = ()
     pods: tuple[Pod, ...] = ()
-    collected: Collected = field(default_factory=lambda: Collected(log_searched=True, read_back=True))
+    collected: Collected = field(default_factory=Collected)
+    measured: Mapping[int, StageRecord] = field(default_factory=dict)
+    """What the records hold that have come: for the judge alone."""
     seconds: float = 0
     context: Context = CONTEXT
     generation: int = 1
@@ -97,6 +108,39 @@ class Scene:
     def settled(self) -> Scene:
         """After a pass has written its status; what it asked for was not carried out."""
         return self.with_status(self.decide().status)
+
+    def ended(self, baseline: Run | None = None) -> Decision:
+        """The decision once everything was answered that the end of a run waits for: no log can be read, the judge has judged."""
+        return self.answered(baseline).decide()
+
+    def answered(self, baseline: Run | None = None) -> Scene:
+        """Everything that the end of a run waits for is answered."""
+        decision = self.decide()
+        asked = [q for q in (decision.last_words, *decision.lookups) if isinstance(q, LogTail | Compilations | Judging)]
+        unanswered = [question for question in asked if question not in self.collected.answers]
+        if not unanswered:
+            return self
+        answers: dict[Question[Any], Answer[Any]] = {
+            q: Answer(self.judgement(q, baseline) if isinstance(q, Judging) else None) for q in unanswered
+        }
+        return self.told(answers).answered(baseline)
+
+    def judgement(self, question: Judging, baseline: Run | None = None) -> Judgement:
+        """As the judge's process gives it."""
+        spec = BenchmarkRunSpec.model_validate_json(self._accepted())
+        stored = {c.sequence for c in self.objects if c.role == names.ROLE_STAGE}
+        known = sorted(s for s in self.measured if s in stored | self.collected.sequences)
+        return judged_run(
+            OWNER.name,
+            OWNER.uid,
+            spec,
+            [self.measured[s] for s in known],
+            self.collected.samples.unstored,
+            servers=question.servers,
+            client=question.client,
+            baseline=baseline,
+            ended_early=question.ended_early,
+        )
 
     # ---- the run ---------------------------------------------------------------------------------------------------
 
@@ -143,8 +187,8 @@ class Scene:
         """Plan, Job and Service are there, and the client's pod runs."""
         service = (SERVICE,) if self._starts else ()
         scene = self.having(PLAN, *service, JOB).pod(names.ROLE_CLIENT)
-        addresses = ("10.0.0.7:8000",) if self.spec.get("endpoint", {}).get("serviceRef") else None
-        return scene.knowing(endpoint_addresses=addresses).at(max(self.seconds, CLIENT_CREATED))
+        found = scene.endpoint_found("10.0.0.7:8000") if self.spec.get("endpoint", {}).get("serviceRef") else scene
+        return found.at(max(self.seconds, CLIENT_CREATED))
 
     def client_ready(self) -> Scene:
         """The client has found all it needs, and said so."""
@@ -180,26 +224,34 @@ class Scene:
 
     def arrived(self, *sequences: int, **changes: Any) -> Scene:
         """Records have come; they are in no ConfigMap yet."""
-        new = tuple(
-            arrival(s, _stage_id(self._accepted(), s), plan_digest(self._accepted()), **changes) for s in sequences
-        )
-        known = {a.sequence: a.record for a in new} | {r.sequence: r for r in self.collected.records}
-        return self.knowing(arrivals=(*self.collected.arrivals, *new), records=_by_sequence(known))
+        if changes:
+            return self.delivered(*(record(s, *self._place(s), **changes) for s in sequences))
+        return self._with(*(plain(s, *self._place(s)) for s in sequences))
 
-    def stored(self, *sequences: int, loaded: bool = True) -> Scene:
-        """Records are in ConfigMaps; `loaded`: and in memory, else they are still to be read back."""
+    def delivered(self, *records: StageRecord) -> Scene:
+        """The same of these."""
+        return self._with(*((measured, sealed(measured)) for measured in records))
+
+    def stored(self, *sequences: int) -> Scene:
+        """Records are in ConfigMaps, and no longer in memory."""
         maps = tuple(_stage_map(s) for s in sequences)
-        left = tuple(a for a in self.collected.arrivals if a.sequence not in sequences)
-        known = {r.sequence: r for r in self.collected.records}
-        if loaded:
-            known |= {
-                s: record(s, _stage_id(self._accepted(), s), plan_digest(self._accepted()))
-                for s in sequences
-                if s not in known
-            }
-        scene = replace(self, objects=(*self.objects, *maps))
-        at_hand = self.collected.read_back and loaded
-        return scene.knowing(arrivals=left, records=_by_sequence(known), read_back=at_hand)
+        left = {s: a for s, a in self.collected.arrivals.items() if s not in sequences}
+        measured = {s: plain(s, *self._place(s))[0] for s in sequences} | dict(self.measured)
+        return replace(self, objects=(*self.objects, *maps), measured=measured).knowing(arrivals=left)
+
+    def _with(self, *deliveries: tuple[StageRecord, Arrival]) -> Scene:
+        collected = deepcopy(self.collected)
+        for _, came in deliveries:
+            collected.arrivals[came.sequence] = came
+            collected.sequences.add(came.sequence)
+            if came.ends_search is not None:
+                collected.search_ends[came.sequence] = came.ends_search
+        measured = {record.sequence: record for record, _ in deliveries} | dict(self.measured)
+        return replace(self, collected=collected, measured=measured)
+
+    def _place(self, sequence: int) -> tuple[str, str]:
+        """Stage and plan."""
+        return _stage_id(self._accepted(), sequence), plan_digest(self._accepted())
 
     # ---- what was heard --------------------------------------------------------------------------------------------
 
@@ -207,10 +259,26 @@ class Scene:
         """Fields of what was collected, replaced."""
         return replace(self, collected=replace(self.collected, **changes))
 
+    def told(self, answers: Mapping[Question[Any], Answer[Any]]) -> Scene:
+        """Look-ups were answered."""
+        return self.knowing(answers=Answers({**self.collected.answers, **answers}))
+
+    def log_read(self, text: str | None = None) -> Scene:
+        """The server's last words were looked for."""
+        return self.told({LogTail("server-1", "vllm", previous=False): Answer(text)})
+
+    def endpoint_found(self, *addresses: str) -> Scene:
+        """The pods behind the Service were looked up."""
+        return self.told({EndpointPods("prod", 8000): Answer(addresses or None)})
+
+    def client(self, **changes: Any) -> Scene:
+        """What is known of the line to the client."""
+        return self.knowing(client=replace(self.collected.client, **changes))
+
     def says(self, **changes: Any) -> Scene:
         """The client's latest word; what it said before still holds."""
-        old = self.collected.progress or Progress(version=0, phase="Preparing")
-        return self.knowing(progress=old.model_copy(update={**changes, "version": old.version + 1}))
+        old = self.collected.client.progress or Progress(version=0, phase="Preparing")
+        return self.client(progress=old.model_copy(update={**changes, "version": old.version + 1}))
 
     def fails(self, reason: str, message: str) -> Scene:
         """The client says that it can't measure."""
@@ -218,10 +286,10 @@ class Scene:
 
     def sampled(self, *seconds: float) -> Scene:
         """The server's page was read at these instants, and nothing of it is stored yet."""
-        read = tuple(Sample(at=instant(s).timestamp(), role="server", pod="server-1", running=4.0) for s in seconds)
-        return self.knowing(
-            samples=(*self.collected.samples, *read), unstored_samples=(*self.collected.unstored_samples, *read)
-        )
+        samples = deepcopy(self.collected.samples)
+        for s in seconds:
+            samples.add(Sample(at=instant(s).timestamp(), role="server", pod="server-1", running=4.0))
+        return self.knowing(samples=samples)
 
     @property
     def _starts(self) -> bool:
@@ -233,9 +301,11 @@ class Scene:
 
     def _accepted(self) -> str:
         """The spec by which records were taken, as JSON: refused it was later."""
-        accepted = {name: value for name, value in self.spec.items() if name not in REFUSED}
+        accepted = {name: value for name, value in self.spec.items() if (name, value) not in UNREADABLE}
         return BenchmarkRunSpec.model_validate(accepted).model_dump_json(by_alias=True)
 
+
+UNREADABLE = [*REFUSED.items(), *NEWER.items()]
 
 _MEASURING = {"first_request_unix_us": unix_us(FIRST_REQUEST)}
 
@@ -244,7 +314,7 @@ SERVER_DIED = Termination(exit_code=2, reason="Error", message="vllm: error: unr
 
 @lru_cache(maxsize=64)
 def plan_digest(spec_json: str) -> str:
-    return client_plan(OWNER, BenchmarkRunSpec.model_validate_json(spec_json)).digest()
+    return client_plan(OWNER, BenchmarkRunSpec.model_validate_json(spec_json), token_digest="d" * 64).digest()
 
 
 @lru_cache(maxsize=256)
@@ -252,20 +322,16 @@ def _stage_id(spec_json: str, sequence: int) -> str:
     return stages(BenchmarkRunSpec.model_validate_json(spec_json), run_uid=OWNER.uid)[sequence].id
 
 
-def _by_sequence(known: dict[int, StageRecord]) -> tuple[StageRecord, ...]:
-    return tuple(known[s] for s in sorted(known))
-
-
 def _child(kind: str, role: str, **changes: Any) -> Child:
     planned = names.plan_name(OWNER.name, OWNER.uid)
-    name = planned if role == names.ROLE_PLAN else names.child_name(OWNER.name, role)
+    name = planned if role == names.ROLE_PLAN else names.child_name(OWNER.name, OWNER.uid, role)
     name = names.group_name(OWNER.name, OWNER.uid) if kind == "LeaderWorkerSet" else name
     child = Child(kind, name, f"{kind}-uid", role, owner_uid=OWNER.uid, deleting=False, applied_hash="applied")
     return replace(child, **changes)
 
 
 def _stage_map(sequence: int) -> Child:
-    name = names.stage_name(OWNER.name, sequence)
+    name = names.stage_name(OWNER.name, OWNER.uid, sequence)
     return replace(_child("ConfigMap", names.ROLE_STAGE), name=name, uid=f"stage-{sequence}", sequence=sequence)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from benchrun.decide.decision import Arrival
+from benchrun.decide.collected import Arrival
 from benchrun.observe.trim import child_of
 from benchrun.observe.views import Child, Pod, Termination
 from benchrun_client.contract import PLAN_FILE, Plan, Probe, Progress
@@ -69,7 +69,7 @@ class SimulatedClient:
             return self._say(phase="WarmingUp", healthy_unix_us=unix_us(self.healthy_at))
         done = min((now - began) // STAGE_SECONDS, len(self._course))
         self.records += self._course[len(self.records) : done]
-        stage = self._course[done].record.stage_id if done < len(self._course) else None
+        stage = self._course[done].stage_id if done < len(self._course) else None
         return self._say(
             phase="Measuring" if stage is not None else "Done",
             stage=stage,
@@ -91,8 +91,7 @@ def _searched(plan: Plan, digest: str, *, first_sequence: int) -> Iterator[Arriv
         while here is not None:
             following = course.after(search, here, "Met")
             probe = Probe(value=course.spelled(here.value), ends_search=following is None)
-            came = arrival(sequence, stage_at(search, here).id, digest, probe=probe)
-            yield replace(came, ends_search=search.workload if probe.ends_search else None)
+            yield arrival(sequence, stage_at(search, here).id, digest, probe=probe)
             here, sequence = following, sequence + 1
 
 
@@ -189,7 +188,7 @@ class SimulatedCluster:
                 args=("model", "--served-model-name=model", "--port=8000"),
             )
         elif pod.phase == "Pending" and self.now >= _age_of(pod) + PULL_SECONDS:
-            self.pods[pod.name] = replace(pod, phase="Running", ip="10.0.0.5", started_at=instant(self.now))
+            self.pods[pod.name] = replace(pod, phase="Running", ip="10.0.0.9", started_at=instant(self.now))
             if role == "client":
                 self.clients.append(SimulatedClient(self._mounted_plan(), started=self.now))
 
@@ -215,7 +214,9 @@ class SimulatedCluster:
             self.pods[pod.name] = replace(pod, ready=True)
 
     def _mounted_plan(self) -> Plan:
-        mounted = next(m for (kind, name), m in self.manifests.items() if kind == "ConfigMap" and "-plan-" in name)
+        mounted = next(
+            m for (kind, name), m in self.manifests.items() if kind == "ConfigMap" and name.endswith("-plan")
+        )
         return Plan.model_validate_json(mounted["data"][PLAN_FILE])
 
     def _runs(self, pod: str) -> bool:

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from benchrun.decide.decision import Arrival, Collected, Decision, World
+from benchrun.api import names
+from benchrun.api.judgement import Judgement
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.decide.collected import Collected
+from benchrun.decide.decision import Decision, World
+from benchrun.decide.lookups import Answer, Judging, LogTail, Question
 from benchrun.decide.reconcile import decide
+from benchrun.judge.judged_run import judged_run
 from benchrun.measure.samples import Sample
 from benchrun.observe.views import Child, Children, Pod, Run
 from benchrun.plan.stored import RECORD_KEY
@@ -40,6 +46,8 @@ class SimulatedOperator:
     status: dict[str, Any] = field(default_factory=dict)
     status_version: int = 0
     decision: Decision | None = None
+    asked: dict[Question[Any], None] = field(default_factory=dict)
+    """Look-ups under way."""
     ends: list[str] = field(default_factory=list)
     """Reasons of warning and ending events that were posted."""
 
@@ -47,7 +55,7 @@ class SimulatedOperator:
 
     def start(self) -> None:
         """Anew: memory is lost, the watches list everything."""
-        self.collected, self.decision = Collected(), None
+        self._forget()
         self.sync()
 
     def sync(self) -> None:
@@ -70,32 +78,31 @@ class SimulatedOperator:
         client = self.cluster.client
         if client is None or self.decision is None or self.decision.pull is None:
             return
-        known = self.collected.sequences
-        new = [a for a in client.records[self.decision.pull.from_sequence :] if a.sequence not in known][:2]
-        self.collected = replace(
-            self.collected,
-            progress=client.progress,
-            arrivals=(*self.collected.arrivals, *new),
-            sequences=known | {a.sequence for a in new},
-            search_ends={**self.collected.search_ends, **{a.sequence: a.ends_search for a in new if a.ends_search}},
-        )
-        self._let_go_what_is_stored()
+        wanted = self.collected.next_sequence(self.decision.pull.from_sequence)
+        self.collected.client.progress = client.progress
+        for came in client.records[wanted : wanted + 2]:
+            self.collected.take(came)
+        if wanted < client.through:
+            self.collected.client.lost_record = wanted
 
     def scrape(self) -> None:
         """A page is read, if one is to be read and the server is there."""
         if self.decision is None or not self.decision.scrape or "server-1" not in self.cluster.pods:
             return
-        read = Sample(at=instant(self.cluster.now).timestamp(), role="server", pod="server-1", running=1.0)
-        self.collected = replace(
-            self.collected,
-            samples=(*self.collected.samples, read),
-            unstored_samples=(*self.collected.unstored_samples, read),
-        )
+        at = instant(self.cluster.now).timestamp()
+        self.collected.samples.add(Sample(at=at, role="server", pod="server-1", running=1.0))
+
+    def look_up(self) -> None:
+        """What was asked is answered."""
+        for question in self.asked:
+            self.collected.answers[question] = Answer(self._answer(question))
+        self.asked = {}
 
     # ---- what it does ----------------------------------------------------------------------------------------------
 
     def work(self, *, cut_after: int | None = None) -> None:
         """One pass; `cut_after` so many actions it breaks off."""
+        self._let_go_what_is_stored()
         self.decision = decide(self._world())
         try:
             for done, action in enumerate(self._actions(self.decision)):
@@ -104,35 +111,54 @@ class SimulatedOperator:
                 action()
         except CutOff:
             return
-        decision = self.decision
-        if decision.log_wanted is not None:
-            self.collected = replace(self.collected, log_tail=self.cluster.server_log, log_tail_tried=True)
-        if decision.forget:
-            self.collected, self.decision = Collected(), None
+        if self.decision.forget:
+            self._forget()
 
     def _actions(self, decision: Decision) -> Iterator[Callable[[], None]]:
-        world = self._world()
+        self.collected.ending = decision.ending or self.collected.ending
+        if decision.last_words is not None:
+            self.collected.answers[decision.last_words] = Answer(self.cluster.server_log)
+        self.asked |= dict.fromkeys(q for q in decision.lookups if q not in self.collected.answers)
+        if decision.delete and self.collected.released_at is None:
+            self.collected.released_at = instant(self.cluster.now)
         for ref in decision.delete:
             yield lambda ref=ref: self._delete(ref.kind, ref.name, ref.uid)  # type: ignore[misc]
+        if decision.last_words is not None:
+            return
         for manifest in decision.apply:
             yield lambda m=manifest: self._apply(m)  # type: ignore[misc]
         yield lambda: self._acknowledge(decision)
-        if decision.read_back:
-            yield self._read_back
-            collected = replace(self.collected, log_searched=True)
-            self.decision = decision = decide(replace(world, collected=collected))
         yield lambda: self._write(decision)
 
-    def _read_back(self) -> None:
-        """All that is stored is at hand, once more."""
+    def _answer(self, question: Question[Any]) -> str | Judgement | None:
+        if isinstance(question, LogTail):
+            return self.cluster.server_log
+        return self._judgement(question) if isinstance(question, Judging) else None
+
+    def _judgement(self, question: Judging) -> Judgement:
+        """By all that is stored, and what has come."""
         maps = [m for (kind, _), m in self.cluster.manifests.items() if kind == "ConfigMap"]
-        stored = [open_record(base64.b64decode(m["binaryData"][RECORD_KEY])) for m in maps if _holds_record(m)]
-        records = {r.sequence: r for r in (*stored, *(a.record for a in self.collected.arrivals))}
-        self.collected = replace(self.collected, records=tuple(records[s] for s in sorted(records)), read_back=True)
+        packed = [base64.b64decode(m["binaryData"][RECORD_KEY]) for m in maps if RECORD_KEY in m.get("binaryData", {})]
+        opened = map(open_record, [*packed, *(arrival.data for arrival in self.collected.arrivals.values())])
+        records = {record.sequence: record for record in opened}
+        return judged_run(
+            OWNER.name,
+            OWNER.uid,
+            BenchmarkRunSpec.model_validate(self.spec),
+            [records[s] for s in sorted(records)],
+            (),
+            servers=question.servers,
+            client=question.client,
+            ended_early=question.ended_early,
+        )
 
     def _let_go_what_is_stored(self) -> None:
-        left = tuple(a for a in self.collected.arrivals if not self._is_stored(a))
-        self.collected = replace(self.collected, arrivals=left, records=tuple(a.record for a in left))
+        for child in self.objects.values():
+            if child.role == "stage" and child.sequence is not None:
+                self.collected.arrivals.pop(child.sequence, None)
+
+    def _forget(self) -> None:
+        self.collected, self.decision, self.asked = Collected(), None, {}
 
     def _delete(self, kind: str, name: str, uid: str | None) -> None:
         self.cluster.delete(kind, name, uid)
@@ -141,10 +167,8 @@ class SimulatedOperator:
     def _apply(self, manifest: dict[str, Any]) -> None:
         self.cluster.create(manifest)
         self._learn(manifest["kind"], manifest["metadata"]["name"])
-        self._let_go_what_is_stored()
         if "timeline.json.gz" in manifest.get("binaryData", {}):
-            chunks = sum(c.role == "timeline" for c in self.objects.values())
-            self.collected = replace(self.collected, unstored_samples=(), timeline_chunks=chunks)
+            self.collected.samples.stored(through=float(manifest["metadata"]["annotations"][names.ANNOTATION_THROUGH]))
 
     def _acknowledge(self, decision: Decision) -> None:
         if decision.acknowledge is not None and self.cluster.client is not None:
@@ -163,9 +187,6 @@ class SimulatedOperator:
         """What one wrote oneself one knows."""
         _take_over(self.objects, self.cluster.objects, (kind, name))
 
-    def _is_stored(self, came: Arrival) -> bool:
-        return any(c.role == "stage" and c.sequence == came.sequence for c in self.objects.values())
-
     def _world(self) -> World:
         run = Run(OWNER.namespace, OWNER.name, OWNER.uid, generation=1, spec=dict(self.spec), status=dict(self.status))
         children = Children(objects=tuple(self.objects.values()), pods=tuple(self.pods.values()))
@@ -178,7 +199,3 @@ def _take_over(known: dict[K, V], real: dict[K, V], key: K) -> None:
         known[key] = real[key]
     else:
         known.pop(key, None)
-
-
-def _holds_record(manifest: dict[str, Any]) -> bool:
-    return RECORD_KEY in manifest.get("binaryData", {})

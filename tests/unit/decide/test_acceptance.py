@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from unit.decide.saying import applied, deleted, standing
-from unit.decide.scenes import Scene
+from unit.decide.scenes import NEWER, REFUSED, Scene
 from unit.plan.specs import concurrencies, rates, workload
 
 
@@ -70,12 +70,36 @@ def test_refused_is_terminal_and_starts_nothing() -> None:
     assert refused.settled().decide().status == decision.status
 
 
-def test_a_later_operator_that_refuses_what_runs_frees_its_gpu() -> None:
-    decision = Scene().measuring().with_spec(repeats=0).decide()
-    assert deleted(decision) == ["Deployment", "Service", "Job"]
+# ---- accepted by an operator of another version ----------------------------------------------------------------------
+
+UNREADABLE = Scene().measuring().arrived(0).with_spec(**REFUSED)
+
+
+def test_a_field_of_a_newer_operator_stops_no_run_that_it_accepted() -> None:
+    decision = Scene().measuring().arrived(0).with_spec(**NEWER).decide()
+    assert (decision.status.phase, applied(decision)) == ("Running", ["ConfigMap stage 0"])
+    assert Scene().with_spec(**NEWER).decide().status.phase == "Failed"
+
+
+def test_what_it_accepted_and_we_can_not_read_is_left_alone_and_says_so() -> None:
+    decision = UNREADABLE.decide()
+    assert (applied(decision), deleted(decision), decision.forget) == ([], [], False)
+    assert decision.status.phase == "Running"
+    assert "accepted by an operator of another version" in (decision.status.message or "")
+    assert "spec.repeats" in (decision.status.message or "")
+
+
+def test_cancelled_it_is_let_go_all_the_same() -> None:
+    decision = UNREADABLE.with_spec(cancel=True).decide()
+    assert (deleted(decision), decision.status.phase, decision.forget) == (["Deployment", "Job"], "Failed", True)
+
+
+def test_a_server_that_was_to_go_still_goes() -> None:
+    scene = Scene().measuring().arrived(0, 1).settled().with_spec(**REFUSED)
+    assert deleted(scene.decide()) == ["Deployment"]
 
 
 def test_what_is_left_of_a_refused_run_is_removed_again_and_again() -> None:
-    refused = Scene().measuring().with_spec(repeats=0).settled()
-    assert deleted(refused.decide()) == ["Deployment", "Service", "Job"]
-    assert deleted(refused.without("Deployment", "server").decide()) == ["Service", "Job"]
+    refused = UNREADABLE.with_spec(cancel=True).settled()
+    assert deleted(refused.decide()) == ["Deployment", "Job"]
+    assert deleted(refused.without("Deployment", "server").decide()) == ["Job"]

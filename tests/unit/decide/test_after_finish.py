@@ -10,7 +10,7 @@ from benchrun.decide.reconcile import decide
 from unit.decide.saying import applied, deleted
 from unit.decide.scenes import SERVER_DIED, Scene
 
-COMPLETED = Scene().measuring().arrived(0, 1).at(300).settled().stored(0, 1)
+COMPLETED = Scene().measuring().arrived(0, 1).at(300).answered().settled().stored(0, 1)
 FAILED = Scene().measuring().without("Deployment", "server").at(300).settled()
 CANCELLED = Scene().measuring().with_spec(cancel=True).at(300).settled()
 ENDS = [
@@ -54,18 +54,18 @@ def test_an_edit_after_the_end_is_seen_and_changes_nothing_else(edit: dict[str, 
 
 @pytest.mark.parametrize("scene", [COMPLETED, CANCELLED])
 def test_a_server_that_is_left_over_is_removed_again(scene: Scene) -> None:
-    assert deleted(scene.operator_restarted().decide())[:2] == ["Deployment", "Service"]
+    assert deleted(scene.operator_restarted().decide())[:1] == ["Deployment"]
 
 
 def test_a_client_whose_records_are_stored_may_leave_by_itself() -> None:
-    no_server = COMPLETED.without("Deployment", "server").without("Service", "server")
+    no_server = COMPLETED.without("Deployment", "server")
     assert deleted(no_server.at(310).decide()) == []
     assert no_server.at(310).decide().requeue_after_seconds == 20.0
     assert deleted(no_server.at(330).decide()) == ["Job"]
 
 
 def test_a_client_that_has_left_stays_for_its_log() -> None:
-    left = COMPLETED.without("Deployment", "server").without("Service", "server").pod("client", phase="Succeeded")
+    left = COMPLETED.without("Deployment", "server").pod("client", phase="Succeeded")
     assert deleted(left.at(10_000).decide()) == []
 
 
@@ -84,7 +84,7 @@ def test_a_client_of_a_failed_run_goes_at_once() -> None:
     ],
 )
 def test_ttl(expected: bool, wait: float | None, ttl: int | None, now: int) -> None:
-    bare = COMPLETED.without("Deployment", "server").without("Service", "server").without("Job", "client")
+    bare = COMPLETED.without("Deployment", "server").without("Job", "client")
     decision = bare.with_spec(ttlSecondsAfterFinished=ttl).at(now).decide()
     assert (decision.delete_run, decision.requeue_after_seconds) == (expected, wait)
 

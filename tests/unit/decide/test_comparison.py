@@ -1,4 +1,4 @@
-"""A run with a baseline: it is looked up when all is measured, compared with, and a regression is a condition of its own."""
+"""A run with a baseline: a regression is a condition of its own, and takes nothing from the measurement."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from benchrun.api.status import BenchmarkRunStatus
 from benchrun.judge.comparison.runs import results_digest
 from benchrun.observe.views import Run
 from benchrun.report.exit_codes import exit_code
-from unit.decide.saying import deleted, standing
+from unit.decide.saying import standing
 from unit.decide.scenes import TWO_STAGES, Scene
 from unit.measure.records import requests
 
 BASELINE = {"name": "before", "maxRegressionPercent": "5", "metrics": ["MeanTTFT"]}
 ROW: tuple[ConditionType, ...] = ("Complete", "Succeeded", "Valid", "Ready", "Stalled")
-LAST_RECORD = Scene().with_spec(baseline=BASELINE, repeats=2).measuring().stored(0, 1, 2).arrived(3).at(300)
 
 
 def a_run(name: str = "before", *, ttft_ms: float | None = None, **changes: Any) -> Run:
     """The same measured before, with another mean TTFT if so told."""
     scene = Scene().with_spec(repeats=2).measuring().arrived(0, 1, 2, 3)
-    status = scene.knowing(log_searched=True, read_back=True).decide().status.model_dump(mode="json", by_alias=True)
+    status = scene.ended().status.model_dump(mode="json", by_alias=True)
     for row in status["results"]:
         if ttft_ms is not None:
             row["metrics"]["mean_ttft_ms"] = ttft_ms
@@ -33,7 +32,7 @@ def a_run(name: str = "before", *, ttft_ms: float | None = None, **changes: Any)
 def ended(baseline: Run | None, **measured: Any) -> BenchmarkRunStatus:
     """The last status, once the baseline was looked up."""
     scene = Scene().with_spec(baseline=BASELINE, repeats=2).measuring().arrived(0, 1, 2, 3, **measured)
-    return scene.knowing(baseline=baseline, baseline_sought=True, log_searched=True, read_back=True).decide().status
+    return scene.ended(baseline).status
 
 
 def message(status: BenchmarkRunStatus) -> str:
@@ -41,20 +40,16 @@ def message(status: BenchmarkRunStatus) -> str:
     return status.comparison.message
 
 
-def test_the_baseline_is_looked_up_when_all_is_measured_and_the_server_does_not_wait() -> None:
-    decision = LAST_RECORD.decide()
-    assert (decision.baseline_wanted, decision.read_back, decision.forget) == ("before", True, False)
-    assert deleted(decision) == ["Deployment", "Service"]
+def test_a_run_without_a_baseline_compares_nothing() -> None:
+    status = Scene().measuring().arrived(0, 1).ended().status
+    assert status.comparison is None
+    assert standing(status, "NotRegressed") == {"NotRegressed": "absent"}
 
 
-def test_it_is_not_looked_up_before() -> None:
-    assert Scene().with_spec(baseline=BASELINE).measuring().arrived(0).decide().baseline_wanted is None
-
-
-def test_a_run_without_a_baseline_looks_up_nothing_and_compares_nothing() -> None:
-    decision = Scene().measuring().arrived(0, 1).knowing(log_searched=True, read_back=True).decide()
-    assert (decision.baseline_wanted, decision.status.comparison) == (None, None)
-    assert standing(decision.status, "NotRegressed") == {"NotRegressed": "absent"}
+@pytest.mark.parametrize("end", [{"cancel": True}, {"runDeadlineSeconds": 1}])
+def test_a_run_that_ended_early_is_compared_with_nothing(end: dict[str, Any]) -> None:
+    scene = Scene().with_spec(baseline=BASELINE, repeats=2, **end).measuring().arrived(0, 1, 2).at(10_000)
+    assert scene.ended(a_run()).status.comparison is None
 
 
 def test_what_it_was_compared_with_stays_to_be_seen() -> None:

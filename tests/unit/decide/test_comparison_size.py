@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchrun.api.comparison import ComparedMetric
-from benchrun.judge.comparison.figures import KEYS
+from benchrun.api.metric_keys import KEYS
 from benchrun.observe.views import Run
 from unit.decide.scenes import Scene
 from unit.decide.test_status_size import LARGEST, LIMIT_BYTES, size
@@ -14,10 +14,9 @@ WITH_BASELINE: Scene = LARGEST.with_spec(baseline={"name": "b" * 40, "metrics": 
 
 def test_measured_and_compared_at_64_load_points() -> None:
     scene = WITH_BASELINE.arrived(*range(64))
-    ready = scene.knowing(log_searched=True, read_back=True, baseline_sought=True)
-    before = ready.decide().status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    before = scene.ended().status.model_dump(mode="json", by_alias=True, exclude_none=True)
     spec = {name: value for name, value in scene.spec.items() if name != "baseline"}
-    status = ready.knowing(baseline=Run("lab", "b" * 40, "uid-b", 1, spec=spec, status=before)).decide().status
+    status = scene.ended(Run("lab", "b" * 40, "uid-b", 1, spec=spec, status=before)).status
     assert status.comparison is not None
     assert status.comparison.message.startswith(f"{7 * len(status.results)} figures")
     assert "comparison.cells[].changes" in {note.field for note in status.truncated}

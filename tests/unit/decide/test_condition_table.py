@@ -47,7 +47,7 @@ LATE = Scene().measuring().with_spec(runDeadlineSeconds=10).at(1000)
     ],
 )
 def test_row(phase: str, row: str, scene: Scene) -> None:
-    status = scene.decide().status
+    status = scene.ended().status
     found = {c.type: c for c in status.conditions}
     assert " ".join(found[t].status[0] for t in ROW) == row
     assert status.phase == phase
@@ -65,7 +65,7 @@ def test_row(phase: str, row: str, scene: Scene) -> None:
     ],
 )
 def test_objectives(expected: str, objectives: list[dict[str, object]], scene: Scene) -> None:
-    status = scene.with_spec(objectives=objectives).decide().status
+    status = scene.with_spec(objectives=objectives).ended().status
     assert standing(status, "ObjectivesMet") == {"ObjectivesMet": expected}
 
 
@@ -79,19 +79,18 @@ def test_objectives(expected: str, objectives: list[dict[str, object]], scene: S
     ],
 )
 def test_reason_of_valid(expected: str, scene: Scene) -> None:
-    assert standing(scene.decide().status, "Valid") == {"Valid": expected}
+    assert standing(scene.ended().status, "Valid") == {"Valid": expected}
 
 
-@pytest.mark.parametrize("scene", [Scene(), Scene().measuring(), MEASURED.settled(), LATE.knowing(log_tail_tried=True)])
+@pytest.mark.parametrize("scene", [Scene(), Scene().measuring(), MEASURED.answered().settled(), LATE.log_read()])
 def test_every_condition_is_there_from_the_first_pass_on(scene: Scene) -> None:
-    assert {c.type for c in scene.settled().decide().status.conditions} == set(ALL)
+    assert {c.type for c in scene.settled().ended().status.conditions} == set(ALL)
 
 
 def test_waiting_conditions_follow_the_way() -> None:
     def waits(scene: Scene) -> dict[str, str]:
         return {
-            name: text.split()[0]
-            for name, text in standing(scene.decide().status, "ClientReady", "ServerReady").items()
+            name: text.split()[0] for name, text in standing(scene.ended().status, "ClientReady", "ServerReady").items()
         }
 
     assert waits(Scene().client_created()) == {"ClientReady": "False", "ServerReady": "False"}
@@ -104,28 +103,28 @@ def test_waiting_conditions_follow_the_way() -> None:
     [
         pytest.param(MEASURED, id="measured"),
         pytest.param(ALL_FAILED, id="all requests failed"),
-        pytest.param(LATE.knowing(log_tail_tried=True), id="deadline"),
+        pytest.param(LATE.log_read(), id="deadline"),
         pytest.param(Scene().measuring().with_spec(cancel=True), id="cancelled"),
         pytest.param(Scene().with_spec(repeats=0), id="refused"),
     ],
 )
 def test_nobody_is_ready_any_more_when_the_run_has_ended(scene: Scene) -> None:
     expected = {"ClientReady": "False (Finished)", "ServerReady": "False (Finished)"}
-    assert standing(scene.decide().status, "ClientReady", "ServerReady") == expected
+    assert standing(scene.ended().status, "ClientReady", "ServerReady") == expected
 
 
 def test_a_transition_time_moves_only_with_the_status() -> None:
     first = Scene().settled()
-    later = Scene().client_ready().with_status(first.decide().status).at(500).decide().status
+    later = Scene().client_ready().with_status(first.ended().status).at(500).ended().status
     times = {c.type: c.last_transition_time for c in later.conditions}
     assert times["ClientReady"] == "2026-01-01T00:08:20Z"
     assert times["Reconciling"] == times["Ready"] == "2026-01-01T00:00:00Z"
 
 
 def test_every_condition_is_about_the_generation_that_was_seen() -> None:
-    conditions: tuple[Condition, ...] = MEASURED.decide().status.conditions
+    conditions: tuple[Condition, ...] = MEASURED.ended().status.conditions
     assert {c.observed_generation for c in conditions} == {1}
 
 
 def test_the_servers_answer_tells_why_every_request_failed() -> None:
-    assert "404: no such model" in (ALL_FAILED.decide().status.message or "")
+    assert "404: no such model" in (ALL_FAILED.ended().status.message or "")

@@ -48,6 +48,7 @@ def fair_round(cluster: SimulatedCluster, operator: SimulatedOperator) -> None:
     operator.watch(255)
     operator.hear()
     operator.scrape()
+    operator.look_up()
     operator.work()
 
 
@@ -78,6 +79,7 @@ MISHAPS = st.one_of(
     st.tuples(st.just("watch"), st.integers(0, 255)),
     st.tuples(st.just("hear"), st.just(0)),
     st.tuples(st.just("scrape"), st.just(0)),
+    st.tuples(st.just("look up"), st.just(0)),
     st.tuples(st.just("pass"), st.just(0)),
     st.tuples(st.just("pass cut off"), st.integers(0, 5)),
     st.tuples(st.just("restart"), st.just(0)),
@@ -95,6 +97,8 @@ def suffer(cluster: SimulatedCluster, operator: SimulatedOperator, what: str, ho
             operator.hear()
         case "scrape":
             operator.scrape()
+        case "look up":
+            operator.look_up()
         case "pass":
             operator.work()
         case "pass cut off":
@@ -140,13 +144,13 @@ def test_the_operator_may_be_away_until_all_is_measured(seconds: int) -> None:
     assert run_to_the_end(cluster, operator) == undisturbed(broken=False)
 
 
-def test_undisturbed_it_completes_with_every_stage_once_and_nothing_left_but_the_ended_job() -> None:
+def test_undisturbed_it_completes_with_every_stage_once_and_no_server_left() -> None:
     found = undisturbed(broken=False)
-    assert (found.phase, found.verdict, found.clients, found.left) == ("Completed", "Valid", 1, ("Job",))
+    assert (found.phase, found.verdict, found.clients, found.left) == ("Completed", "Valid", 1, ("Job", "Service"))
     assert [sequence for sequence, _ in found.digests] == [0, 1, 2, 3]
     assert found.results == (("chat/rate=1", "Valid", 2), ("chat/rate=4", "Valid", 2))
 
 
 def test_a_server_that_can_not_start_fails_the_run_and_is_let_go() -> None:
     found = undisturbed(broken=True)
-    assert (found.phase, found.digests, found.left) == ("Failed", (), ())
+    assert (found.phase, found.digests, found.left) == ("Failed", (), ("Service",))

@@ -30,7 +30,7 @@ CASES = [
     pytest.param(
         "StartupDeadlineExceeded",
         300,
-        Scene(spec=SERVICE_ENDPOINT).knowing(endpoint_addresses=()).settled(),
+        Scene(spec=SERVICE_ENDPOINT).endpoint_found().settled(),
         id="service has no pods",
     ),
     pytest.param("RunDeadlineExceeded", 1060, Scene(spec=URL_ENDPOINT).measuring(), id="endpoint is too slow"),
@@ -39,8 +39,8 @@ CASES = [
 
 @pytest.mark.parametrize(("reason", "ends_at", "scene"), CASES)
 def test_deadline(reason: str, ends_at: int, scene: Scene) -> None:
-    limited = scene.with_spec(**LIMITS).knowing(log_tail_tried=True)
-    before, at = limited.at(ends_at - 1).decide().status, limited.at(ends_at).decide().status
+    limited = scene.with_spec(**LIMITS).log_read()
+    before, at = limited.at(ends_at - 1).decide().status, limited.at(ends_at).ended().status
     assert before.phase not in ("Failed", "Cancelled")
     failed = next(c for c in at.conditions if c.type == "Failed")
     assert (failed.status, failed.reason) == ("True", reason)
@@ -70,7 +70,7 @@ def test_a_pass_is_asked_for_when_it_ends(reason: str, ends_at: int, scene: Scen
     ],
 )
 def test_the_message_says_what_was_waited_for(words: str, scene: Scene) -> None:
-    late = scene.with_spec(**LIMITS).knowing(log_tail_tried=True).at(5000).decide().status
+    late = scene.with_spec(**LIMITS).log_read().at(5000).ended().status
     assert words in (late.message or "")
 
 
@@ -80,7 +80,7 @@ def test_starting_late_is_not_the_servers_fault_while_it_has_no_node() -> None:
 
 
 def test_a_record_that_came_in_time_is_not_lost_to_a_deadline() -> None:
-    assert Scene().measuring().with_spec(**LIMITS).arrived(0, 1).at(5000).decide().status.phase == "Completed"
+    assert Scene().measuring().with_spec(**LIMITS).arrived(0, 1).at(5000).ended().status.phase == "Completed"
 
 
 def test_a_deadline_that_can_not_be_judged_yet_does_not_make_the_operator_spin() -> None:

@@ -66,10 +66,10 @@ def ended(decision: Decision) -> tuple[str | None, str]:
 
 
 def test_all_deployments_come_when_the_client_is_ready_and_all_services_before() -> None:
-    early = RUN.client_created().decide().apply
+    early = RUN.client_created().ended().apply
     assert {m["kind"] for m in early} == {"Service"}
     assert {m["metadata"]["labels"]["benchrun.dev/role"] for m in early} >= {"prefill", "decode"}
-    made = [m for m in RUN.client_ready().decide().apply if m["kind"] == "Deployment"]
+    made = [m for m in RUN.client_ready().ended().apply if m["kind"] == "Deployment"]
     assert [m["metadata"]["labels"]["benchrun.dev/role"] for m in made] == list(ROLES)
 
 
@@ -77,12 +77,12 @@ def test_all_deployments_come_when_the_client_is_ready_and_all_services_before()
 def test_without_a_node_for_one_of_them_the_run_waits(role: str) -> None:
     made = RUN.client_ready().having(*(("Deployment", each) for each in ROLES)).at(SERVER_CREATED).settled()
     scene = pods(made).pod(role, scheduled_at=None, node=None, phase="Pending")
-    assert scene.decide().status.phase == "WaitingForNode"
-    assert pods(made).decide().status.phase == "Starting"
+    assert scene.ended().status.phase == "WaitingForNode"
+    assert pods(made).ended().status.phase == "Starting"
 
 
 def test_each_role_is_told_of_apart_and_the_proxy_has_no_gpu() -> None:
-    status = MEASURING.pod("prefill", gpus=1).pod("decode", gpus=2).decide().status
+    status = MEASURING.pod("prefill", gpus=1).pod("decode", gpus=2).ended().status
     assert [(s.role, s.pod, s.gpus, s.ready) for s in status.servers] == [
         ("prefill", "prefill-1", 1, True),
         ("decode", "decode-1", 2, True),
@@ -91,7 +91,7 @@ def test_each_role_is_told_of_apart_and_the_proxy_has_no_gpu() -> None:
 
 
 def test_both_vllms_are_scraped_and_the_proxy_is_not() -> None:
-    assert [(t.role, t.url) for t in MEASURING.decide().scrape] == [
+    assert [(t.role, t.url) for t in MEASURING.ended().scrape] == [
         ("prefill", "http://10.0.0.20:8000/metrics"),
         ("decode", "http://10.0.0.21:8000/metrics"),
     ]
@@ -99,20 +99,20 @@ def test_both_vllms_are_scraped_and_the_proxy_is_not() -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_one_that_restarts_ends_the_run(role: str) -> None:
-    decision = MEASURING.pod(role, restarts=1, last_terminated=SERVER_DIED).knowing(log_tail_tried=True).decide()
+    decision = MEASURING.pod(role, restarts=1, last_terminated=SERVER_DIED).log_read().ended()
     assert ended(decision) == ("Failed", Reason.SERVER_RESTARTED)
     assert f"of the role {role} restarted" in (decision.status.message or "")
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_one_that_was_replaced_ends_the_run(role: str) -> None:
-    decision = MEASURING.pod(role, name=f"{role}-2", uid="another").knowing(log_tail_tried=True).decide()
+    decision = MEASURING.pod(role, name=f"{role}-2", uid="another").log_read().ended()
     assert ended(decision) == ("Failed", Reason.SERVER_RESTARTED)
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_one_whose_deployment_is_deleted_ends_the_run(role: str) -> None:
-    gone = MEASURING.without("Deployment", role).decide()
+    gone = MEASURING.without("Deployment", role).ended()
     assert ended(gone) == ("Failed", Reason.SERVER_GONE)
 
 
@@ -120,14 +120,14 @@ def test_one_whose_deployment_is_deleted_ends_the_run(role: str) -> None:
 def test_the_fault_of_one_is_the_runs_and_names_its_field(role: str) -> None:
     made = RUN.client_ready().having(*(("Deployment", each) for each in ROLES)).at(SERVER_CREATED).settled()
     broken = pods(made).pod(role, waiting_reason="InvalidImageName", waiting_message="no such name")
-    assert broken.decide().log_wanted is not None
-    decision = broken.knowing(log_tail_tried=True).decide()
+    assert broken.decide().last_words is not None
+    decision = broken.log_read().ended()
     assert decision.status.phase == "Failed"
     field = "spec.server.disaggregated.proxy" if role == "proxy" else "spec.server.image"
     assert field in (decision.status.message or "")
 
 
 def test_the_end_releases_every_role_at_once() -> None:
-    decision = MEASURING.arrived(0, 1).decide()
+    decision = MEASURING.arrived(0, 1).ended()
     released = {(ref.kind, ref.name) for ref in decision.delete}
-    assert {("Deployment", f"br-qwen-{role}-a1") for role in ROLES} <= released
+    assert {("Deployment", f"br-qwen-6316e01c-{role}") for role in ROLES} <= released

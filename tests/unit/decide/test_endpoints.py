@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
+from benchrun.decide.lookups import EndpointPods
 from unit.decide.saying import applied, deleted
 from unit.decide.scenes import SERVICE_ENDPOINT, URL_ENDPOINT, Scene
 
+ASKED = EndpointPods("prod", 8000)
 FRESH = Scene(spec=SERVICE_ENDPOINT)
 
 
 def test_first_its_pods_are_looked_up() -> None:
     decision = FRESH.decide()
-    assert (decision.lookup_endpoint, applied(decision), decision.requeue_after_seconds) == (True, [], 0.0)
+    assert (decision.lookups, applied(decision), decision.requeue_after_seconds) == ((ASKED,), [], 5.0)
 
 
 def test_without_pods_the_run_waits_and_looks_again() -> None:
-    decision = FRESH.knowing(endpoint_addresses=()).decide()
-    assert (decision.lookup_endpoint, applied(decision), decision.requeue_after_seconds) == (True, [], 5.0)
+    decision = FRESH.endpoint_found().decide()
+    assert (decision.lookups, applied(decision), decision.requeue_after_seconds) == ((ASKED,), [], 5.0)
     assert "Service prod has no ready pods" in (decision.status.message or "")
 
 
 def test_with_pods_the_client_is_started_and_told_of_them() -> None:
-    decision = FRESH.knowing(endpoint_addresses=("10.0.0.7:8000",)).decide()
-    assert (decision.lookup_endpoint, applied(decision)) == (False, ["ConfigMap plan", "Job client"])
+    decision = FRESH.endpoint_found("10.0.0.7:8000").decide()
+    assert applied(decision) == ["ConfigMap plan", "Job client"]
     assert "http://10.0.0.7:8000/metrics" in decision.apply[0]["data"]["plan.json"]
 
 
 def test_after_a_restart_they_are_looked_up_while_the_run_goes_on() -> None:
     scene = FRESH.measuring().operator_restarted()
     decision = scene.decide()
-    assert (decision.lookup_endpoint, decision.status.phase, decision.pull is not None) == (True, "Running", True)
+    assert (decision.lookups, decision.status.phase, decision.pull is not None) == ((ASKED,), "Running", True)
     assert (applied(decision), deleted(decision)) == ([], [])
 
 
 def test_pods_that_are_gone_later_do_not_stop_the_run() -> None:
-    decision = FRESH.measuring().knowing(endpoint_addresses=()).decide()
-    assert (decision.lookup_endpoint, decision.status.phase) == (False, "Running")
+    decision = FRESH.measuring().endpoint_found().decide()
+    assert (applied(decision), deleted(decision), decision.status.phase) == ([], [], "Running")
 
 
 def test_their_pages_are_read_once_the_endpoint_is_healthy() -> None:
@@ -44,4 +46,4 @@ def test_their_pages_are_read_once_the_endpoint_is_healthy() -> None:
 
 def test_behind_a_url_nothing_is_looked_up_or_read_by_the_operator() -> None:
     decision = Scene(spec=URL_ENDPOINT).measuring().decide()
-    assert (decision.lookup_endpoint, decision.scrape) == (False, ())
+    assert (decision.lookups, decision.scrape) == ((), ())

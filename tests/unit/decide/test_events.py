@@ -10,11 +10,9 @@ from unit.decide.scenes import URL_ENDPOINT, Scene
     ("expected", "before", "after"),
     [
         pytest.param([], Scene(), Scene().client_created(), id="preparing is not worth one"),
-        pytest.param(["WaitingForNode"], Scene().client_created(), Scene().server_pending(), id="waiting for a GPU"),
-        pytest.param(["Starting"], Scene().server_pending(), Scene().server_loading(), id="starting"),
-        pytest.param(
-            ["Starting"], Scene(spec=URL_ENDPOINT), Scene(spec=URL_ENDPOINT).client_ready(), id="endpoint asked"
-        ),
+        pytest.param([], Scene().client_created(), Scene().server_pending(), id="nor is waiting for a GPU"),
+        pytest.param([], Scene().server_pending(), Scene().server_loading(), id="starting"),
+        pytest.param([], Scene(spec=URL_ENDPOINT), Scene(spec=URL_ENDPOINT).client_ready(), id="endpoint asked"),
         pytest.param(["Running"], Scene().server_healthy(), Scene().measuring(), id="running"),
         pytest.param(["Suspended"], Scene(), Scene().with_spec(suspend=True), id="suspended"),
         pytest.param(["Completed"], Scene().measuring(), Scene().measuring().arrived(0, 1), id="completed"),
@@ -26,8 +24,8 @@ from unit.decide.scenes import URL_ENDPOINT, Scene
 )
 def test_a_change_is_told_once(expected: list[str], before: Scene, after: Scene) -> None:
     changed = after.with_status(before.decide().status)
-    assert [event.reason for event in changed.decide().events] == expected
-    assert [event.reason for event in changed.settled().decide().events] == []
+    assert [event.reason for event in changed.ended().events] == expected
+    assert [event.reason for event in changed.answered().settled().decide().events] == []
 
 
 def test_progress_within_a_phase_is_no_event() -> None:
@@ -44,4 +42,4 @@ def test_progress_within_a_phase_is_no_event() -> None:
     ],
 )
 def test_only_failures_are_warnings(warning: bool, scene: Scene) -> None:
-    assert [event.warning for event in scene.decide().events] == [warning]
+    assert [event.warning for event in scene.ended().events] == [warning]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from benchrun.decide.decision import LogWanted
+from benchrun.decide.lookups import Answer, LogTail
 from unit.decide.saying import deleted, standing
 from unit.decide.scenes import FIRST_REQUEST, HEALTHY, SERVER_DIED, Scene, instant, unix_us
 
@@ -14,13 +16,13 @@ REPLACED = Scene().measuring().pod("server", name="server-2", phase="Pending", s
 
 
 def reason_of(scene: Scene) -> str:
-    return standing(scene.knowing(log_tail_tried=True).decide().status, "Failed")["Failed"]
+    return standing(scene.log_read().ended().status, "Failed")["Failed"]
 
 
 @pytest.mark.parametrize(
     ("expected", "scene"),
     [
-        pytest.param("True (Conflict)", Scene().knowing(conflict="Job br-qwen-client-a1"), id="a name is taken"),
+        pytest.param("True (Conflict)", Scene().knowing(conflict="Job br-qwen-6316e01c-client"), id="a name is taken"),
         pytest.param("True (UsageError)", DIED_LOADING, id="server can never start"),
         pytest.param(
             "True (DatasetNotFound)", Scene().client_created().fails("DatasetNotFound", "no file"), id="client's word"
@@ -45,16 +47,16 @@ def test_reason(expected: str, scene: Scene) -> None:
     "scene", [DIED_LOADING, RESTARTED, Scene().client_created().fails("DatasetInvalid", "not JSON")]
 )
 def test_everything_is_let_go_the_gpu_first(scene: Scene) -> None:
-    kinds = [ref.kind for ref in scene.knowing(log_tail_tried=True).decide().delete]
-    assert kinds == [kind for kind in ("Deployment", "Service", "Job") if any(c.kind == kind for c in scene.objects)]
+    kinds = [ref.kind for ref in scene.decide().delete]
+    assert kinds == [kind for kind in ("Deployment", "Job") if any(c.kind == kind for c in scene.objects)]
 
 
 @pytest.mark.parametrize(
     ("expected", "scene"),
     [
-        pytest.param(LogWanted("server-1", "vllm", previous=False), DIED_LOADING, id="ended just now"),
+        pytest.param(LogTail("server-1", "vllm", previous=False), DIED_LOADING, id="ended just now"),
         pytest.param(
-            LogWanted("server-1", "vllm", previous=True),
+            LogTail("server-1", "vllm", previous=True),
             Scene().measuring().pod("server", restarts=1, last_terminated=SERVER_DIED),
             id="runs again: the one before",
         ),
@@ -62,32 +64,42 @@ def test_everything_is_let_go_the_gpu_first(scene: Scene) -> None:
         pytest.param(None, Scene().client_created().fails("DatasetInvalid", "not JSON"), id="no server"),
     ],
 )
-def test_the_servers_last_words_are_asked_for(expected: LogWanted | None, scene: Scene) -> None:
-    assert scene.decide().log_wanted == expected
+def test_the_servers_last_words_are_asked_for(expected: LogTail | None, scene: Scene) -> None:
+    assert scene.decide().last_words == expected
 
 
-def test_the_log_is_asked_for_once_and_before_its_pod_is_gone() -> None:
+def test_the_log_is_asked_for_once_and_the_server_goes_all_the_same() -> None:
     first = DIED_LOADING.decide()
-    assert (first.status.phase, deleted(first), first.forget) == ("Starting", [], False)
-    second = DIED_LOADING.settled().knowing(log_tail=LOG, log_tail_tried=True).decide()
-    assert (second.status.phase, second.status.log_tail, second.log_wanted) == ("Failed", LOG, None)
-    assert deleted(second) == ["Deployment", "Service", "Job"]
+    assert (first.status.phase, deleted(first), first.forget) == ("Collecting", ["Deployment", "Job"], False)
+    assert first.last_words is not None
+    told = DIED_LOADING.knowing(ending=first.ending).settled().told({first.last_words: Answer(LOG)})
+    second = told.without("Deployment", "server").without("Job", "client").decide()
+    assert (second.status.phase, second.status.log_tail, second.last_words) == ("Failed", LOG, None)
+    assert standing(second.status, "Failed") == {"Failed": "True (UsageError)"}
 
 
-def test_a_log_that_can_not_be_read_keeps_nobody_waiting() -> None:
-    decision = DIED_LOADING.knowing(log_tail=None, log_tail_tried=True).decide()
-    assert (decision.status.phase, decision.status.log_tail) == ("Failed", None)
+def test_what_the_log_tells_more_is_the_reason() -> None:
+    """Of a server that crashes the pod tells an exit code; its log tells why."""
+    ended = replace(SERVER_DIED, exit_code=1, message="")
+    crashed = Scene().server_loading().pod("server", restarts=3, last_terminated=ended)
+    first = crashed.decide()
+    assert first.ending is not None
+    words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB."
+    second = crashed.knowing(ending=first.ending).log_read(words).decide()
+    assert second.ending is not None
+    assert (second.ending.reason, second.forget) == ("OutOfGPUMemory", True)
+    assert first.ending.reason != second.ending.reason
 
 
 def test_of_a_long_log_the_end_is_kept() -> None:
-    status = DIED_LOADING.knowing(log_tail="a" * 10_000 + LOG, log_tail_tried=True).decide().status
+    status = DIED_LOADING.log_read("a" * 10_000 + LOG).ended().status
     assert (status.log_tail or "").endswith(LOG)
     assert len(status.log_tail or "") == 4096
 
 
 def test_partial_results_are_kept_and_marked() -> None:
-    scene = RESTARTED.arrived(0).stored(0).knowing(log_tail_tried=True)
-    status = scene.decide().status
+    scene = RESTARTED.arrived(0).stored(0)
+    status = scene.ended().status
     assert [(r.cell, r.verdict, r.repeats) for r in status.results] == [
         ("chat/rate=1", "Valid", 1),
         ("chat/rate=4", "Invalid", 0),
@@ -96,7 +108,7 @@ def test_partial_results_are_kept_and_marked() -> None:
 
 
 def test_nothing_measured_has_no_results_and_no_verdict() -> None:
-    status = DIED_LOADING.knowing(log_tail_tried=True).decide().status
+    status = DIED_LOADING.log_read().ended().status
     assert (status.results, status.findings, status.verdict, status.results_ref) == ([], [], "Unknown", None)
 
 
@@ -104,11 +116,11 @@ def test_a_restart_before_the_first_request_is_another_start_not_another_server(
     restarted_while_loading = Scene().server_loading().pod("server", restarts=1).settled()
     began = {"healthy_unix_us": unix_us(60), "first_request_unix_us": unix_us(70)}
     measured = restarted_while_loading.says(phase="Measuring", **began).at(70).settled()
-    assert measured.decide().status.phase == "Running"
+    assert measured.ended().status.phase == "Running"
 
 
 def test_what_the_client_says_is_kept_whole() -> None:
-    status = Scene().client_created().fails("DatasetTooSmall", "20 rows, 400 requests; add rows").decide().status
+    status = Scene().client_created().fails("DatasetTooSmall", "20 rows, 400 requests; add rows").ended().status
     assert status.message == "20 rows, 400 requests; add rows"
 
 

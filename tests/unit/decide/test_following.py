@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 from benchrun.decide.decision import PullTarget, ScrapeTarget
-from benchrun.plan.client_plan import nonce
+from benchrun.plan.channel import token_of
 from unit.decide.scenes import CONTEXT, SERVICE_ENDPOINT, Scene
 from unit.plan.specs import UID
 
-CLIENT = PullTarget(pod="client-1", url="http://10.0.0.5:8090", nonce=nonce(UID), from_sequence=0)
+CLIENT = PullTarget(
+    pod="client-1", url="http://10.0.0.5:8090", run_uid=UID, from_sequence=0, token=token_of(CONTEXT.channel_key, UID)
+)
 SERVER = ScrapeTarget(role="server", pod="server-1", url="http://10.0.0.9:8000/metrics", interval_seconds=1)
 NO_DEADLINES = {"pendingDeadlineSeconds": 0, "startupDeadlineSeconds": 0, "runDeadlineSeconds": 0}
 
@@ -57,7 +59,7 @@ def test_the_spec_says_how_often() -> None:
         pytest.param(None, Scene().client_created(), id="nothing to wait for"),
         pytest.param(None, Scene().measuring(), id="not read yet"),
         pytest.param(5.0, Scene().measuring().sampled(70), id="live figures"),
-        pytest.param(None, Scene().measuring().arrived(0, 1).knowing(read_back=False), id="all is measured"),
+        pytest.param(1.0, Scene().measuring().arrived(0, 1), id="all is measured: the judge is waited for"),
     ],
 )
 def test_without_deadlines_a_pass_is_wanted_for_live_figures_only(expected: float | None, scene: Scene) -> None:
@@ -75,3 +77,16 @@ def test_pods_are_reached_through_the_api_server_where_the_operator_is_told_to()
 def test_an_endpoint_is_reached_directly_all_the_same() -> None:
     outside = replace(Scene(spec=SERVICE_ENDPOINT).measuring(), context=replace(CONTEXT, pod_road="Proxy"))
     assert [target.url for target in outside.decide().scrape] == ["http://10.0.0.7:8000/metrics"]
+
+
+def test_the_clients_job_tells_by_which_plan_its_records_are_to_be() -> None:
+    scene = Scene().client_created().without("Job", "client").having(("Job", "client"), plan_digest="p" * 64)
+    target = scene.pod("client").decide().pull
+    assert target is not None
+    assert (target.plan_digest, target.run_uid) == ("p" * 64, UID)
+    assert list(target.stage_ids) == ["chat/rate=1/r1", "chat/rate=4/r1"]
+
+
+def test_a_token_is_not_shown() -> None:
+    assert CLIENT.token not in repr(CLIENT)
+    assert len(CLIENT.token) == 64

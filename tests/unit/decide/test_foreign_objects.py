@@ -37,11 +37,11 @@ def test_deletion_names_the_uid_so_that_a_namesake_is_safe() -> None:
     refs = Scene().measuring().with_spec(cancel=True).decide().delete
     assert [(ref.kind, ref.uid) for ref in refs] == [
         ("Deployment", "Deployment-uid"),
-        ("Service", "Service-uid"),
         ("Job", "Job-uid"),
     ]
 
 
 def test_a_taken_name_is_a_conflict_and_is_told() -> None:
-    status = Scene().knowing(conflict="Job br-qwen-client-a1").decide().status
-    assert (status.phase, "Job br-qwen-client-a1" in (status.message or "")) == ("Failed", True)
+    status = Scene().knowing(conflict="Job br-qwen-6316e01c-client exists and is not ours").decide().status
+    assert (status.phase, "Job br-qwen-6316e01c-client" in (status.message or "")) == ("Failed", True)
+    assert (status.message or "").count("exists") == 1

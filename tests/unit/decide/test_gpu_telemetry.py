@@ -5,21 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.decision import Decision, ExporterPod, GpuExporters, GpuPage, PodRoad
+from benchrun.decide.decision import Decision, GpuExporters, GpuPage, PodRoad
 from benchrun.decide.gpu_telemetry import SEVERAL_NODES
+from benchrun.decide.lookups import Answer, ExporterPod, GpuExporter
 from benchrun.decide.reconcile import decide
 from unit.decide.scenes import URL_ENDPOINT, Scene
 from unit.decide.test_many_nodes import RUN, with_gpus, with_worker
 
 EXPORTERS = GpuExporters(namespace="gpu-operator", selector="app=nvidia-dcgm-exporter", port=9400)
 EXPORTER = ExporterPod("dcgm-x", "10.1.0.7")
+ASKED = GpuExporter("n1")
 MEASURING = Scene().measuring().pod("server", gpus=2)
-FOUND = MEASURING.knowing(exporters={"n1": EXPORTER})
+FOUND = MEASURING.told({ASKED: Answer(EXPORTER)})
 
 
 def told(scene: Scene, *, exporters: GpuExporters | None = EXPORTERS, road: PodRoad = "Direct") -> Decision:
     world = scene.world()
     return decide(replace(world, context=replace(world.context, gpu_exporters=exporters, pod_road=road)))
+
+
+def wanted(decision: Decision) -> list[GpuExporter]:
+    return [question for question in decision.lookups if isinstance(question, GpuExporter)]
 
 
 def page(decision: Decision) -> GpuPage | None:
@@ -34,7 +40,7 @@ def reason(decision: Decision) -> str | None:
 
 def test_the_node_of_a_server_with_gpus_is_asked_for() -> None:
     decision = told(MEASURING)
-    assert (decision.exporters_wanted, page(decision), reason(decision)) == (("n1",), None, None)
+    assert (wanted(decision), page(decision), reason(decision)) == ([ASKED], None, None)
 
 
 @pytest.mark.parametrize(
@@ -43,16 +49,15 @@ def test_the_node_of_a_server_with_gpus_is_asked_for() -> None:
         pytest.param(Scene().measuring(), id="a server without GPUs"),
         pytest.param(Scene().server_loading().pod("server", gpus=2), id="one that loads"),
         pytest.param(Scene(spec=URL_ENDPOINT).measuring(), id="an endpoint"),
-        pytest.param(FOUND, id="one whose exporter is known"),
     ],
 )
 def test_nobody_else_is(scene: Scene) -> None:
-    assert told(scene).exporters_wanted == ()
+    assert wanted(told(scene)) == []
 
 
 def test_where_the_operator_was_told_of_no_exporters_there_are_none() -> None:
     decision = told(FOUND, exporters=None)
-    assert (decision.exporters_wanted, page(decision), reason(decision)) == ((), None, None)
+    assert (wanted(decision), page(decision), reason(decision)) == ([], None, None)
 
 
 def test_its_page_is_read_beside_the_servers_own() -> None:
@@ -67,14 +72,14 @@ def test_through_the_api_server_where_pods_are_not_reached() -> None:
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:
-    found = page(told(MEASURING.knowing(exporters={"n1": ExporterPod("dcgm-x", "fd00::7")})))
+    found = page(told(MEASURING.told({ASKED: Answer(ExporterPod("dcgm-x", "fd00::7"))})))
     assert found is not None
     assert found.url == "http://[fd00::7]:9400/metrics"
 
 
-def test_a_node_without_exporter_is_the_reason_and_is_asked_for_once() -> None:
-    decision = told(MEASURING.knowing(exporters={"n1": None}))
-    assert (decision.exporters_wanted, page(decision)) == ((), None)
+def test_a_node_without_exporter_is_the_reason_and_is_asked_for_again() -> None:
+    decision = told(MEASURING.told({ASKED: Answer(None, "none")}))
+    assert (wanted(decision), page(decision)) == ([ASKED], None)
     assert reason(decision) == "no exporter runs on node n1"
 
 
@@ -85,5 +90,5 @@ def test_a_page_that_tells_nothing_is_the_reason() -> None:
 
 def test_a_server_over_several_nodes_has_gpus_elsewhere() -> None:
     """Half of its power would pass for all of it."""
-    decision = told(with_worker(with_gpus(RUN.measuring())).knowing(exporters={"n1": EXPORTER}))
-    assert (decision.exporters_wanted, page(decision), reason(decision)) == ((), None, SEVERAL_NODES)
+    decision = told(with_worker(with_gpus(RUN.measuring())).told({ASKED: Answer(EXPORTER)}))
+    assert (wanted(decision), page(decision), reason(decision)) == ([], None, SEVERAL_NODES)

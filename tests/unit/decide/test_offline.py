@@ -11,22 +11,22 @@ RUN = Scene(spec=OFFLINE)
 
 
 def test_no_gpu_is_taken_before_the_client_has_found_its_data() -> None:
-    early = RUN.client_created().decide().apply
+    early = RUN.client_created().ended().apply
     assert "Deployment" not in [manifest["kind"] for manifest in early]
-    (deployment,) = [m for m in RUN.client_ready().decide().apply if m["kind"] == "Deployment"]
+    (deployment,) = [m for m in RUN.client_ready().ended().apply if m["kind"] == "Deployment"]
     (engine,) = deployment["spec"]["template"]["spec"]["containers"]
     assert engine["command"][0] == "python3"
 
 
 def test_its_figures_are_scraped_like_a_servers() -> None:
-    (target,) = RUN.measuring().decide().scrape
+    (target,) = RUN.measuring().ended().scrape
     assert isinstance(target, ScrapeTarget)
     assert (target.role, target.url.rsplit("/", 1)[1]) == ("server", "metrics")
 
 
 def test_what_it_died_of_is_told_at_the_field_that_describes_it() -> None:
-    died = RUN.server_loading().pod("server", terminated=SERVER_DIED).knowing(log_tail_tried=True)
-    status = died.decide().status
+    died = RUN.server_loading().pod("server", terminated=SERVER_DIED).log_read()
+    status = died.ended().status
     assert standing(status, "Failed")["Failed"] == "True (UsageError)"
     assert "spec.offline.args" in str(status.message)
     assert "spec.server" not in str(status.message)
@@ -44,21 +44,21 @@ def test_what_it_died_of_is_told_at_the_field_that_describes_it() -> None:
     ],
 )
 def test_deadlines_hold_for_it(reason: str, scene: Scene) -> None:
-    late = scene.at(scene.seconds + 10_000).knowing(log_tail_tried=True)
-    assert standing(late.decide().status, "Failed")["Failed"] == f"True ({reason})"
+    late = scene.at(scene.seconds + 10_000).log_read()
+    assert standing(late.ended().status, "Failed")["Failed"] == f"True ({reason})"
 
 
 def test_with_the_last_record_the_gpu_is_let_go() -> None:
-    done = RUN.measuring().arrived(0, 1).decide()
+    done = RUN.measuring().arrived(0, 1).ended()
     assert "Deployment" in [ref.kind for ref in done.delete]
 
 
 def test_a_restart_in_the_middle_is_another_engine() -> None:
-    restarted = RUN.measuring().pod("server", restarts=1, last_terminated=SERVER_DIED).knowing(log_tail_tried=True)
-    assert standing(restarted.decide().status, "Failed")["Failed"] == "True (ServerRestarted)"
+    restarted = RUN.measuring().pod("server", restarts=1, last_terminated=SERVER_DIED).log_read()
+    assert standing(restarted.ended().status, "Failed")["Failed"] == "True (ServerRestarted)"
 
 
 def test_its_row_among_the_servers_has_its_image_and_gpus() -> None:
-    (server,) = RUN.measuring().decide().status.servers
+    (server,) = RUN.measuring().ended().status.servers
     assert server.role == "server"
     assert server.ready

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
 from typing import get_args
 
-from benchrun.api.conditions import ConditionType
+from benchrun.api.conditions import ConditionType, has_ended
+from benchrun.api.names import SERVING_ROLES
 from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.acceptance import accept
-from benchrun.decide.after_finish import is_finished
+from benchrun.decide.acceptance import Unacceptable, accept
 from benchrun.decide.deadlines import deadlines
 from benchrun.decide.decision import Decision
 from benchrun.decide.reconcile import SHORTEST_WAIT_SECONDS
@@ -17,9 +18,10 @@ from benchrun.decide.situation import Situation
 from hypothesis import given, settings
 from unit.decide.saying import applied, deleted
 from unit.decide.scenes import Scene
-from unit.decide.worlds import Story, stories
+from unit.decide.worlds import OF_A_LATER_VERSION, Story, stories
 from unit.plan.specs import OWNER
 
+HOLDERS = ("Deployment", "LeaderWorkerSet")
 CONDITIONS_OF_EVERY_RUN = {
     "Accepted", "Measured", "Valid", "Complete", "Failed", "Succeeded", "Ready", "Reconciling", "Stalled",
 }  # fmt: skip
@@ -29,7 +31,10 @@ CONDITIONS_OF_EVERY_RUN = {
 @given(stories())
 def test_every_decision(story: Story) -> None:
     scene = story.scene
+    before = deepcopy(scene.collected)
     decision = scene.decide()
+    assert scene.collected == before
+    assert scene.decide() == decision
     its_own_outcome_seen_again_changes_nothing(scene, decision)
     an_end_applies_nothing_but_what_was_measured(decision)
     a_server_is_only_started_for_a_client_that_is_ready_and_waits(scene, decision)
@@ -37,17 +42,17 @@ def test_every_decision(story: Story) -> None:
     only_what_is_ours_is_deleted(scene, decision)
     nothing_is_deleted_and_made_in_one_pass(decision)
     only_what_is_known_is_acknowledged(scene, decision)
+    who_knows_the_end_lets_go_of_every_server(scene, decision)
     the_status_is_small_and_reads_back_as_it_was(decision)
-    if decision.log_wanted is None:
-        every_condition_is_set_and_none_contradicts_another(decision)
-        a_running_deadline_is_never_slept_through(scene, decision)
+    every_condition_is_set_and_none_contradicts_another(decision)
+    a_running_deadline_is_never_slept_through(scene, decision)
 
 
 @settings(max_examples=200, deadline=None)
 @given(stories(starts=("measuring", "server loading", "completed", "failed", "cancelled", "refused")), stories())
 def test_an_end_is_for_ever(story: Story, another: Story) -> None:
-    ended = story.scene.knowing(log_tail_tried=True).decide()
-    if not is_finished(ended.status):
+    ended = story.scene.log_read().decide()
+    if not has_ended(ended.status.conditions):
         return
     later = another.scene.with_status(ended.status)
     decision = later.at(story.scene.seconds + later.seconds).decide()
@@ -55,14 +60,54 @@ def test_an_end_is_for_ever(story: Story, another: Story) -> None:
     assert (applied(decision), decision.events) == ([], ())
 
 
+@settings(max_examples=200, deadline=None)
+@given(stories())
+def test_whatever_the_client_does_a_deadline_ends_the_run(story: Story) -> None:
+    """It is silent, it speaks another contract, its clock is wrong: once it counts as unreadable nothing is waited for."""
+    limits = {"pendingDeadlineSeconds": 60, "startupDeadlineSeconds": 60, "runDeadlineSeconds": 60}
+    scene = story.scene.with_spec(**limits).client(silent=True).settled()
+    late = scene.at(scene.seconds + 100_000)
+    decision, situation = late.decide(), readable(late)
+    waits_for_nothing = decision.status.phase == "Suspended" or "acceptedTime" not in scene.status
+    if situation is None or waits_for_nothing or decision.forget:
+        return
+    assert decision.ending is not None or situation.all_known
+
+
+def readable(scene: Scene) -> Situation | None:
+    """Where the run stands; None: its spec is another version's, so that it is left alone."""
+    world, status = scene.world(), scene.decide().status
+    try:
+        return Situation(world=world, spec=accept(world.run, begun=bool(status.accepted_time)), status=status)
+    except Unacceptable:
+        return None
+
+
+def who_knows_the_end_lets_go_of_every_server(scene: Scene, decision: Decision) -> None:
+    """In the first decision that knows, whatever is still to be stored, read or judged."""
+    if decision.ending is None and not decision.forget and decision.status.phase != "Collecting":
+        return
+    live = {
+        (c.kind, c.name)
+        for c in scene.objects
+        if c.owner_uid == OWNER.uid and c.role in SERVING_ROLES and c.kind in HOLDERS and not c.deleting
+    }
+    assert live <= {(ref.kind, ref.name) for ref in decision.delete}
+    assert not {m["kind"] for m in decision.apply} & set(HOLDERS)
+
+
 def its_own_outcome_seen_again_changes_nothing(scene: Scene, decision: Decision) -> None:
-    again = scene.with_status(decision.status).decide()
-    assert again.status == decision.status
-    assert again.events == ()
+    for again in (
+        scene.with_status(decision.status),
+        scene.with_status(decision.status).knowing(ending=decision.ending),
+    ):
+        repeated = again.decide()
+        assert repeated.status == decision.status
+        assert repeated.events == ()
 
 
 def an_end_applies_nothing_but_what_was_measured(decision: Decision) -> None:
-    if is_finished(decision.status):
+    if has_ended(decision.status.conditions):
         assert {words.split()[1] for words in applied(decision)} <= {"stage", "timeline"}
         assert decision.forget
 
@@ -70,7 +115,7 @@ def an_end_applies_nothing_but_what_was_measured(decision: Decision) -> None:
 def a_server_is_only_started_for_a_client_that_is_ready_and_waits(scene: Scene, decision: Decision) -> None:
     if "Deployment server" in applied(decision):
         (client,) = [p for p in scene.pods if p.role == "client" and p.run_uid == OWNER.uid]
-        heard = scene.collected.progress
+        heard = scene.collected.client.progress
         assert (client.ready, client.deleting) == (True, False)
         assert heard is not None
         assert heard.first_request_unix_us is None
@@ -78,7 +123,7 @@ def a_server_is_only_started_for_a_client_that_is_ready_and_waits(scene: Scene, 
 
 def the_gpu_goes_before_the_client(decision: Decision) -> None:
     kinds = deleted(decision)
-    assert kinds == sorted(kinds, key=["Deployment", "Service", "Job"].index)
+    assert kinds == sorted(kinds, key=["Deployment", "Job"].index)
 
 
 def only_what_is_ours_is_deleted(scene: Scene, decision: Decision) -> None:
@@ -94,7 +139,7 @@ def nothing_is_deleted_and_made_in_one_pass(decision: Decision) -> None:
 def only_what_is_known_is_acknowledged(scene: Scene, decision: Decision) -> None:
     stored = {c.sequence for c in scene.objects if c.role == "stage"}
     stored |= {int(m["metadata"]["labels"].get("benchrun.dev/sequence", -1)) for m in decision.apply}
-    known = stored | {r.sequence for r in scene.collected.records}
+    known = stored | {*scene.collected.arrivals}
     assert set(range(decision.acknowledge or 0)) <= known
 
 
@@ -106,18 +151,18 @@ def the_status_is_small_and_reads_back_as_it_was(decision: Decision) -> None:
 
 def every_condition_is_set_and_none_contradicts_another(decision: Decision) -> None:
     states = {c.type: c.status for c in decision.status.conditions}
-    assert CONDITIONS_OF_EVERY_RUN <= states.keys() <= set(get_args(ConditionType))
+    assert CONDITIONS_OF_EVERY_RUN <= states.keys() <= {*get_args(ConditionType), OF_A_LATER_VERSION}
     assert len(states) == len(decision.status.conditions)
     assert [states[t] for t in ("Complete", "Failed", "Reconciling")].count("True") == 1
     assert (states["Ready"], states["Stalled"]) != ("True", "True")
-    assert ("True" in (states["Ready"], states["Stalled"])) == is_finished(decision.status)
+    assert ("True" in (states["Ready"], states["Stalled"])) == has_ended(decision.status.conditions)
 
 
 def a_running_deadline_is_never_slept_through(scene: Scene, decision: Decision) -> None:
-    world, wait = scene.world(), decision.requeue_after_seconds
-    if is_finished(decision.status) or decision.status.phase == "Suspended":
+    world, wait, situation = scene.world(), decision.requeue_after_seconds, readable(scene)
+    if has_ended(decision.status.conditions) or decision.status.phase == "Suspended" or situation is None:
         return
-    running = deadlines(Situation(world=world, spec=accept(world.run), status=decision.status))
+    running = deadlines(situation)
     for deadline in running:
         latest = max(deadline.ends_at, world.now + timedelta(seconds=SHORTEST_WAIT_SECONDS))
         assert wait is not None

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.decide.saying import deleted
 from unit.decide.scenes import Scene
-from unit.plan.specs import rates, spec_body, workload
+from unit.plan.specs import OWNER, rates, spec_body, workload
 
 KIB = 1024
 RATES = [str(rate) for rate in range(1, 7)]
@@ -20,11 +20,11 @@ SIX_STAGES = spec_body(workloads=[workload("chat", load=rates(*RATES))])
 
 
 def stage(number: int, size: int) -> Stored:
-    return Stored(names.stage_name("qwen", number), names.ROLE_STAGE, size)
+    return Stored(names.stage_name("qwen", OWNER.uid, number), names.ROLE_STAGE, size)
 
 
 def chunk(number: int, size: int) -> Stored:
-    return Stored(names.timeline_name("qwen", number), names.ROLE_TIMELINE, size)
+    return Stored(names.timeline_name("qwen", OWNER.uid, number), names.ROLE_TIMELINE, size)
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def chunk(number: int, size: int) -> Stored:
 )
 def test_records_that_stay(expected: list[int], stored: list[Stored]) -> None:
     stay = [s for s in kept(stored) if s.role == names.ROLE_STAGE]
-    assert [s.name for s in stay] == [names.stage_name("qwen", number) for number in expected]
+    assert [s.name for s in stay] == [names.stage_name("qwen", OWNER.uid, number) for number in expected]
 
 
 def test_a_long_timeline_leaves_half_of_the_room_to_the_records() -> None:
     stay = kept([*(chunk(n, 10 * KIB) for n in range(1200)), *(stage(n, 100 * KIB) for n in range(9))])
     assert [s.name for s in stay if s.role == names.ROLE_TIMELINE] == [
-        names.timeline_name("qwen", n) for n in range(44)
+        names.timeline_name("qwen", OWNER.uid, n) for n in range(44)
     ]
     assert len([s for s in stay if s.role == names.ROLE_STAGE]) == 4
 
@@ -78,36 +78,38 @@ def _sized(child: Child, size: int) -> Child:
 
 
 ALL_STORED = sized(Scene(spec=SIX_STAGES).measuring().stored(*range(6)).at(300), 300 * KIB)
-CLEAN = ALL_STORED.settled().without("Deployment", "server").without("Service", "server").without("Job", "client")
+CLEAN = ALL_STORED.answered().settled().without("Deployment", "server").without("Job", "client")
 
 
 def notes(scene: Scene) -> list[tuple[str, int, int]]:
-    return [(t.field, t.total, t.included) for t in scene.decide().status.truncated]
+    return [(t.field, t.total, t.included) for t in scene.ended().status.truncated]
 
 
 def test_it_is_judged_by_all_and_says_which_are_kept() -> None:
-    status = ALL_STORED.decide().status
+    status = ALL_STORED.ended().status
     assert (status.phase, len(status.results), status.verdict) == ("Completed", 6, "Valid")
     assert notes(ALL_STORED) == [("records", 6, 2)]
 
 
 def test_nothing_is_thrown_away_before_the_status_says_so() -> None:
-    assert "ConfigMap" not in deleted(ALL_STORED.decide())
+    assert "ConfigMap" not in deleted(ALL_STORED.ended())
 
 
 def test_then_the_others_go_from_the_end() -> None:
-    assert [ref.name for ref in CLEAN.decide().delete] == [names.stage_name("qwen", n) for n in (5, 4, 3, 2)]
-    assert CLEAN.decide().delete == CLEAN.operator_restarted().at(10_000).decide().delete
+    assert [ref.name for ref in CLEAN.ended().delete] == [names.stage_name("qwen", OWNER.uid, n) for n in (5, 4, 3, 2)]
+    assert CLEAN.ended().delete == CLEAN.operator_restarted().at(10_000).ended().delete
 
 
 def test_what_is_left_stays() -> None:
     left = replace(CLEAN, objects=tuple(c for c in CLEAN.objects if (c.sequence or 0) < 2))
-    assert left.decide().delete == ()
+    assert left.ended().delete == ()
 
 
 def test_what_is_on_its_way_out_is_not_deleted_again() -> None:
     leaving = tuple(replace(c, deleting=(c.sequence or 0) > 2) for c in CLEAN.objects)
-    assert [ref.name for ref in replace(CLEAN, objects=leaving).decide().delete] == [names.stage_name("qwen", 2)]
+    assert [ref.name for ref in replace(CLEAN, objects=leaving).ended().delete] == [
+        names.stage_name("qwen", OWNER.uid, 2)
+    ]
 
 
 def test_records_stored_with_the_end_count_too() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide.decision import RefusedObject
+from benchrun.decide.collected import RefusedObject
 from unit.decide.saying import applied, deleted, standing
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, Scene, instant
 
@@ -13,7 +13,7 @@ NONSENSE = 'Deployment.apps "x" is invalid: spec.template.spec.tolerations[0].op
 
 
 def refusing(scene: Scene, kind: str, role: str, message: str, *, curable: bool = True) -> Scene:
-    name = f"br-qwen-{role}-a1"
+    name = f"br-qwen-6316e01c-{role}"
     return scene.knowing(refused_object=RefusedObject(kind, name, role, message, curable=curable))
 
 
@@ -31,7 +31,7 @@ def test_it_waits_with_the_api_servers_words_and_offers_it_again(
 ) -> None:
     decision = refusing(scene, *refused, message).decide()
     assert standing(decision.status, "Ready", "Failed") == {"Ready": f"False ({reason})", "Failed": f"False ({reason})"}
-    assert f"{refused[0]} br-qwen-{refused[1]}-a1" in (decision.status.message or "")
+    assert f"{refused[0]} br-qwen-6316e01c-{refused[1]}" in (decision.status.message or "")
     assert message in (decision.status.message or "")
     assert " ".join(refused) in applied(decision)
 
@@ -86,13 +86,13 @@ def test_a_job_without_a_pod_is_told_after_a_while() -> None:
     assert young.requeue_after_seconds == pytest.approx(6.0)
     told = PODLESS.at(10).decide().status
     assert standing(told, "Complete") == {"Complete": "False (NoPod)"}
-    assert "kubectl describe job br-qwen-client-a1" in (told.message or "")
+    assert "kubectl describe job br-qwen-6316e01c-client" in (told.message or "")
 
 
 def test_a_job_without_a_pod_meets_the_startup_deadline() -> None:
     ended = PODLESS.with_spec(startupDeadlineSeconds=100).at(100).decide().status
     assert standing(ended, "Failed") == {"Failed": "True (StartupDeadlineExceeded)"}
-    assert "kubectl describe job br-qwen-client-a1" in (ended.message or "")
+    assert "kubectl describe job br-qwen-6316e01c-client" in (ended.message or "")
 
 
 # ---- what was measured is refused ------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def test_a_record_that_is_refused_does_not_stop_the_measurement() -> None:
 
 def test_the_server_goes_while_the_last_record_waits_for_room() -> None:
     decision = LAST_REFUSED.decide()
-    assert (deleted(decision), applied(decision)) == (["Deployment", "Service"], ["ConfigMap stage 1"])
+    assert (deleted(decision), applied(decision)) == (["Deployment"], ["ConfigMap stage 1"])
     assert decision.status.phase == "Collecting"
     assert standing(decision.status, "Complete") == {"Complete": "False (QuotaExceeded)"}
 
@@ -122,19 +122,43 @@ def test_the_server_goes_while_the_last_record_waits_for_room() -> None:
     ],
 )
 def test_results_are_not_lost_for_a_record_that_can_not_be_stored(scene: Scene) -> None:
-    decision = scene.decide()
+    decision = scene.ended()
     assert (decision.status.phase, applied(decision)) == ("Completed", [])
     assert [r.verdict for r in decision.status.results] == ["Valid", "Valid"]
     assert [(t.field, t.total, t.included) for t in decision.status.truncated] == [("records", 2, 1)]
 
 
-def test_the_others_are_read_back_all_the_same_and_the_client_keeps_its_own() -> None:
-    stored_before = Scene().measuring().stored(0, loaded=False).arrived(1).at(300)
-    decision = refusing(stored_before, "ConfigMap", "stage", "too large", curable=False).decide()
-    assert (applied(decision), decision.acknowledge, decision.read_back) == ([], None, True)
-    assert deleted(decision) == ["Deployment", "Service"]
+def test_the_others_are_judged_all_the_same_and_the_client_keeps_its_own_until_then() -> None:
+    scene = refusing(LAST, "ConfigMap", "stage", "too large", curable=False)
+    decision = scene.decide()
+    assert (deleted(decision), applied(decision), decision.acknowledge, decision.forget) == (
+        ["Deployment"],
+        [],
+        1,
+        False,
+    )
+    assert scene.ended().acknowledge == 2
+
+
+def test_what_the_api_server_has_no_time_for_is_told_and_tried_again() -> None:
+    """Once: the pass ended at the refusal, and its status was never written."""
+    busy = RefusedObject("Job", "br-qwen-6316e01c-client", "client", "etcd: too slow", curable=True, is_transient=True)
+    decision = Scene().having(PLAN, SERVICE).knowing(refused_object=busy).decide()
+    assert standing(decision.status, "Ready", "Failed") == {
+        "Ready": "False (ChildRefused)",
+        "Failed": "False (ChildRefused)",
+    }
+    assert "etcd: too slow" in (decision.status.message or "")
+    assert "It is tried again" in (decision.status.message or "")
+    assert applied(decision) == ["Job client"]
+
+
+def test_a_transient_refusal_meets_the_startup_deadline_too() -> None:
+    busy = RefusedObject("Job", "br-qwen-6316e01c-client", "client", "etcd: too slow", curable=True, is_transient=True)
+    scene = Scene().having(PLAN, SERVICE).settled().knowing(refused_object=busy).with_spec(startupDeadlineSeconds=100)
+    assert standing(scene.at(100).decide().status, "Failed") == {"Failed": "True (StartupDeadlineExceeded)"}
 
 
 def test_a_cancelled_run_ends_whatever_can_not_be_stored() -> None:
-    decision = LAST_REFUSED.with_spec(cancel=True).decide()
+    decision = LAST_REFUSED.with_spec(cancel=True).ended()
     assert (decision.status.phase, applied(decision)) == ("Cancelled", [])

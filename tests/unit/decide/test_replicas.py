@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from benchrun.decide.lookups import Compilations
 from unit.decide.saying import standing
 from unit.decide.scenes import FIRST_REQUEST, SCHEDULED, SERVER_CREATED, SERVER_DIED, Scene, instant, unix_us
 from unit.plan.specs import Json, rates, spec_body, workload
@@ -29,15 +30,15 @@ def restarted(scene: Scene, name: str) -> Scene:
 
 
 def test_the_deployment_asks_for_all_of_them_and_the_client_waits_for_all() -> None:
-    created = RUN.client_ready().decide().apply
+    created = RUN.client_ready().ended().apply
     (deployment,) = [m for m in created if m["kind"] == "Deployment"]
     assert deployment["spec"]["replicas"] == 3
 
 
 def test_a_server_without_a_node_keeps_the_run_waiting_for_one() -> None:
     scene = RUN.server_loading().another_server("server-2", scheduled_at=None, node=None, phase="Pending")
-    assert scene.decide().status.phase == "WaitingForNode"
-    assert LOADING.decide().status.phase == "Starting"
+    assert scene.ended().status.phase == "WaitingForNode"
+    assert LOADING.ended().status.phase == "Starting"
 
 
 def test_scheduled_is_when_the_last_of_them_is() -> None:
@@ -45,9 +46,9 @@ def test_scheduled_is_when_the_last_of_them_is() -> None:
     partly = fresh.another_server("server-2", scheduled_at=None).another_server("server-3")
     not_yet_made = fresh.another_server("server-2")
     wholly = fresh.another_server("server-2", scheduled_at=instant(SCHEDULED + 60)).another_server("server-3")
-    assert partly.decide().status.scheduled_time is None
-    assert not_yet_made.decide().status.scheduled_time is None
-    scheduled = wholly.decide().status.scheduled_time
+    assert partly.ended().status.scheduled_time is None
+    assert not_yet_made.ended().status.scheduled_time is None
+    scheduled = wholly.ended().status.scheduled_time
     assert scheduled is not None
     assert scheduled.startswith(instant(SCHEDULED + 60).isoformat()[:19])
 
@@ -61,22 +62,22 @@ def test_the_one_that_never_gets_a_node_is_the_one_that_is_named() -> None:
         unschedulable="0/3 nodes: no gpu",
         created_at=instant(SERVER_CREATED),
     ).at(SERVER_CREATED + 10_000)
-    assert "0/3 nodes: no gpu" in str(late.knowing(log_tail_tried=True).decide().status.message)
+    assert "0/3 nodes: no gpu" in str(late.log_read().ended().status.message)
 
 
 def test_what_they_have_is_told_together() -> None:
-    (server,) = MEASURING.decide().status.servers
+    (server,) = MEASURING.ended().status.servers
     assert server.replicas == 3
     assert server.pod == "server-1"
 
 
 def test_every_page_is_scraped() -> None:
-    assert {target.pod for target in MEASURING.decide().scrape} == {"server-1", "server-2", "server-3"}
+    assert {target.pod for target in MEASURING.ended().scrape} == {"server-1", "server-2", "server-3"}
 
 
 @pytest.mark.parametrize("name", ["server-1", "server-2", "server-3"])
 def test_a_restart_of_any_is_the_end(name: str) -> None:
-    status = restarted(MEASURING, name).knowing(log_tail_tried=True).decide().status
+    status = restarted(MEASURING, name).log_read().ended().status
     assert standing(status, "Failed")["Failed"] == "True (ServerRestarted)"
 
 
@@ -84,19 +85,19 @@ def test_one_that_was_replaced_is_the_end_as_well() -> None:
     others = [pod for pod in MEASURING.pods if pod.name != "server-3"]
     fresh = MEASURING.another_server("server-4", started_at=instant(FIRST_REQUEST + 60))
     replaced = fresh.__class__(**{**vars(fresh), "pods": (*others, fresh.pods[-1])})
-    status = replaced.knowing(log_tail_tried=True).at(FIRST_REQUEST + 61).decide().status
+    status = replaced.log_read().at(FIRST_REQUEST + 61).ended().status
     assert standing(status, "Failed")["Failed"] == "True (ServerRestarted)"
 
 
 def test_as_long_as_all_live_the_run_goes_on() -> None:
-    assert MEASURING.decide().status.phase == "Running"
+    assert MEASURING.ended().status.phase == "Running"
 
 
 def test_no_log_of_one_vouches_for_all() -> None:
-    done = MEASURING.knowing(log_searched=False).arrived(0, 1)
-    alone = RUN.with_spec(server={"image": "v"}).measuring().knowing(log_searched=False).arrived(0, 1)
-    assert done.decide().log_search is None
-    assert alone.decide().log_search is not None
+    done = MEASURING.arrived(0, 1)
+    alone = RUN.with_spec(server={"image": "v"}).measuring().arrived(0, 1)
+    assert not any(isinstance(question, Compilations) for question in done.decide().lookups)
+    assert any(isinstance(question, Compilations) for question in alone.decide().lookups)
 
 
 def test_a_server_that_is_replaced_before_the_first_request_is_another_one_too() -> None:
@@ -105,7 +106,7 @@ def test_a_server_that_is_replaced_before_the_first_request_is_another_one_too()
     kept = tuple(pod for pod in healthy.pods if pod.name != "server-1")
     replaced = healthy.another_server("server-4")
     replaced = replaced.__class__(**{**vars(replaced), "pods": (*kept, replaced.pods[-1])})
-    decision = replaced.knowing(log_tail_tried=True).decide()
+    decision = replaced.log_read().ended()
     assert decision.status.phase == "Failed"
     assert "restarted while it was measured" in (decision.status.message or "")
 
@@ -115,4 +116,4 @@ def test_one_that_was_replaced_while_it_loaded_is_not() -> None:
     kept = tuple(pod for pod in loading.pods if pod.name != "server-1")
     replaced = loading.another_server("server-4")
     replaced = replaced.__class__(**{**vars(replaced), "pods": (*kept, replaced.pods[-1])})
-    assert replaced.says(phase="WarmingUp", healthy_unix_us=unix_us(SCHEDULED + 5)).decide().status.phase == "WarmingUp"
+    assert replaced.says(phase="WarmingUp", healthy_unix_us=unix_us(SCHEDULED + 5)).ended().status.phase == "WarmingUp"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchrun.api import names
-from benchrun.decide.decision import Arrival, Collected
 from benchrun.observe.trim import child_of
-from benchrun.plan.client_plan import client_plan
 from benchrun.plan.stored import stage_config_map
-from benchrun_client.contract import Probe, open_stage_id
-from unit.decide.deliveries import arrival
-from unit.decide.scenes import Scene
+from benchrun_client.contract import Probe, StageRecord, open_stage_id
+from unit.decide.deliveries import record, sealed
+from unit.decide.scenes import Scene, plan_digest
 from unit.measure.records import requests
 from unit.plan.specs import OWNER, Json, rates, spec, spec_body, workload
 
@@ -28,39 +26,22 @@ LATENCIES = requests(ttft_us=[10_000] * 50, e2el_us=[110_000] * 50, output_token
 
 def probe(
     sequence: int, value: str, *, ends: bool = False, workload_name: str = "chat", of: Json = SEARCHING
-) -> Arrival:
+) -> StageRecord:
     """A record of a probe, as the line to the client gives it."""
-    came = arrival(
+    return record(
         sequence,
         open_stage_id(workload_name, sequence + 1, 1),
-        client_plan(OWNER, spec(**of)).digest(),
+        plan_digest(spec(**of).model_dump_json(by_alias=True)),
         requests=LATENCIES,
         probe=Probe(value=value, ends_search=ends),
     )
-    return replace(came, ends_search=workload_name if ends else None)
 
 
-def heard(scene: Scene, *arrivals: Arrival) -> Scene:
-    """These have come."""
-    ends = {a.sequence: a.ends_search for a in arrivals if a.ends_search is not None}
-    return scene.knowing(
-        arrivals=arrivals,
-        sequences=frozenset(a.sequence for a in arrivals),
-        search_ends=ends,
-        records=tuple(a.record for a in arrivals),
-        read_back=True,
-    )
-
-
-def stored(scene: Scene, *arrivals: Arrival) -> Scene:
+def stored(scene: Scene, *records: StageRecord) -> Scene:
     """These are in ConfigMaps, as the operator that stored them left them; nothing of them is in memory."""
-    maps = [
-        stage_config_map(
-            OWNER, sequence=a.sequence, digest=a.digest, record=a.data, timeline=None, ends_search=a.ends_search
-        )
-        for a in arrivals
-    ]
-    return replace(scene, objects=(*scene.objects, *(child_of("ConfigMap", body) for body in maps)))
+    maps = [stage_config_map(OWNER, sealed(each), timeline=None) for each in records]
+    objects = (*scene.objects, *(child_of("ConfigMap", body) for body in maps))
+    return replace(scene, objects=objects, measured={each.sequence: each for each in records}).operator_restarted()
 
 
 def measuring(of: Json = SEARCHING) -> Scene:
@@ -68,8 +49,8 @@ def measuring(of: Json = SEARCHING) -> Scene:
 
 
 def test_the_bound_is_told_while_nobody_knows_the_end() -> None:
-    scene = heard(measuring(), probe(0, "1"))
-    status = scene.decide().status
+    scene = measuring().delivered(probe(0, "1"))
+    status = scene.ended().status
     assert status.estimate is not None
     assert (status.estimate.stages, status.estimate.requests) == (MOST, MOST * 50)
     assert status.progress is not None
@@ -82,14 +63,14 @@ def test_the_bound_is_told_while_nobody_knows_the_end() -> None:
 
 
 def test_records_are_stored_and_acknowledged_as_they_come() -> None:
-    decision = heard(measuring(), probe(0, "1"), probe(1, "2")).decide()
+    decision = measuring().delivered(probe(0, "1"), probe(1, "2")).ended()
     assert [m["metadata"]["labels"][names.LABEL_SEQUENCE] for m in decision.apply] == ["0", "1"]
     assert decision.acknowledge == 2
     assert decision.delete == ()
 
 
 def test_with_the_record_that_ends_the_search_the_server_goes_and_the_run_is_judged() -> None:
-    decision = heard(measuring(), probe(0, "1"), probe(1, "2"), probe(2, "4", ends=True)).decide()
+    decision = measuring().delivered(probe(0, "1"), probe(1, "2"), probe(2, "4", ends=True)).ended()
     assert "Deployment" in {ref.kind for ref in decision.delete}
     assert decision.acknowledge == 3
     status = decision.status
@@ -103,7 +84,7 @@ def test_with_the_record_that_ends_the_search_the_server_goes_and_the_run_is_jud
 
 
 def test_the_last_record_alone_is_no_end_while_one_before_it_is_missing() -> None:
-    decision = heard(measuring(), probe(0, "1"), probe(2, "4", ends=True)).decide()
+    decision = measuring().delivered(probe(0, "1"), probe(2, "4", ends=True)).ended()
     assert decision.delete == ()
     assert decision.status.phase == "Running"
     assert decision.acknowledge == 1
@@ -111,46 +92,42 @@ def test_the_last_record_alone_is_no_end_while_one_before_it_is_missing() -> Non
 
 
 def test_the_next_operator_reads_the_end_off_the_stored_records() -> None:
-    arrivals = [probe(0, "1"), probe(1, "2"), probe(2, "4", ends=True)]
-    scene = replace(stored(measuring(), *arrivals), collected=Collected(log_searched=True))
-    decision = scene.says(phase="Done").decide()
-    assert decision.read_back
-    assert "Deployment" in {ref.kind for ref in decision.delete}
-    judged = scene.knowing(records=tuple(a.record for a in arrivals), read_back=True).decide()
-    assert judged.status.phase == "Completed"
+    scene = stored(measuring(), probe(0, "1"), probe(1, "2"), probe(2, "4", ends=True))
+    assert "Deployment" in {ref.kind for ref in scene.decide().delete}
+    assert scene.ended().status.phase == "Completed"
 
 
 def test_stored_records_without_the_end_are_waited_on() -> None:
-    scene = replace(stored(measuring(), probe(0, "1"), probe(1, "2")), collected=Collected(log_searched=True))
-    decision = scene.says(phase="Measuring").decide()
+    decision = stored(measuring(), probe(0, "1"), probe(1, "2")).says(phase="Measuring").decide()
     assert decision.status.phase == "Running"
     assert decision.pull is not None
     assert decision.pull.from_sequence == 2
 
 
 def test_every_search_must_have_ended_and_what_is_listed_comes_first() -> None:
-    first = heard(measuring(MIXED), *_mixed(ends_more=False)).decide()
+    first = measuring(MIXED).delivered(*_mixed(ends_more=False)).ended()
     assert first.status.phase == "Running"
-    last = heard(measuring(MIXED), *_mixed(ends_more=True)).decide()
+    last = measuring(MIXED).delivered(*_mixed(ends_more=True)).ended()
     assert last.status.phase == "Completed"
     assert [s.workload for s in last.status.searches] == ["chat", "more"]
 
 
 def test_one_search_can_not_end_another() -> None:
-    twice = [replace(a, ends_search="chat" if a.sequence >= 1 else None) for a in _mixed(ends_more=True)]
-    assert heard(measuring(MIXED), *twice).decide().status.phase == "Running"
+    listed, one, _ = _mixed(ends_more=False)
+    twice = (listed, one, probe(2, "2", ends=True, of=MIXED))
+    assert measuring(MIXED).delivered(*twice).ended().status.phase == "Running"
 
 
 def test_a_deadline_tells_the_bound_and_what_was_found_so_far_is_kept() -> None:
-    late = heard(measuring(), probe(0, "1")).with_spec(runDeadlineSeconds=100).at(1000)
-    status = late.decide().status
+    late = measuring().delivered(probe(0, "1")).with_spec(runDeadlineSeconds=100).at(1000)
+    status = late.ended().status
     assert status.phase == "Failed"
     assert f"1 of at most {MOST} stages were measured" in (status.message or "")
     assert [(s.outcome, s.lower) for s in status.searches] == [("Incomplete", "1")]
 
 
-def _mixed(*, ends_more: bool) -> list[Arrival]:
-    listed = arrival(0, "listed/rate=2/r1", client_plan(OWNER, spec(**MIXED)).digest())
+def _mixed(*, ends_more: bool) -> list[StageRecord]:
+    listed = record(0, "listed/rate=2/r1", plan_digest(spec(**MIXED).model_dump_json(by_alias=True)))
     one = probe(1, "1", ends=True, of=MIXED)
     two = probe(2, "1", ends=ends_more, workload_name="more", of=MIXED)
     return [listed, one, two]

@@ -7,10 +7,6 @@ from typing import Any
 
 import pytest
 from benchrun.api import names
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.client_status import client_status
-from benchrun.decide.situation import Situation
 from benchrun.observe.views import Termination
 from benchrun_client.contract import Shards
 from unit.decide.saying import applied, deleted, standing
@@ -36,10 +32,10 @@ def measuring() -> Scene:
 
 
 def test_a_service_comes_with_several_pods_only() -> None:
-    assert "Service client" in applied(TWO.decide())
-    assert "Service client" not in applied(Scene().decide())
+    assert "Service client" in applied(TWO.ended())
+    assert "Service client" not in applied(Scene().ended())
     in_one_pod = {"parallelism": 4, "resources": {"requests": {"cpu": "4"}}}
-    assert "Service client" not in applied(Scene().with_spec(client=in_one_pod).decide())
+    assert "Service client" not in applied(Scene().with_spec(client=in_one_pod).ended())
 
 
 @pytest.mark.parametrize(
@@ -52,26 +48,26 @@ def test_a_service_comes_with_several_pods_only() -> None:
 )
 def test_the_client_is_ready_when_all_its_pods_are(expected: str, changes: dict[str, Any]) -> None:
     scene = second(TWO.client_created().pod(names.ROLE_CLIENT, ready=True), **changes).says(phase="Waiting")
-    decision = scene.decide()
+    decision = scene.ended()
     assert standing(decision.status, "ClientReady")["ClientReady"] == expected
     assert ("Deployment server" in applied(decision)) is (expected == "True (Ready)")
 
 
 def test_a_pod_that_is_not_there_yet_is_waited_for() -> None:
-    decision = TWO.client_created().pod(names.ROLE_CLIENT, ready=True).says(phase="Waiting").decide()
+    decision = TWO.client_created().pod(names.ROLE_CLIENT, ready=True).says(phase="Waiting").ended()
     assert standing(decision.status, "ClientReady")["ClientReady"].startswith("False")
 
 
 def test_before_it_measures_any_pod_ends_the_run_with_its_own_word() -> None:
-    decision = second(TWO.client_created(), phase="Failed", terminated=FAILED).decide()
+    decision = second(TWO.client_created(), phase="Failed", terminated=FAILED).ended()
     assert standing(decision.status, "Failed")["Failed"] == "True (DatasetNotFound)"
 
 
 def test_while_it_measures_the_first_pod_is_left_to_say_what_became_of_another() -> None:
     scene = second(measuring(), phase="Failed", terminated=KILLED)
-    assert standing(scene.decide().status, "Failed")["Failed"].startswith("False")
+    assert standing(scene.ended().status, "Failed")["Failed"].startswith("False")
     told = scene.fails("ShardLost", "shard 1 of 2 was lost in stage chat/rate=1/r1: its connection closed")
-    decision = told.decide()
+    decision = told.ended()
     assert standing(decision.status, "Failed")["Failed"] == "True (ShardLost)"
     assert "shard 1 of 2" in str(decision.status.message)
     assert "Job" in deleted(decision)
@@ -80,32 +76,30 @@ def test_while_it_measures_the_first_pod_is_left_to_say_what_became_of_another()
 def test_where_the_first_can_not_speak_the_others_are_the_answer() -> None:
     scene = second(measuring(), phase="Failed", terminated=KILLED)
     gone = replace(scene, pods=tuple(p for p in scene.pods if p.rank != 0 or p.role != names.ROLE_CLIENT))
-    assert standing(gone.decide().status, "Failed")["Failed"] == "True (ClientGone)"
+    assert standing(gone.ended().status, "Failed")["Failed"] == "True (ClientGone)"
 
 
 def test_what_ended_the_first_comes_before_what_others_say_of_it() -> None:
     """They notice first: their word waits until it is known why."""
     scene = second(measuring(), phase="Failed", terminated=LOST)
-    assert standing(scene.decide().status, "Failed")["Failed"].startswith("False")
+    assert standing(scene.ended().status, "Failed")["Failed"].startswith("False")
     ended = replace(
         scene,
         pods=tuple(
             replace(p, phase="Failed", terminated=OUT_OF_MEMORY) if p.name == "client-1" else p for p in scene.pods
         ),
     )
-    assert standing(ended.decide().status, "Failed")["Failed"] == "True (OutOfMemory)"
+    assert standing(ended.ended().status, "Failed")["Failed"] == "True (OutOfMemory)"
 
 
 def test_records_are_asked_for_at_the_first_pod() -> None:
-    decision = second(measuring(), ip="10.0.0.66").decide()
+    decision = second(measuring(), ip="10.0.0.66").ended()
     assert decision.pull is not None
     assert decision.pull.pod == "client-1"
 
 
 @pytest.mark.parametrize(("told", "shards"), [(3, Shards(count=3, start_skew_us=1, clock_error_us=1)), (None, None)])
 def test_the_status_tells_how_many_processes_sent_the_load(told: int | None, shards: Shards | None) -> None:
-    scene = Scene().measuring().arrived(0, shards=shards)
-    spec = BenchmarkRunSpec.model_validate(scene.spec)
-    client = client_status(Situation(scene.world(), spec, BenchmarkRunStatus()))
+    client = Scene().measuring().arrived(0, 1, shards=shards).ended().status.client
     assert client is not None
     assert client.shards == told

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from benchrun.api.startup import Startup
-from benchrun.decide.decision import StartupTold, StartupWanted
+from benchrun.decide.lookups import Answer, ServerStart, Start
 from benchrun.observe.startup_log import StartupPhases
 from unit.decide.scenes import HEALTHY, SCHEDULED, URL_ENDPOINT, Scene, instant, unix_us
 
-WANTED = StartupWanted("server-1", "server-1-uid", "vllm")
-TOLD = StartupTold(StartupPhases(download=1.0, load=2.0, compile=3.0, warm_up=4.0), image_pull_seconds=5.0)
+WANTED = ServerStart("server-1", "server-1-uid", "vllm")
+TOLD = Start(StartupPhases(download=1.0, load=2.0, compile=3.0, warm_up=4.0), image_pull_seconds=5.0)
 STARTUP = Startup(
     pod_seconds=10.0,
     image_pull_seconds=5.0,
@@ -18,7 +18,12 @@ STARTUP = Startup(
     warm_up_seconds=4.0,
 )
 HEALTHY_SERVER = Scene().server_healthy().pod("server", started_at=instant(SCHEDULED + 10))
-LOOKED_AT = HEALTHY_SERVER.knowing(startups={"server-1": TOLD})
+LOOKED_AT = HEALTHY_SERVER.told({WANTED: Answer(TOLD)})
+
+
+def wanted(scene: Scene) -> list[ServerStart]:
+    """Of what was not looked at yet."""
+    return [question for question in scene.decide().lookups if isinstance(question, ServerStart)]
 
 
 def startup(scene: Scene) -> Startup | None:
@@ -27,41 +32,41 @@ def startup(scene: Scene) -> Startup | None:
 
 
 def test_nobody_looks_before_the_server_is_healthy() -> None:
-    assert Scene().server_loading().decide().startups_wanted == ()
+    assert wanted(Scene().server_loading()) == []
 
 
 def test_once_it_is_healthy_it_is_looked_at() -> None:
-    assert HEALTHY_SERVER.decide().startups_wanted == (WANTED,)
+    assert wanted(HEALTHY_SERVER) == [WANTED]
     assert startup(HEALTHY_SERVER) is None
 
 
 def test_what_was_found_stands_in_the_status_and_is_not_asked_for_again() -> None:
     assert startup(LOOKED_AT) == STARTUP
-    assert LOOKED_AT.decide().startups_wanted == ()
+    assert wanted(LOOKED_AT) == []
 
 
 def test_it_is_kept_when_the_operator_starts_anew() -> None:
     again = LOOKED_AT.settled().operator_restarted()
     assert startup(again) == STARTUP
-    assert again.decide().startups_wanted == ()
+    assert wanted(again) == []
 
 
 def test_it_is_kept_when_the_run_has_ended() -> None:
-    ended = Scene().measuring().pod("server", started_at=instant(SCHEDULED + 10)).knowing(startups={"server-1": TOLD})
-    status = ended.settled().arrived(0, 1).decide().status
+    ended = Scene().measuring().pod("server", started_at=instant(SCHEDULED + 10)).told({WANTED: Answer(TOLD)})
+    status = ended.settled().arrived(0, 1).ended().status
     assert (status.phase, status.servers[0].startup) == ("Completed", STARTUP)
 
 
 def test_where_nothing_could_be_read_the_pod_is_told_and_nothing_is_asked_for_again() -> None:
-    scene = HEALTHY_SERVER.knowing(startups={"server-1": StartupTold(StartupPhases())})
+    scene = HEALTHY_SERVER.told({WANTED: Answer(None, "500")})
     assert startup(scene) == Startup(pod_seconds=10.0)
-    assert scene.decide().startups_wanted == ()
+    assert wanted(scene) == []
 
 
 def test_of_a_container_that_was_started_again_the_first_start_is_not_known() -> None:
     loading = Scene().server_loading().pod("server", restarts=1, started_at=instant(SCHEDULED + 10)).settled()
     healthy = loading.says(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
-    assert pod_seconds(healthy.knowing(startups={"server-1": TOLD})) is None
+    assert pod_seconds(healthy.told({WANTED: Answer(TOLD)})) is None
     assert pod_seconds(LOOKED_AT.pod("server", started_at=None)) is None
 
 
@@ -73,8 +78,8 @@ def pod_seconds(scene: Scene) -> float | None:
 
 def test_every_replica_has_the_same_entry_and_the_first_is_looked_at() -> None:
     two = Scene().with_spec(server={"image": "v", "replicas": 2}).server_healthy().another_server("server-2")
-    assert [wanted.pod for wanted in two.at(HEALTHY).decide().startups_wanted] == ["server-1"]
+    assert [question.pod for question in wanted(two.at(HEALTHY))] == ["server-1"]
 
 
 def test_an_endpoint_was_started_by_somebody_else() -> None:
-    assert Scene(spec=URL_ENDPOINT).measuring().decide().startups_wanted == ()
+    assert wanted(Scene(spec=URL_ENDPOINT).measuring()) == []

@@ -45,7 +45,8 @@ LARGEST = (
         image="i" * 1024,
         image_digest="d" * 1024,
     )
-    .knowing(facts={"server-1": FACTS}, log_tail="\N{COLLISION SYMBOL}" * 16_384, log_tail_tried=True)
+    .knowing(facts={"server-1": FACTS})
+    .log_read("\N{COLLISION SYMBOL}" * 16_384)
 )
 
 
@@ -54,11 +55,11 @@ def size(status: BenchmarkRunStatus) -> int:
 
 
 def test_while_it_goes_on() -> None:
-    assert size(LARGEST.decide().status) < LIMIT_BYTES
+    assert size(LARGEST.ended().status) < LIMIT_BYTES
 
 
 def test_measured_with_every_objective_missed() -> None:
-    status = LARGEST.arrived(*range(64)).decide().status
+    status = LARGEST.arrived(*range(64)).ended().status
     assert (status.phase, status.truncated != []) == ("Completed", True)
     assert size(status) < LIMIT_BYTES
 
@@ -71,7 +72,7 @@ def test_failed_with_a_long_message_and_a_long_log() -> None:
         .pod("server", restarts=1, last_terminated=died)
         .fails("ClientError", "é" * 2000)
     )
-    status = failed.decide().status
+    status = failed.ended().status
     assert (status.phase, len(status.datasets)) == ("Failed", 16)
     assert size(status) < LIMIT_BYTES
 
@@ -84,8 +85,8 @@ def _facts(part: int) -> DatasetFacts:
 
 
 def test_what_was_cut_is_said() -> None:
-    (server,) = LARGEST.decide().status.servers
-    (note,) = [t for t in LARGEST.decide().status.truncated if t.field == "servers[].args"]
+    (server,) = LARGEST.ended().status.servers
+    (note,) = [t for t in LARGEST.ended().status.truncated if t.field == "servers[].args"]
     assert (note.total, note.included, len(server.args)) == (131, 3, 3)
 
 
@@ -105,7 +106,7 @@ def test_every_rule_fires_in_every_cell(monkeypatch: pytest.MonkeyPatch) -> None
             yield NotChecked(code, WHY)
 
     monkeypatch.setattr(judging, "STAGE_RULES", (every_rule,))
-    status = LARGEST.arrived(*range(64)).decide().status
+    status = LARGEST.arrived(*range(64)).ended().status
     assert {Code(finding.code) for finding in status.findings} == set(Code)
     assert min(finding.count for finding in status.findings) >= 64
     assert len(status.results) == 64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from benchrun.decide import children
 from unit.decide.saying import applied, deleted
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, TWO_STAGES, URL_ENDPOINT, Scene
 
@@ -69,7 +70,7 @@ def test_a_client_that_is_leaving_gets_no_server() -> None:
         ("WarmingUp", "WarmingUp", Scene().server_healthy()),
         ("Running", "Measuring", Scene().measuring()),
         ("Running", "Measuring", Scene().measuring().arrived(0)),
-        ("Collecting", "Collecting", Scene().measuring().stored(0, 1, loaded=False)),
+        ("Collecting", "Collecting", Scene().measuring().stored(0, 1)),
         ("Suspended", "Suspended", Scene().with_spec(suspend=True)),
     ],
 )
@@ -83,3 +84,13 @@ def test_objects_that_exist_are_left_as_they_are() -> None:
     """A change mid-run, of a default by an upgrade for example, would void the measurement."""
     made_by_an_older_operator = Scene().having(PLAN, JOB, SERVICE, applied_hash="other").pod("client")
     assert applied(made_by_an_older_operator.decide()) == []
+
+
+def test_a_plan_that_stands_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 256 stages takes longer than all the rest of a decision."""
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(children, "client_plan", never)
+    assert applied(Scene().client_ready().decide()) == ["Deployment server"]

@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
-from benchrun.decide.decision import RefusedObject
+from benchrun.api.judgement import Judgement
+from benchrun.decide.collected import RefusedObject
+from benchrun.decide.lookups import Answer, Judging, Question
 from hypothesis import strategies as st
 from unit.decide.scenes import (
     DEPLOYMENT,
     JOB,
+    NEWER,
     OFFLINE,
     PLAN,
     REFUSED,
@@ -23,8 +27,10 @@ from unit.decide.scenes import (
     URL_ENDPOINT,
     Scene,
     instant,
+    unix_us,
 )
 
+OF_A_LATER_VERSION = "LaterCondition"
 Change = Callable[[Scene], Scene]
 
 
@@ -34,8 +40,25 @@ def _lingering(scene: Scene) -> Scene:
     return replace(scene, pods=(old, *scene.pods))
 
 
+def _newer(scene: Scene) -> Scene:
+    """What an operator of a later version may have written before it was rolled back."""
+    status = {**scene.status, "phase": "Rebalancing", "newField": {"x": [1]}}
+    conditions = [{**c, "reason": "OfALaterVersion"} for c in scene.status.get("conditions", [])]
+    later = {"type": OF_A_LATER_VERSION, "status": "True", "reason": "R", "message": "", "observedGeneration": 1}
+    return replace(scene, status={**status, "conditions": [*conditions, later]})
+
+
 def _foreign(scene: Scene) -> Scene:
     return replace(scene, objects=tuple(replace(c, owner_uid="another-run") for c in scene.objects))
+
+
+def _judged(value: Judgement | None) -> Change:
+    """Look-ups of the end were answered, whether asked for or not."""
+    answers: dict[Question[Any], Answer[Any]] = {Judging(early): Answer(value, "it is dead") for early in (True, False)}
+    return lambda scene: scene.told(answers)
+
+
+JUDGED = Judgement(verdict="Valid", valid_reason="AllValid", message="measured", measured_anything=True)
 
 
 def _leaving(kind: str, role: str) -> Change:
@@ -64,8 +87,10 @@ MILESTONES: Mapping[str, Scene] = {
     "offline: measuring": Scene(spec=OFFLINE).measuring(),
     "service: fresh": Scene(spec=SERVICE_ENDPOINT),
     "service: measuring": Scene(spec=SERVICE_ENDPOINT).measuring(),
-    "completed": Scene().measuring().arrived(0, 1).settled().stored(0, 1),
+    "completed": Scene().measuring().arrived(0, 1).answered().settled().stored(0, 1),
     "failed": Scene().measuring().without(*DEPLOYMENT).settled(),
+    "ending": Scene().measuring().arrived(0).without(*DEPLOYMENT).settled(),
+    "all measured": Scene().measuring().arrived(0, 1).settled().stored(0, 1),
     "cancelled": Scene().measuring().with_spec(cancel=True).settled(),
     "refused": Scene().with_spec(**REFUSED).settled(),
 }
@@ -80,24 +105,44 @@ CHANGES: Mapping[str, Change] = {
     ),
     "ttl": lambda s: s.with_spec(ttlSecondsAfterFinished=100),
     "bad spec": lambda s: s.with_spec(**REFUSED),
+    "spec of a newer operator": lambda s: s.with_spec(**NEWER),
     "operator restarts": Scene.operator_restarted,
     "status was never written": lambda s: replace(s, status={}),
-    "client is silent": lambda s: s.knowing(client_silent=True),
-    "name is taken": lambda s: s.knowing(conflict="Job br-qwen-client-a1"),
+    "client is silent": lambda s: s.client(silent=True),
+    "client speaks another contract": lambda s: s.client(mismatch="the client speaks version 1"),
+    "client has lost a record": lambda s: s.client(lost_record=0),
+    "client's clock is a year ahead": lambda s: s.says(
+        healthy_unix_us=unix_us(3e7), first_request_unix_us=unix_us(4e7)
+    ),
+    "client's clock says nonsense": lambda s: s.says(healthy_unix_us=10**15, first_request_unix_us=0),
+    "name is taken": lambda s: s.knowing(conflict="Job br-qwen-6316e01c-client"),
     "a quota is full": lambda s: s.knowing(
-        refused_object=RefusedObject("Deployment", "br-qwen-server-a1", "server", "exceeded quota: x", curable=True)
+        refused_object=RefusedObject(
+            "Deployment", "br-qwen-6316e01c-server", "server", "exceeded quota: x", curable=True
+        )
     ),
     "spec makes no valid pod": lambda s: s.knowing(
-        refused_object=RefusedObject("Job", "br-qwen-client-a1", "client", "is invalid", curable=False)
+        refused_object=RefusedObject("Job", "br-qwen-6316e01c-client", "client", "is invalid", curable=False)
     ),
     "records are refused": lambda s: s.knowing(
-        refused_object=RefusedObject("ConfigMap", "br-qwen-stage-000-a1", "stage", "exceeded quota: x", curable=True)
+        refused_object=RefusedObject(
+            "ConfigMap", "br-qwen-6316e01c-stage-000", "stage", "exceeded quota: x", curable=True
+        )
     ),
-    "log was asked for": lambda s: s.knowing(log_tail_tried=True, log_tail=SERVER_DIED.message),
-    "endpoint has no pods": lambda s: s.knowing(endpoint_addresses=()),
-    "endpoint has a pod": lambda s: s.knowing(endpoint_addresses=("10.0.0.7:8000",)),
+    "API server has no time": lambda s: s.knowing(
+        refused_object=RefusedObject(
+            "Job", "br-qwen-6316e01c-client", "client", "timeout", curable=True, is_transient=True
+        )
+    ),
+    "log was read": lambda s: s.log_read(SERVER_DIED.message),
+    "log can't be read": Scene.log_read,
+    "endpoint has no pods": Scene.endpoint_found,
+    "endpoint has a pod": lambda s: s.endpoint_found("10.0.0.7:8000"),
+    "all is judged": _judged(JUDGED),
+    "judge died": _judged(None),
+    "end is answered": Scene.answered,
+    "status holds values of a newer operator": _newer,
     "all is foreign": _foreign,
-    "there is no baseline": lambda s: s.knowing(baseline_sought=True),
     "plan is gone": lambda s: s.without(*PLAN),
     "job is gone": lambda s: s.without(*JOB),
     "job is leaving": _leaving(*JOB),
@@ -126,7 +171,7 @@ CHANGES: Mapping[str, Change] = {
     "first record arrives": lambda s: s.arrived(0),
     "second record arrives": lambda s: s.arrived(1),
     "first record was stored": lambda s: s.stored(0),
-    "second record was stored, unseen": lambda s: s.stored(1, loaded=False),
+    "second record was stored": lambda s: s.stored(1),
     "page was read": lambda s: s.sampled(72),
     "page was read again": lambda s: s.sampled(99),
     "a pass is made": Scene.settled,

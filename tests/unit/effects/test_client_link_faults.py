@@ -2,66 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from benchrun.effects.client_link import (
-    ACKNOWLEDGE_SECONDS,
-    ANSWER_SECONDS,
-    MAX_DELIVERY_BYTES,
-    WAIT_SECONDS,
-    ClientLink,
-    Refused,
-)
+from benchrun.effects.client_link import ACKNOWLEDGE_SECONDS, ANSWER_SECONDS, WAIT_SECONDS, Refused
 from benchrun.effects.scraper import FetchError, HttpFetcher
-from benchrun_client.contract import MAX_RECORD_BYTES, Acknowledgement, Delivery, Envelope, Progress
+from benchrun_client.contract import (
+    MAX_BODIES_BYTES,
+    MAX_DELIVERY_BYTES,
+    MAX_PACKED_BYTES,
+    TOKEN_HEADER,
+    Acknowledgement,
+)
 from unit.effects.raw_server import BROKEN, sending
-from unit.effects.test_client_link import NONCE, delivery, plan, stage_record
+from unit.effects.test_client_link import TOKEN, delivery, linked, opaque, sealed
 
 
 @dataclass
 class Recorded:
-    """Keeps what was asked, and answers with one text."""
+    """Keeps what was asked, and answers with the same bytes."""
 
-    text: str = field(default_factory=delivery)
-    fetched: list[tuple[str, int, float]] = field(default_factory=list)
-    posted: list[tuple[str, str, float]] = field(default_factory=list)
+    answer: bytes = field(default_factory=delivery)
+    fetched: list[tuple[str, int, float, Mapping[str, str]]] = field(default_factory=list)
+    posted: list[tuple[str, str, float, Mapping[str, str]]] = field(default_factory=list)
 
-    async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
-        self.fetched.append((url, limit_bytes, timeout_seconds))
-        return self.text
+    async def fetch_bytes(
+        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Mapping[str, str]
+    ) -> bytes:
+        self.fetched.append((url, limit_bytes, timeout_seconds, headers))
+        return self.answer
 
-    async def post(self, url: str, body: str, *, timeout_seconds: float) -> None:
-        self.posted.append((url, body, timeout_seconds))
-
-
-def link(exchanger: Any, base_url: str = "http://client:8090") -> ClientLink:
-    return ClientLink(exchanger, base_url=base_url, nonce=NONCE, plan=plan())
+    async def post(self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str]) -> None:
+        self.posted.append((url, body, timeout_seconds, headers))
 
 
 @pytest.mark.parametrize("base_url", ["http://client:8090", "http://client:8090/", "http://client:8090//"])
 async def test_a_question_names_what_is_known_and_how_long_it_may_be_held_back(base_url: str) -> None:
     exchanger = Recorded()
-    await link(exchanger, base_url).pull(from_sequence=3, seen_version=-1)
-    ((url, limit_bytes, timeout_seconds),) = exchanger.fetched
+    await linked(exchanger, base_url).pull(from_sequence=3, seen_version=-1)
+    ((url, limit_bytes, timeout_seconds, headers),) = exchanger.fetched
     assert urlsplit(url)._replace(query="").geturl() == "http://client:8090/records"
     assert parse_qs(urlsplit(url).query) == {"from": ["3"], "seen": ["-1"], "wait": [str(WAIT_SECONDS)]}
     assert timeout_seconds == WAIT_SECONDS + ANSWER_SECONDS
     assert limit_bytes == MAX_DELIVERY_BYTES
+    assert headers == {TOKEN_HEADER: TOKEN}
+    assert TOKEN not in url
 
 
 def test_the_largest_record_fits_into_an_answer() -> None:
-    assert MAX_DELIVERY_BYTES > MAX_RECORD_BYTES * 4 / 3 + 4096, "base64, and the envelope around it"
+    assert MAX_PACKED_BYTES <= MAX_BODIES_BYTES < MAX_DELIVERY_BYTES
 
 
-async def test_an_acknowledgement_carries_the_nonce_and_is_not_waited_for_long() -> None:
+async def test_an_acknowledgement_carries_the_token_and_is_not_waited_for_long() -> None:
     exchanger = Recorded()
-    assert await link(exchanger).acknowledge(2) is True
-    ((url, body, timeout_seconds),) = exchanger.posted
+    assert await linked(exchanger).acknowledge(2) is True
+    ((url, body, timeout_seconds, headers),) = exchanger.posted
     assert (url, timeout_seconds) == ("http://client:8090/ack", ACKNOWLEDGE_SECONDS)
-    assert Acknowledgement.model_validate_json(body) == Acknowledgement(nonce=NONCE, through=2)
+    assert Acknowledgement.model_validate_json(body) == Acknowledgement(through=2)
+    assert headers == {TOKEN_HEADER: TOKEN}
 
 
 @pytest.mark.parametrize("parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()])
@@ -69,49 +69,48 @@ async def test_a_client_that_breaks_off_was_not_heard(parts: tuple[bytes, ...]) 
     fetcher = HttpFetcher()
     async with sending(*parts) as url:
         with pytest.raises(FetchError):
-            await link(fetcher, url).pull(from_sequence=0, seen_version=-1)
-        assert await link(fetcher, url).acknowledge(0) is False
+            await linked(fetcher, url).pull(from_sequence=0, seen_version=-1)
+        assert await linked(fetcher, url).acknowledge(0) is False
     await fetcher.close()
 
 
 async def test_the_first_misfit_of_an_answer_is_told_with_its_place() -> None:
-    text = '{"run_uid": "uid-1", "progress": {"version": "new", "phase": "Measuring"}, "records": []}'
+    answer = (
+        b'{"contract": 2, "run_uid": "uid-1", "progress": {"version": "new", "phase": "Measuring"}, "records": []}\n'
+    )
     with pytest.raises(Refused, match=r"^answer does not fit the contract: progress\.version: Input should be"):
-        await link(Recorded(text)).pull(from_sequence=0, seen_version=-1)
+        await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     with pytest.raises(Refused, match=r"^answer does not fit the contract: document: "):
-        await link(Recorded("")).pull(from_sequence=0, seen_version=-1)
+        await linked(Recorded(b"")).pull(from_sequence=0, seen_version=-1)
 
 
-@pytest.mark.parametrize("text", ["[" * 5000, "[" * 5000 + "]" * 5000, '{"a":' * 5000, "null", "7", '"text"'])
-async def test_nonsense_is_refused_in_few_words(text: str) -> None:
+@pytest.mark.parametrize(
+    "answer", [b"[" * 5000, b"[" * 5000 + b"]" * 5000, b'{"a":' * 5000, b"null", b"7", b'"text"', b"\n" * 99, b"\xff"]
+)
+async def test_nonsense_is_refused_in_few_words(answer: bytes) -> None:
     with pytest.raises(Refused) as refused:
-        await link(Recorded(text)).pull(from_sequence=0, seen_version=-1)
+        await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     assert len(str(refused.value)) < 400
+    assert str(refused.value).isprintable()
 
 
 async def test_a_field_that_is_made_up_does_not_fill_the_log() -> None:
-    text = delivery()[:-1] + f', "{"x" * 100_000}": 1}}'
+    answer = delivery().replace(b'"records"', b'"\\u001b' + b"x" * 50_000 + b'":1,"records"')
     with pytest.raises(Refused) as refused:
-        await link(Recorded(text)).pull(from_sequence=0, seen_version=-1)
+        await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     assert len(str(refused.value)) < 400
+    assert str(refused.value).isprintable()
 
 
 async def test_each_refused_record_says_which_and_why_once() -> None:
-    envelopes = [
-        Envelope.seal(stage_record(0)).model_copy(update={"payload": "no base64!"}),
-        Envelope.seal(stage_record(1, run_uid="another")),
-    ]
-    text = Delivery(
-        run_uid="uid-1", progress=Progress(version=1, phase="Measuring"), records=tuple(envelopes)
-    ).model_dump_json()
-    pulled = await link(Recorded(text)).pull(from_sequence=0, seen_version=-1)
+    answer = delivery(opaque(b"x", digest="d" * 64), sealed(1, run_uid="another\x1b"), sealed(1, stage_id="\x1b[31m"))
+    pulled = await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     assert pulled.arrivals == ()
-    assert [reason.split(":")[0].split(" is ")[0] for reason in pulled.refused] == ["record 0", "record 1"]
-    assert pulled.refused[1] == "record 1 is of run another"
-    assert all(reason.count("record ") == 1 for reason in pulled.refused), pulled.refused
+    assert [reason.partition(":")[0] for reason in pulled.refused] == ["record 0", "record 1", "record 1"]
+    assert all(reason.isprintable() and reason.count("record ") == 1 for reason in pulled.refused), pulled.refused
 
 
 async def test_the_progress_of_an_answer_whose_records_are_refused_counts() -> None:
-    text = delivery(Envelope.seal(stage_record(0, run_uid="another")))
-    pulled = await link(Recorded(text)).pull(from_sequence=0, seen_version=-1)
+    answer = delivery(sealed(0, run_uid="another"))
+    pulled = await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     assert (pulled.progress.phase, len(pulled.refused)) == ("Measuring", 1)

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.decide.decision import Event, LogRange, LogWanted, Ref, StartupWanted
+from benchrun.decide.decision import Event, Ref
+from benchrun.decide.lookups import Compilations, LogTail, ServerStart
 from benchrun.effects.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, Throttled, Unavailable
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.observe.views import Run
@@ -31,7 +32,6 @@ async def listed(api: KubernetesApi) -> list[Json]:
 Operation = Callable[[KubernetesApi], Awaitable[Any]]
 WRITES: dict[str, tuple[str, str, Operation]] = {
     "create": ("POST", "services", lambda api: api.apply(manifest(), known_uid=None)),
-    "apply": ("PATCH", "services", lambda api: api.apply(manifest(), known_uid="uid-7")),
     "create-run": ("POST", "benchmarkruns", lambda api: api.create_run(manifest("BenchmarkRun"))),
     "cancel-run": ("PATCH", "benchmarkruns", lambda api: api.cancel_run(Ref("BenchmarkRun", "lab", "r", "u"))),
     "delete": ("DELETE", "jobs", lambda api: api.delete(REF)),
@@ -41,10 +41,10 @@ WRITES: dict[str, tuple[str, str, Operation]] = {
 READS: dict[str, Operation] = {
     "get": lambda api: api.get("Pod", namespace="lab", name="p"),
     "list": listed,
-    "log-tail": lambda api: api.log_tail("lab", LogWanted("p", "vllm", previous=False)),
-    "log-since": lambda api: api.log_since("lab", LogRange("p", "vllm", since_seconds=9)),
-    "log-head": lambda api: api.log_head("lab", StartupWanted("p", "u", "vllm")),
-    "image-events": lambda api: api.image_events("lab", StartupWanted("p", "u", "vllm")),
+    "log-tail": lambda api: api.log_tail("lab", LogTail("p", "vllm", previous=False)),
+    "log-since": lambda api: api.log_since("lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z")),
+    "log-head": lambda api: api.log_head("lab", ServerStart("p", "u", "vllm")),
+    "image-events": lambda api: api.image_events("lab", ServerStart("p", "u", "vllm")),
     "addresses": lambda api: api.endpoint_addresses("lab", "vllm", 80),
 }
 EVERYTHING = {name: operation for name, (_, _, operation) in WRITES.items()} | READS

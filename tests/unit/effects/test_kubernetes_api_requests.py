@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from benchrun.decide.decision import Event, LogRange, LogWanted, Ref
+from benchrun.decide.decision import Event, Ref
+from benchrun.decide.lookups import Compilations, LogTail
 from benchrun.effects.connection import METADATA_LIST_ONLY, METADATA_ONLY
 from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, LOG_RANGE_BYTES, LOG_READ_BYTES
 from benchrun.observe.views import Run, Sweep
@@ -13,7 +14,7 @@ from unit.effects.scripted_api import Answer, Asked, Json, answering, gives
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
-JSON, MERGE, APPLY = "application/json", "application/merge-patch+json", "application/apply-patch+yaml"
+JSON, MERGE = "application/json", "application/merge-patch+json"
 OURS = {"fieldManager": "benchrun.dev/operator"}
 RUNS = "/apis/benchrun.dev/v1alpha1/namespaces/lab/benchmarkruns"
 OWNER = [{"uid": "uid-1", "controller": True}]
@@ -31,14 +32,6 @@ async def test_an_object_that_was_never_seen_is_created_and_told_by_its_metadata
     path = "/api/v1/namespaces/lab/services"
     assert said.asked == [Asked("POST", path, OURS, JSON, METADATA_ONLY, service())]
     assert said.writes == [("POST", "services", "2xx")]
-
-
-async def test_one_that_is_known_is_applied_with_its_uid_as_a_precondition() -> None:
-    async with answering(gives({"metadata": {}})) as said:
-        await said.api.apply(service(), known_uid="uid-7")
-    path, query = "/api/v1/namespaces/lab/services/chat-server", {**OURS, "force": "true"}
-    assert said.asked == [Asked("PATCH", path, query, APPLY, METADATA_ONLY, service(uid="uid-7"))]
-    assert said.writes == [("PATCH", "services", "2xx")]
 
 
 async def test_what_is_applied_is_not_changed_on_the_way() -> None:
@@ -67,7 +60,6 @@ async def test_a_run_is_cancelled_by_a_patch_of_that_very_run() -> None:
     [
         pytest.param(Ref("Pod", "lab", "p"), {}, id="whoever-has-the-name"),
         pytest.param(Ref("Pod", "lab", "p", "uid-9"), {"preconditions": {"uid": "uid-9"}}, id="that-very-one"),
-        pytest.param(Ref("Pod", "lab", "p", grace_seconds=0), {"gracePeriodSeconds": 0}, id="at-once"),
     ],
 )
 async def test_deletion_is_left_to_the_cluster_and_spares_a_namesake(ref: Ref, options: Json) -> None:
@@ -127,7 +119,7 @@ async def test_an_empty_list_is_asked_for_once(body: Json) -> None:
 async def test_of_a_failed_container_the_end_of_the_log_is_kept(previous: bool, word: str) -> None:
     text = b"first\n" + b"x" * LOG_BYTES + b"\nlast\n"
     async with answering(Answer(body=text)) as said:
-        tail = await said.api.log_tail("lab", LogWanted("p", "vllm", previous))
+        tail = await said.api.log_tail("lab", LogTail("p", "vllm", previous))
     assert (len(tail), tail.endswith("x\nlast\n"), "first" in tail) == (LOG_BYTES, True, False)
     (asked,) = said.asked
     assert asked.path == "/api/v1/namespaces/lab/pods/p/log"
@@ -138,7 +130,7 @@ async def test_of_a_failed_container_the_end_of_the_log_is_kept(previous: bool, 
 
 async def test_a_log_that_is_no_utf_8_is_read_all_the_same() -> None:
     async with answering(Answer(body=b"caf\xe9 \xff\n")) as said:
-        assert await said.api.log_tail("lab", LogWanted("p", "vllm", previous=False)) == "caf\ufffd \ufffd\n"
+        assert await said.api.log_tail("lab", LogTail("p", "vllm", previous=False)) == "caf\ufffd \ufffd\n"
 
 
 @pytest.mark.parametrize(
@@ -147,10 +139,10 @@ async def test_a_log_that_is_no_utf_8_is_read_all_the_same() -> None:
 )
 async def test_a_log_that_fills_its_bound_may_have_more(length: int, complete: bool) -> None:
     async with answering(Answer(body=b"x" * length)) as said:
-        part = await said.api.log_since("lab", LogRange("p", "vllm", since_seconds=90))
+        part = await said.api.log_since("lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z"))
     assert (part.complete, len(part.text)) == (complete, min(length, LOG_RANGE_BYTES))
     assert said.asked[0].query == {
-        "container": "vllm", "sinceSeconds": "90", "timestamps": "true", "limitBytes": str(LOG_RANGE_BYTES)
+        "container": "vllm", "sinceTime": "2026-11-21T12:00:00Z", "timestamps": "true", "limitBytes": str(LOG_RANGE_BYTES)
     }  # fmt: skip
 
 
@@ -161,7 +153,7 @@ async def test_addresses_are_looked_up_by_the_name_of_the_services_port() -> Non
             {
                 "addressType": "IPv4",
                 "ports": [{"name": "http", "port": 8000}],
-                "endpoints": [{"addresses": ["10.0.0.1"]}],
+                "endpoints": [{"addresses": ["10.0.0.1"], "targetRef": {"kind": "Pod", "namespace": "lab"}}],
             }
         ]
     }
@@ -171,7 +163,9 @@ async def test_addresses_are_looked_up_by_the_name_of_the_services_port() -> Non
         "/api/v1/namespaces/lab/services/vllm",
         "/apis/discovery.k8s.io/v1/namespaces/lab/endpointslices",
     ]
-    assert said.asked[1].query["labelSelector"] == "kubernetes.io/service-name=vllm"
+    assert said.asked[1].query["labelSelector"] == (
+        "kubernetes.io/service-name=vllm,endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
+    )
 
 
 async def test_an_event_is_posted_beside_what_it_is_about() -> None:

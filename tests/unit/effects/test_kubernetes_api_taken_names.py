@@ -1,4 +1,4 @@
-"""A name that is taken: what is ours is brought up to date or taken as it is, what somebody else controls is never touched."""
+"""A name that is taken: what is ours is returned as it is, what somebody else controls is never touched."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from benchrun.decide.decision import Event
 from benchrun.effects.errors import Conflict, Exists, NotFound, Occupied
+from benchrun.effects.resources import CHILD_KINDS, EXTENSION_KINDS
 from benchrun.observe.views import Run
-from unit.effects.scripted_api import Answer, Json, answering, gives, refuses
+from unit.effects.scripted_api import Json, answering, gives, refuses
 
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+CHILDREN = [kind for kind in (*CHILD_KINDS, *EXTENSION_KINDS) if kind != "Pod"]
 OURS, ANOTHERS = [{"uid": "uid-1", "controller": True}], [{"uid": "uid-2", "controller": True}]
 
 
@@ -28,19 +30,14 @@ def there(**metadata: Any) -> Json:
 TAKEN = refuses(409, "AlreadyExists")
 
 
-async def test_an_object_of_ours_that_exists_is_brought_up_to_date() -> None:
-    async with answering(TAKEN, gives(there(ownerReferences=OURS)), gives({"metadata": {"uid": "uid-7"}})) as said:
-        assert await said.api.apply(manifest(), known_uid=None) == {"metadata": {"uid": "uid-7"}}
-    assert [asked.method for asked in said.asked] == ["POST", "GET", "PATCH"]
-    assert said.asked[2].body == {**manifest(), "metadata": {**manifest()["metadata"], "uid": "uid-7"}}
-    assert said.writes == [("POST", "services", "409"), ("PATCH", "services", "2xx")]
-
-
-async def test_an_immutable_one_is_taken_as_it_is() -> None:
+@pytest.mark.parametrize("known_uid", [None, "uid-7", "uid-of-another"])
+@pytest.mark.parametrize("kind", CHILDREN)
+async def test_a_child_is_created_once_and_never_patched(kind: str, known_uid: str | None) -> None:
     found = there(ownerReferences=OURS)
     async with answering(TAKEN, gives(found)) as said:
-        assert await said.api.apply(manifest("ConfigMap", immutable=True), known_uid=None) == found
+        assert await said.api.apply(manifest(kind), known_uid=known_uid) == found
     assert [asked.method for asked in said.asked] == ["POST", "GET"]
+    assert [verb for verb, _, _ in said.writes] == ["POST"]
 
 
 @pytest.mark.parametrize(
@@ -74,14 +71,6 @@ async def test_one_that_is_gone_before_it_was_looked_at_is_asked_for_again_later
         with pytest.raises(NotFound):
             await said.api.apply(manifest(), known_uid=None)
     assert [asked.method for asked in said.asked] == ["POST", "GET"]
-
-
-async def test_a_known_object_that_was_replaced_is_a_conflict_and_not_created_anew() -> None:
-    other_uid = Answer(422, b'{"message": "uid mismatch", "details": {"causes": [{"field": "metadata.uid"}]}}')
-    async with answering(other_uid) as said:
-        with pytest.raises(Conflict, match="uid mismatch"):
-            await said.api.apply(manifest(), known_uid="uid-7")
-    assert said.writes == [("PATCH", "services", "422")]
 
 
 async def test_a_run_of_the_sweep_that_exists_is_given_back_whole_and_left_alone() -> None:

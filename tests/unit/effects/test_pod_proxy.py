@@ -10,6 +10,7 @@ from aiohttp import web
 from benchrun.effects.connection import Connection
 from benchrun.effects.pod_proxy import ProxyFetcher
 from benchrun.effects.scraper import FetchError, HttpFetcher
+from benchrun_client.contract import TOKEN_HEADER
 from kubernetes.aio.client.configuration import Configuration
 
 POD = "/api/v1/namespaces/lab/pods/client-1:8090/proxy"
@@ -21,6 +22,7 @@ class ApiServer:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str]] = []
         self.tokens: set[str | None] = set()
+        self.run_tokens: set[str | None] = set()
         self.url = ""
 
     async def start(self) -> web.AppRunner:
@@ -35,6 +37,9 @@ class ApiServer:
     async def _answer(self, request: web.Request) -> web.Response:
         self.asked.append((request.method, request.path_qs, await request.text()))
         self.tokens.add(request.headers.get("Authorization"))
+        self.run_tokens.add(request.headers.get(TOKEN_HEADER))
+        if request.path.endswith("/stranger"):
+            return web.Response(status=401)
         if request.path.endswith("/slow"):
             await asyncio.Event().wait()
         if request.path.endswith("/forbidden"):
@@ -73,10 +78,25 @@ async def test_path_goes_to_the_api_server_with_its_credentials(api: ApiServer, 
 
 
 async def test_word_is_posted_as_it_is(api: ApiServer, fetcher: ProxyFetcher) -> None:
-    await fetcher.post(f"{POD}/ack", '{"nonce":"n","through":2}', timeout_seconds=5)
+    await fetcher.post(f"{POD}/ack", '{"through":2}', timeout_seconds=5, headers={TOKEN_HEADER: "t"})
     ((method, path, body),) = api.asked
     assert (method, path) == ("POST", f"{POD}/ack")
-    assert body.replace(" ", "") == '{"nonce":"n","through":2}'
+    assert body.replace(" ", "") == '{"through":2}'
+    assert api.run_tokens == {"t"}
+
+
+@pytest.mark.parametrize("road", ["", "direct"])
+async def test_the_runs_token_goes_with_a_question_beside_our_credentials(
+    api: ApiServer, fetcher: ProxyFetcher, road: str
+) -> None:
+    place = api.url if road else POD
+    page = await fetcher.fetch_bytes(
+        f"{place}/records", limit_bytes=100, timeout_seconds=5, headers={TOKEN_HEADER: "t"}
+    )
+    assert (page, api.run_tokens, api.tokens) == (b"x" * 100, {"t"}, {None if road else "Bearer secret"})
+    with pytest.raises(FetchError) as refused:
+        await fetcher.fetch_bytes(f"{place}/stranger", limit_bytes=100, timeout_seconds=5)
+    assert refused.value.status == 401
 
 
 async def test_url_is_reached_directly_and_without_the_credentials(api: ApiServer, fetcher: ProxyFetcher) -> None:

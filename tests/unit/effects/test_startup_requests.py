@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide.decision import ExporterPod, GpuExporters, StartupWanted
+from benchrun.decide.decision import GpuExporters
+from benchrun.decide.lookups import ExporterPod, ServerStart
 from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_HEAD_BYTES
 from unit.effects.scripted_api import Answer, answering, gives
 
-WANTED = StartupWanted(pod="chat-server-x", uid="uid-7", container="vllm")
+WANTED = ServerStart(pod="chat-server-x", uid="uid-7", container="vllm")
 
 
 async def test_the_beginning_of_the_log_and_no_more_than_that() -> None:

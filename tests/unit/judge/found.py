@@ -15,7 +15,7 @@ from benchrun_client.contract import (
     WarmupOutcome,
 )
 from unit.judge.scenes import SCENES, Scene
-from unit.judge.specs import spec, workload
+from unit.judge.specs import SERVER, spec, workload
 from unit.measure.records import cell, edge, record, requests, served
 
 FOUND_BY: dict[Code, StageRecord] = {
@@ -83,6 +83,9 @@ def findings_of(code: Code, *, repeats: int = 1) -> dict[str, Finding]:
     """What is found where this code must be; of a single record, in a cell of so many repeats."""
     scene = SCENES[code] if code in SCENES else Scene([FOUND_BY[code]], of=cell(repeats=repeats))
     load = {"requestRates": ["4"]} | ({"maxConcurrency": scene.max_concurrency} if scene.max_concurrency else {})
-    of = SPEC.model_copy(update={"workloads": spec(workloads=[workload(load=load)]).workloads})
-    judged = results([scene.of], scene.records, scene.samples, spec=of, compilations=scene.compilations)
+    base = SPEC if not scene.servers else spec(endpoint=None, server=SERVER)
+    of = base.model_copy(update={"workloads": spec(workloads=[workload(load=load)]).workloads})
+    judged = results(
+        [scene.of], scene.records, scene.samples, spec=of, compilations=scene.compilations, servers=scene.servers
+    )
     return {finding.code: finding for finding in judged.findings}

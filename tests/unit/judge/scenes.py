@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchrun.api.cells import Cell
+from benchrun.api.status import ServerStatus
 from benchrun.judge.finding import Code
 from benchrun.measure.samples import Sample
-from benchrun_client.contract import RequestColumns, Shards, StageRecord
+from benchrun_client.contract import RequestColumns, ServedModel, Shards, StageRecord
 from unit.judge.queues import Server, open_loop
 from unit.measure.records import cell, client, edge, record, requests, sample
 
@@ -22,6 +23,8 @@ class Scene:
     samples: Sequence[Sample] = ()
     compilations: tuple[float, ...] | None = ()
     max_concurrency: int | None = None
+    servers: Sequence[ServerStatus] = ()
+    """Of a run that starts its own; else it measures an endpoint."""
 
 
 def _columns(factor: float = 1.0) -> RequestColumns:
@@ -71,6 +74,14 @@ SCENES: Mapping[Code, Scene] = {
             *(sample(1000.2 + i, role="prefill", pod="p", running=1.0, waiting=9.0) for i in range(9)),
             *(sample(1000.2 + i, role="decode", pod="d", running=0.0, waiting=0.0) for i in range(9)),
         ],
+    ),
+    Code.WRONG_SERVER: Scene(
+        [record(servers=(edge("10.0.0.9:8000"),))],
+        servers=(ServerStatus(role="server", addresses=["10.0.0.1"]),),
+    ),
+    Code.WRONG_MODEL: Scene(
+        [record(servers=(edge().model_copy(update={"served": ServedModel(id="Qwen/Qwen3-4B", root="r" * 600)}),))],
+        servers=(ServerStatus(role="server", addresses=["10.0.0.9"]),),
     ),
     Code.SCRAPE_COVERAGE_LOW: Scene([record()], samples=[sample(1005.0)]),
 }

@@ -6,11 +6,13 @@ from typing import Any
 
 from benchrun.api.spec import BenchmarkRunSpec
 
+SERVER = {"image": "vllm/vllm-openai:v0.32.0", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+
 
 def spec(**changes: Any) -> BenchmarkRunSpec:
     """One workload at an endpoint; percentiles 50 and 99."""
     values: dict[str, Any] = {
-        "model": {"name": "tiny"},
+        "model": {"name": "Qwen/Qwen3-4B"},
         "endpoint": {"url": "http://server:8000"},
         "workloads": [workload()],
         "measurement": {"percentiles": ["50", "99"]},

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from benchrun.api.status import ServerStatus
 from benchrun.judge.asked import Asked
 from benchrun.judge.finding import NotChecked, StageFinding
 from benchrun.judge.rules import Found, StageContext
@@ -19,6 +21,7 @@ OPEN_LOOP = Asked(
     ignore_eos=True,
     cache_policy="Isolate",
     scrape_interval_seconds=1.0,
+    served_name="Qwen/Qwen3-4B",
 )
 
 
@@ -38,9 +41,10 @@ def context(
     of: Asked = OPEN_LOOP,
     windows: tuple[Window, ...] = (),
     compilations: tuple[float, ...] | None = (),
+    servers: Sequence[ServerStatus] = (),
 ) -> StageContext:
     """A stage whose server log could be read and tells of no compiling."""
-    return StageContext(thresholds or Thresholds(), of, windows, compilations)
+    return StageContext(thresholds or Thresholds(), of, windows, compilations, servers)
 
 
 def findings(found: Found) -> list[StageFinding]:

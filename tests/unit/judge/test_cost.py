@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from benchrun.api.cost import Cost, CostStatus
+from benchrun.api.metric_keys import COSTS
 from benchrun.api.status import Result, ServerStatus
-from benchrun.judge.cost import COSTS, cost_status, priced
+from benchrun.judge.cost import cost_status, priced
 from benchrun.judge.results import results
 from unit.judge.specs import spec
 from unit.measure.records import cell, record, requests

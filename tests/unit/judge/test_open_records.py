@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import overload
 
 from benchrun.judge.results import results
-from benchrun_client.contract import Envelope, StageRecord, open_record
+from benchrun_client.contract import StageRecord, open_record, seal
 from unit.judge.specs import spec, workload
 from unit.measure.records import cell, record
 
@@ -20,7 +20,7 @@ class Packed(Sequence[StageRecord]):
     """Opens a record whenever it is asked for, and counts those that nobody has let go yet."""
 
     def __init__(self, records: Sequence[StageRecord]) -> None:
-        self._packed = [Envelope.seal(each).data() for each in records]
+        self._packed = [seal(each)[1] for each in records]
         self._opened: list[weakref.ref[StageRecord]] = []
         self.most_open = 0
 

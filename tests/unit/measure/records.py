@@ -15,12 +15,14 @@ from benchrun_client.contract import (
     Engine,
     GapCounts,
     RequestColumns,
+    ServedModel,
     ServerEdge,
     StageRecord,
 )
 
 STAGE = "chat/rate=4/r1"
 CELL = "chat/rate=4"
+SERVED = ServedModel(id="Qwen/Qwen3-4B", root="Qwen/Qwen3-4B")
 ZERO = dict.fromkeys(SERVER_COUNTERS, 0.0) | {START_TIME: 1000.0}
 
 
@@ -109,7 +111,7 @@ def client(**changes: Any) -> ClientFigures:
 
 
 def edge(
-    address: str = "10.0.0.1:8000",
+    address: str = "10.0.0.9:8000",
     *,
     before: Mapping[str, float] | None = None,
     after: Mapping[str, float] | None = None,
@@ -120,14 +122,15 @@ def edge(
     start = ZERO | dict(before or {})
     moved = served(requests()) if rises is None else rises
     end = {name: value + moved.get(name, 0.0) for name, value in start.items()}
-    return ServerEdge(address=address, role=role, before=start, after=end if after is None else end | dict(after))
+    finished = end if after is None else end | dict(after)
+    return ServerEdge(address=address, role=role, before=start, after=finished, served=SERVED)
 
 
 def sample(at: float, **changes: Any) -> Sample:
     """A reading of a busy server in the middle of the stage that `record()` tells of."""
     values: dict[str, Any] = {
         "role": "server",
-        "pod": "br-run-server-a1-x",
+        "pod": "br-run-4a49acf8-server-x",
         "running": 1.0,
         "waiting": 0.0,
         "kv_cache": 0.5,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,7 @@ from benchrun.measure.exposition import sample_from_page
 from benchrun.measure.samples import Sample
 from benchrun.measure.timeline import (
     FULL_DETAIL_SAMPLES,
+    MAX_SAMPLES,
     MAX_TIMELINE_BYTES,
     Timeline,
     bucket_size,
@@ -100,7 +102,7 @@ def packed(document: Any) -> bytes:
         pytest.param("not a timeline", packed([]), id="a list"),
         pytest.param("schema", packed({"schema": "benchrun.timeline/9"}), id="another schema"),
         pytest.param(
-            "equally long",
+            "must have 2 values",
             packed(
                 {"schema": "benchrun.timeline/1", "servers": [{"role": "r", "pod": "p", "at": [1, 1], "running": [1]}]}
             ),
@@ -116,6 +118,78 @@ def test_what_is_not_a_timeline_is_refused(complaint: str, data: bytes) -> None:
     with pytest.raises(ValueError, match=complaint) as refusal:
         decode(data)
     assert len(str(refusal.value)) < 300
+
+
+HOSTILE = {
+    "an infinite instant": '{"role":"r","pod":"p","at":[1e999]}',
+    "an infinite figure": '{"role":"r","pod":"p","at":[1],"running":[1e999]}',
+    "a figure that no server has": '{"role":"r","pod":"p","at":[1],"running":[1e308]}',
+    "a negative figure": '{"role":"r","pod":"p","at":[1],"running":[-1]}',
+    "no number": '{"role":"r","pod":"p","at":[1],"running":[NaN]}',
+    "a flag": '{"role":"r","pod":"p","at":[1],"running":[true]}',
+    "a word": '{"role":"r","pod":"p","at":[1],"running":"1"}',
+    "a whole number without end": '{"role":"r","pod":"p","at":[1],"running":[1' + "0" * 4000 + "]}",
+    "an instant after the last": '{"role":"r","pod":"p","at":[253402300800000]}',
+    "an instant before the first": '{"role":"r","pod":"p","at":[5,-6]}',
+    "half an instant": '{"role":"r","pod":"p","at":[1.5]}',
+    "a role of another type": '{"role":{},"pod":"p","at":[1]}',
+    "a pod without end": '{"role":"r","pod":"' + "p" * 254 + '","at":[1]}',
+    "more samples than may be": '{"role":"r","pod":"p","at":[' + "0," * MAX_SAMPLES + "0]}",
+    "more values than may be": '{"role":"r","pod":"p","at":[1]},' + "[]," * 70_000 + "[]",
+}
+
+
+@pytest.mark.parametrize("server", HOSTILE.values(), ids=HOSTILE)
+def test_what_no_server_can_have_is_refused(server: str) -> None:
+    with pytest.raises(ValueError, match="not a timeline"):
+        decode(gzip.compress(f'{{"schema":"benchrun.timeline/1","servers":[{server}]}}'.encode()))
+
+
+@pytest.mark.parametrize("unit", ["0,", "[],", "{},", '"ab",', "1e9,"])
+def test_little_that_unfolds_to_much_costs_little(unit: str) -> None:
+    servers = unit * ((MAX_TIMELINE_BYTES - 100) // len(unit)) + "0"
+    data = gzip.compress(f'{{"schema":"benchrun.timeline/1","servers":[],"more":[{servers}]}}'.encode())
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="not a timeline"):
+            decode(data)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 24 * 1024 * 1024
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["role", "pod", "at", "running", "start_time", "x"]), inner, max_size=6)
+    ),
+    max_leaves=20,
+)
+
+
+@given(
+    st.binary(max_size=80)
+    | st.binary(max_size=80).map(gzip.compress)
+    | st.dictionaries(st.sampled_from(["servers", "low", "high", "x"]), VALUES).map(
+        lambda document: packed({"schema": "benchrun.timeline/1", **document})
+    )
+)
+def test_any_bytes_are_a_timeline_or_refused(data: bytes) -> None:
+    try:
+        found = decode(data)
+    except ValueError:
+        return
+    assert decode(encode(bucketed(found.samples, 4))).samples is not None
+    live(found.samples, NOW)
+
+
+def test_many_samples_go_into_larger_buckets_and_can_be_read_back() -> None:
+    many = [sample(float(n // 16), pod=f"p{n % 16}", running=float(n)) for n in range(2 * MAX_SAMPLES)]
+    found = decode(encode(bucketed(many, 1)))
+    assert len(found.samples) == MAX_SAMPLES
+    assert max(s.running or 0 for s in found.high) == 2 * MAX_SAMPLES - 1
 
 
 def test_a_bucket_has_mean_least_and_greatest() -> None:

@@ -49,7 +49,7 @@ def pod_body(role: str = "server", **changes: Any) -> Body:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": f"br-r-{role}-a1-x",
+            "name": f"br-r-3f6c8c2a-{role}-x",
             "namespace": "ns",
             "uid": "pod-uid",
             "creationTimestamp": "2026-11-21T11:46:25Z",

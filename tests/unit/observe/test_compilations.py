@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.observe.compilations import MAX_COMPILATIONS, compilations
+from benchrun.api.status import MAX_COMPILATIONS
+from benchrun.observe.compilations import compilations
 
 AT = "2026-11-21T12:00:{}Z"
 PREFIX = "(EngineCore_0 pid=7) WARNING 11-21 12:00:01 [jit_monitor.py:120]"
@@ -46,4 +47,10 @@ def test_what_is_found(expected: tuple[float, ...] | None, text: str, complete: 
 
 
 def test_a_log_full_of_them_is_bounded() -> None:
-    assert len(compilations(log(*[("01", TRITON)] * 5000), complete=True) or ()) == MAX_COMPILATIONS
+    kept = compilations(log(*[("01", TRITON)] * MAX_COMPILATIONS), complete=True)
+    assert kept is not None
+    assert len(kept) == MAX_COMPILATIONS
+
+
+def test_more_than_are_kept_are_not_known() -> None:
+    assert compilations(log(*[("01", TRITON)] * (MAX_COMPILATIONS + 1)), complete=True) is None

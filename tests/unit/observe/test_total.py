@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
+import pytest
 from benchrun.api import names
 from benchrun.observe import raw
+from benchrun.observe.client_failures import diagnose_client
 from benchrun.observe.compilations import compilations
+from benchrun.observe.failures.scheduling import is_structural
 from benchrun.observe.finished import MAX_CELLS, finished_run_of
+from benchrun.observe.hidden_causes import find_pod_with_hidden_cause
+from benchrun.observe.image_pull import image_pull_seconds
 from benchrun.observe.last_words import MAX_CHARS, bounded, last_words
+from benchrun.observe.server_failures import diagnose_server
+from benchrun.observe.startup_log import startup_phases
 from benchrun.observe.trim import MAX_ARG_CHARS, MAX_ARGS, child_of, pod_of, run_of
 from hypothesis import given
 from hypothesis import strategies as st
+
+ROLES = (names.ROLE_SERVER, names.ROLE_CLIENT, names.ROLE_PROXY, "")
+STARTUP = [
+    "Loading weights took 2.13 seconds", "Model loading took 14.99 GiB memory and 15.678901 seconds",
+    "(E pid=1) torch.compile takes 22.10 s in total", "init engine (profile) took 212.68 s (compilation: 13.01 s)",
+    "Time spent downloading weights for a/b: 999999999.999999999 seconds",
+]  # fmt: skip
+
+
+def pulled(words: str) -> dict[str, Any]:
+    """An event of the kubelet."""
+    about = {"fieldPath": "spec.containers{vllm}"}
+    return {"reason": "Pulled", "involvedObject": about, "message": f"Successfully pulled image x in {words}"}
+
 
 WORDS = st.sampled_from(
     [
@@ -24,7 +46,7 @@ WORDS = st.sampled_from(
     ]
 )  # fmt: skip
 LEAVES = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
+    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(max_size=12)
     | st.sampled_from(["True", "False", "Job", "BenchmarkRun", "benchrun.dev/v1alpha1", "2026-01-01T00:00:00Z", "7", "server"])
 )  # fmt: skip
 JSON = st.recursive(
@@ -111,3 +133,61 @@ def test_instants_of_compilations_are_in_order(lines: list[str], complete: bool)
     found = compilations("\n".join(said), complete=complete)
     assert (found is None) is (not complete)
     assert list(found or ()) == sorted(found or ())
+
+
+@given(st.lists(st.text(max_size=40) | st.sampled_from(STARTUP), max_size=20))
+def test_phases_of_any_log_are_seconds(lines: list[str]) -> None:
+    found = startup_phases("\n".join(lines))
+    for seconds in (found.download, found.load, found.compile, found.warm_up):
+        assert seconds is None or 0 <= seconds < 1e12
+
+
+@given(st.lists(OBJECTS | st.builds(pulled, st.text(max_size=60)), max_size=5))
+def test_any_events_tell_a_wait_or_none(events: list[dict[str, Any]]) -> None:
+    wait = image_pull_seconds(events, container="vllm")
+    assert wait is None or 0 <= wait < 1e14
+
+
+@given(OBJECTS, st.text(max_size=200) | LINES.map("\n".join), st.none() | st.text(max_size=200), st.sampled_from(ROLES))
+def test_whatever_a_pod_left_behind_it_is_diagnosed_or_not(
+    body: dict[str, Any], message: str, log: str | None, role: str
+) -> None:
+    ended = {"exitCode": 1, "message": message, "reason": "Error"}
+    container = {"name": "vllm", "restartCount": 3, "state": {"terminated": ended}, "lastState": {"terminated": ended}}
+    metadata = {"labels": {names.LABEL_ROLE: role}, "name": "p"}
+    pod = pod_of({"metadata": metadata, "status": {**body, "containerStatuses": [container]}})
+    for found in (diagnose_server([pod], None, log_tail=log), diagnose_client([pod], None)):
+        assert found is None or len(found.message.encode(errors="replace")) < 4096
+    find_pod_with_hidden_cause([pod])
+
+
+@given(
+    st.text(max_size=200)
+    | st.text("0123456789/ nodesarvilb:.,()'", max_size=80).map("0/3 nodes are available: ".__add__)
+)
+def test_any_word_of_a_scheduler_is_structural_or_not(message: str) -> None:
+    assert is_structural(message) in (True, False)
+
+
+UNITS = [
+    "\n", "\r", "a\n", " ", "^", "a.", "A.", "(x pid=1) ", "(a pid=1 pid=2 ", "INFO 11-21 12:00:00 ", "[a:1] ", "Error", "ValueError: x\n",
+    "w: error: ", "w ", "hf_aaaaaaaaa", "Bearer ", "://a", " [type=a, input_value=", "1 validation error for X\n", "init engine (",
+    "init engine (a) took ", "init engine (a) took (compilation: ", "Model loading took ", "Loading weights took 1 ", "torch.compile took ",
+    "Time spent downloading weights for ", "(a pid=", "\u2028", "\x1e", "\x1b]", "Warning: ", '"',
+    "2026-11-21T12:00:00Z JIT compilation during inference\n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_half_a_megabyte_of_anything_takes_no_time(unit: str) -> None:
+    log = "ValueError: " + unit * (512 * 1024 // len(unit))
+    began = time.process_time()
+    last_words(log)
+    bounded(log)
+    startup_phases(log)
+    compilations(log, complete=True)
+    assert time.process_time() - began < 0.7, "a generous bound; what grows with the square of the length takes minutes"
+
+
+def test_words_steer_no_terminal() -> None:
+    assert bounded("\x1b[31mbad\x1b[0m flag\u202e") == "bad flag"

@@ -24,7 +24,7 @@ def at(second: int, minute: int = 46) -> datetime:
 
 def test_a_starting_pod() -> None:
     assert pod_of(pod_body()) == Pod(
-        name="br-r-server-a1-x",
+        name="br-r-3f6c8c2a-server-x",
         uid="pod-uid",
         role="server",
         run_uid=UID,
@@ -156,7 +156,7 @@ def test_long_texts_are_cut_and_of_a_log_the_end_is_kept() -> None:
 def test_a_child() -> None:
     body = {
         "metadata": {
-            "name": "br-r-stage-003-a1",
+            "name": "br-r-3f6c8c2a-stage-003",
             "uid": "cm-uid",
             "generation": 4,
             "labels": {"benchrun.dev/role": "stage", "benchrun.dev/sequence": "3"},
@@ -166,7 +166,7 @@ def test_a_child() -> None:
     }
     assert child_of("ConfigMap", body) == Child(
         kind="ConfigMap",
-        name="br-r-stage-003-a1",
+        name="br-r-3f6c8c2a-stage-003",
         uid="cm-uid",
         role="stage",
         owner_uid=UID,

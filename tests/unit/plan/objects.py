@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.decide.collected import Arrival
 from benchrun.plan.client_manifests import client_job, client_service, plan_config_map
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.metadata import Manifest, Owner
 from benchrun.plan.roles import in_development_mode, roles
 from benchrun.plan.server_manifests import network_policy, service, workload
 from benchrun.plan.shards import division_of
+from unit.client.plans import TOKEN_DIGEST
 
 CLIENT_IMAGE = "ghcr.io/benchrun/client:0.1.0"
+OPERATOR_NAMESPACE = "benchrun-system"
 
 
 def objects(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[str, ...] = ()) -> list[Manifest]:
     """Plan, Job, and a Service and what makes pods a role, fenced where it is in development mode."""
-    plan = client_plan(owner, spec, endpoint_addresses=endpoint_addresses)
-    job = client_job(owner, spec, default_image=CLIENT_IMAGE, pull_policy="IfNotPresent")
-    makers = (service, *((network_policy,) if in_development_mode(spec) else ()), workload)
+    plan = client_plan(owner, spec, endpoint_addresses=endpoint_addresses, token_digest=TOKEN_DIGEST)
+    job = client_job(owner, spec, plan_digest=plan.digest(), default_image=CLIENT_IMAGE, pull_policy="IfNotPresent")
+    fence = partial(network_policy, operator_namespace=OPERATOR_NAMESPACE)
+    makers = (service, *((fence,) if in_development_mode(spec) else ()), workload)
     started = roles(owner, spec, client_image=spec.client.image or CLIENT_IMAGE, pull_policy="IfNotPresent")
     servers = [make(owner, role) for role in started for make in makers]
     meeting = [client_service(owner)] if division_of(spec).pods > 1 else []
     return [plan_config_map(owner, plan), *meeting, job, *servers]
+
+
+def arrived(*, sequence: int, digest: str = "d", data: bytes = b"record", ends_search: str | None = None) -> Arrival:
+    """A record as it is to be stored. What is in it matters to nobody who stores it."""
+    return Arrival(sequence, "chat/rate=4/r1", "p", digest, data, ends_search)
 
 
 def of_kind(manifests: list[Manifest], kind: str) -> Manifest:

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from unit.api.agreement import broken_in_python
 from unit.api.generated_specs import RUN_SPECS
+from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects
 from unit.plan.specs import OWNER
 
@@ -42,7 +43,7 @@ def test_stages_are_told_apart_and_each_is_in_one_cell(spec: BenchmarkRunSpec) -
 @FEW
 @given(SPECS)
 def test_no_two_stages_send_the_same_unless_they_are_to_share(spec: BenchmarkRunSpec) -> None:
-    plan = client_plan(OWNER, spec)
+    plan = client_plan(OWNER, spec, token_digest=TOKEN_DIGEST)
     seeds = [stage.seed for stage in plan.stages] + [seed for search in plan.searches for seed in search.seeds]
     if spec.measurement.cache_policy == "Share":
         assert len(set(seeds)) <= len(spec.workloads)
@@ -70,8 +71,8 @@ def test_the_estimate_is_what_is_planned(spec: BenchmarkRunSpec) -> None:
 @FEW
 @given(SPECS)
 def test_planning_again_gives_the_same_and_the_client_reads_what_was_written(spec: BenchmarkRunSpec) -> None:
-    plan = client_plan(OWNER, spec)
-    assert client_plan(OWNER, spec) == plan
+    plan = client_plan(OWNER, spec, token_digest=TOKEN_DIGEST)
+    assert client_plan(OWNER, spec, token_digest=TOKEN_DIGEST) == plan
     assert Plan.model_validate_json(plan.to_json()) == plan
 
 

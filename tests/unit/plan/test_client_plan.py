@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.client_plan import client_plan, nonce
+from benchrun.plan.client_plan import client_plan
 from benchrun_client.contract import LoadPoint, Plan, Target
+from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, concurrencies, endpoint_body, rates, spec, spec_body, workload
 
 
 def plan(body: Json, *, addresses: tuple[str, ...] = ()) -> Plan:
-    return client_plan(OWNER, BenchmarkRunSpec.model_validate(body), endpoint_addresses=addresses)
+    return client_plan(
+        OWNER, BenchmarkRunSpec.model_validate(body), endpoint_addresses=addresses, token_digest=TOKEN_DIGEST
+    )
 
 
 def test_what_is_mounted_is_the_plan_itself() -> None:
@@ -104,7 +107,11 @@ def test_the_client_gives_up_an_endpoint_by_itself(seconds: int, body: Json) -> 
 
 def test_own_server_is_addressed_by_its_headless_service() -> None:
     target = plan(spec_body()).target
-    assert (target.base_url, target.servers, target.metrics_urls) == ("http://br-qwen-server-a1.lab.svc:8000", 1, ())
+    assert (target.base_url, target.servers, target.metrics_urls) == (
+        "http://br-qwen-6316e01c-server.lab.svc:8000",
+        1,
+        (),
+    )
 
 
 def test_pages_behind_an_endpoints_service_are_snapshot_one_by_one() -> None:
@@ -137,11 +144,6 @@ def test_an_endpoints_url_is_used_as_it_is_but_for_its_last_slash() -> None:
 def test_tokenizer_is_found_where_it_is(expected: tuple[str, str | None], model: Json) -> None:
     target: Target = plan(spec_body(model=model)).target
     assert (target.tokenizer, target.tokenizer_revision) == expected
-
-
-def test_nonce_is_the_same_after_a_restart_and_another_for_another_run() -> None:
-    assert nonce("a") == nonce("a") != nonce("b")
-    assert len(nonce("a")) == 32
 
 
 @pytest.mark.parametrize(

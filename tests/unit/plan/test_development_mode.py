@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api import names
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.plan.metadata import Manifest
-from benchrun.plan.server_manifests import OPERATOR_LABELS
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, endpoint_body, spec_body
 
@@ -59,16 +57,3 @@ def test_no_other_policy_does(policy: str) -> None:
 )
 def test_whoever_opens_them_there_is_a_fence(fenced: bool, body: Json) -> None:
     assert ("NetworkPolicy" in kinds(body)) is fenced
-
-
-def test_the_fence_is_around_this_runs_servers_and_lets_in_its_client_and_the_operator_alone() -> None:
-    made = children(spec_body(**RESET))
-    fence, server, job = (of_kind(made, kind) for kind in ("NetworkPolicy", "Deployment", "Job"))
-    assert fence["spec"]["podSelector"]["matchLabels"] == server["spec"]["template"]["metadata"]["labels"]
-    assert fence["spec"]["policyTypes"] == ["Ingress"]
-    (rule,) = fence["spec"]["ingress"]
-    client, operator = rule["from"]
-    assert client == {"podSelector": {"matchLabels": job["spec"]["template"]["metadata"]["labels"]}}
-    assert operator == {"namespaceSelector": {}, "podSelector": {"matchLabels": OPERATOR_LABELS}}
-    assert rule["ports"] == [{"port": 8000, "protocol": "TCP"}]
-    assert fence["metadata"]["labels"][names.LABEL_RUN_UID] == OWNER.uid

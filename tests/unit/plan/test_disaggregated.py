@@ -11,6 +11,7 @@ from benchrun.plan.client_plan import client_plan
 from benchrun.plan.roles import answering_args, answering_servers, front_role, main_container, roles, started_args
 from benchrun.plan.stages import gpus
 from benchrun_client.contract import RoleServers
+from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects
 from unit.plan.specs import OWNER, Json, spec
 
@@ -44,11 +45,15 @@ def kv_config(args: list[str]) -> Json:
 def test_a_deployment_and_a_service_for_each_role() -> None:
     made = objects(OWNER, spec(server=server()))
     replicas = {m["metadata"]["name"]: m["spec"]["replicas"] for m in made if m["kind"] == "Deployment"}
-    assert replicas == {"br-qwen-prefill-a1": 1, "br-qwen-decode-a1": 2, "br-qwen-proxy-a1": 1}
+    assert replicas == {"br-qwen-6316e01c-prefill": 1, "br-qwen-6316e01c-decode": 2, "br-qwen-6316e01c-proxy": 1}
     services = {
         m["metadata"]["name"]: m["spec"]["selector"]["benchrun.dev/role"] for m in made if m["kind"] == "Service"
     }
-    assert services == {"br-qwen-prefill-a1": "prefill", "br-qwen-decode-a1": "decode", "br-qwen-proxy-a1": "proxy"}
+    assert services == {
+        "br-qwen-6316e01c-prefill": "prefill",
+        "br-qwen-6316e01c-decode": "decode",
+        "br-qwen-6316e01c-proxy": "proxy",
+    }
 
 
 def test_both_roles_have_the_servers_flags_before_their_own_and_the_transfer_before_all_of_them() -> None:
@@ -110,8 +115,8 @@ def test_the_proxy_is_ours_and_is_told_how_many_servers_there_are() -> None:
         "--max-in-flight=9",
     ]
     assert {v["name"]: v["value"] for v in proxy["env"]} == {
-        "PREFILL_URL": "http://br-qwen-prefill-a1.lab.svc:8000",
-        "DECODE_URL": "http://br-qwen-decode-a1.lab.svc:8000",
+        "PREFILL_URL": "http://br-qwen-6316e01c-prefill.lab.svc:8000",
+        "DECODE_URL": "http://br-qwen-6316e01c-decode.lab.svc:8000",
     }
     assert proxy["securityContext"]["readOnlyRootFilesystem"] is True
     assert main_container(ROLE_PROXY) == proxy["name"]
@@ -123,18 +128,18 @@ def test_anothers_proxy_has_its_own_entry_point() -> None:
 
 
 def test_the_client_asks_the_proxy_and_reads_the_pages_of_all() -> None:
-    target = client_plan(OWNER, spec(server=server())).target
-    assert (target.base_url, target.servers) == ("http://br-qwen-proxy-a1.lab.svc:8000", 1)
+    target = client_plan(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST).target
+    assert (target.base_url, target.servers) == ("http://br-qwen-6316e01c-proxy.lab.svc:8000", 1)
     assert target.behind == (
-        RoleServers(role="prefill", base_url="http://br-qwen-prefill-a1.lab.svc:8000", servers=1),
-        RoleServers(role="decode", base_url="http://br-qwen-decode-a1.lab.svc:8000", servers=2),
+        RoleServers(role="prefill", base_url="http://br-qwen-6316e01c-prefill.lab.svc:8000", servers=1),
+        RoleServers(role="decode", base_url="http://br-qwen-6316e01c-decode.lab.svc:8000", servers=2),
     )
     assert target.context_tokens == 2048
 
 
 def test_a_plan_without_a_proxy_does_not_speak_of_one() -> None:
-    assert '"behind"' not in client_plan(OWNER, spec()).to_json()
-    split = client_plan(OWNER, spec(server=server()))
+    assert '"behind"' not in client_plan(OWNER, spec(), token_digest=TOKEN_DIGEST).to_json()
+    split = client_plan(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST)
     assert '"behind"' in split.to_json()
     assert split.model_validate_json(split.to_json()) == split
 
@@ -154,9 +159,5 @@ def test_who_answers_and_by_which_arguments() -> None:
 def test_under_reset_both_roles_open_the_endpoint_and_are_fenced() -> None:
     body = spec(server=server(), measurement={"cachePolicy": "Reset"})
     made = objects(OWNER, body)
-    fences = {m["metadata"]["name"]: m["spec"]["ingress"] for m in made if m["kind"] == "NetworkPolicy"}
-    assert {"br-qwen-prefill-a1", "br-qwen-decode-a1"} <= set(fences)
-    # The other role fetches the KV cache at a port of the connector's choice.
-    _, of_the_run = fences["br-qwen-prefill-a1"]
-    own = {"benchrun.dev/run": "qwen", "benchrun.dev/run-uid": OWNER.uid}
-    assert of_the_run == {"from": [{"podSelector": {"matchLabels": own}}]}
+    fenced = {m["metadata"]["labels"]["benchrun.dev/role"] for m in made if m["kind"] == "NetworkPolicy"}
+    assert fenced == {"prefill", "decode", "proxy"}

@@ -14,8 +14,9 @@ import kubernetes_validate
 import pytest
 import yaml
 from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.decide.collected import Arrival
 from benchrun.plan.metadata import Manifest
-from benchrun.plan.stored import stage_config_map, timeline_config_map
+from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
 from benchrun_client.contract import PLAN_FILE
 from unit.plan.cases import CASES, ENDPOINT_ADDRESSES
 from unit.plan.objects import objects
@@ -25,12 +26,18 @@ GOLDEN = Path(__file__).parent / "golden"
 OLDEST_WITH_ALL_FIELDS = "1.33"
 
 
+def stage(sequence: int, *, ends_search: str | None) -> Arrival:
+    """A record as it came."""
+    return Arrival(sequence, f"chat/rate=1/r{sequence}", "p" * 64, "d" * 64, b"record", ends_search)
+
+
 def planned(case: str) -> list[Manifest]:
     if case == "stored":
+        timeline = TimelinePart(b"timeline", through=1767225670.5)
         return [
-            stage_config_map(OWNER, sequence=7, digest="d" * 64, record=b"record", timeline=b"timeline"),
-            stage_config_map(OWNER, sequence=8, digest="e" * 64, record=b"record", timeline=None),
-            timeline_config_map(OWNER, chunk=2, timeline=b"timeline"),
+            stage_config_map(OWNER, stage(7, ends_search=None), timeline=timeline),
+            stage_config_map(OWNER, stage(8, ends_search="chat"), timeline=None),
+            timeline_config_map(OWNER, chunk=2, timeline=timeline),
         ]
     spec = BenchmarkRunSpec.model_validate(CASES[case])
     return objects(OWNER, spec, endpoint_addresses=ENDPOINT_ADDRESSES.get(case, ()))

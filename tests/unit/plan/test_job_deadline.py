@@ -1,13 +1,15 @@
-"""The Job's own end, for when no operator is there: later than any deadline of the run, and none where the run has none."""
+"""The Job's own end, for when no operator is there: later than any deadline of the run, and there even without those."""
 
 from __future__ import annotations
 
 import pytest
 from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.plan.client_manifests import client_job
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, endpoint_body, spec_body
 
 DAY = 86_400
+WEEK = 7 * DAY
 LIMITED = {"pendingDeadlineSeconds": 600, "startupDeadlineSeconds": 1800, "runDeadlineSeconds": 3600}
 URL = {"url": "http://llm.example"}
 
@@ -15,19 +17,28 @@ URL = {"url": "http://llm.example"}
 @pytest.mark.parametrize(
     ("expected", "body"),
     [
-        pytest.param(600 + 1800 + 3600 + DAY, spec_body(**LIMITED), id="all three deadlines"),
-        pytest.param(None, spec_body(**LIMITED | {"pendingDeadlineSeconds": 0}), id="waiting for a GPU without limit"),
-        pytest.param(None, spec_body(**LIMITED | {"runDeadlineSeconds": 0}), id="measuring without limit"),
-        pytest.param(1800 + 3600 + DAY, endpoint_body(URL, **LIMITED), id="an endpoint waits for no GPU"),
-        pytest.param(None, endpoint_body(URL, **LIMITED | {"runDeadlineSeconds": 0}), id="an endpoint without limit"),
+        pytest.param(600 + 1800 + 3600, spec_body(**LIMITED), id="all three deadlines"),
         pytest.param(
-            None, endpoint_body(URL, **LIMITED | {"startupDeadlineSeconds": 0}), id="an endpoint that may be late"
+            WEEK + 1800 + 3600, spec_body(**LIMITED | {"pendingDeadlineSeconds": 0}), id="no limit to waiting"
+        ),
+        pytest.param(600 + DAY + 3600, spec_body(**LIMITED | {"startupDeadlineSeconds": 0}), id="no limit to starting"),
+        pytest.param(600 + 1800 + DAY, spec_body(**LIMITED | {"runDeadlineSeconds": 0}), id="no limit to measuring"),
+        pytest.param(1800 + 3600, endpoint_body(URL, **LIMITED), id="an endpoint waits for no GPU"),
+        pytest.param(
+            1800 + DAY, endpoint_body(URL, **LIMITED | {"runDeadlineSeconds": 0}), id="endpoint without limit"
         ),
     ],
 )
-def test_active_deadline(expected: int | None, body: Json) -> None:
+def test_active_deadline(expected: int, body: Json) -> None:
     job = of_kind(objects(OWNER, BenchmarkRunSpec.model_validate(body)), "Job")
-    assert job["spec"].get("activeDeadlineSeconds") == expected
+    assert job["spec"]["activeDeadlineSeconds"] == expected + DAY
+
+
+def test_the_bound_stands_for_limits_that_are_left_out() -> None:
+    body = spec_body(pendingDeadlineSeconds=1, startupDeadlineSeconds=0, runDeadlineSeconds=0)
+    spec = BenchmarkRunSpec.model_validate(body)
+    job = client_job(OWNER, spec, plan_digest="p" * 64, default_image="c", pull_policy="Always", max_hold_seconds=100)
+    assert job["spec"]["activeDeadlineSeconds"] == 1 + 100 + 100 + DAY
 
 
 def test_a_client_is_never_tried_twice() -> None:

@@ -12,6 +12,7 @@ from benchrun.plan.client_plan import client_plan
 from benchrun.plan.metadata import Manifest
 from benchrun.plan.stages import gpus
 from pydantic import ValidationError
+from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, spec
 
@@ -77,23 +78,13 @@ def test_a_failed_pod_is_left_to_be_looked_at() -> None:
 def test_the_client_is_sent_to_the_leaders_and_waits_for_as_many_servers_as_there_are_groups() -> None:
     manifests = made()
     assert of_kind(manifests, "Service")["spec"]["selector"][names.LABEL_WORKER_INDEX] == "0"
-    assert client_plan(OWNER, spec(server=server())).target.servers == 2
+    assert client_plan(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST).target.servers == 2
 
 
 def test_no_service_of_ours_takes_the_name_of_the_one_that_leader_worker_set_makes() -> None:
     manifests = made()
     group = of_kind(manifests, "LeaderWorkerSet")["metadata"]["name"]
     assert group not in {m["metadata"]["name"] for m in manifests if m["kind"] == "Service"}
-
-
-def test_the_fence_of_development_mode_does_not_stand_between_pods_of_one_server() -> None:
-    fenced = objects(OWNER, spec(server=server(), measurement={"cachePolicy": "Reset"}))
-    rules = of_kind(fenced, "NetworkPolicy")["spec"]["ingress"]
-    group = of_kind(fenced, "LeaderWorkerSet")["spec"]["leaderWorkerTemplate"]
-    labels = group["workerTemplate"]["metadata"]["labels"]
-    assert rules[1:] == [{"from": [{"podSelector": {"matchLabels": labels}}]}]
-    alone = objects(OWNER, spec(measurement={"cachePolicy": "Reset"}))
-    assert len(of_kind(alone, "NetworkPolicy")["spec"]["ingress"]) == 1
 
 
 def test_servers_of_two_roles_are_of_one_node() -> None:

@@ -6,8 +6,9 @@ import re
 
 import pytest
 from benchrun.api.names import MAX_RUN_NAME, group_name
+from benchrun.decide.collected import Arrival
 from benchrun.plan.metadata import Manifest, Owner
-from benchrun.plan.stored import stage_config_map, timeline_config_map
+from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import UID, spec, workload
 
@@ -19,8 +20,12 @@ JOB_POD_SUFFIX = len("-0")
 
 def every_object(owner: Owner) -> list[Manifest]:
     talk = workload("w" * 40, dataset={"shareGPT": {"file": {"configMap": {"name": "c", "key": "k"}}}})
-    stored = stage_config_map(owner, sequence=255, digest="d", record=b"", timeline=None)
-    return [*objects(owner, spec(workloads=[talk])), stored, timeline_config_map(owner, chunk=999, timeline=b"")]
+    stored = stage_config_map(owner, Arrival(255, "s", "p", "d", b""), timeline=None)
+    return [
+        *objects(owner, spec(workloads=[talk])),
+        stored,
+        timeline_config_map(owner, chunk=999, timeline=TimelinePart(b"", 0.0)),
+    ]
 
 
 def test_names_of_the_longest_run_are_dns_labels() -> None:

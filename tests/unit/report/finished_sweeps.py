@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures
+from benchrun.api.sweep.essence import essence
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.judge.sweep.measured import essence
 from benchrun.observe.views import Run
 from benchrun.report.html.sweep.reported import ReportedSweep
 from unit.judge.comparison.sides import row, run

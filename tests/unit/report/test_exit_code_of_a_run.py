@@ -35,6 +35,7 @@ def test_the_codes_are_a_contract() -> None:
         pytest.param(0, {"Complete": "True"}, id="measured"),
         pytest.param(0, {"Complete": "True", "Valid": "True/Suspect"}, id="suspect"),
         pytest.param(0, {"Complete": "True", "Valid": "Unknown"}, id="no-verdict"),
+        pytest.param(4, {"Complete": "True", "Valid": f"Unknown/{Reason.NOT_JUDGED}"}, id="not-judged"),
         pytest.param(4, {"Complete": "True", "Valid": "False"}, id="invalid"),
         pytest.param(3, {"Complete": "True", "ObjectivesMet": "False"}, id="missed"),
         pytest.param(3, {"Complete": "True", "NotRegressed": "False"}, id="regressed"),

@@ -42,7 +42,7 @@ def owner(uid: str = UID, run: str = "chat") -> Json:
 
 
 def child_body(
-    name: str = "br-chat-server-a1",
+    name: str = "br-chat-4e20caa2-server",
     *,
     uid: str = "child-1",
     version: int = 200,
@@ -74,7 +74,7 @@ def child_body(
 def stage_body(sequence: int = 0, *, digest: str = "d" * 64, uid: str = "", version: int = 300, **more: Any) -> Json:
     """The ConfigMap of a stage."""
     return child_body(
-        names.stage_name("chat", sequence),
+        names.stage_name("chat", UID, sequence),
         uid=uid or f"stage-{sequence}",
         version=version,
         role=names.ROLE_STAGE,
@@ -85,7 +85,7 @@ def stage_body(sequence: int = 0, *, digest: str = "d" * 64, uid: str = "", vers
 
 
 def pod_body(
-    name: str = "br-chat-server-a1-x", *, uid: str = "pod-1", version: int = 400, ip: str = "10.0.0.1"
+    name: str = "br-chat-4e20caa2-server-x", *, uid: str = "pod-1", version: int = 400, ip: str = "10.0.0.1"
 ) -> Json:
     """A running pod of the server."""
     body = child_body(

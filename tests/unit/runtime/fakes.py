@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from benchrun.effects.scraper import FetchError
 from unit.runtime.fast_time import passing
+
+Page = str | bytes | Exception | Callable[[], str | bytes]
 
 PAGE = """# HELP vllm:num_requests_running Requests running.
 # TYPE vllm:num_requests_running gauge
@@ -27,12 +29,13 @@ class LoopClock:
 
 
 class Web:
-    """Pages by the end of their URL: a text, an error, or a function that gives either."""
+    """Pages by the end of their URL: a text, bytes, an error, or a function that gives either."""
 
-    def __init__(self, **pages: str | Exception | Callable[[], str]) -> None:
+    def __init__(self, **pages: Page) -> None:
         self.pages = {"/" + name: page for name, page in pages.items()}
         self.asked: list[tuple[str, float]] = []
         self.posted: list[tuple[str, str]] = []
+        self.headers: list[Mapping[str, str]] = []
         self.takes_seconds = 0.0
         self.at_once = 0
         self.most_at_once = 0
@@ -42,7 +45,13 @@ class Web:
         return [at for url, at in self.asked if url.endswith(end)]
 
     async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
+        return (await self.fetch_bytes(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)).decode()
+
+    async def fetch_bytes(
+        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Mapping[str, str] | None = None
+    ) -> bytes:
         self.asked.append((url, asyncio.get_running_loop().time()))
+        self.headers.append(headers or {})
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
@@ -53,10 +62,14 @@ class Web:
             raise FetchError("too slow")
         page = next((page for end, page in self.pages.items() if url.partition("?")[0].endswith(end)), None)
         if page is None:
-            raise FetchError("HTTP 404")
+            raise FetchError("HTTP 404", status=404)
         if isinstance(page, Exception):
             raise page
-        return page if isinstance(page, str) else page()
+        found = page() if callable(page) else page
+        return found.encode() if isinstance(found, str) else found
 
-    async def post(self, url: str, body: str, *, timeout_seconds: float) -> None:
+    async def post(
+        self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str] | None = None
+    ) -> None:
         self.posted.append((url, body))
+        self.headers.append(headers or {})

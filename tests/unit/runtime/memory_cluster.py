@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from benchrun.api.base import KIND
-from benchrun.decide.decision import Event, ExporterPod, GpuExporters, LogRange, LogWanted, Ref, StartupWanted
+from benchrun.decide.decision import Event, GpuExporters, Ref
+from benchrun.decide.lookups import Compilations, ExporterPod, LogTail, ServerStart
 from benchrun.effects.errors import ClusterError, Conflict, NotFound, Occupied
 from benchrun.effects.kubernetes_api import LogPart, controller_uid
 from benchrun.observe.views import Declared
@@ -19,17 +20,18 @@ Json = dict[str, Any]
 
 
 class MemoryCluster:
-    """`Cluster`, in memory. `log` tells in order what was asked for; `broken` makes a verb fail."""
+    """`Cluster`, in memory. `log` tells in order what was asked for; `broken` makes a verb fail, `hanging` one that reads a log."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], Json] = {}
         self.log: list[tuple[str, ...]] = []
         self.broken: dict[str, ClusterError] = {}
         self.broken_objects: dict[str, ClusterError] = {}
-        """By name: can't be read."""
+        """By name: can't be read, created or deleted."""
         self.events: list[Event] = []
         self.log_text = "the last words"
-        self.log_hangs = False
+        self.log_is_whole = True
+        self.hanging: set[str] = set()
         self.image_pulls: tuple[Json, ...] = ()
         self.exporters: dict[str, ExporterPod] = {}
         self.addresses: tuple[str, ...] = ()
@@ -50,16 +52,12 @@ class MemoryCluster:
         self._ask("apply", kind, meta["name"])
         key = (kind, meta["namespace"], meta["name"])
         there = self.objects.get(key)
-        if there is None and known_uid is not None:
-            raise Conflict("uid mismatch", code=409)
-        if there is not None and known_uid is None:
+        if there is not None:
             if controller_uid(there) != controller_uid(manifest):
                 raise Occupied(f"{kind} {meta['name']} exists and is not ours", found=there)
-            if manifest.get("immutable"):
-                return there
-        uid = there["metadata"]["uid"] if there is not None else f"uid-of-{meta['name']}"
+            return there
         body = copy.deepcopy(manifest)
-        body["metadata"] |= {"uid": uid, "resourceVersion": self._next_version()}
+        body["metadata"] |= {"uid": f"uid-of-{meta['name']}", "resourceVersion": self._next_version()}
         self.objects[key] = body
         return body
 
@@ -103,8 +101,6 @@ class MemoryCluster:
 
     async def get(self, kind: str, *, namespace: str, name: str) -> Json:
         self._ask("get", kind, name)
-        if name in self.broken_objects:
-            raise self.broken_objects[name]
         try:
             return self.objects[kind, namespace, name]
         except KeyError:
@@ -119,21 +115,19 @@ class MemoryCluster:
             if k == kind and namespace in (None, ns) and labelled:
                 yield {"metadata": body["metadata"]} if metadata_only else body
 
-    async def log_tail(self, namespace: str, wanted: LogWanted) -> str:
-        self._ask("log", wanted.pod, wanted.container)
+    async def log_tail(self, namespace: str, wanted: LogTail) -> str:
+        await self._read("log", wanted.pod, wanted.container)
         return self.log_text
 
-    async def log_since(self, namespace: str, wanted: LogRange) -> LogPart:
-        self._ask("log since", wanted.pod, str(wanted.since_seconds))
-        if self.log_hangs:
-            await asyncio.Event().wait()
-        return LogPart(self.log_text, complete=True)
+    async def log_since(self, namespace: str, wanted: Compilations) -> LogPart:
+        await self._read("log since", wanted.pod, wanted.since)
+        return LogPart(self.log_text, complete=self.log_is_whole)
 
-    async def log_head(self, namespace: str, wanted: StartupWanted) -> str:
-        self._ask("log head", wanted.pod, wanted.container)
+    async def log_head(self, namespace: str, wanted: ServerStart) -> str:
+        await self._read("log head", wanted.pod, wanted.container)
         return self.log_text
 
-    async def image_events(self, namespace: str, wanted: StartupWanted) -> tuple[Json, ...]:
+    async def image_events(self, namespace: str, wanted: ServerStart) -> tuple[Json, ...]:
         self._ask("image events", wanted.uid)
         return self.image_pulls
 
@@ -153,6 +147,13 @@ class MemoryCluster:
         self.log.append((verb, *about))
         if verb in self.broken:
             raise self.broken[verb]
+        if verb in ("apply", "delete", "get") and about[-1] in self.broken_objects:
+            raise self.broken_objects[about[-1]]
+
+    async def _read(self, verb: str, *about: str) -> None:
+        self._ask(verb, *about)
+        if verb in self.hanging:
+            await asyncio.Event().wait()
 
     def _next_version(self) -> str:
         self._version += 1

@@ -8,42 +8,50 @@ from typing import Any
 
 from benchrun.api import names
 from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.decision import Arrival, Context, Decision, GpuExporters, PullTarget, ScrapeTarget, World
+from benchrun.decide.collected import Arrival, Collected
+from benchrun.decide.decision import Context, Decision, GpuExporters, PullTarget, ScrapeTarget, World
+from benchrun.effects.lookups.tools import Tools
 from benchrun.measure.samples import Sample
-from benchrun.measure.timeline import Timeline, encode
+from benchrun.measure.timeline import bucketed, encode
 from benchrun.plan.metadata import Owner, metadata, stamped
-from benchrun.plan.stored import stage_config_map
-from benchrun.runtime.indexes import Indexes
+from benchrun.plan.stored import TimelinePart, stage_config_map
+from benchrun.runtime.indexes import Indexes, RunKey
 from benchrun.runtime.listing import list_everything
+from benchrun.runtime.looking_up import LookUps
 from benchrun.runtime.memory import Memories
 from benchrun.runtime.reconcile import Reconciler
+from benchrun.runtime.status_patch import as_json
 from benchrun.runtime.telemetry import Telemetry
-from benchrun_client.contract import Envelope
+from benchrun_client.contract import seal
 from unit.measure.records import record
 from unit.runtime.bodies import KEY, NAMESPACE, UID, run_body
+from unit.runtime.judges import Judge
 from unit.runtime.memory_cluster import MemoryCluster
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-STAGE_0 = names.stage_name("chat", 0)
+STAGE_0 = names.stage_name("chat", UID, 0)
 OWNER = Owner(namespace=NAMESPACE, name="chat", uid=UID)
-PULL = PullTarget(pod="client", url="http://10.0.0.9:8090", nonce="n" * 16, from_sequence=0)
+PULL = PullTarget(pod="client", url="http://10.0.0.9:8090", run_uid=UID, from_sequence=0, token="t" * 64)
 SCRAPE = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=1)
 RUNNING = BenchmarkRunStatus(observed_generation=1, phase="Running")
-ENDED = {
-    "observedGeneration": 1,
-    "attempt": 1,
-    "phase": "Completed",
-    "conditions": [
+ENDED = as_json(
+    BenchmarkRunStatus.model_validate(
         {
-            "type": "Complete",
-            "status": "True",
-            "reason": "Measured",
-            "message": "",
             "observedGeneration": 1,
-            "lastTransitionTime": "2026-11-21T12:00:00Z",
+            "phase": "Completed",
+            "conditions": [
+                {
+                    "type": "Complete",
+                    "status": "True",
+                    "reason": "Measured",
+                    "message": "",
+                    "observedGeneration": 1,
+                    "lastTransitionTime": "2026-11-21T12:00:00Z",
+                }
+            ],
         }
-    ],
-}
+    )
+)
 
 
 class Sessions:
@@ -80,6 +88,9 @@ class Scene:
         self.memories = Memories()
         self.sessions = Sessions(self.cluster.log)
         self.telemetry = Telemetry()
+        self.judge = Judge()
+        self.news: list[RunKey] = []
+        self.lookups = LookUps(Tools(self.cluster, self.judge, gpu_exporters), news=self.news.append)
         self.worlds: list[World] = []
         self.decide: Callable[[World], Decision] = lambda world: Decision(status=RUNNING)
         self.reconciler = Reconciler(
@@ -87,6 +98,7 @@ class Scene:
             indexes=self.indexes,
             memories=self.memories,
             sessions=self.sessions,
+            lookups=self.lookups,
             clock=self,
             context=Context(client_image="client", gpu_exporters=gpu_exporters),
             decide=self._decide,
@@ -106,6 +118,11 @@ class Scene:
             self.decide = lambda world: Decision(**({"status": RUNNING} | decision))
         return await self.reconciler(KEY)
 
+    @property
+    def collected(self) -> Collected:
+        """What is known of the run beyond the cluster."""
+        return self.memories.of(KEY, UID).collected
+
     def count(self, result: str) -> float:
         return self.telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": result}) or 0.0
 
@@ -114,18 +131,20 @@ class Scene:
         return self.decide(world)
 
 
-def manifest(name: str = "br-chat-server-a1", kind: str = "Service", role: str = names.ROLE_SERVER) -> dict[str, Any]:
+def manifest(
+    name: str = "br-chat-4e20caa2-server", kind: str = "Service", role: str = names.ROLE_SERVER
+) -> dict[str, Any]:
     return stamped({"apiVersion": "v1", "kind": kind, "metadata": metadata(OWNER, name=name, role=role)})
 
 
 def arrival(sequence: int = 0) -> Arrival:
-    sealed = Envelope.seal(record(run_uid=UID, sequence=sequence))
-    return Arrival(sequence=sequence, digest=sealed.digest, data=sealed.data())
+    envelope, data = seal(record(run_uid=UID, sequence=sequence))
+    return Arrival(sequence, envelope.stage_id, envelope.plan_digest, envelope.digest, data)
 
 
 def stage(one: Arrival, samples: tuple[Sample, ...] = ()) -> dict[str, Any]:
-    timeline = encode(Timeline(samples=samples)) if samples else None
-    return stage_config_map(OWNER, sequence=one.sequence, digest=one.digest, record=one.data, timeline=timeline)
+    part = TimelinePart(encode(bucketed(samples, 1)), through=samples[-1].at) if samples else None
+    return stage_config_map(OWNER, one, timeline=part)
 
 
 def sample(at: float) -> Sample:

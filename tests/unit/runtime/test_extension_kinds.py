@@ -1,36 +1,18 @@
-"""Kinds that a cluster may lack: nobody tells of them, so a pass that needs one looks for itself."""
+"""Kinds that a cluster may lack: nobody tells of them, so they are listed, and read beside the passes (`test_sessions.py`)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 from benchrun.api import names
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound, NotServed, Unavailable
 from benchrun.effects.resources import LEADER_WORKER_SET
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.listing import list_everything
+from benchrun.runtime.listing import Lister, list_everything
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body
 from unit.runtime.memory_cluster import MemoryCluster, status_of
-from unit.runtime.scene import ENDED, Scene, manifest
+from unit.runtime.scene import Scene, manifest
 
 GROUP = names.group_name("chat", UID)
-LOOKED_UP = ("get", LEADER_WORKER_SET, GROUP)
-
-
-def over_nodes(nodes: int, status: dict[str, Any] | None = None) -> dict[str, Any]:
-    return run_body(status=status, version=101) | {"spec": {"server": {"image": "v", "nodesPerReplica": nodes}}}
-
-
-async def scene_of(nodes: int, status: dict[str, Any] | None = None) -> Scene:
-    scene = Scene(status)
-    scene.cluster.add("BenchmarkRun", over_nodes(nodes, status))
-    await scene.listed()
-    return scene
-
-
-def kinds(scene: Scene) -> list[str]:
-    return [child.kind for child in scene.worlds[-1].children.objects]
 
 
 class Lacking(MemoryCluster):
@@ -57,8 +39,9 @@ async def test_everything_else_is_listed_where_the_kind_is_missing_or_not_ours_t
 
 
 async def test_an_api_server_that_does_not_answer_is_not_taken_for_a_missing_kind() -> None:
-    with pytest.raises(Unavailable):
-        await list_everything(Lacking(Unavailable("down")), Indexes(), ())
+    lister = Lister(Lacking(Unavailable("down")), Indexes(), ())
+    await lister.list_all()
+    assert not lister.knows_any
 
 
 async def test_groups_are_found_by_an_operator_that_has_just_started() -> None:
@@ -66,39 +49,6 @@ async def test_groups_are_found_by_an_operator_that_has_just_started() -> None:
     cluster.add(LEADER_WORKER_SET, child_body(GROUP))
     await list_everything(cluster, indexes, ())
     assert [child.kind for child in indexes.children(KEY).objects] == [LEADER_WORKER_SET]
-
-
-async def test_a_pass_sees_groups_come_change_and_go() -> None:
-    scene = await scene_of(2)
-    await scene.once()
-    assert kinds(scene) == []
-    there = scene.cluster.add(LEADER_WORKER_SET, child_body(GROUP))
-    await scene.once()
-    assert kinds(scene) == [LEADER_WORKER_SET]
-    scene.cluster.change(LEADER_WORKER_SET, there, {"metadata": {"deletionTimestamp": "2026-11-21T12:00:00Z"}})
-    await scene.once()
-    assert [child.deleting for child in scene.worlds[-1].children.objects] == [True]
-    del scene.cluster.objects[LEADER_WORKER_SET, NAMESPACE, GROUP]
-    await scene.once()
-    assert kinds(scene) == []
-
-
-async def test_what_is_known_stays_known_while_it_may_not_be_read() -> None:
-    scene = await scene_of(2)
-    scene.cluster.add(LEADER_WORKER_SET, child_body(GROUP))
-    await scene.once()
-    scene.cluster.broken_objects[GROUP] = Forbidden("no rights", code=403)
-    await scene.once()
-    assert kinds(scene) == [LEADER_WORKER_SET]
-
-
-@pytest.mark.parametrize(("nodes", "status"), [(1, None), (2, ENDED)])
-async def test_nobody_is_asked_for_servers_of_one_node_or_a_run_that_has_ended(
-    nodes: int, status: dict[str, Any] | None
-) -> None:
-    scene = await scene_of(nodes, status)
-    await scene.once()
-    assert LOOKED_UP not in scene.cluster.log
 
 
 async def test_groups_that_we_made_are_not_waited_for_on_a_watch_that_does_not_exist() -> None:
@@ -109,8 +59,7 @@ async def test_groups_that_we_made_are_not_waited_for_on_a_watch_that_does_not_e
     assert indexes.silent_seconds() == 0.0
 
 
-async def test_a_missing_kind_is_told_and_offered_again_until_it_is_there() -> None:
-    scene = await scene_of(2)
+async def test_a_missing_kind_is_told_and_offered_again_until_it_is_there(scene: Scene) -> None:
     scene.cluster.broken["apply"] = NotServed("this cluster has no such kind", code=404)
     group = manifest(GROUP, LEADER_WORKER_SET)
     waits = [await scene.once(apply=(group,), requeue_after_seconds=100.0) for _ in range(3)]

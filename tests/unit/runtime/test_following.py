@@ -1,72 +1,69 @@
-"""Following a client: every record once, every change told, nothing asked in a hurry. Time jumps."""
+"""Following a client: every record once, every change told, nothing asked in a hurry, and no client disables deadlines. Time jumps."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from benchrun.api import names
+import pytest
+from benchrun.decide.collected import MAX_BACKLOG_BYTES, Arrival, Collected
 from benchrun.decide.decision import PullTarget
-from benchrun.effects.errors import Unavailable
 from benchrun.effects.scraper import FetchError
-from benchrun.observe.views import Run
-from benchrun.runtime.following import LONGEST_RETRY_SECONDS, NEXT_STAGE_SECONDS, Follower
-from benchrun.runtime.memory import RunMemory
+from benchrun.runtime.following import (
+    BETWEEN_ANSWERS_SECONDS,
+    LONGEST_RETRY_SECONDS,
+    MISMATCHED_AFTER,
+    NEXT_STAGE_SECONDS,
+    SILENT_AFTER_SECONDS,
+    Follower,
+)
 from benchrun.runtime.telemetry import Telemetry
-from benchrun_client.contract import PLAN_FILE, Delivery, Envelope, LoadPoint, Plan, Progress, RandomData, Stage, Target
+from benchrun_client.contract import TOKEN_HEADER, Delivery, Progress, Sealed, pack_delivery, seal
 from unit.measure.records import record
-from unit.runtime.bodies import NAMESPACE, UID, child_body
+from unit.runtime.bodies import UID
 from unit.runtime.fakes import Web
 from unit.runtime.fast_time import passing, run_fast
-from unit.runtime.memory_cluster import MemoryCluster
 
-NONCE = "0123456789abcdef"
-RUN = Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1)
-TARGET = PullTarget(pod="client", url="http://10.0.0.9:8090", nonce=NONCE, from_sequence=0)
-PLAN_NAME = names.plan_name("chat", UID)
-PLAN = Plan(
+TOKEN = "0123456789abcdef" * 4
+PLAN_DIGEST = "e" * 64
+TARGET = PullTarget(
+    pod="client",
+    url="http://10.0.0.9:8090",
     run_uid=UID,
-    nonce=NONCE,
-    target=Target(base_url="http://s:8000", servers=1, served_model="m", tokenizer="m"),
-    stages=tuple(
-        Stage(
-            id=f"chat/rate=4/r{n}",
-            workload="chat",
-            repeat=n,
-            load=LoadPoint(request_rate="4"),
-            data=RandomData(input_tokens=8, output_tokens=8),
-            requests=2,
-            seed=n,
-        )
-        for n in (1, 2, 3)
-    ),
-    percentiles=("99",),
-    health_deadline_seconds=0,
+    from_sequence=0,
+    token=TOKEN,
+    plan_digest=PLAN_DIGEST,
+    stage_ids=tuple(f"chat/rate=4/r{n}" for n in (1, 2, 3)),
 )
+REFUSED = FetchError("connection refused")
 
 
-def envelope(sequence: int = 0, **changes: Any) -> Envelope:
+def sealed(sequence: int = 0, **changes: Any) -> Sealed:
+    """A record as the client makes it for stage `sequence`, but for `changes`."""
     values = {
         "run_uid": UID,
         "sequence": sequence,
         "stage_id": f"chat/rate=4/r{sequence + 1}",
-        "plan_digest": PLAN.digest(),
+        "plan_digest": PLAN_DIGEST,
     }
-    return Envelope.seal(record().model_copy(update=values | changes))
+    return seal(record().model_copy(update=values | changes))
 
 
-def answer(*records: Envelope, version: int = 1, run_uid: str = UID) -> str:
-    progress = Progress(version=version, phase="Measuring", records=len(records))
-    return Delivery(run_uid=run_uid, progress=progress, records=records).model_dump_json()
+def answer(*records: Sealed, version: int = 1, run_uid: str = UID, made: int | None = None) -> bytes:
+    """`made`: how many records the client says that it has made."""
+    progress = Progress(version=version, phase="Measuring", records=len(records) if made is None else made)
+    head = Delivery(run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in records))
+    return pack_delivery(head, [body for _, body in records])
 
 
-def in_turn(*answers: str | Exception) -> Callable[[], str]:
+def in_turn(*answers: bytes | Exception) -> Callable[[], bytes]:
     """One answer after the other; the last one stays."""
     left = list(answers)
 
-    def next_one() -> str:
+    def next_one() -> bytes:
         found = left.pop(0) if len(left) > 1 else left[0]
         if isinstance(found, Exception):
             raise found
@@ -78,23 +75,12 @@ def in_turn(*answers: str | Exception) -> Callable[[], str]:
 class Scene:
     """A follower, and what came of it."""
 
-    def __init__(self, *answers: str | Exception) -> None:
+    def __init__(self, *answers: bytes | Exception) -> None:
         self.web = Web(records=in_turn(*answers))
-        self.cluster = MemoryCluster()
-        plan = child_body(PLAN_NAME, role=names.ROLE_PLAN, data={PLAN_FILE: PLAN.to_json()})
-        self.cluster.add("ConfigMap", plan)
-        self.memory = RunMemory(uid=UID)
+        self.collected = Collected()
         self.telemetry = Telemetry()
         self.news = 0
-        self.follower = Follower(
-            TARGET,
-            RUN,
-            self.memory,
-            cluster=self.cluster,
-            exchanger=self.web,
-            telemetry=self.telemetry,
-            news=self._tell,
-        )
+        self.follower = Follower(TARGET, self.collected, exchanger=self.web, telemetry=self.telemetry, news=self._tell)
 
     async def go_on(self, seconds: float) -> None:
         task = asyncio.create_task(self.follower.run())
@@ -105,6 +91,10 @@ class Scene:
     def queries(self) -> list[str]:
         return [url.partition("?")[2] for url, _ in self.web.asked]
 
+    def pauses(self) -> list[float]:
+        """Between one question and the next."""
+        return [round(b - a, 3) for a, b in pairwise(at for _, at in self.web.asked)]
+
     def value(self, name: str) -> float:
         return self.telemetry.registry.get_sample_value(name) or 0.0
 
@@ -112,34 +102,34 @@ class Scene:
         self.news += 1
 
 
-def after(seconds: float, *answers: str | Exception) -> Scene:
+def after(seconds: float, *answers: bytes | Exception) -> Scene:
     scene = Scene(*answers)
     run_fast(scene.go_on(seconds))
     return scene
 
 
 def test_records_are_kept_as_arrivals_and_told() -> None:
-    scene = after(0.5, answer(envelope(0), envelope(1)))
-    assert sorted(scene.memory.arrivals) == sorted(scene.memory.sequences) == [0, 1]
+    scene = after(0.5, answer(sealed(0), sealed(1)))
+    assert sorted(scene.collected.arrivals) == sorted(scene.collected.sequences) == [0, 1]
     assert scene.news == 1
     assert scene.value("benchrun_records_total") == 2
 
 
 def test_each_question_asks_for_what_is_not_known_yet() -> None:
-    scene = after(0.5, answer(envelope(0)), answer(envelope(1), version=2), answer(version=2))
+    scene = after(0.5, answer(sealed(0)), answer(sealed(1), version=2), answer(version=2))
     assert scene.queries() == ["from=0&seen=-1&wait=20", "from=1&seen=1&wait=20", "from=2&seen=2&wait=20"]
 
 
 def test_what_is_stored_already_is_not_asked_for() -> None:
     scene = Scene(answer())
-    scene.memory.sequences = {2}
-    scene.follower.target = PullTarget(pod="client", url=TARGET.url, nonce=NONCE, from_sequence=2)
+    scene.collected.sequences = {2}
+    scene.follower.target = replace(TARGET, from_sequence=2)
     run_fast(scene.go_on(0.1))
     assert scene.queries()[0].startswith("from=3&")
 
 
 def test_record_that_comes_twice_is_taken_once() -> None:
-    scene = after(10, answer(envelope(0)))
+    scene = after(10, answer(sealed(0)))
     assert scene.news == 1
     assert scene.value("benchrun_records_total") == 1
 
@@ -147,14 +137,14 @@ def test_record_that_comes_twice_is_taken_once() -> None:
 def test_change_of_the_progress_is_told_and_nothing_else_is() -> None:
     scene = after(60, answer(version=1), answer(version=1), answer(version=2), answer(version=2))
     assert scene.news == 2
-    assert scene.memory.progress is not None
-    assert scene.memory.progress.version == 2
+    assert scene.collected.client.progress is not None
+    assert scene.collected.client.progress.version == 2
 
 
 def test_next_stage_is_told_together_with_the_record_of_the_one_before() -> None:
     assert after(0.5, answer(version=1), answer(version=2)).news == 1
     assert after(NEXT_STAGE_SECONDS + 0.5, answer(version=1), answer(version=2)).news == 2
-    assert after(0.5, answer(version=1), answer(version=2), answer(envelope(0), version=3)).news == 2
+    assert after(0.5, answer(version=1), answer(version=2), answer(sealed(0), version=3)).news == 2
 
 
 def test_client_that_answers_at_once_without_news_is_not_asked_without_pause() -> None:
@@ -169,59 +159,178 @@ def test_client_that_does_not_answer_is_asked_less_and_less_often() -> None:
     assert set(pauses[4:]) == {LONGEST_RETRY_SECONDS}
 
 
+# ---- silence ---------------------------------------------------------------------------------------------------------
+
+
 def test_client_that_did_not_answer_for_a_while_counts_as_silent_and_that_is_told_once() -> None:
-    assert after(10, FetchError("refused")).memory.client_silent is False
-    scene = after(300, FetchError("refused"))
-    assert (scene.memory.client_silent, scene.news) == (True, 1)
+    assert after(SILENT_AFTER_SECONDS - 1, REFUSED).collected.client.silent is False
+    scene = after(300, REFUSED)
+    assert (scene.collected.client.silent, scene.collected.client.answered, scene.news) == (True, True, 1)
+
+
+def test_client_that_never_answers_the_first_question_counts_as_silent() -> None:
+    scene = Scene(answer())
+    scene.web.takes_seconds = 1e9
+    run_fast(scene.go_on(SILENT_AFTER_SECONDS + 1))
+    assert (len(scene.web.asked), scene.collected.client.silent, scene.news) == (1, True, 1)
 
 
 def test_client_that_speaks_again_is_no_longer_silent() -> None:
-    scene = after(60, *[FetchError("refused")] * 8, answer(envelope(0)))
-    assert scene.memory.client_silent is False
+    scene = after(60, *[REFUSED] * 8, answer(sealed(0)))
+    assert scene.collected.client.silent is False
     assert scene.news == 3
 
 
-def test_client_is_not_called_silent_because_the_api_server_is() -> None:
-    scene = Scene(answer())
-    scene.cluster.broken["get"] = Unavailable("down")
-    run_fast(scene.go_on(300))
-    assert scene.memory.client_silent is False
+def test_client_that_is_only_not_understood_counts_as_silent_too() -> None:
+    """Or it would keep every deadline from passing for as long as it likes."""
+    scene = after(SILENT_AFTER_SECONDS + 1, b"<html>")
+    assert scene.collected.client.silent is True
+
+
+def test_client_that_makes_the_follower_break_off_counts_as_silent_however_often_it_is_started_again() -> None:
+    async def broken_off() -> Scene:
+        scene = Scene(ZeroDivisionError("ours"))
+        for seconds in (1, 2, 4, 8, 1):
+            with pytest.raises(ZeroDivisionError):
+                await scene.follower.run()
+            await passing(seconds)
+        return scene
+
+    assert run_fast(broken_off()).collected.client.silent is True
 
 
 def test_client_that_answers_again_is_followed_as_before() -> None:
-    scene = after(3, FetchError("refused"), FetchError("refused"), answer(envelope(0)))
-    assert scene.memory.sequences == {0}
+    scene = after(3, REFUSED, REFUSED, answer(sealed(0)))
+    assert scene.collected.sequences == {0}
 
 
-def test_refused_record_is_counted_told_and_not_asked_for_in_a_hurry() -> None:
-    scene = after(60, answer(envelope(0, run_uid="another-run")))
-    assert scene.memory.sequences == set()
-    assert scene.memory.refused is not None
-    assert "another-run" in scene.memory.refused
-    assert scene.value("benchrun_records_refused_total") == scene.memory.refused_count
-    assert len(scene.web.asked) <= 60 / LONGEST_RETRY_SECONDS + 2
+# ---- what can't be used ----------------------------------------------------------------------------------------------
 
 
-def test_answer_of_another_run_is_refused() -> None:
-    scene = after(1, answer(run_uid="another-run"))
-    assert scene.memory.progress is None
-    assert scene.memory.refused == "answer is of run 'another-run'"
-    assert scene.news == 1
+def changing() -> Callable[[], bytes]:
+    """Another progress every time, and always the same record of another run."""
+    version = 0
+
+    def next_one() -> bytes:
+        nonlocal version
+        version += 1
+        return answer(sealed(0, run_uid="another-run"), version=version)
+
+    return next_one
 
 
-def test_plan_of_another_run_is_not_trusted() -> None:
-    scene = Scene(answer(envelope(0)))
-    scene.cluster.add("ConfigMap", child_body(PLAN_NAME, owner_uid="x", data={PLAN_FILE: PLAN.to_json()}))
-    run_fast(scene.go_on(10))
-    assert (scene.web.asked, scene.memory.sequences) == ([], set())
-
-
-def test_plan_is_read_once() -> None:
-    scene = after(60, answer(envelope(0)))
-    assert scene.cluster.log == [("get", "ConfigMap", PLAN_NAME)]
-
-
-def test_acknowledgement_carries_the_nonce() -> None:
+def test_client_whose_progress_changes_all_the_time_is_not_asked_in_a_hurry_while_its_record_is_refused() -> None:
     scene = Scene(answer())
-    assert run_fast(scene.follower.acknowledge(2)) is True
-    assert scene.web.posted == [("http://10.0.0.9:8090/ack", f'{{"nonce":"{NONCE}","through":2}}')]
+    scene.web.pages["/records"] = changing()
+    run_fast(scene.go_on(60))
+    assert min(scene.pauses()) >= LONGEST_RETRY_SECONDS
+    assert (scene.collected.sequences, scene.value("benchrun_records_refused_total")) == (set(), len(scene.web.asked))
+
+
+def test_client_that_has_news_all_the_time_is_asked_ten_times_a_second_at_most() -> None:
+    scene = Scene(answer())
+    versions = iter(range(1_000_000))
+    scene.web.pages["/records"] = lambda: answer(version=next(versions))
+    run_fast(scene.go_on(10))
+    assert min(scene.pauses()) >= BETWEEN_ANSWERS_SECONDS
+
+
+UNUSABLE = [
+    pytest.param(answer(sealed(0, run_uid="another-run")), id="record-of-another-run"),
+    pytest.param(answer(sealed(0, plan_digest="f" * 64)), id="record-of-another-plan"),
+    pytest.param(answer(sealed(0), sealed(1))[:-1], id="cut-short"),
+    pytest.param(answer(run_uid="another-run"), id="another-run"),
+    pytest.param(b'{"contract":3}\n', id="another-version"),
+    pytest.param(b"<html>", id="somebody-else"),
+    pytest.param(FetchError("HTTP 401", status=401), id="another-token"),
+]
+
+
+@pytest.mark.parametrize("unusable", UNUSABLE)
+def test_three_answers_in_a_row_that_can_not_be_used_are_a_mismatch(unusable: bytes | Exception) -> None:
+    seconds = LONGEST_RETRY_SECONDS * (MISMATCHED_AFTER - 1)
+    assert after(seconds - 0.5, unusable).collected.client.mismatch is None
+    scene = after(seconds + 0.5, unusable)
+    assert scene.collected.client.mismatch is not None
+    assert scene.collected.client.answered
+    assert scene.news >= 1
+    assert (set(scene.pauses()), len(scene.web.asked)) == ({LONGEST_RETRY_SECONDS}, MISMATCHED_AFTER)
+
+
+def test_one_answer_with_many_records_that_can_not_be_used_is_one() -> None:
+    """All are counted. The next answer may be one of the client that replaces it."""
+    many = answer(*(sealed(n, run_uid="another-run") for n in range(3)))
+    scene = after(60, many, answer(sealed(0)))
+    assert (scene.collected.client.mismatch, scene.collected.sequences) == (None, {0})
+    assert scene.value("benchrun_records_refused_total") == 3
+
+
+def test_answers_that_can_be_used_begin_the_count_anew() -> None:
+    bad, good = b"<html>", answer(version=1)
+    scene = after(60, bad, bad, good, bad, bad, good)
+    assert scene.collected.client.mismatch is None
+
+
+def test_good_record_beside_a_refused_one_is_taken() -> None:
+    scene = after(1, answer(sealed(0, run_uid="another-run"), sealed(1)))
+    assert (list(scene.collected.arrivals), scene.news) == ([1], 1)
+
+
+def test_client_of_another_token_is_not_asked_in_a_hurry() -> None:
+    scene = after(60, FetchError("HTTP 401", status=401))
+    assert set(scene.pauses()) == {LONGEST_RETRY_SECONDS}
+
+
+# ---- records that are nowhere, records that are too many -------------------------------------------------------------
+
+
+def test_record_that_the_client_has_made_and_does_not_have_is_lost() -> None:
+    scene = after(1, answer(made=2))
+    assert (scene.collected.client.lost_record, scene.news >= 1) == (0, True)
+
+
+def test_record_between_others_can_be_lost() -> None:
+    scene = after(1, answer(sealed(0), sealed(2), made=3), answer(sealed(2), made=3))
+    assert scene.collected.client.lost_record == 1
+
+
+@pytest.mark.parametrize("made", [0, 1])
+def test_record_that_is_not_made_yet_or_has_just_come_is_not_lost(made: int) -> None:
+    scene = after(30, answer(*[sealed(0)][:made], made=made))
+    assert scene.collected.client.lost_record is None
+
+
+def test_record_that_was_refused_is_not_lost() -> None:
+    scene = after(1, answer(sealed(0, run_uid="another-run"), made=1))
+    assert scene.collected.client.lost_record is None
+
+
+def test_client_is_not_asked_while_too_much_waits_to_be_stored() -> None:
+    scene = Scene(answer(sealed(1), made=2))
+    scene.collected.take(Arrival(0, "s", "p", "d", data=bytes(MAX_BACKLOG_BYTES + 1)))
+
+    async def go_on() -> None:
+        await scene.go_on(60)
+        assert scene.web.asked == []
+        scene.collected.arrivals.clear()
+        await scene.go_on(0.5)
+
+    run_fast(go_on())
+    assert scene.queries()[0].startswith("from=1&")
+    assert list(scene.collected.arrivals) == [1]
+
+
+# ---- the token -------------------------------------------------------------------------------------------------------
+
+
+def test_questions_and_acknowledgements_carry_the_token_and_nothing_else_does() -> None:
+    async def both() -> Scene:
+        scene = Scene(answer())
+        await scene.go_on(0.1)
+        assert await scene.follower.acknowledge(2) is True
+        return scene
+
+    scene = run_fast(both())
+    assert scene.web.headers == [{TOKEN_HEADER: TOKEN}] * len(scene.web.headers)
+    assert scene.web.posted == [("http://10.0.0.9:8090/ack", '{"through":2}')]
+    assert TOKEN not in repr(TARGET) + "".join(scene.queries())

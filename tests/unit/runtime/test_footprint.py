@@ -46,6 +46,15 @@ def test_heavy_libraries_are_not_imported(imported: dict[str, object]) -> None:
     ) == set()
 
 
+def test_nothing_of_the_judge_is_imported(imported: dict[str, object]) -> None:
+    """Whatever a tenant's pod sent is opened in a process of its own."""
+    modules = imported["modules"]
+    assert isinstance(modules, list)
+    job = {"benchrun.judge_process", "benchrun.judge_process.job"}
+    assert [m for m in modules if m.startswith(("benchrun.judge.", "benchrun.judge_process")) and m not in job] == []
+    assert "benchrun.judge" not in modules
+
+
 def test_import_stays_small(imported: dict[str, object]) -> None:
     assert isinstance(imported["mib"], int)
     assert imported["mib"] < IMPORT_MIB

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from benchrun.decide.collected import Collected
 from benchrun.decide.decision import GpuPage, ScrapeTarget
 from benchrun.effects.scraper import FetchError, HttpFetcher
 from benchrun.measure.samples import Sample
-from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.measure.gpu_pages import Gpu, gpu_page
@@ -32,15 +32,15 @@ class Scene:
 
     def __init__(self, exporter: str | Exception | Callable[[], str], *, target: ScrapeTarget = TARGET) -> None:
         self.web = Web(metrics=PAGE, exporter=exporter, version='{"version": "1"}')
-        self.memory = RunMemory(uid="u")
+        self.collected = Collected()
         self.news: list[dict[str, str]] = []
         self.scraper = Scraper(
             target,
-            self.memory,
+            self.collected,
             fetcher=self.web,
             clock=LoopClock(),
             telemetry=Telemetry(),
-            news=lambda: self.news.append(dict(self.memory.gpu_troubles)),
+            news=lambda: self.news.append(dict(self.collected.gpu_troubles)),
         )
 
     def after(self, seconds: float) -> list[Sample]:
@@ -51,7 +51,7 @@ class Scene:
             await asyncio.gather(task, return_exceptions=True)
 
         run_fast(go_on())
-        return self.memory.unstored_samples
+        return self.collected.samples.unstored
 
 
 def told(samples: list[Sample]) -> list[Sample]:
@@ -65,7 +65,7 @@ def test_every_fifth_reading_of_the_server_has_its_gpus_beside_it() -> None:
     assert {(s.running, s.gpu_watts, s.gpu_memory_mib, s.sm_clock_mhz) for s in told(samples)} == {
         (3.0, 412.5, 71_234.0, 1980.0)
     }
-    assert scene.memory.gpu_troubles == {}
+    assert scene.collected.gpu_troubles == {}
 
 
 def test_each_reading_of_the_exporter_counts_once() -> None:
@@ -94,14 +94,14 @@ def test_why_nothing_is_told_is_known_until_something_is() -> None:
     samples = scene.after(60.0)
     why = "the exporter does not say which pods hold its GPUs (DCGM_EXPORTER_KUBERNETES)"
     assert {"chat-server-x": why} in scene.news
-    assert scene.memory.gpu_troubles == {}
+    assert scene.collected.gpu_troubles == {}
     assert len(told(samples)) == 10
 
 
 def test_an_exporter_that_is_gone_is_told_once() -> None:
     scene = Scene(FetchError("HTTP 503"))
     scene.after(100.0)
-    assert scene.memory.gpu_troubles == {"chat-server-x": "the exporter's page can't be read: HTTP 503"}
+    assert scene.collected.gpu_troubles == {"chat-server-x": "the exporter's page can't be read: HTTP 503"}
     assert len(scene.news) == 2, "of the server that answers, and of the exporter that does not"
 
 
@@ -132,16 +132,18 @@ async def test_over_real_http_what_the_exporter_serves_is_what_is_kept() -> None
 
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)
-    memory, fetcher, server = RunMemory(uid="u"), HttpFetcher(), TestServer(app)
+    collected, fetcher, server = Collected(), HttpFetcher(), TestServer(app)
     async with server:
         url = str(server.make_url("/"))
         target = replace(TARGET, url=f"{url}metrics", gpus=GpuPage(f"{url}exporter", namespace="lab"))
-        memory.unstored_samples = readings = Readings()
-        scraper = Scraper(target, memory, fetcher=fetcher, clock=LoopClock(), telemetry=Telemetry(), news=lambda: None)
+        collected.samples.unstored = readings = Readings()
+        scraper = Scraper(
+            target, collected, fetcher=fetcher, clock=LoopClock(), telemetry=Telemetry(), news=lambda: None
+        )
         task = asyncio.create_task(scraper.run())
         async with asyncio.timeout(10):
             await readings.with_gpus.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await fetcher.close()
-    assert told(memory.unstored_samples)[0].gpu_watts == 512.5
+    assert told(collected.samples.unstored)[0].gpu_watts == 512.5

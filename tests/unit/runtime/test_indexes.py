@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import names
-from benchrun.runtime.indexes import Body, Indexes, RunKey, SweepKey, is_finished
+from benchrun.observe.trim import child_of
+from benchrun.observe.views import Child
+from benchrun.runtime import indexes as module
+from benchrun.runtime.indexes import Body, Indexes, RunKey, SweepKey, is_finished, sweep_of_run
 from unit.runtime.bodies import KEY, UID, child_body, pod_body, run_body, stage_body
 
 FINISHED = {
@@ -55,8 +58,8 @@ def test_views_are_found_by_run(indexes: Indexes) -> None:
     run, children = indexes.run(KEY), indexes.children(KEY)
     assert run is not None
     assert (run.uid, indexes.run_version(KEY)) == (UID, "100")
-    assert [(c.kind, c.name, c.owner_uid) for c in children.objects] == [("Deployment", "br-chat-server-a1", UID)]
-    assert [(p.name, p.ip, p.run_uid) for p in children.pods] == [("br-chat-server-a1-x", "10.0.0.1", UID)]
+    assert [(c.kind, c.name, c.owner_uid) for c in children.objects] == [("Deployment", "br-chat-4e20caa2-server", UID)]
+    assert [(p.name, p.ip, p.run_uid) for p in children.pods] == [("br-chat-4e20caa2-server-x", "10.0.0.1", UID)]
     assert list(indexes.runs()) == [KEY]
 
 
@@ -107,7 +110,7 @@ def test_object_that_was_never_known_can_be_deleted(indexes: Indexes) -> None:
 
 def test_deletion_asked_for_is_seen_before_the_watch_tells(indexes: Indexes) -> None:
     indexes.heard("Deployment", child_body(), deleted=False)
-    indexes.mark_deleting("Deployment", "lab", "br-chat-server-a1")
+    indexes.mark_deleting("Deployment", "lab", "br-chat-4e20caa2-server")
     indexes.mark_deleting("Deployment", "lab", "never-there")
     assert [c.deleting for c in indexes.children(KEY).objects] == [True]
 
@@ -182,7 +185,7 @@ def test_run_has_ended_when_a_condition_says_so(ended: bool, conditions: object)
 def test_stored_stages_leave_with_their_run(indexes: Indexes) -> None:
     indexes.heard("BenchmarkRun", run_body(), deleted=False)
     indexes.learnt("ConfigMap", stage_body(0))
-    indexes.heard("Job", child_body("br-chat-client-a1", uid="job"), deleted=False)
+    indexes.heard("Job", child_body("br-chat-4e20caa2-client", uid="job"), deleted=False)
     assert [c.sequence for c in indexes.children(KEY).objects] == [0, None]
     indexes.heard("BenchmarkRun", run_body(version=101), deleted=True)
     assert [c.kind for c in indexes.children(KEY).objects] == ["Job"]
@@ -301,3 +304,105 @@ def test_what_a_list_finds_gone_is_owed_no_more(indexes: Indexes, seconds: Secon
 def test_names_of_runs_do_not_mix_between_namespaces(indexes: Indexes) -> None:
     indexes.heard("BenchmarkRun", run_body(), deleted=False)
     assert indexes.run(RunKey("prod", "chat")) is None
+
+
+# ---- what can't be read ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"metadata": None}, id="no-metadata"),
+        pytest.param({"metadata": {"name": "chat", "uid": "u", "resourceVersion": "1"}}, id="no-namespace"),
+        pytest.param({"metadata": {"namespace": "lab", "name": "chat", "resourceVersion": "1"}}, id="no-uid"),
+        *(
+            pytest.param(
+                {"metadata": {"namespace": "lab", "name": "c", "uid": "u", "resourceVersion": version}},
+                id=f"version-{version}",
+            )
+            for version in ("", "x", "-1", "1.5", None, "\u0663")
+        ),
+    ],
+)
+def test_object_that_does_not_say_which_it_is_is_passed_over(indexes: Indexes, body: Body) -> None:
+    for kind in ("BenchmarkRun", "BenchmarkSweep", "Deployment", "Pod"):
+        assert indexes.heard(kind, body, deleted=False) is None
+        assert indexes.heard(kind, body, deleted=True) is None
+        assert indexes.learnt(kind, body) is None
+        listed(indexes, kind, body)
+    assert list(indexes.runs()) == []
+    assert sweep_of_run(body) is None
+
+
+def test_versions_of_other_stores_than_etcd_are_longer(indexes: Indexes) -> None:
+    assert indexes.heard("BenchmarkRun", run_body(version=1_764_000_000_000_000_000_001), deleted=False) == KEY
+    assert indexes.run_version(KEY) == "1764000000000000000001"
+
+
+def test_object_that_cannot_be_read_is_kept_by_its_metadata_and_stops_no_list(
+    indexes: Indexes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reads_metadata_only(kind: str, body: Body) -> Child:
+        if body.get("status") == "hostile":
+            raise RecursionError
+        return child_of(kind, body)
+
+    monkeypatch.setattr(module, "child_of", reads_metadata_only)
+    hostile = child_body(status="hostile")
+    listed(indexes, "Deployment", hostile, child_body("well", uid="2"))
+    assert [(c.name, c.owner_uid) for c in indexes.children(KEY).objects] == [
+        ("br-chat-4e20caa2-server", UID),
+        ("well", UID),
+    ]
+    assert indexes.unreadable == 1
+    assert indexes.holds_server(KEY)
+    assert indexes.heard("Deployment", child_body(version=201), deleted=False) is None
+    assert indexes.unreadable == 0
+    indexes.heard("Deployment", child_body(version=202, status="hostile"), deleted=False)
+    indexes.heard("Deployment", child_body(version=203, status="hostile"), deleted=True)
+    assert indexes.unreadable == 0
+
+
+def test_object_of_which_not_even_the_metadata_can_be_read_is_passed_over(
+    indexes: Indexes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raises(kind: str, body: Body) -> Child:
+        raise ValueError
+
+    monkeypatch.setattr(module, "child_of", raises)
+    listed(indexes, "Deployment", child_body())
+    assert indexes.children(KEY).objects == ()
+
+
+@pytest.mark.parametrize("conditions", ["x", ["x"], [None], {"type": "Complete"}, 7])
+def test_conditions_of_any_sort_are_no_end(conditions: object) -> None:
+    assert not is_finished({"conditions": conditions})
+
+
+# ---- whose server is there -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "role", "holds"),
+    [
+        ("Deployment", names.ROLE_SERVER, True),
+        ("Deployment", names.ROLE_PREFILL, True),
+        ("LeaderWorkerSet", names.ROLE_DECODE, True),
+        ("Job", names.ROLE_CLIENT, False),
+        ("Service", names.ROLE_SERVER, False),
+    ],
+)
+def test_run_holds_a_server_while_there_is_one_that_nobody_has_deleted(
+    indexes: Indexes, kind: str, role: str, holds: bool
+) -> None:
+    assert not indexes.holds_server(KEY)
+    indexes.heard(kind, child_body(role=role), deleted=False)
+    assert indexes.holds_server(KEY) is holds
+    indexes.mark_deleting(kind, "lab", "br-chat-4e20caa2-server")
+    assert not indexes.holds_server(KEY)
+
+
+def test_sweep_holds_no_server(indexes: Indexes) -> None:
+    indexes.heard("BenchmarkSweep", run_body("s"), deleted=False)
+    assert not indexes.holds_server(SweepKey("lab", "s"))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import names
-from benchrun.effects.errors import Unavailable
+from benchrun.effects.errors import Forbidden, Unavailable
 from benchrun.effects.resources import CHILD_KINDS, EXTENSION_KINDS
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.listing import list_everything
-from unit.runtime.bodies import KEY, child_body, pod_body, run_body, stage_body
+from benchrun.runtime.listing import ALL_NAMESPACES, VERIFIED_AFTER_SECONDS, Lister, list_everything
+from unit.runtime.bodies import KEY, NAMESPACE, child_body, pod_body, run_body, stage_body
+from unit.runtime.fenced import Fenced
 from unit.runtime.memory_cluster import MemoryCluster
 
 
@@ -28,7 +29,7 @@ async def test_everything_of_every_run_is_known_afterwards() -> None:
     children = indexes.children(KEY)
     assert list(indexes.runs()) == [KEY]
     assert [(c.kind, c.record_digest) for c in children.objects] == [("ConfigMap", "e" * 64), ("Deployment", None)]
-    assert [p.name for p in children.pods] == ["br-chat-server-a1-x"]
+    assert [p.name for p in children.pods] == ["br-chat-4e20caa2-server-x"]
 
 
 async def test_only_labelled_objects_are_asked_for_and_of_configmaps_only_metadata() -> None:
@@ -57,8 +58,110 @@ async def test_namespaces_are_listed_one_by_one() -> None:
 async def test_list_that_fails_leaves_what_was_known() -> None:
     cluster = filled()
     indexes = Indexes()
-    await list_everything(cluster, indexes, ())
+    lister = Lister(cluster, indexes, ())
+    await lister.list_all()
     cluster.broken["list"] = Unavailable("down")
-    with pytest.raises(Unavailable):
-        await list_everything(cluster, indexes, ())
+    await lister.list_all()
     assert len(indexes.children(KEY).objects) == 2
+    assert list(lister.unreadable) == [ALL_NAMESPACES]
+    assert lister.knows(NAMESPACE), "it was listed once, and the watches go on"
+
+
+async def test_an_unreadable_namespace_is_told_and_stops_nobody_else() -> None:
+    cluster, indexes = Fenced("closed"), Indexes()
+    cluster.add("BenchmarkRun", run_body())
+    told: list[tuple[str, bool]] = []
+    lister = Lister(cluster, indexes, ("closed", NAMESPACE), turned=lambda *turn: told.append(turn))
+    await lister.list_all()
+    assert list(indexes.runs()) == [KEY]
+    assert told == [("closed", True), (NAMESPACE, False)]
+    assert (lister.knows("closed"), lister.knows(NAMESPACE), lister.knows_any) == (False, True, True)
+    assert list(lister.unreadable) == ["closed"]
+    cluster.fenced.clear()
+    cluster.log.clear()
+    assert await lister.list_unreadable()
+    assert {entry[2] for entry in cluster.log} == {"closed"}
+    assert lister.knows("closed")
+    assert lister.unreadable == {}
+    assert told[2:] == [("closed", False)]
+
+
+async def test_a_namespace_of_which_one_kind_is_unreadable_is_not_known_but_the_other_kinds_are_listed() -> None:
+    cluster, indexes = Fenced("Deployment"), Indexes()
+    cluster.add("BenchmarkRun", run_body())
+    lister = Lister(cluster, indexes, ())
+    await lister.list_all()
+    assert not lister.knows_any
+    assert lister.unreadable == {ALL_NAMESPACES: "Deployment: Forbidden: not yours"}
+    assert list(indexes.runs()) == [KEY]
+    assert not await lister.list_unreadable()
+
+
+# ---- what no watch will ever tell ------------------------------------------------------------------------------------
+
+
+async def test_what_was_listed_and_then_deleted_before_the_watch_began_is_found_out_and_owed_no_more() -> None:
+    seconds = [0.0]
+    cluster, indexes = filled(), Indexes(seconds=lambda: seconds[0])
+    lister = Lister(cluster, indexes, ())
+    await lister.list_all()
+    del cluster.objects["Deployment", NAMESPACE, "br-chat-4e20caa2-server"]
+    for kind in ("BenchmarkRun", "Pod"):
+        indexes.heard(kind, next(body for (k, *_), body in cluster.objects.items() if k == kind), deleted=False)
+    seconds[0] = VERIFIED_AFTER_SECONDS
+    assert indexes.silent_seconds() == VERIFIED_AFTER_SECONDS
+    cluster.log.clear()
+    await lister.verify_overdue()
+    assert [entry[1:3] for entry in cluster.log] == [("Deployment", NAMESPACE)]
+    assert indexes.silent_seconds() == 0
+    assert [child.kind for child in indexes.children(KEY).objects] == ["ConfigMap"]
+
+
+@pytest.mark.parametrize("namespaces", [(), (NAMESPACE,)])
+async def test_what_cannot_be_looked_for_is_not_counted_either(namespaces: tuple[str, ...]) -> None:
+    seconds = [0.0]
+    cluster, indexes = filled(), Indexes(seconds=lambda: seconds[0])
+    lister = Lister(cluster, indexes, namespaces)
+    await lister.list_all()
+    cluster.broken["list"] = Forbidden("the namespace is being deleted", code=403)
+    seconds[0] = VERIFIED_AFTER_SECONDS
+    await lister.verify_overdue()
+    assert list(lister.unreadable) == list(namespaces or (ALL_NAMESPACES,))
+
+
+async def test_what_is_there_and_was_never_told_of_stays_owed() -> None:
+    seconds = [0.0]
+    cluster, indexes = filled(), Indexes(seconds=lambda: seconds[0])
+    lister = Lister(cluster, indexes, ())
+    await lister.list_all()
+    seconds[0] = VERIFIED_AFTER_SECONDS
+    await lister.verify_overdue()
+    seconds[0] = 100.0
+    assert indexes.silent_seconds() == 100
+
+
+async def test_what_is_not_overdue_is_not_looked_for() -> None:
+    seconds = [0.0]
+    cluster, indexes = filled(), Indexes(seconds=lambda: seconds[0])
+    lister = Lister(cluster, indexes, ())
+    await lister.list_all()
+    seconds[0] = VERIFIED_AFTER_SECONDS - 1
+    cluster.log.clear()
+    await lister.verify_overdue()
+    assert cluster.log == []
+
+
+async def test_watches_of_a_namespace_that_becomes_readable_have_as_long_again_as_ever() -> None:
+    seconds = [0.0]
+    cluster, indexes = Fenced(), Indexes(seconds=lambda: seconds[0])
+    cluster.add("BenchmarkRun", run_body())
+    lister = Lister(cluster, indexes, (NAMESPACE,))
+    await lister.list_all()
+    seconds[0] = 100.0
+    cluster.fenced.add(NAMESPACE)
+    await lister.list_all()
+    assert indexes.silent_seconds() == 100
+    assert indexes.silent_seconds(unreadable=lister.unreadable) == 0
+    cluster.fenced.clear()
+    await lister.list_unreadable()
+    assert indexes.silent_seconds() == 0

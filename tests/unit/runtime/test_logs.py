@@ -53,5 +53,23 @@ def test_level_is_obeyed_and_what_says_something_for_every_request_is_silent(
 ) -> None:
     logs.configure(level="INFO", log_format="plain")
     logging.getLogger("x").debug("too much")
-    logging.getLogger("aiohttp.access").info("GET /healthz")
+    for name in ("aiohttp.access", "httpx", "httpcore.connection"):
+        logging.getLogger(name).info("GET /metrics")
     assert capsys.readouterr().err == ""
+
+
+def test_a_complaint_that_is_repeated_at_every_try_is_let_through_once_in_a_while() -> None:
+    seconds = [0.0]
+    sparing = logs.Sparing(lambda: seconds[0])
+
+    def passes(text: str) -> bool:
+        return sparing.filter(logging.LogRecord("x", logging.ERROR, "", 0, text, None, None))
+
+    assert passes("Request attempt #1 failed; will retry: GET /a")
+    assert not passes("Request attempt #2 failed; will retry: GET /a")
+    assert passes("Request attempt #1 failed; will retry: GET /b")
+    seconds[0] = logs.REPEATED_SECONDS
+    assert passes("Request attempt #9 failed; will retry: GET /a")
+    for number in range(5000):
+        passes(f"GET /{number}")
+    assert len(sparing._let_through) <= 1000

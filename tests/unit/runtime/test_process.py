@@ -5,19 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from aiohttp import ClientSession
+from benchrun.api.status import Live
 from benchrun.decide.decision import Decision
 from benchrun.effects.errors import Unavailable
 from benchrun.runtime import process
 from benchrun.runtime.health import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS
-from benchrun.runtime.indexes import Indexes
+from benchrun.runtime.indexes import Indexes, RunKey
+from benchrun.runtime.keeping import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
+from benchrun.runtime.leading import LEASE_SECONDS, WATCH_SECONDS
 from benchrun.runtime.process import Operator
 from benchrun.runtime.settings import Settings
 from kubernetes.aio.client.configuration import Configuration
-from unit.runtime.bodies import NAMESPACE, run_body
+from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body
 from unit.runtime.fast_time import FastLoop, now, passing, run_fast
+from unit.runtime.fenced import Fenced
 from unit.runtime.memory_cluster import MemoryCluster
+from unit.runtime.memory_lease import MemoryLease
 from unit.runtime.scene import RUNNING
 
 SETTINGS = Settings(client_image="client", listen_host="127.0.0.1", listen_port=0)
@@ -26,23 +34,27 @@ A_MINUTE = 60.4
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryCluster:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Fenced:
     """What the operator finds where it looks for an API server."""
-    there = MemoryCluster()
+    there = Fenced()
     there.add("BenchmarkRun", run_body())
 
     async def configuration(**_: object) -> Configuration:
         return Configuration()
 
+    async def channel_key(*_: object, **__: object) -> bytes:
+        return b"k" * 32
+
     monkeypatch.setattr(process, "configuration", configuration)
+    monkeypatch.setattr(process, "channel_key", channel_key)
     monkeypatch.setattr(process, "KubernetesApi", lambda connection, *, count: there)
     return there
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[Operator]:
+async def running(settings: Settings = SETTINGS) -> AsyncIterator[Operator]:
     """An operator that has read the cluster and made its first passes."""
-    operator = Operator(SETTINGS, decide=lambda world: Decision(status=RUNNING))
+    operator = Operator(settings, decide=lambda world: Decision(status=RUNNING))
     operator.indexes = Indexes(seconds=now)
     await operator.start()
     await passing(A_MINUTE)
@@ -55,6 +67,24 @@ async def ends(name: str) -> None:
     (task,) = (task for task in asyncio.all_tasks() if task.get_name() == name)
     task.cancel()
     await asyncio.wait([task])
+
+
+def counted(operator: Operator, name: str, **labels: str) -> float | None:
+    """A series of its metrics page."""
+    return operator.telemetry.registry.get_sample_value(name, labels)
+
+
+async def status_of(operator: Operator, path: str) -> int:
+    """Of one of its pages."""
+    async with ClientSession() as client:
+        return (await client.get(f"http://127.0.0.1:{operator.health.port}{path}")).status
+
+
+def changed() -> dict[str, Any]:
+    """The run, after somebody changed it."""
+    body = run_body(version=2000)
+    body["spec"] = {"model": {"name": "another"}}
+    return body
 
 
 def said(then: Callable[[Operator], Awaitable[None]]) -> list[str]:
@@ -70,16 +100,33 @@ def said(then: Callable[[Operator], Awaitable[None]]) -> list[str]:
 
 
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize(
-    ("task", "problem"),
-    [
-        ("pulse", "pulse has ended"),
-        ("resync", "resync has ended"),
-        ("queue worker 3", "a queue worker has ended"),
-    ],
-)
-def test_a_task_that_has_ended_is_named(task: str, problem: str) -> None:
-    assert said(lambda operator: ends(task)) == [problem]
+def test_a_worker_that_has_ended_is_named() -> None:
+    assert said(lambda operator: ends("queue worker 3")) == ["a queue worker has ended"]
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("task", ["pulse", "resync", "verify"])
+def test_a_task_that_has_ended_is_started_again_and_counted(task: str) -> None:
+    async def died(operator: Operator) -> None:
+        await ends(task)
+        await passing(RESTART_SECONDS + 0.5)
+        assert [each.get_name() for each in asyncio.all_tasks()].count(task) == 1
+        assert counted(operator, "benchrun_tasks_restarted_total", task=task) == 1
+
+    assert said(died) == []
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_task_that_ends_whenever_it_is_started_is_a_problem_until_it_goes_on() -> None:
+    async def keeps_dying(operator: Operator) -> None:
+        for _ in range(ENDS_REMEMBERED):
+            assert operator.problems() == []
+            await ends("resync")
+            await passing(RESTART_SECONDS + 0.5)
+        assert operator.problems() == ["resync keeps ending"]
+        await passing(ENDS_WITHIN_SECONDS)
+
+    assert said(keeps_dying) == []
 
 
 @pytest.mark.usefixtures("cluster")
@@ -109,6 +156,64 @@ def test_a_watch_that_does_not_tell_what_was_written_is_silent_until_it_does(clu
     assert said(told_late) == []
 
 
+def test_a_change_that_was_listed_and_is_gone_when_the_watch_begins_does_not_end_the_process(
+    cluster: MemoryCluster,
+) -> None:
+    cluster.add("Deployment", child_body())
+
+    async def gone(operator: Operator) -> None:
+        del cluster.objects["Deployment", NAMESPACE, "br-chat-4e20caa2-server"]
+        operator.indexes.heard("BenchmarkRun", cluster.objects["BenchmarkRun", NAMESPACE, "chat"], deleted=False)
+        await passing(MAX_SILENCE_SECONDS)
+        assert operator.indexes.children(KEY).objects == ()
+
+    assert said(gone) == []
+
+
+def test_a_namespace_that_cannot_be_read_stops_nobody_else(cluster: Fenced) -> None:
+    cluster.fenced.add("closed")
+    elsewhere = run_body("elsewhere", uid="2")
+    elsewhere["metadata"]["namespace"] = "closed"
+    cluster.add("BenchmarkRun", elsewhere)
+    settings = replace(SETTINGS, namespaces=("closed", NAMESPACE))
+
+    async def scenario() -> None:
+        async with running(settings) as operator:
+            written = ("status", "BenchmarkRun", "chat")
+            assert written in cluster.log
+            assert operator.problems() == []
+            assert [remark.split(":")[0] for remark in operator.remarks()] == ["namespace closed can't be read"]
+            assert counted(operator, "benchrun_namespace_unreadable", namespace="closed") == 1
+            assert counted(operator, "benchrun_namespace_unreadable", namespace=NAMESPACE) == 0
+            # A watch that tells of it changes nothing: its children are not known.
+            key = operator.indexes.heard("BenchmarkRun", elsewhere, deleted=False)
+            assert key is not None
+            operator.enqueue(key)
+            await passing(1)
+            assert ("status", "BenchmarkRun", "elsewhere") not in cluster.log
+            cluster.fenced.clear()
+            await passing(SETTINGS.resync_seconds)
+            assert ("status", "BenchmarkRun", "elsewhere") in cluster.log
+            assert operator.remarks() == []
+            assert counted(operator, "benchrun_namespace_unreadable", namespace="closed") == 0
+
+    run_fast(scenario())
+
+
+def test_resync_goes_on_where_one_namespace_is_not_readable_any_more(cluster: Fenced) -> None:
+    settings = replace(SETTINGS, namespaces=("closed", NAMESPACE))
+
+    async def scenario() -> None:
+        async with running(settings) as operator:
+            cluster.fenced.add("closed")
+            cluster.add("BenchmarkRun", run_body("late", uid="2"))
+            await passing(SETTINGS.resync_seconds)
+            assert RunKey(NAMESPACE, "late") in list(operator.indexes.runs())
+            assert len(operator.remarks()) == 1
+
+    run_fast(scenario())
+
+
 def test_waiting_for_an_api_server_is_no_problem_of_this_process(cluster: MemoryCluster) -> None:
     cluster.broken["list"] = Unavailable("connection refused")
 
@@ -126,3 +231,133 @@ def test_waiting_for_an_api_server_is_no_problem_of_this_process(cluster: Memory
         await operator.stop()
 
     run_fast(scenario())
+
+
+# ---- two of them -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lease(monkeypatch: pytest.MonkeyPatch) -> MemoryLease:
+    """What operators that elect a leader share."""
+    there = MemoryLease()
+    monkeypatch.setattr(process, "LeaseApi", lambda connection, *, namespace, name: there)
+    return there
+
+
+def electing(name: str) -> Settings:
+    """Settings of one of several operators."""
+    return replace(SETTINGS, leader_election=True, operator_namespace="benchrun", pod_name=name)
+
+
+def passes(operator: Operator) -> float:
+    """That it made."""
+    return counted(operator, "benchrun_reconcile_total", result="success") or 0.0
+
+
+def test_a_standby_knows_everything_is_live_and_ready_and_makes_no_pass(cluster: Fenced, lease: MemoryLease) -> None:
+    async def scenario() -> None:
+        async with running(electing("a")) as leader, running(electing("b")) as standby:
+            assert (passes(leader), passes(standby)) == (1, 0)
+            assert counted(leader, "benchrun_leader") == 1
+            assert counted(standby, "benchrun_leader") == 0
+            assert counted(standby, "benchrun_queue_depth") == 0
+            assert standby.problems() == standby.remarks() == []
+            assert list(standby.indexes.runs()) == [KEY]
+            for operator in (leader, standby):
+                assert await status_of(operator, "/readyz") == 200
+                key = operator.indexes.heard("BenchmarkRun", cluster.add("BenchmarkRun", changed()), deleted=False)
+                assert key is not None
+                operator.enqueue(key)
+            await passing(1)
+            assert (passes(leader), passes(standby)) == (2, 0)
+
+    run_fast(scenario())
+
+
+def test_the_standby_takes_over_with_what_is_there_then(cluster: Fenced, lease: MemoryLease) -> None:
+    async def scenario() -> None:
+        async with running(electing("a")) as leader, running(electing("b")) as standby:
+            cluster.add("BenchmarkRun", run_body("late", uid="2"))
+            await leader.stop()
+            assert lease.holder == ""
+            await passing(WATCH_SECONDS + 1)
+            assert counted(standby, "benchrun_leader") == 1
+            assert passes(standby) == 2
+            assert RunKey(NAMESPACE, "late") in list(standby.indexes.runs())
+
+    run_fast(scenario())
+
+
+def test_a_leader_that_cannot_renew_makes_no_pass_until_it_can(cluster: Fenced, lease: MemoryLease) -> None:
+    async def scenario() -> None:
+        async with running(electing("a")) as leader:
+            lease.broken = Unavailable("connection refused")
+            await passing(LEASE_SECONDS)
+            before = passes(leader)
+            leader.enqueue(KEY)
+            await passing(60)
+            assert passes(leader) == before
+            assert counted(leader, "benchrun_leader") == 0
+            assert leader.problems() == []
+            assert await status_of(leader, "/readyz") == 503
+            lease.broken = None
+            await passing(LEASE_SECONDS)
+            assert passes(leader) == before + 1
+
+    run_fast(scenario())
+
+
+def test_an_operator_that_was_superseded_makes_no_pass_and_ends(cluster: Fenced, lease: MemoryLease) -> None:
+    async def scenario() -> None:
+        async with running(electing("a")) as leader:
+            assert lease.lease is not None
+            await lease.replace({**lease.lease, "spec": {**lease.lease["spec"], "holderIdentity": "b"}})
+            before = passes(leader)
+            await passing(LEASE_SECONDS)
+            assert leader.is_superseded
+            assert leader.ends.is_set()
+            assert leader.problems() == ["another operator leads"]
+            leader.enqueue(KEY)
+            await passing(2 * SETTINGS.resync_seconds)
+            assert passes(leader) == before
+            assert counted(leader, "benchrun_tasks_restarted_total", task="leading") is None
+
+    run_fast(scenario())
+
+
+def test_the_election_survives_its_own_task(cluster: Fenced, lease: MemoryLease) -> None:
+    async def scenario() -> None:
+        async with running(electing("a")) as leader:
+            await ends("leading")
+            await passing(A_MINUTE)
+            assert counted(leader, "benchrun_leader") == 1
+            assert leader.problems() == []
+
+    run_fast(scenario())
+
+
+# ---- what anybody may read -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("told", [False, True])
+def test_single_runs_stand_on_the_metrics_page_only_where_that_was_asked_for(told: bool) -> None:
+    live = Live(at="", running=1)
+
+    async def scenario() -> str:
+        operator = Operator(
+            replace(SETTINGS, run_metrics=told),
+            decide=lambda world: Decision(status=RUNNING.model_copy(update={"live": live})),
+        )
+        await operator.start()
+        await passing(1)
+        done = {"conditions": [{"type": "Complete", "status": "True"}], "completionTime": "2026-11-21T12:00:00Z"}
+        operator.indexes.heard("BenchmarkRun", run_body("done", uid="2", status=done), deleted=False)
+        page = operator.telemetry.page().decode()
+        await operator.stop()
+        return page
+
+    page = run_fast(scenario())
+    assert ('run="chat"' in page) is told
+    assert ('run="done"' in page) is told
+    assert f'namespace="{NAMESPACE}"' in page or not told

@@ -1,4 +1,7 @@
-"""The work queue: each key once, one pass a key at a time, retried with growing pauses. Time jumps, nothing sleeps."""
+"""The work queue: each key once, one pass a key at a time, fair between namespaces, retried with growing pauses.
+
+Time jumps, nothing sleeps.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,23 @@ from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 import pytest
-from benchrun.runtime.queue import FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS, STOP_SECONDS, Later, WorkQueue
+from benchrun.runtime.indexes import RunKey
+from benchrun.runtime.queue import (
+    FIRST_RETRY_SECONDS,
+    LONGEST_RETRY_SECONDS,
+    PICKS_IN_A_ROW,
+    STOP_SECONDS,
+    Later,
+    WorkQueue,
+)
 from unit.runtime.fast_time import now, passing, run_fast
 
-Handle = Callable[[str], Awaitable[float | None]]
+Handle = Callable[[RunKey], Awaitable[float | None]]
+
+
+def run(name: str, namespace: str = "lab") -> RunKey:
+    """The key of a run."""
+    return RunKey(namespace, name)
 
 
 def highest() -> float:
@@ -29,8 +45,8 @@ class Passes:
         self._answers = list(answers)
         self._takes_seconds = takes_seconds
 
-    async def __call__(self, key: str) -> float | None:
-        self.calls.append((key, now()))
+    async def __call__(self, key: RunKey) -> float | None:
+        self.calls.append((key.name, now()))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
@@ -48,7 +64,7 @@ class Passes:
         return [round(at, 3) for _, at in self.calls]
 
 
-async def running(handle: Handle, *, workers: int = 2, jitter: Callable[[], float] = highest) -> WorkQueue[str]:
+async def running(handle: Handle, *, workers: int = 2, jitter: Callable[[], float] = highest) -> WorkQueue[RunKey]:
     queue = WorkQueue(handle, workers=workers, jitter=jitter)
     queue.start()
     await passing(0)
@@ -60,7 +76,7 @@ def test_key_added_many_times_is_handled_once() -> None:
         passes = Passes()
         queue = WorkQueue(passes, workers=2)
         for _ in range(5):
-            queue.add("a")
+            queue.add(run("a"))
         assert queue.depth == 1
         queue.start()
         await passing(1)
@@ -71,14 +87,31 @@ def test_key_added_many_times_is_handled_once() -> None:
     run_fast(scenario())
 
 
+def test_queue_is_started_once() -> None:
+    async def scenario() -> None:
+        passes = Passes(takes_seconds=1)
+        queue = await running(passes, workers=1)
+        queue.start()
+        for name in ("a", "b"):
+            queue.add(run(name))
+        await passing(10)
+        assert passes.most_at_once == 1
+        await queue.stop()
+        queue.start()
+        queue.add(run("c"))
+        await passing(10)
+        assert len(passes.calls) == 2
+
+    run_fast(scenario())
+
+
 def test_nothing_is_handled_before_start() -> None:
     async def scenario() -> None:
         passes = Passes()
         queue = WorkQueue(passes, workers=1)
-        queue.add("a")
+        queue.add(run("a"))
         await passing(60)
         assert passes.calls == []
-        assert not queue.alive
 
     run_fast(scenario())
 
@@ -87,10 +120,10 @@ def test_key_added_while_handled_is_handled_once_more_and_never_twice_at_a_time(
     async def scenario() -> None:
         passes = Passes(takes_seconds=10)
         queue = await running(passes, workers=4)
-        queue.add("a")
+        queue.add(run("a"))
         for _ in range(3):
             await passing(1)
-            queue.add("a")
+            queue.add(run("a"))
         await passing(100)
         assert passes.instants == [0, 10]
         assert passes.most_at_once == 1
@@ -104,7 +137,7 @@ def test_different_keys_are_handled_at_the_same_time_up_to_the_number_of_workers
         passes = Passes(takes_seconds=10)
         queue = await running(passes, workers=2)
         for key in "abc":
-            queue.add(key)
+            queue.add(run(key))
         await passing(5)
         assert [key for key, _ in passes.calls] == ["a", "b"]
         assert queue.depth == 1
@@ -119,7 +152,7 @@ def test_pass_says_when_to_look_again() -> None:
     async def scenario() -> None:
         passes = Passes(30.0, 5.0, None)
         queue = await running(passes)
-        queue.add("a")
+        queue.add(run("a"))
         await passing(3600)
         assert passes.instants == [0, 30, 35]
         await queue.stop()
@@ -131,7 +164,7 @@ def test_zero_means_at_once() -> None:
     async def scenario() -> None:
         passes = Passes(0.0, None)
         queue = await running(passes)
-        queue.add("a")
+        queue.add(run("a"))
         await passing(1)
         assert passes.instants == [0, 0]
         await queue.stop()
@@ -143,9 +176,9 @@ def test_of_several_wishes_the_earliest_wins() -> None:
     async def scenario() -> None:
         passes = Passes()
         queue = await running(passes)
-        queue.add_after("a", 30)
-        queue.add_after("a", 10)
-        queue.add_after("a", 20)
+        queue.add_after(run("a"), 30)
+        queue.add_after(run("a"), 10)
+        queue.add_after(run("a"), 20)
         await passing(3600)
         assert passes.instants == [10]
         await queue.stop()
@@ -157,9 +190,9 @@ def test_something_happening_replaces_the_wait() -> None:
     async def scenario() -> None:
         passes = Passes(30.0, None)
         queue = await running(passes)
-        queue.add("a")
+        queue.add(run("a"))
         await passing(10)
-        queue.add("a")
+        queue.add(run("a"))
         await passing(3600)
         assert passes.instants == [0, 10]
         await queue.stop()
@@ -172,7 +205,7 @@ def test_failures_are_retried_with_pauses_that_double_to_a_limit() -> None:
         failures = [RuntimeError("no")] * 12
         passes = Passes(*failures)
         queue = await running(passes)
-        queue.add("a")
+        queue.add(run("a"))
         await passing(3600)
         pauses = [round(b - a, 3) for a, b in pairwise(passes.instants)]
         assert pauses[:4] == [FIRST_RETRY_SECONDS, 1.0, 2.0, 4.0]
@@ -187,7 +220,7 @@ def test_success_forgets_the_failures() -> None:
     async def scenario() -> None:
         passes = Passes(RuntimeError(), RuntimeError(), 10.0, RuntimeError(), None)
         queue = await running(passes)
-        queue.add("a")
+        queue.add(run("a"))
         await passing(3600)
         assert passes.instants == [0, 0.5, 1.5, 11.5, 12.0]
         await queue.stop()
@@ -199,7 +232,7 @@ def test_jitter_shortens_a_pause_to_no_less_than_half() -> None:
     async def scenario() -> None:
         passes = Passes(RuntimeError(), None)
         queue = await running(passes, jitter=lambda: 0.0)
-        queue.add("a")
+        queue.add(run("a"))
         await passing(60)
         assert passes.instants == [0, FIRST_RETRY_SECONDS / 2]
         await queue.stop()
@@ -211,7 +244,7 @@ def test_later_waits_at_least_as_long_as_it_says() -> None:
     async def scenario() -> None:
         passes = Passes(Later("throttled", seconds=42), None)
         queue = await running(passes)
-        queue.add("a")
+        queue.add(run("a"))
         await passing(3600)
         assert passes.instants == [0, 42]
         await queue.stop()
@@ -223,9 +256,9 @@ def test_event_during_a_failing_pass_does_not_cut_the_pause() -> None:
     async def scenario() -> None:
         passes = Passes(Later("throttled", seconds=42), None, takes_seconds=1)
         queue = await running(passes)
-        queue.add("a")
+        queue.add(run("a"))
         await passing(0.5)
-        queue.add("a")
+        queue.add(run("a"))
         await passing(3600)
         assert passes.instants == [0, 43]
         await queue.stop()
@@ -234,41 +267,41 @@ def test_event_during_a_failing_pass_does_not_cut_the_pause() -> None:
 
 
 def test_failure_of_one_key_does_not_hold_up_another(caplog: pytest.LogCaptureFixture) -> None:
-    async def handle(key: str) -> float | None:
-        handled.append(key)
-        if key == "bad":
+    async def handle(key: RunKey) -> float | None:
+        handled.append(key.name)
+        if key.name == "bad":
             raise RuntimeError("broken")
         return None
 
     async def scenario() -> None:
         queue = await running(handle, workers=1)
-        queue.add("bad")
-        queue.add("good")
+        queue.add(run("bad"))
+        queue.add(run("good"))
         await passing(0.1)
         assert handled == ["bad", "good"]
-        assert queue.alive
+        assert not queue.has_lost_workers
         await queue.stop()
 
     handled: list[str] = []
     with caplog.at_level(logging.ERROR):
         run_fast(scenario())
-    assert "pass over bad failed" in caplog.text
+    assert "pass over lab/bad failed" in caplog.text
 
 
 def test_stop_lets_a_pass_end_and_starts_nothing_new() -> None:
     async def scenario() -> None:
         passes = Passes(takes_seconds=1)
         queue = await running(passes, workers=1)
-        queue.add("under-way")
-        queue.add("waiting")
-        queue.add_after("later", 2)
+        queue.add(run("under-way"))
+        queue.add(run("waiting"))
+        queue.add_after(run("later"), 2)
         await passing(0.5)
         await queue.stop()
         assert now() == pytest.approx(1.0)
         assert passes.at_once == 0
         await passing(60)
         assert [key for key, _ in passes.calls] == ["under-way"]
-        assert not queue.alive
+        assert not queue.has_lost_workers
 
     run_fast(scenario())
 
@@ -276,7 +309,7 @@ def test_stop_lets_a_pass_end_and_starts_nothing_new() -> None:
 def test_stop_does_not_wait_for_ever() -> None:
     async def scenario() -> None:
         queue = await running(Passes(takes_seconds=3600), workers=1)
-        queue.add("stuck")
+        queue.add(run("stuck"))
         await passing(0)
         await queue.stop()
         assert now() == pytest.approx(STOP_SECONDS)
@@ -286,14 +319,117 @@ def test_stop_does_not_wait_for_ever() -> None:
 
 def test_dead_worker_is_noticed() -> None:
     async def scenario() -> None:
-        async def dies(_: str) -> float | None:
+        async def dies(_: RunKey) -> float | None:
             raise asyncio.CancelledError
 
         queue = await running(dies, workers=2)
-        assert queue.alive
-        queue.add("a")
+        assert not queue.has_lost_workers
+        queue.add(run("a"))
         await passing(1)
-        assert not queue.alive
+        assert queue.has_lost_workers
+        await queue.stop()
+
+    run_fast(scenario())
+
+
+# ---- whose turn it is ------------------------------------------------------------------------------------------------
+
+
+def test_namespaces_take_turns_however_much_one_of_them_asks_for() -> None:
+    async def scenario() -> None:
+        passes = Passes(takes_seconds=1)
+        queue = WorkQueue(passes, workers=1)
+        for number in range(50):
+            queue.add(run(f"many-{number}", "greedy"))
+        queue.add(run("one", "small"))
+        queue.add(run("first", "other"))
+        queue.add(run("second", "other"))
+        queue.start()
+        await passing(100)
+        assert [name for name, _ in passes.calls][:6] == ["many-0", "one", "first", "many-1", "second", "many-2"]
+        assert len(passes.calls) == 53
+        await queue.stop()
+
+    run_fast(scenario())
+
+
+def is_urgent(key: RunKey) -> bool:
+    """Said by the name."""
+    return key.name.startswith("holds")
+
+
+def test_urgent_keys_go_before_all_others() -> None:
+    async def scenario() -> None:
+        passes = Passes(takes_seconds=1)
+        queue = WorkQueue(passes, workers=1, urgent=is_urgent)
+        for name in ("a", "b", "c"):
+            queue.add(run(name))
+        queue.add(run("holds", "other"))
+        assert queue.depth == 4
+        queue.start()
+        await passing(100)
+        assert [name for name, _ in passes.calls] == ["holds", "a", "b", "c"]
+        await queue.stop()
+
+    run_fast(scenario())
+
+
+def test_one_pick_in_eight_is_left_to_the_others() -> None:
+    async def scenario() -> None:
+        order: list[str] = []
+
+        async def handle(key: RunKey) -> float | None:
+            order.append(key.name)
+            await passing(1)
+            return None
+
+        queue = WorkQueue(handle, workers=1, urgent=is_urgent)
+        for number in range(80):
+            queue.add(run(f"holds-{number}"))
+        for number in range(3):
+            queue.add(run(f"waits-{number}"))
+        queue.start()
+        await passing(100)
+        # The spare worker adds an urgent pick for each of the other worker's.
+        places = [place for place, name in enumerate(order) if name.startswith("waits")]
+        turn = 2 * (PICKS_IN_A_ROW + 1)
+        assert [place // turn for place in places] == [0, 1, 2]
+        assert len(order) == 83
+        await queue.stop()
+
+    run_fast(scenario())
+
+
+def test_urgent_key_is_not_held_up_by_slow_passes_over_the_others() -> None:
+    async def scenario() -> None:
+        passes = Passes(takes_seconds=30)
+        queue = WorkQueue(passes, workers=2, urgent=is_urgent)
+        for number in range(10):
+            queue.add(run(f"slow-{number}"))
+        queue.start()
+        await passing(5)
+        queue.add(run("holds"))
+        await passing(1)
+        assert passes.calls[-1] == ("holds", 5.0)
+        assert passes.most_at_once == 3
+        await queue.stop()
+
+    run_fast(scenario())
+
+
+def test_key_that_became_urgent_while_it_waited_is_moved_up_and_handled_once() -> None:
+    async def scenario() -> None:
+        holding: set[str] = set()
+        passes = Passes(takes_seconds=1)
+        queue = WorkQueue(passes, workers=1, urgent=lambda key: key.name in holding)
+        for name in ("a", "b", "c"):
+            queue.add(run(name))
+        holding.add("c")
+        queue.add(run("c"))
+        assert queue.depth == 3
+        queue.start()
+        await passing(100)
+        assert [name for name, _ in passes.calls] == ["c", "a", "b"]
         await queue.stop()
 
     run_fast(scenario())

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from itertools import pairwise
 
+from benchrun.decide.collected import Collected
 from benchrun.decide.decision import ScrapeTarget
 from benchrun.effects.scraper import FetchError
-from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, LoopClock, Web
@@ -23,11 +23,11 @@ class Scene:
 
     def __init__(self, web: Web, target: ScrapeTarget = TARGET) -> None:
         self.web = web
-        self.memory = RunMemory(uid="u")
+        self.collected = Collected()
         self.telemetry = Telemetry()
         self.news = 0
         self._scraper = Scraper(
-            target, self.memory, fetcher=web, clock=LoopClock(), telemetry=self.telemetry, news=self._tell
+            target, self.collected, fetcher=web, clock=LoopClock(), telemetry=self.telemetry, news=self._tell
         )
 
     async def go_on(self, seconds: float) -> None:
@@ -95,10 +95,10 @@ def test_runs_do_not_all_read_at_the_same_instant() -> None:
 
 def test_samples_carry_role_pod_and_the_instant_of_the_answer() -> None:
     scene = after(7, Web(metrics=PAGE, version=VERSION))
-    first = scene.memory.unstored_samples[0]
+    first = scene.collected.samples.unstored[0]
     assert (first.role, first.pod, first.running, first.generation_tokens) == ("server", "p", 3.0, 100.0)
     assert first.at >= 1_000_000
-    assert [round(s.at - first.at, 3) for s in scene.memory.unstored_samples] == [0, 2, 4, 6]
+    assert [round(s.at - first.at, 3) for s in scene.collected.samples.unstored] == [0, 2, 4, 6]
     assert scene.count("success") == 4
 
 
@@ -108,25 +108,25 @@ def test_first_page_is_news_and_those_after_are_not() -> None:
 
 def test_server_is_asked_for_its_facts_once() -> None:
     scene = after(100, Web(metrics=PAGE, version=VERSION))
-    assert scene.memory.facts["p"].version == "0.32.0"
+    assert scene.collected.facts["p"].version == "0.32.0"
     assert len(scene.web.asked_for("/version")) == 1
 
 
 def test_server_that_does_not_tell_its_version_is_measured_all_the_same() -> None:
     for answer in (FetchError("HTTP 404"), "not json", "[]", "{}"):
         scene = after(10, Web(metrics=PAGE, version=answer))
-        assert scene.memory.facts["p"].version is None
-        assert len(scene.memory.unstored_samples) >= 4
+        assert scene.collected.facts["p"].version is None
+        assert len(scene.collected.samples.unstored) >= 4
 
 
 def test_page_that_can_not_be_read_is_counted_and_told_once() -> None:
     scene = after(100, Web(metrics=FetchError("refused")))
-    assert (scene.news, scene.count("failure"), scene.memory.unstored_samples) == (1, 50, [])
+    assert (scene.news, scene.count("failure"), scene.collected.samples.unstored) == (1, 50, [])
 
 
 def test_answer_that_is_no_metrics_page_is_a_failure() -> None:
     scene = after(10, Web(metrics="<html>login</html>"))
-    assert scene.memory.unstored_samples == []
+    assert scene.collected.samples.unstored == []
     assert scene.count("failure") == 5
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from benchrun.decide.collected import Collected
 from benchrun.decide.decision import ScrapeTarget
 from benchrun.effects.scraper import FetchError
-from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, LoopClock, Web
@@ -16,10 +16,10 @@ from unit.runtime.fast_time import passing, run_fast
 TARGET = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2)
 
 
-def scraped(web: Web, *, seconds: float = 9) -> RunMemory:
+def scraped(web: Web, *, seconds: float = 9) -> Collected:
     """What is remembered after that time."""
-    memory = RunMemory(uid="u")
-    scraper = Scraper(TARGET, memory, fetcher=web, clock=LoopClock(), telemetry=Telemetry(), news=lambda: None)
+    collected = Collected()
+    scraper = Scraper(TARGET, collected, fetcher=web, clock=LoopClock(), telemetry=Telemetry(), news=lambda: None)
 
     async def go_on() -> None:
         task = asyncio.create_task(scraper.run())
@@ -29,7 +29,7 @@ def scraped(web: Web, *, seconds: float = 9) -> RunMemory:
         await asyncio.gather(task, return_exceptions=True)
 
     run_fast(go_on())
-    return memory
+    return collected
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def scraped(web: Web, *, seconds: float = 9) -> RunMemory:
     ],
 )
 def test_a_version_is_known_or_not_and_the_readings_go_on(version: str | None, said: str | Exception) -> None:
-    memory = scraped(Web(metrics=PAGE, version=said))
-    assert memory.facts["p"].version == version
-    assert len(memory.unstored_samples) == 5, "one every two seconds"
+    collected = scraped(Web(metrics=PAGE, version=said))
+    assert collected.facts["p"].version == version
+    assert len(collected.samples.unstored) == 5, "one every two seconds"
 
 
 def test_it_is_asked_for_once_beside_the_page() -> None:

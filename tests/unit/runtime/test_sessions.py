@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
+import pytest
+from benchrun.api import names
 from benchrun.decide.decision import PullTarget, ScrapeTarget
+from benchrun.effects.errors import ClusterError, Forbidden, Unavailable
+from benchrun.effects.resources import LEADER_WORKER_SET
 from benchrun.observe.views import Run
-from benchrun.runtime.indexes import RunKey
+from benchrun.runtime.indexes import Indexes, RunKey
 from benchrun.runtime.memory import RunMemory
-from benchrun.runtime.sessions import Sessions
+from benchrun.runtime.sessions import FIRST_RESTART_SECONDS, GROUP_SECONDS, LONGEST_RESTART_SECONDS, Sessions
 from benchrun.runtime.telemetry import Telemetry
-from unit.runtime.bodies import KEY, UID
+from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body
 from unit.runtime.fakes import PAGE, LoopClock, Web
 from unit.runtime.fast_time import passing, run_fast
-from unit.runtime.test_following import NONCE, PLAN_NAME, RUN, Scene, answer, envelope
+from unit.runtime.memory_cluster import MemoryCluster
+from unit.runtime.test_following import TARGET as PULL
+from unit.runtime.test_following import answer, sealed
 
-PULL = PullTarget(pod="client", url="http://10.0.0.9:8090", nonce=NONCE, from_sequence=0)
 OTHER = RunKey("lab", "other")
+RUN = Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1)
+GROUP = names.group_name("chat", UID)
 
 
 def page(pod: str, seconds: int = 1) -> ScrapeTarget:
@@ -29,15 +38,16 @@ class Background:
     """Sessions against a small web."""
 
     def __init__(self) -> None:
-        self.web = Web(metrics=PAGE, version='{"version": "1"}', records=lambda: answer(envelope(0)))
-        self.cluster = Scene(answer()).cluster
+        self.web = Web(metrics=PAGE, version='{"version": "1"}', records=lambda: answer(sealed(0)))
+        self.cluster, self.indexes, self.telemetry = MemoryCluster(), Indexes(), Telemetry()
         self.enqueued: list[RunKey] = []
         self.memory = RunMemory(uid=UID)
         self.sessions = Sessions(
             cluster=self.cluster,
             exchanger=self.web,
             clock=LoopClock(),
-            telemetry=Telemetry(),
+            telemetry=self.telemetry,
+            indexes=self.indexes,
             enqueue=self.enqueued.append,
         )
 
@@ -50,6 +60,10 @@ class Background:
         memory: RunMemory | None = None,
     ) -> None:
         self.sessions.follow(key, run, memory or self.memory, scrape=scrape, pull=pull)
+
+    def restarted(self, task: str) -> float:
+        """How often it was started again."""
+        return self.telemetry.registry.get_sample_value("benchrun_tasks_restarted_total", {"task": task}) or 0.0
 
     async def asked_in_the_next(self, seconds: float) -> dict[str, int]:
         """How often each host is asked for its page or records from now on."""
@@ -121,18 +135,43 @@ async def test_run_without_anything_to_do_costs_nothing(background: Background) 
 @scenario
 async def test_client_is_followed_on_when_only_the_next_record_changes(background: Background) -> None:
     background.follow(pull=PULL)
-    await passing(1)
-    background.follow(pull=PullTarget(pod="client", url=PULL.url, nonce=NONCE, from_sequence=1))
-    await passing(1)
-    assert background.cluster.log == [("get", "ConfigMap", PLAN_NAME)]
+    await passing(3)
+    background.follow(pull=replace(PULL, from_sequence=2))
+    await passing(3)
+    assert [url.partition("?")[2].partition("&")[0] for url, _ in background.web.asked] == ["from=0"] + [
+        "from=1"
+    ] * 3 + ["from=2"] * (len(background.web.asked) - 4)
 
 
 @scenario
-async def test_client_that_is_another_one_is_followed_anew(background: Background) -> None:
-    background.follow(pull=PULL)
-    await passing(3)
-    background.follow(pull=PullTarget(pod="client-2", url="http://10.0.0.8:8090", nonce=NONCE, from_sequence=0))
-    assert set(await background.asked_in_the_next(10)) == {"10.0.0.8"}
+async def test_a_question_under_way_is_not_left_for_the_same_client(background: Background) -> None:
+    background.web.takes_seconds = 30.0
+    for sequence in range(5):
+        background.follow(pull=replace(PULL, from_sequence=sequence))
+        await passing(1)
+    assert len(background.web.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "another",
+    [
+        replace(PULL, pod="client-2"),
+        replace(PULL, url="http://10.0.0.8:8090"),
+        replace(PULL, token="f" * 64),
+    ],
+)
+def test_client_that_is_another_one_is_followed_anew(another: PullTarget) -> None:
+    @scenario
+    async def anew(background: Background) -> None:
+        background.web.takes_seconds = 30.0  # the question to the one before is left
+        background.follow(pull=PULL)
+        await passing(3)
+        background.follow(pull=another)
+        await passing(0.5)
+        assert [url.split("/")[2] for url, _ in background.web.asked] == [PULL.url[7:], another.url[7:]]
+        assert background.web.at_once == 1
+
+    anew()
 
 
 @scenario
@@ -152,8 +191,8 @@ async def test_run_made_anew_under_the_same_name_gets_its_own_tasks(background: 
     anew = RunMemory(uid="again")
     background.follow(page("a"), memory=anew)
     await passing(2.5)
-    assert len(anew.unstored_samples) >= 2
-    assert len(background.memory.unstored_samples) <= 3
+    assert len(anew.collected.samples.unstored) >= 2
+    assert len(background.memory.collected.samples.unstored) <= 3
 
 
 @scenario
@@ -167,3 +206,101 @@ async def test_acknowledgement_goes_to_the_client_that_is_followed(background: B
 @scenario
 async def test_stopping_what_was_never_started_is_harmless(background: Background) -> None:
     background.sessions.stop(OTHER)
+
+
+# ---- tasks that die --------------------------------------------------------------------------------------------------
+
+
+@scenario
+async def test_a_scraper_that_dies_is_started_again_and_counted(background: Background) -> None:
+    background.web.pages["/metrics"] = OverflowError("intermediate overflow in fsum")
+    background.follow(page("a"))
+    await passing(2.5)
+    died = background.restarted("scrape")
+    assert died >= 1
+    background.web.pages["/metrics"] = PAGE
+    await passing(20)
+    assert (await background.asked_in_the_next(10), background.restarted("scrape")) == ({"a": 10}, died)
+    assert len(background.memory.collected.samples.unstored) > 10
+
+
+@scenario
+async def test_a_follower_that_dies_is_started_again_and_counted(background: Background) -> None:
+    background.web.pages["/records"] = RecursionError("deep")
+    background.follow(pull=PULL)
+    await passing(0.5)
+    background.web.pages["/records"] = answer(sealed(0))
+    await passing(FIRST_RESTART_SECONDS)
+    assert (background.memory.collected.sequences, background.restarted("follow")) == ({0}, 1)
+    assert await background.sessions.acknowledge(KEY, 1) is True
+
+
+@scenario
+async def test_a_task_that_dies_whenever_it_is_started_is_started_less_and_less_often(background: Background) -> None:
+    background.web.pages["/records"] = RecursionError("deep")
+    background.follow(pull=PULL)
+    await passing(3600)
+    pauses = [b - a for (_, a), (_, b) in pairwise(background.web.asked)]
+    assert (pauses[0], max(pauses)) == (FIRST_RESTART_SECONDS, LONGEST_RESTART_SECONDS)
+    assert pauses == sorted(pauses)
+    assert background.memory.collected.client.silent
+
+
+@scenario
+async def test_a_task_that_dies_spoils_no_other(background: Background) -> None:
+    background.web.pages["/records"] = RecursionError("deep")
+    background.follow(page("a"), pull=PULL)
+    assert (await background.asked_in_the_next(10))["a"] == 10
+
+
+# ---- LeaderWorkerSets ------------------------------------------------------------------------------------------------
+
+OVER_NODES = replace(RUN, spec={"server": {"image": "v", "nodesPerReplica": 2}})
+LOOKED_UP = ("get", LEADER_WORKER_SET, GROUP)
+
+
+def known(background: Background) -> list[bool]:
+    """Of the groups that are known, whether each is on its way out."""
+    return [child.deleting for child in background.indexes.children(KEY).objects if child.kind == LEADER_WORKER_SET]
+
+
+@scenario
+async def test_groups_that_nobody_watches_are_seen_to_come_change_and_go(background: Background) -> None:
+    background.follow(page("a"), run=OVER_NODES)
+    await passing(1)
+    background.enqueued.clear()
+    there = background.cluster.add(LEADER_WORKER_SET, child_body(GROUP))
+    seen = []
+    for change in (
+        lambda: None,
+        lambda: background.cluster.change(
+            LEADER_WORKER_SET, there, {"metadata": {"deletionTimestamp": "2026-11-21T12:00:00Z"}}
+        ),
+        lambda: background.cluster.objects.pop((LEADER_WORKER_SET, NAMESPACE, GROUP)),
+    ):
+        change()
+        await passing(2 * GROUP_SECONDS)
+        seen.append((known(background), len(background.enqueued)))
+    assert seen == [([False], 1), ([True], 2), ([], 3)]
+    assert background.cluster.log.count(LOOKED_UP) == 7
+
+
+@pytest.mark.parametrize("error", [Forbidden("no rights", code=403), Unavailable("down")])
+def test_what_is_known_stays_known_while_it_may_not_be_read(error: ClusterError) -> None:
+    @scenario
+    async def stays(background: Background) -> None:
+        background.cluster.add(LEADER_WORKER_SET, child_body(GROUP))
+        background.follow(page("a"), run=OVER_NODES)
+        await passing(1)
+        background.cluster.broken["get"] = error
+        await passing(10 * GROUP_SECONDS)
+        assert (known(background), background.restarted("read group")) == ([False], 0)
+
+    stays()
+
+
+@scenario
+async def test_servers_of_one_node_are_no_groups(background: Background) -> None:
+    background.follow(page("a"))
+    await passing(60)
+    assert background.cluster.log == []

@@ -28,6 +28,11 @@ def test_everything_can_be_set() -> None:
         "BENCHRUN_GPU_EXPORTER_NAMESPACE": "gpu-operator",
         "BENCHRUN_GPU_EXPORTER_SELECTOR": "app=dcgm,example.com/tier=gpu",
         "BENCHRUN_GPU_EXPORTER_PORT": "9401",
+        "BENCHRUN_RUN_METRICS": "true",
+        "BENCHRUN_NAMESPACE": "benchrun",
+        "BENCHRUN_LEADER_ELECTION": "true",
+        "BENCHRUN_LEASE": "bench-benchrun",
+        "BENCHRUN_POD_NAME": "bench-benchrun-7d4b9c-x2x4z",
     }
     assert Settings.from_environment(environment) == Settings(
         client_image="registry.example/client:1",
@@ -43,6 +48,11 @@ def test_everything_can_be_set() -> None:
         pod_road="Proxy",
         unschedulable_grace_seconds=0,
         gpu_exporters=GpuExporters("gpu-operator", "app=dcgm,example.com/tier=gpu", 9401),
+        run_metrics=True,
+        operator_namespace="benchrun",
+        leader_election=True,
+        lease_name="bench-benchrun",
+        pod_name="bench-benchrun-7d4b9c-x2x4z",
     )
 
 
@@ -79,6 +89,11 @@ def test_ipv6_address_to_listen_on() -> None:
         ("BENCHRUN_UNSCHEDULABLE_GRACE_SECONDS", "-1"),
         ("BENCHRUN_LOG_LEVEL", "info"),
         ("BENCHRUN_LOG_FORMAT", "xml"),
+        ("BENCHRUN_NAMESPACE", "My"),
+        ("BENCHRUN_LEADER_ELECTION", "yes"),
+        ("BENCHRUN_LEASE", ""),
+        ("BENCHRUN_LEASE", "A"),
+        ("BENCHRUN_RUN_METRICS", "1"),
         ("BENCHRUN_WORKERS", "0"),
         ("BENCHRUN_WORKERS", "many"),
         ("BENCHRUN_RESYNC_SECONDS", "1"),
@@ -88,6 +103,11 @@ def test_ipv6_address_to_listen_on() -> None:
 def test_bad_value_is_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(BadSetting, match=f"{name} is '{value}': must be"):
         Settings.from_environment(IMAGE | {name: value})
+
+
+def test_the_operators_own_namespace_is_known_without_being_told() -> None:
+    """Its key and its Lease are there."""
+    assert Settings.from_environment(IMAGE).operator_namespace == "benchrun-system"
 
 
 def test_missing_image_is_refused_by_name() -> None:

@@ -13,7 +13,9 @@ from benchrun.api.status import (
     Progress,
     Result,
     ServerStatus,
+    read_status,
 )
+from benchrun.api.sweep.status import read_sweep_status
 from benchrun.runtime.status_patch import as_json, status_changes
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,12 +116,58 @@ def test_figure_that_is_not_known_is_written_as_null() -> None:
     assert as_json(RESULT)["metrics"] == {"p99_ttft_ms": 12.5, "mean_itl_ms": None}
 
 
-def test_fields_of_a_newer_operator_are_removed_not_kept_stale() -> None:
+def test_fields_of_a_newer_operator_are_not_touched() -> None:
     assert status_changes({"fromTheFuture": {"a": 1}, "empty": []}, BenchmarkRunStatus(attempt=1)) == {
-        "fromTheFuture": None,
         "attempt": 1,
         "observedGeneration": -1,
     }
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("phase", "Archiving"),
+        ("scheduledTime", {"node": "2026-11-21T12:00:00Z"}),
+        ("progress", {"stagesTotal": "three"}),
+        ("attempt", "second"),
+        ("results", [{"cell": "chat/rate=4", "axis": "temperature"}]),
+    ],
+)
+def test_what_could_not_be_read_and_was_not_decided_is_not_touched(field: str, value: Any) -> None:
+    there = {**stored(BenchmarkRunStatus(observed_generation=1)), field: value}
+    wanted = read_status(there).model_copy(update={"message": "measuring"})
+    assert status_changes(there, wanted) == {"message": "measuring"}
+
+
+def test_what_could_not_be_read_and_was_decided_is_written() -> None:
+    there = {"phase": "Archiving", "progress": {"stagesTotal": "three", "stage": "a"}}
+    wanted = read_status(there).model_copy(update={"phase": "Failed", "progress": Progress(stages_total=3)})
+    merged = merge(there, status_changes(there, wanted))
+    assert (merged["phase"], merged["progress"]["stagesTotal"]) == ("Failed", 3)
+
+
+def test_a_field_of_a_newer_operator_within_ours_is_not_touched() -> None:
+    there = stored(FULL)
+    there["progress"]["eta"] = "soon"
+    assert FULL.progress is not None
+    changed = FULL.model_copy(update={"progress": FULL.progress.model_copy(update={"stages_done": 2})})
+    assert status_changes(there, changed) == {"progress": {"stagesDone": 2}}
+
+
+def test_conditions_that_could_not_be_read_stay_in_the_list_that_is_written() -> None:
+    newer = {"type": "Throttled", "status": "Partly", "reason": "New"}
+    same_type = {"type": "Ready", "status": "Partly", "reason": "New"}
+    there = {**stored(FULL), "conditions": [newer, same_type, "word"]}
+    wanted = read_status(there).model_copy(update={"conditions": FULL.conditions})
+    written = status_changes(there, wanted)["conditions"]
+    assert [(c["type"], c["status"]) for c in written] == [("Ready", "False"), ("Throttled", "Partly")]
+    assert status_changes(merge(there, {"conditions": written}), wanted) == {}
+
+
+def test_the_same_holds_for_a_sweep() -> None:
+    there = {"phase": "Paused", "gpuSeconds": 3, "fromTheFuture": 1}
+    wanted = read_sweep_status(there).model_copy(update={"observed_generation": 2})
+    assert status_changes(there, wanted) == {"observedGeneration": 2}
 
 
 statuses = st.builds(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import io
+from collections.abc import AsyncIterable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +12,9 @@ import pytest
 from benchrun.api.base import API_VERSION, KIND
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, Unavailable
+from benchrun.effects.judge_child import JudgeChild, NotJudged
+from benchrun.judge_process.job import Part, SweepJob, SweepTable, pack_job, read_job
+from benchrun.judge_process.tabling import table_job
 from benchrun.runtime.indexes import Indexes, Key, RunKey, SweepKey, sweep_of_run
 from benchrun.runtime.listing import list_everything
 from benchrun.runtime.queue import Later
@@ -24,11 +29,33 @@ SWEEP = SweepKey(NAMESPACE, NAME)
 FIRST, SECOND = "seqs-v1-r1", "seqs-v2-r1"
 
 
+class JudgeAtHand(JudgeChild):
+    """The judge in this process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.problem: str | None = None
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def table(self, job: SweepJob, parts: Iterable[Part] | AsyncIterable[Part]) -> SweepTable:
+        await self.may_answer.wait()
+        if self.problem is not None:
+            raise NotJudged(self.problem)
+        assert isinstance(parts, Iterable)
+        found = read_job(io.BytesIO(pack_job(job, parts)))
+        assert found is not None
+        asked, received = found
+        assert isinstance(asked, SweepJob)
+        return table_job(asked, received)
+
+
 class Scene:
     """A sweep, and an operator's part that works on it."""
 
     def __init__(self, **spec: Any) -> None:
         self.cluster = MemoryCluster()
+        self.judge = JudgeAtHand()
         meta = {"name": NAME, "namespace": NAMESPACE, "uid": UID, "resourceVersion": "100", "generation": 1}
         self.cluster.add(
             SWEEP_KIND, {"apiVersion": API_VERSION, "kind": SWEEP_KIND, "metadata": meta, "spec": sweep_body(**spec)}
@@ -40,7 +67,12 @@ class Scene:
         self.indexes = Indexes()
         self.enqueued: list[Key] = []
         self.reconcile = SweepReconciler(
-            cluster=self.cluster, indexes=self.indexes, clock=self, telemetry=Telemetry(), enqueue=self.enqueued.append
+            cluster=self.cluster,
+            judge=self.judge,
+            indexes=self.indexes,
+            clock=self,
+            telemetry=Telemetry(),
+            enqueue=self.enqueued.append,
         )
 
     def now(self) -> datetime:
@@ -266,3 +298,67 @@ def test_a_run_tells_its_sweep_by_its_controller_alone() -> None:
     controller = {"kind": SWEEP_KIND, "name": "other", "uid": "y"}
     assert sweep_of_run(foreign(controller)) == SweepKey(NAMESPACE, "other")
     assert sweep_of_run(foreign(None)) is None
+
+
+async def made(scene: Scene) -> None:
+    """The table that is being made is there."""
+    making = scene.reconcile.memories.of(SWEEP, UID).making
+    assert making is not None
+    scene.enqueued.clear()
+    scene.judge.may_answer.set()
+    await making
+    assert scene.enqueued == [SWEEP]
+
+
+async def test_a_pass_does_not_wait_for_its_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchrun.runtime.sweep.reconcile.TABLE_SECONDS", 0.0)
+    await scene.until_settled()
+    scene.end(FIRST)
+    scene.judge.may_answer.clear()
+    await scene.until_settled()
+    assert list(scene.run_names()) == [FIRST, SECOND]
+    assert scene.status.get("results", []) == []
+    await made(scene)
+    await scene.until_settled()
+    assert [row["runs"] for row in scene.status["results"]] == [1, 0]
+
+
+async def test_the_end_waits_for_its_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchrun.runtime.sweep.reconcile.TABLE_SECONDS", 0.0)
+    scene.judge.may_answer.clear()
+    for name in (FIRST, SECOND):
+        await scene.until_settled()
+        scene.end(name)
+    await scene.until_settled()
+    assert scene.status["phase"] == "Running"
+    await made(scene)  # of the first run alone
+    scene.judge.may_answer.clear()
+    await scene.until_settled()
+    assert scene.status["phase"] == "Running"
+    await made(scene)
+    await scene.until_settled()
+    assert scene.status["phase"] == "Completed"
+    assert [row["runs"] for row in scene.status["results"]] == [1, 1]
+
+
+async def test_a_sweep_whose_table_cannot_be_made_ends_and_says_so(scene: Scene) -> None:
+    scene.judge.problem = "killed by SIGXCPU"
+    for name in (FIRST, SECOND):
+        await scene.until_settled()
+        scene.end(name)
+    await scene.until_settled()
+    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Complete"] == ["NotJudged"]
+    assert "SIGXCPU" in scene.status["message"]
+
+
+async def test_the_table_of_a_sweep_that_is_gone_is_not_made(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    await scene.until_settled()
+    scene.end(FIRST)
+    scene.judge.may_answer.clear()
+    monkeypatch.setattr("benchrun.runtime.sweep.reconcile.TABLE_SECONDS", 0.0)
+    await scene.once()
+    making = scene.reconcile.memories.of(SWEEP, UID).making
+    assert making is not None
+    scene.reconcile.memories.drop(SWEEP)
+    await asyncio.wait({making})
+    assert making.cancelled()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import kopf
@@ -56,7 +57,7 @@ def test_event_updates_the_index_and_enqueues_the_run(scene: Scene, event_type: 
     scene.tell("BenchmarkRun", event_type, run_body())
     scene.tell("Deployment", event_type, child_body())
     assert scene.enqueued == [KEY, KEY]
-    assert [c.name for c in scene.indexes.children(KEY).objects] == ["br-chat-server-a1"]
+    assert [c.name for c in scene.indexes.children(KEY).objects] == ["br-chat-4e20caa2-server"]
 
 
 def test_event_without_news_enqueues_nothing(scene: Scene) -> None:
@@ -120,3 +121,16 @@ def test_kopf_is_reduced_to_watching() -> None:
     assert settings.scanning.disabled
     assert settings.queueing.worker_limit is None
     assert settings.persistence.finalizer.startswith("benchrun.dev/")
+
+
+def test_kopf_never_runs_out_of_tries() -> None:
+    assert isinstance(watching.kopf_settings().networking.error_backoffs, watching.Patience)
+    pauses = list(itertools.islice(watching.Patience(), 1000))
+    assert pauses[:4] == [1, 2, 4, 8]
+    assert max(pauses) == pauses[-1] == watching.LONGEST_PAUSE_SECONDS
+
+
+def test_event_of_an_object_that_says_nothing_is_passed_over(scene: Scene) -> None:
+    for kind in KINDS:
+        scene.tell(kind, "MODIFIED", {"metadata": {"uid": "u"}})
+    assert scene.enqueued == []

@@ -9,10 +9,10 @@ from typing import Any
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.decide.sweep.decision import SweepCollected, SweepDecision, SweepWorld
-from benchrun.decide.sweep.reconcile import decide, is_finished
+from benchrun.decide.sweep.reconcile import is_finished
 from benchrun.observe.swept_runs import swept_runs
 from benchrun.observe.views import Run, Sweep
-from unit.sweep.sweeps import NAME, NAMESPACE, UID, a_run, ended, failed, later, measured
+from unit.sweep.sweeps import NAME, NAMESPACE, UID, a_run, decided_with_table, ended, failed, later, measured
 
 Json = dict[str, Any]
 
@@ -71,10 +71,10 @@ class SimulatedOperator:
         return SweepWorld(sweep, swept_runs(self.cluster.runs.values()), collected, later(self.seconds))
 
     def decide(self) -> SweepDecision:
-        decision = decide(self.world())
+        decision = decided_with_table(self.world())
         if decision.read:
             self.measured |= {self.cluster.runs[name].uid: figures(name) for name in decision.read}
-            decision = decide(self.world())
+            decision = decided_with_table(self.world())
         assert decision.read == ()
         return decision
 

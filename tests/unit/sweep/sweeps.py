@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.sweep.essence import essence
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.decide.sweep.decision import SweepCollected, SweepDecision, SweepWorld
+from benchrun.decide.sweep.decision import SweepCollected, SweepDecision, SweepWorld, TableMade, TableWanted
 from benchrun.decide.sweep.reconcile import decide
-from benchrun.judge.sweep.measured import essence
+from benchrun.judge.sweep.tabled import sweep_table
 from benchrun.observe.swept_runs import swept_runs
 from benchrun.observe.views import Run, Sweep
 from unit.judge.comparison.sides import row, run
@@ -101,8 +103,23 @@ def world(
 
 
 def decided(*arguments: Any, **options: Any) -> SweepDecision:
-    """What is decided about that world."""
-    return decide(world(*arguments, **options))
+    """What is decided about that world, with the table that it asks for."""
+    return decided_with_table(world(*arguments, **options))
+
+
+def decided_with_table(seen: SweepWorld) -> SweepDecision:
+    """What is decided; where a table is asked for, it is made as the judge's process does."""
+    decision = decide(seen)
+    if decision.table is None:
+        return decision
+    return decide(replace(seen, collected=replace(seen.collected, table=made(seen, decision.table))))
+
+
+def made(seen: SweepWorld, wanted: TableWanted) -> TableMade:
+    """The table, made in this process."""
+    spec = BenchmarkSweepSpec.model_validate(seen.sweep.spec)
+    measured, missing = seen.collected.measured, dict(wanted.missing)
+    return TableMade(wanted, sweep_table(spec, wanted.runs, measured, baseline=wanted.baseline, missing=missing))
 
 
 def created(decision: SweepDecision) -> list[str]:

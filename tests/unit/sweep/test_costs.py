@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from benchrun.api.metric_keys import OUTPUT_COST, TOTAL_COST
+from benchrun.api.sweep.essence import essence
 from benchrun.judge.comparison.runs import MeasuredRun
-from benchrun.judge.cost import OUTPUT_COST, TOTAL_COST
 from benchrun.judge.sweep.costs import costs
-from benchrun.judge.sweep.measured import Side, essence
+from benchrun.judge.sweep.measured import Side
 from benchrun.judge.sweep.table import table
 from benchrun.plan.sweep.variants import variants
 from benchrun.report.sweep_rows import best_rows, front_rows, variant_rows

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api.status import RoleFigures
+from benchrun.api.sweep.essence import essence
 from benchrun.judge.comparison.runs import MeasuredRun
-from benchrun.judge.sweep.measured import Side, essence
+from benchrun.judge.sweep.measured import Side
 from benchrun.judge.sweep.server_figures import SERVER_FIGURES, server_figures
 from benchrun.judge.sweep.table import table
 from benchrun.plan.sweep.variants import variants

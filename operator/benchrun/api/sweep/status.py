@@ -9,6 +9,7 @@ from pydantic import Field
 from benchrun.api.base import StatusModel
 from benchrun.api.comparison import Change, Outcome, Scope
 from benchrun.api.conditions import Conditions
+from benchrun.api.reading import read_leniently
 from benchrun.api.rules import ATOMIC, SET, list_map
 from benchrun.api.status import Bottleneck, Instant, Metrics, Text, Truncated, Verdict
 from benchrun.api.sweep.matrix import MAX_VARIANTS
@@ -36,6 +37,7 @@ class SweepReason:
     SUSPECT = "Suspect"
     INVALID_CELLS = "InvalidCells"
     RUNS_FAILED = "RunsFailed"
+    NOT_JUDGED = "NotJudged"
     ALL_FAILED = "AllFailed"
     TOO_MANY_FAILED = "TooManyFailed"
     BUDGET_SPENT = "GPUSecondsBudgetSpent"
@@ -231,3 +233,8 @@ class BenchmarkSweepStatus(StatusModel):
     truncated: Annotated[list[Truncated], Field(max_length=16, json_schema_extra=list_map("field"))] = Field(
         default_factory=list, description="Lists above that were cut to keep this object small."
     )
+
+
+def read_sweep_status(stored: object) -> BenchmarkSweepStatus:
+    """A sweep's status as far as this version can read it. Never raises."""
+    return read_leniently(BenchmarkSweepStatus, stored)

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep.table import SweepTable, TabledRun
 from benchrun.decide.decision import Event, Manifest, Ref
 from benchrun.observe.swept_runs import SweptRun
 from benchrun.observe.views import Sweep
@@ -29,11 +30,35 @@ class NotCreated:
 
 
 @dataclass(frozen=True, slots=True)
+class TableWanted:
+    """A table that the judge's process is to make."""
+
+    baseline: str
+    """Name of the variant that the others are compared with."""
+    runs: tuple[TabledRun, ...]
+    """Those that were measured to their end."""
+    missing: tuple[tuple[str, str], ...]
+    """Variants without figures, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableMade:
+    """What came of it."""
+
+    wanted: TableWanted
+    table: SweepTable | None
+    problem: str = ""
+    """Why there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class SweepCollected:
     """What memory holds of a sweep that goes on. All of it can be lost and found out again."""
 
     measured: Mapping[str, BenchmarkRunStatus] = field(default_factory=dict)
-    """Of runs that were measured to their end, by uid: what comparisons read (`judge.sweep.measured.essence`)."""
+    """Of runs that were measured to their end, by uid: what comparisons read (`api.sweep.essence`)."""
+    table: TableMade | None = None
+    """The table that was made last."""
     conflict: str | None = None
     """A run that stands where one of ours should, and is not."""
     not_created: NotCreated | None = None
@@ -57,6 +82,8 @@ class SweepDecision:
     status: BenchmarkSweepStatus
     read: tuple[str, ...] = ()
     """Runs whose figures are wanted. They are read, and it is decided again; nothing else is asked for then."""
+    table: TableWanted | None = None
+    """The table to make. What is decided here does not wait for it; it is decided again when it is there."""
     cancel: tuple[Ref, ...] = ()
     create: tuple[Manifest, ...] = ()
     forget: bool = False

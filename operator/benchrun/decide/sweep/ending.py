@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchrun.api.sweep.status import SweepReason
-from benchrun.decide.decision import Ending
+from benchrun.decide.collected import Ending
 from benchrun.decide.sweep.situation import SweepSituation
 
 

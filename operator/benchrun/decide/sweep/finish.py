@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from benchrun.api.conditions import timestamp
 from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepPhase, SweepReason
-from benchrun.decide import bounds
-from benchrun.decide.decision import Ending, Event
+from benchrun.api.text import sentence
+from benchrun.decide.collected import Ending
+from benchrun.decide.decision import Event
 from benchrun.decide.sweep import condition_table
-from benchrun.decide.sweep.decision import SweepDecision
+from benchrun.decide.sweep.decision import SweepDecision, TableMade
 from benchrun.decide.sweep.situation import SweepSituation
 from benchrun.decide.sweep.tabling import tabled
 
 
-def finish(situation: SweepSituation, end: Ending | None) -> SweepDecision:
+def finish(situation: SweepSituation, end: Ending | None, made: TableMade) -> SweepDecision:
     """No run goes on any more. Everything comes in one write, so that nobody ever sees an end without its table."""
-    status = tabled(situation)
+    status = tabled(situation, made)
     generation, now = situation.world.sweep.generation, situation.world.now
     early = end or _without_a_table(situation)
     if early is None:
         phase: SweepPhase = "Completed"
-        reason, message = _outcome(situation, status)
+        reason, message = _outcome(situation, status, made)
         conditions = condition_table.measured(
             status.conditions, reason=reason, message=message, generation=generation, now=now
         )
     else:
         phase = "Cancelled" if early.reason == SweepReason.CANCELLED else "Failed"
-        reason, message = early.reason, bounds.sentence(early.message)
+        reason, message = early.reason, sentence(early.message)
         conditions = condition_table.ended_early(
             status.conditions, reason=reason, message=message, generation=generation, now=now
         )
@@ -51,16 +52,18 @@ def _without_a_table(situation: SweepSituation) -> Ending | None:
     return None
 
 
-def _outcome(situation: SweepSituation, status: BenchmarkSweepStatus) -> tuple[str, str]:
+def _outcome(situation: SweepSituation, status: BenchmarkSweepStatus, made: TableMade) -> tuple[str, str]:
     """Reason and message of a sweep whose runs have all ended."""
     total, missing = len(situation.variants), [v.name for v in status.variants if not v.completed]
     measured = f"measured {total - len(missing)} of {total} variants"
     if any(run.state != "Completed" for run in situation.ended):
         named = f"; {missing[0]}: {_why(status, missing[0])}" if missing else ""
         early = sum(run.state != "Completed" for run in situation.ended)
-        return SweepReason.RUNS_FAILED, bounds.sentence(
+        return SweepReason.RUNS_FAILED, sentence(
             f"{measured}; {early} {'run' if early == 1 else 'runs'} ended early{named}"
         )
+    if made.table is None:
+        return SweepReason.NOT_JUDGED, sentence(f"{measured}, but its table is not made: {made.problem}")
     if status.verdict == "Invalid":
         return SweepReason.INVALID_CELLS, f"{measured}, but some rows are invalid: their numbers mean nothing"
     if status.verdict == "Suspect":

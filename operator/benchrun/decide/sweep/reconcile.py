@@ -7,18 +7,27 @@ from dataclasses import replace
 from benchrun.api.base import KIND
 from benchrun.api.conditions import is_true, timestamp
 from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepPhase, SweepReason
-from benchrun.decide import bounds
+from benchrun.api.text import sentence
 from benchrun.decide.acceptance import Unacceptable
-from benchrun.decide.decision import Ending, Event, Ref
+from benchrun.decide.collected import Ending
+from benchrun.decide.decision import Event, Ref
 from benchrun.decide.sweep import condition_table
 from benchrun.decide.sweep.acceptance import accept, baseline_of
-from benchrun.decide.sweep.counting import run_counts, sweep_estimate, variant_statuses
+from benchrun.decide.sweep.counting import sweep_estimate
 from benchrun.decide.sweep.decision import SweepDecision, SweepWorld
 from benchrun.decide.sweep.ending import ending
 from benchrun.decide.sweep.finish import finish
 from benchrun.decide.sweep.situation import SweepSituation
 from benchrun.decide.sweep.starting import to_start
-from benchrun.decide.sweep.tabling import is_tabled, tabled, to_read
+from benchrun.decide.sweep.tabling import (
+    counted_anew,
+    is_tabled,
+    table_made,
+    table_wanted,
+    tabled,
+    tabled_runs,
+    to_read,
+)
 from benchrun.decide.unaccepted import unaccepted
 from benchrun.plan.sweep.order import PlannedRun
 from benchrun.plan.sweep.runs import run_manifest
@@ -44,7 +53,12 @@ def decide(world: SweepWorld) -> SweepDecision:
     end = ending(situation)
     starting = () if end is not None else to_start(situation)
     if not starting and not situation.active and (end is not None or not _waits(situation)):
-        return SweepDecision(status=status, read=wanted) if wanted else finish(situation, end)
+        if wanted:
+            return SweepDecision(status=status, read=wanted)
+        made = table_made(situation)
+        if made is not None:
+            return finish(situation, end, made)
+        return replace(_go_on(situation, end, starting), table=table_wanted(situation))
     return _go_on(situation, end, starting)
 
 
@@ -72,7 +86,10 @@ def _waits(situation: SweepSituation) -> bool:
 
 
 def _go_on(situation: SweepSituation, end: Ending | None, starting: tuple[PlannedRun, ...]) -> SweepDecision:
-    counted = _counted(situation)
+    wanted = None if is_tabled(situation) else table_wanted(situation)
+    made = table_made(situation) if wanted is not None else None
+    # The table anew only where one more run has ended.
+    counted = tabled(situation, made) if made else counted_anew(situation, tabled=tabled_runs(situation))
     phase, reason, message = _step(situation, end, starting)
     conditions = condition_table.going_on(
         counted.conditions,
@@ -85,21 +102,11 @@ def _go_on(situation: SweepSituation, end: Ending | None, starting: tuple[Planne
     told = situation.status.phase == phase or phase == "Pending"
     return SweepDecision(
         status=status,
+        table=wanted if made is None else None,
         cancel=_to_cancel(situation) if end is not None else (),
         create=tuple(run_manifest(situation.owner, planned) for planned in starting),
         events=() if told else (Event(phase, message),),
     )
-
-
-def _counted(situation: SweepSituation) -> BenchmarkSweepStatus:
-    """Counts of now; the table anew only where one more run has ended."""
-    if not is_tabled(situation):
-        return tabled(situation)
-    update = {
-        "runs": run_counts(situation, tabled=len(situation.ended)),
-        "variants": variant_statuses(situation),
-    }
-    return situation.status.model_copy(update=update)
 
 
 def _step(
@@ -110,10 +117,10 @@ def _step(
     going = f"{names[0]} goes on" if len(names) == 1 else f"{len(names)} runs go on" if names else "nothing is held"
     refused = situation.world.collected.not_created
     if end is not None:
-        return "Running", SweepReason.ENDING, bounds.sentence(f"{end.message}; {going} until cancelled")
+        return "Running", SweepReason.ENDING, sentence(f"{end.message}; {going} until cancelled")
     if refused is not None and starting:
         reason = SweepReason.QUOTA_EXCEEDED if refused.quota else SweepReason.RUN_REFUSED
-        return "Running", reason, bounds.sentence(f"{refused.message}; {going}")
+        return "Running", reason, sentence(f"{refused.message}; {going}")
     done = f"{len(situation.ended)} of {len(situation.planned)} runs have ended"
     if situation.spec.suspend:
         return "Suspended", SweepReason.SUSPENDED, f"suspended by spec.suspend; {done}, {going}"
@@ -137,7 +144,7 @@ def _all_active(world: SweepWorld) -> tuple[Ref, ...]:
 
 
 def _refused(world: SweepWorld, status: BenchmarkSweepStatus, problem: str) -> SweepDecision:
-    problem, generation = bounds.sentence(problem), world.sweep.generation
+    problem, generation = sentence(problem), world.sweep.generation
     conditions = condition_table.ended_early(
         status.conditions, reason=SweepReason.INVALID_SPEC, message=problem, generation=generation, now=world.now
     )

@@ -7,25 +7,16 @@ its repeats, which share that server's luck.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchrun.api.comparison import ComparedMetric
+from benchrun.api.metric_keys import KEYS
 from benchrun.api.status import Result
 from benchrun.judge.comparison.runs import MeasuredRun
 from benchrun.measure.cells import SIGNIFICANT_DIGITS
 from benchrun.measure.student import Mean, mean_of
 
-KEYS: Mapping[ComparedMetric, str] = {
-    "OutputThroughput": "output_throughput",
-    "RequestThroughput": "request_throughput",
-    "TotalTokenThroughput": "total_token_throughput",
-    "MeanTTFT": "mean_ttft_ms",
-    "MeanTPOT": "mean_tpot_ms",
-    "MeanITL": "mean_itl_ms",
-    "MeanE2EL": "mean_e2el_ms",
-}
-"""vLLM's own names, under which results hold them."""
 HIGHER_IS_BETTER: frozenset[ComparedMetric] = frozenset(
     {"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"}
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from statistics import geometric_mean
 
-from benchrun.judge.cost import COSTS
-from benchrun.judge.energy import TOKENS_PER_JOULE
+from benchrun.api.metric_keys import COSTS, TOKENS_PER_JOULE
 from benchrun.judge.sweep.measured import Side
 from benchrun.measure.cells import rounded
 

@@ -9,10 +9,9 @@ from itertools import chain
 from pydantic import BaseModel
 
 from benchrun.api.comparison import Word
+from benchrun.api.metric_keys import KEYS, TOTAL_COST
 from benchrun.api.status import Truncated
 from benchrun.api.sweep.status import MAX_BEST, MAX_FRONT, MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
-from benchrun.judge.comparison.figures import KEYS
-from benchrun.judge.cost import TOTAL_COST
 from benchrun.judge.per_gpu import PER_GPU
 from benchrun.judge.sweep.server_figures import SERVER_FIGURES
 

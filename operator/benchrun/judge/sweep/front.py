@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchrun.api.metric_keys import KEYS
 from benchrun.api.sweep.status import FrontPoint
-from benchrun.judge.comparison.figures import KEYS
 from benchrun.judge.sweep.contenders import Contender
 from benchrun.measure.cells import rounded
 

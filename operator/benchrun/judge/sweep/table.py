@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchrun.api.comparison import DEFAULT_METRICS, Change, ComparedCell, ComparedMetric, Outcome, Scope
+from benchrun.api.metric_keys import KEYS
 from benchrun.api.status import Bottleneck, Verdict
 from benchrun.api.sweep.status import Row
 from benchrun.judge.comparison.comparability import cell_obstacle, obstacle
 from benchrun.judge.comparison.compare import outcome_of
-from benchrun.judge.comparison.figures import KEYS, figure_of
+from benchrun.judge.comparison.figures import figure_of
 from benchrun.judge.comparison.limits import limits
 from benchrun.judge.comparison.words import Question, answers
 from benchrun.judge.per_gpu import PER_GPU

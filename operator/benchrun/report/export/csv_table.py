@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from datetime import datetime
 
 from benchrun.report.export.table import Table, Value
+
+_BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
+_NUMBER = re.compile(r"[-+]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?")
 
 
 def as_csv(table: Table) -> bytes:
@@ -25,6 +29,11 @@ def _field(value: Value) -> str | int | float:
         return "true" if value else "false"
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, str | int | float):
+    if isinstance(value, int | float):
         return value
-    return ";".join(value)
+    return _as_text(value if isinstance(value, str) else ";".join(value))
+
+
+def _as_text(text: str) -> str:
+    """A spreadsheet runs what begins like a formula, whatever its quotes. A number stays one."""
+    return f"'{text}" if text.startswith(_BEGIN_FORMULAS) and not _NUMBER.fullmatch(text) else text

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchrun.api.answering import answering
+from benchrun.api.metric_keys import OUTPUT_COST, TOKENS_PER_JOULE, TOTAL_COST
 from benchrun.api.names import ROLE_PROXY
 from benchrun.judge.certainty import certainty
-from benchrun.judge.cost import OUTPUT_COST, TOTAL_COST, costs
-from benchrun.judge.energy import TOKENS_PER_JOULE, tokens_per_joule
+from benchrun.judge.cost import costs
+from benchrun.judge.energy import tokens_per_joule
 from benchrun.measure.cells import LATENCIES, percentile_word, pooled_metrics, rounded
 from benchrun.measure.client_queue import QUEUE_TIME, QUEUED_E2EL, QUEUED_TTFT, queue_pools
 from benchrun.report.export.exported import ExportedRun, ExportedStage, pools, server_version

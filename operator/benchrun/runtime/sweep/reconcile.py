@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
 
 from benchrun.api.base import KIND
 from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.sweep.essence import essence
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.decide.decision import Event
-from benchrun.decide.sweep.decision import NotCreated, SweepDecision, SweepWorld
+from benchrun.decide.sweep.decision import NotCreated, SweepDecision, SweepWorld, TableMade, TableWanted
 from benchrun.decide.sweep.reconcile import decide
 from benchrun.effects.clock import Clock
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, Occupied
+from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.effects.kubernetes_api import Cluster
-from benchrun.judge.sweep.measured import essence
+from benchrun.judge_process.job import Part, SweepJob
 from benchrun.observe import raw
 from benchrun.observe.last_words import bounded
 from benchrun.observe.swept_runs import swept_runs
@@ -33,6 +36,8 @@ NOT_CREATED_AGAIN_SECONDS = 15.0
 """How often a run that was refused is offered again; a change of the sweep or its runs comes before."""
 LEFTOVER_SECONDS = 2.0
 """How often it is looked whether a run of an earlier sweep of the same name is gone."""
+TABLE_SECONDS = 1.0
+"""How long a pass waits for its table."""
 READINGS = 3
 """How often in a pass figures are read: a run may vanish in between, and then others may be wanted."""
 _QUOTA = "exceeded quota"
@@ -45,12 +50,14 @@ class SweepReconciler:
         self,
         *,
         cluster: Cluster,
+        judge: JudgeChild,
         indexes: Indexes,
         clock: Clock,
         telemetry: Telemetry,
         enqueue: Callable[[Key], None],
     ) -> None:
         self._cluster = cluster
+        self._judge = judge
         self._indexes = indexes
         self._clock = clock
         self._telemetry = telemetry
@@ -75,6 +82,9 @@ class SweepReconciler:
             return None
         memory.settled = None
         decision = await self._decided(sweep, memory)
+        if decision.table is not None:
+            await self._make_table(key, sweep, decision.table, memory)
+            decision = decide(self._world(sweep, memory))
         if decision.read:
             return LOOK_AGAIN_SECONDS  # runs come and go faster than they can be read
         for ref in decision.cancel:
@@ -115,6 +125,30 @@ class SweepReconciler:
         run = run_of(body)
         if run.sweep_uid == sweep.uid:
             memory.measured[run.uid] = _essence(run.status)
+
+    async def _make_table(self, key: SweepKey, sweep: Sweep, wanted: TableWanted, memory: SweepMemory) -> None:
+        """Have the table made, and wait a moment for it: a pass does not stand still for the judge, and is made again when the
+        table is there."""
+        if memory.making is None:
+            memory.making = asyncio.create_task(self._table(key, sweep, wanted, memory), name="table of a sweep")
+        await asyncio.wait({memory.making}, timeout=TABLE_SECONDS)
+
+    async def _table(self, key: SweepKey, sweep: Sweep, wanted: TableWanted, memory: SweepMemory) -> None:
+        job = SweepJob(spec=sweep.spec, baseline=wanted.baseline, runs=wanted.runs, missing=dict(wanted.missing))
+        parts = (_part(run.uid, memory.measured[run.uid]) for run in wanted.runs)
+        table, problem = None, ""
+        try:
+            table = await self._judge.table(job, parts)
+        except NotJudged as error:
+            problem = error.reason
+        except Exception as error:
+            logger.exception("%s/%s: its table", sweep.namespace, sweep.name)
+            problem = type(error).__name__
+        if problem:
+            logger.warning("%s/%s: its table is not made: %s", sweep.namespace, sweep.name, problem)
+        memory.table = TableMade(wanted, table, problem)
+        memory.making = memory.settled = None
+        self._enqueue(key)
 
     async def _create(self, decision: SweepDecision, memory: SweepMemory) -> bool:
         """Whether something turned out that is to be decided on."""
@@ -168,6 +202,10 @@ class SweepReconciler:
             self._indexes.drop(SWEEP_KIND, key.namespace, key.name)
         except ClusterError as error:
             logger.info("%s: not read again: %s", key, error)
+
+
+def _part(uid: str, measured: BenchmarkRunStatus) -> Part:
+    return Part.of("run", measured.model_dump_json(by_alias=True, exclude_none=True).encode(), name=uid)
 
 
 def _essence(status: dict[str, object]) -> BenchmarkRunStatus:

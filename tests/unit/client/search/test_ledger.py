@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from benchrun_client.contract import Acknowledgement, Envelope
+from benchrun_client.contract import seal
 from benchrun_client.ledger import Ledger
 from benchrun_client.records import record_of
-from unit.client.plans import NONCE, raw_stage
+from unit.client.plans import TOKEN_DIGEST, raw_stage
 
 
 def test_all_is_told_only_once_the_end_is_known_and_stored() -> None:
     told: list[bool] = []
     ledger = Ledger()
-    ledger.begin(run_uid="run-1", nonce=NONCE, records=None)
+    ledger.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=None)
     ledger.listen(lambda: told.append(ledger.is_told()))
-    ledger.add(Envelope.seal(record_of(raw_stage())))
-    assert ledger.acknowledge(Acknowledgement(nonce=NONCE, through=1)) == "stored"
+    ledger.add(seal(record_of(raw_stage())))
+    assert ledger.acknowledge(1)
     assert not ledger.is_told()
     ledger.expect(1)
     assert ledger.is_told()

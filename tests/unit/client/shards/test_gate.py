@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from benchrun_client.contract import Envelope, Plan
+from benchrun_client.contract import Plan, seal
 from benchrun_client.failures import RunFailure
 from benchrun_client.records import record_of
 from benchrun_client.shards import gate as gate_module
@@ -18,7 +18,7 @@ from benchrun_client.shards.gate import Gate
 from benchrun_client.shards.member import Member
 from benchrun_client.shards.messages import GATE_PATH, Ended
 from benchrun_client.target import Servers
-from unit.client.plans import NONCE, plan, raw_stage
+from unit.client.plans import TOKEN, TOKEN_DIGEST, plan, raw_stage
 
 PLAN = plan()
 SERVERS = Servers(("http://10.0.0.1:8000",), ("http://10.0.0.1:8000/metrics",))
@@ -106,14 +106,14 @@ async def test_words_and_parts_of_a_stage_are_waited_for() -> None:
     async with meeting(3) as here:
         members = [await here.member(shard) for shard in (1, 2)]
         said, parts = here.begin(here.gate.all_ended(0)), here.begin(here.gate.parts(0))
-        envelope = Envelope.seal(record_of(raw_stage()))
+        _, packed = seal(record_of(raw_stage()))
         await members[0].ended(ended(1))
-        await members[0].hand_in(0, envelope)
+        await members[0].hand_in(0, packed)
         await members[1].ended(ended(2))
         assert {shard: word.succeeded for shard, word in (await said).items()} == {1: 1, 2: 2}
         assert not parts.done()
         await members[1].hand_in(0, None)
-        assert await parts == (envelope,)
+        assert await parts == (packed,)
 
 
 async def test_answers_of_the_others_are_heard_while_a_stage_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,26 +186,27 @@ async def test_what_is_seen_from_outside_counts_as_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "nonce", "status"),
+    ("changes", "word", "status"),
     [
         ({}, "f" * 16, 403),
         ({}, "", 403),
-        ({"run": "another"}, NONCE, 409),
-        ({"plan": "0" * 64}, NONCE, 409),
-        ({"shard": "0"}, NONCE, 409),
-        ({"shard": "2"}, NONCE, 409),
-        ({"shard": "-1"}, NONCE, 409),
-        ({"shard": "one"}, NONCE, 409),
+        ({}, TOKEN, 403),
+        ({"run": "another"}, TOKEN_DIGEST, 409),
+        ({"plan": "0" * 64}, TOKEN_DIGEST, 409),
+        ({"shard": "0"}, TOKEN_DIGEST, 409),
+        ({"shard": "2"}, TOKEN_DIGEST, 409),
+        ({"shard": "-1"}, TOKEN_DIGEST, 409),
+        ({"shard": "one"}, TOKEN_DIGEST, 409),
     ],
 )
-async def test_strangers_are_refused_before_they_say_anything(changes: dict[str, str], nonce: str, status: int) -> None:
+async def test_strangers_are_refused_before_they_say_anything(changes: dict[str, str], word: str, status: int) -> None:
     asked = {"run": PLAN.run_uid, "plan": PLAN.digest(), "shard": "1", **changes}
     async with meeting(2) as here, aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await session.ws_connect(
                 f"http://127.0.0.1:{here.port}{GATE_PATH}",
                 params=asked,
-                headers={"Authorization": f"Bearer {nonce}"},
+                headers={"Authorization": f"Bearer {word}"},
             )
         assert refused.value.status == status
 

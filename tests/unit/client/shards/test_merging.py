@@ -10,7 +10,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 import pytest
-from benchrun_client.contract import Envelope, StageRecord, open_record
+from benchrun_client.contract import StageRecord, open_record, seal
 from benchrun_client.records import RawStage, record_of
 from benchrun_client.shards.figures import Values, figures_of
 from benchrun_client.shards.merging import Together, merged
@@ -204,6 +204,7 @@ def parts(**second: Any) -> list[StageRecord]:
                     "versions": (),
                     "settings": (),
                     "models": (),
+                    "served": (),
                     **second,
                 }
             )
@@ -247,11 +248,11 @@ def test_parts_of_other_traffic_are_refused(name: str) -> None:
 def test_a_record_of_one_process_is_as_it_was() -> None:
     """Digests of records are what tells an operator that it has stored them."""
     alone, several = record_of(raw_stage()), merged(parts(), TOGETHER)
-    assert b'"shards"' not in plain(Envelope.seal(alone))
-    assert open_record(Envelope.seal(several).data()).shards == several.shards
+    assert b'"shards"' not in plain(alone)
+    assert open_record(seal(several)[1]).shards == several.shards
 
 
-def plain(envelope: Envelope) -> bytes:
+def plain(record: StageRecord) -> bytes:
     import gzip
 
-    return gzip.decompress(envelope.data())
+    return gzip.decompress(seal(record)[1])

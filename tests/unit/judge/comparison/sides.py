@@ -8,10 +8,10 @@ from typing import Any
 
 from benchrun.api.comparison import Change, ComparedMetric
 from benchrun.api.conditions import Condition
+from benchrun.api.metric_keys import KEYS
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.status import BenchmarkRunStatus, ClientStatus, Result, ServerStatus
 from benchrun.judge.comparison.compare import Compared, compare
-from benchrun.judge.comparison.figures import KEYS
 from benchrun.judge.comparison.runs import MeasuredRun
 from unit.plan.specs import spec
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchrun.api.comparison import ComparedCell, ComparedMetric
-from benchrun.judge.comparison.figures import KEYS
+from benchrun.api.metric_keys import KEYS
 from benchrun.judge.comparison.fitting import MAX_COMPARISON_BYTES, fitted_cells
 from unit.judge.comparison.sides import compared, row, run
 

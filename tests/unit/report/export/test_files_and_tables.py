@@ -86,8 +86,9 @@ def test_a_field_of_each_kind(field: str, value: Value) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x00")))
-def test_any_text_comes_back(text: str) -> None:
-    assert line(text) == text
+def test_any_text_comes_back_and_none_is_a_formula(text: str) -> None:
+    assert line(text) in (text, f"'{text}")
+    assert not line(text).startswith(("=", "@", "\t"))
 
 
 def test_lines_end_as_rfc_4180_says() -> None:
@@ -139,3 +140,27 @@ def test_columns_of_the_tables_say_their_units_and_are_told_once() -> None:
         names = [column.name for column in table.columns]
         assert len(set(names)) == len(names)
         assert all(len(values) == len(names) for values in table.rows)
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ('=HYPERLINK("http://x","y")', '\'=HYPERLINK("http://x","y")'),
+        ("+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"),
+        ("-2+3", "'-2+3"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", "'\r=1"),
+        ("\n=1", "'\n=1"),
+        ("-1.5", "-1.5"),
+        ("+2e-3", "+2e-3"),
+        ("chat/rate=4", "chat/rate=4"),
+        (("=a", "b"), "'=a;b"),
+        (-1.5, "-1.5"),
+        (-3, "-3"),
+    ],
+)
+def test_no_cell_is_a_formula(value: Value, cell: str) -> None:
+    table = Table("t", (Column("a", "text"), Column("b", "text")), [("x", value)])
+    (row,) = csv.DictReader(io.StringIO(as_csv(table).decode(), newline=""))
+    assert row["b"] == cell

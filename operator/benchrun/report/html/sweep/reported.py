@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from benchrun.api.metric_keys import KEYS
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus, Row
-from benchrun.judge.comparison.figures import KEYS
 from benchrun.observe import raw
 from benchrun.report.texts_per_prompt import texts_per_prompt
 

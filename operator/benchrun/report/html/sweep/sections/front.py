@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.judge.comparison.figures import KEYS
+from benchrun.api.metric_keys import KEYS
 from benchrun.judge.sweep.measured import TRUSTED
 from benchrun.report.html.blocks import Block, Chart, Charts, Prose, Section, Table
 from benchrun.report.html.charts.front import MAX_COLOURS, Point, front_chart

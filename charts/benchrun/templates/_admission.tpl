@@ -1,0 +1,82 @@
+{{/*
+One ValidatingAdmissionPolicy and its binding. Takes a dict:
+  context    $
+  name       what is confined, for the object's name
+  account    ServiceAccount of the release's namespace that it concerns; nobody else is
+  resources  list of dicts: group, resources
+  operations
+  variables  CEL by name
+  validations list of dicts: expression, message
+*/}}
+{{- define "benchrun.admissionPolicy" -}}
+{{- $name := printf "%s-%s.%s" (include "benchrun.fullname" .context) .name .context.Release.Namespace -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- include "benchrun.labels" (dict "context" .context) | nindent 4 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      {{- range .resources }}
+      - apiGroups: [{{ .group | quote }}]
+        apiVersions: ["*"]
+        resources: {{ .resources | toJson }}
+        operations: {{ $.operations | toJson }}
+      {{- end }}
+  matchConditions:
+    - name: by-this-account
+      expression: request.userInfo.username == 'system:serviceaccount:{{ .context.Release.Namespace }}:{{ .account }}'
+  {{- with .variables }}
+  variables:
+    {{- range $variable, $expression := . }}
+    - name: {{ $variable }}
+      expression: {{ $expression | quote }}
+    {{- end }}
+  {{- end }}
+  validations:
+    {{- range .validations }}
+    - expression: >-
+        {{- .expression | trim | nindent 8 }}
+      message: {{ .message | quote }}
+    {{- end }}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- include "benchrun.labels" (dict "context" .context) | nindent 4 }}
+spec:
+  policyName: {{ $name }}
+  validationActions: [Deny]
+{{- end -}}
+
+{{/* CEL: the subject's controller is an object of ours of this kind. */}}
+{{- define "benchrun.controlledBy" -}}
+has(variables.subject.metadata.ownerReferences) && variables.subject.metadata.ownerReferences.exists(owner,
+has(owner.controller) && owner.controller && owner.kind == '{{ . }}' && owner.apiVersion.startsWith('benchrun.dev/'))
+{{- end -}}
+
+{{/* CEL: the subject carries a run's label, and that run is its controller. */}}
+{{- define "benchrun.ofARun" -}}
+has(variables.subject.metadata.labels) && 'benchrun.dev/run-uid' in variables.subject.metadata.labels &&
+has(variables.subject.metadata.ownerReferences) && variables.subject.metadata.ownerReferences.exists(owner,
+has(owner.controller) && owner.controller && owner.kind == 'BenchmarkRun' && owner.apiVersion.startsWith('benchrun.dev/') &&
+owner.uid == variables.subject.metadata.labels['benchrun.dev/run-uid'])
+{{- end -}}
+
+{{/* CEL: what is created, or what is changed or deleted as it was before. */}}
+{{- define "benchrun.subject" -}}
+request.operation == 'CREATE' ? object : oldObject
+{{- end -}}
+
+{{/* CEL: none of the pods has a ServiceAccount token, or anything of the node's own. */}}
+{{- define "benchrun.harmlessPods" -}}
+variables.pods.all(pod, has(pod.automountServiceAccountToken) && !pod.automountServiceAccountToken &&
+!(has(pod.hostNetwork) && pod.hostNetwork) && !(has(pod.hostPID) && pod.hostPID) && !(has(pod.hostIPC) && pod.hostIPC) &&
+(!has(pod.volumes) || pod.volumes.all(volume, !has(volume.projected) || !has(volume.projected.sources) ||
+volume.projected.sources.all(source, !has(source.serviceAccountToken)))))
+{{- end -}}

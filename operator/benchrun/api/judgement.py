@@ -1,0 +1,69 @@
+"""What the judge says of a run: everything in the last status that is worked out from records."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from benchrun.api.base import StatusModel
+from benchrun.api.comparison import Comparison
+from benchrun.api.conditions import ConditionStatus, Reason
+from benchrun.api.cost import CostStatus
+from benchrun.api.status import (
+    ClientStatus,
+    DatasetStatus,
+    Finding,
+    Headline,
+    Judge,
+    Result,
+    SearchResult,
+    Truncated,
+    Verdict,
+)
+
+MAX_REFUSED = 16
+"""Refusals kept as text; all are counted."""
+MAX_REFUSED_CHARS = 300
+
+_Text = Annotated[str, Field(max_length=4096)]
+
+
+class Judgement(StatusModel):
+    """A run as it was judged. The defaults are those of a run of which nothing was measured."""
+
+    results: Annotated[list[Result], Field(max_length=64)] = Field(default_factory=list)
+    searches: Annotated[list[SearchResult], Field(max_length=16)] = Field(default_factory=list)
+    findings: Annotated[list[Finding], Field(max_length=64)] = Field(default_factory=list)
+    verdict: Verdict = "Unknown"
+    headline: Headline | None = None
+    judge: Judge | None = None
+    cost: CostStatus | None = None
+    datasets: Annotated[list[DatasetStatus], Field(max_length=16)] = Field(default_factory=list)
+    client: ClientStatus | None = None
+    """The job's, with engine, its version and shards; None where nothing was measured."""
+    comparison: Comparison | None = None
+    not_regressed: ConditionStatus | None = None
+    """Of the condition NotRegressed, whose message is the comparison's; None: nothing was compared."""
+    not_regressed_reason: _Text = ""
+    objectives_met: ConditionStatus | None = None
+    """None: the spec has no objectives."""
+    valid_reason: str = Field(default=Reason.INVALID_CELLS, max_length=128)
+    """Reason of the condition Valid of a run that was measured to its end."""
+    message: _Text = ""
+    """Message of a run that was measured to its end."""
+    all_requests_failed: bool = False
+    """In all stages: the run has failed, though it was measured to its end."""
+    diagnostic: Annotated[str, Field(max_length=1000)] | None = None
+    """The server's own answer to one more request, where every request of a stage failed."""
+    measured_anything: bool = False
+    """Whether there is one record at least."""
+    truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(default_factory=list)
+    refused: Annotated[list[Annotated[str, Field(max_length=MAX_REFUSED_CHARS)]], Field(max_length=MAX_REFUSED)] = (
+        Field(default_factory=list)
+    )
+    """What was left out because it is not what it says or can't be read; the first of them."""
+    refused_count: int = 0
+    """How many."""
+    duration_seconds: float = 0.0
+    """What judging took."""

@@ -1,0 +1,127 @@
+"""Reading an object that another version of the operator may have written: what can't be read is left out, the rest counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from benchrun.api.conditions import MAX_CONDITIONS, ConditionStatus
+
+Model = TypeVar("Model", bound=BaseModel)
+Path = tuple[int | str, ...]
+
+_ROUNDS = 8
+"""How often unreadable parts are left out: an entry that lacks what was left out of it goes in the next round."""
+_MAX_PARTS = 256
+"""Unreadable parts that are left out one by one; where there are more, their whole fields are."""
+_STATUSES = get_args(ConditionStatus)
+
+
+def read_leniently(model: type[Model], stored: object) -> Model:
+    """A status, as far as this version can read it: a value it can't read is as if it were not there. Never raises.
+
+    The model's fields all have defaults. A condition counts where its type and status can be read, whatever else it says.
+    """
+    if not isinstance(stored, Mapping):
+        return model()
+    try:
+        return model.model_validate(stored)
+    except ValidationError:
+        return _as_far_as_readable(model, stored)
+
+
+def without(stored: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
+    """A copy that lacks what the paths name; a path that leads further than there is anything names the last thing on it."""
+    found = dict(stored)
+    # From the last entry of a list to the first, so that the places of those before stay what they are.
+    for path in sorted({_existing(stored, path) for path in paths}, key=_order, reverse=True):
+        _take_out(found, path)
+    return found
+
+
+def _as_far_as_readable(model: type[Model], stored: Mapping[str, Any]) -> Model:
+    names = [field.alias or name for name, field in model.model_fields.items()]
+    known = {name: stored[name] for name in names if name in stored}
+    if "conditions" in known:
+        known["conditions"] = _conditions(known["conditions"])
+    for _ in range(_ROUNDS):
+        try:
+            return model.model_validate(known)
+        except ValidationError as error:
+            known = without(known, _unreadable(error))
+    return model.model_validate({name: value for name, value in known.items() if _is_readable(model, name, value)})
+
+
+def _unreadable(error: ValidationError) -> list[Path]:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [each["loc"][: None if len(found) <= _MAX_PARTS else 1] for each in found]
+
+
+def _is_readable(model: type[Model], name: str, value: object) -> bool:
+    try:
+        model.model_validate({name: value})
+    except ValidationError:
+        return False
+    return True
+
+
+def _existing(stored: object, path: Path) -> Path:
+    """The part of a path that is there: pydantic's also name kinds of values, and fields that lack."""
+    there: Any = stored
+    for depth, step in enumerate(path):
+        if (isinstance(there, Mapping) and step in there) or (
+            isinstance(there, list) and isinstance(step, int) and step < len(there)
+        ):
+            there = _at(there, step)
+        else:
+            return path[:depth]
+    return path
+
+
+def _at(container: Any, step: int | str) -> Any:
+    return container[step]
+
+
+def _order(path: Path) -> list[tuple[int, str]]:
+    return [(step, "") if isinstance(step, int) else (0, step) for step in path]
+
+
+def _take_out(found: Any, path: Path) -> None:
+    """Out of a copy; containers on the way are copied, since they are those of the original."""
+    if not path:
+        return
+    *way, last = path
+    for step in way:
+        found[step] = found[step].copy()
+        found = found[step]
+    del found[last]
+
+
+def _conditions(stored: object) -> list[dict[str, Any]]:
+    listed = stored if isinstance(stored, list) else []
+    return [_condition(each) for each in listed if _is_told(each)][:MAX_CONDITIONS]
+
+
+def _is_told(stored: object) -> bool:
+    if not isinstance(stored, Mapping) or stored.get("status") not in _STATUSES:
+        return False
+    type_ = stored.get("type")
+    return isinstance(type_, str) and 0 < len(type_) <= 64
+
+
+def _condition(stored: Mapping[str, Any]) -> dict[str, Any]:
+    def text(name: str, most: int) -> str:
+        value = stored.get(name)
+        return value[:most] if isinstance(value, str) else ""
+
+    generation = stored.get("observedGeneration")
+    return {
+        "type": stored["type"],
+        "status": stored["status"],
+        "reason": text("reason", 128),
+        "message": text("message", 4096),
+        "observedGeneration": generation if type(generation) is int else 0,
+        "lastTransitionTime": text("lastTransitionTime", 32),
+    }

@@ -1,0 +1,211 @@
+"""Judging, in a child process: what a tenant's pod sent is opened there and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Sequence
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from benchrun.judge_process.job import END, MAX_JUDGEMENT_BYTES, Job, Judgement, Part, SweepJob, SweepTable
+
+COMMAND = (sys.executable, "-s", "-P", "-m", "benchrun.judge_process")
+MEMORY_BYTES = 320 * 1024 * 1024
+"""Of a job. A load point of 200,000 requests takes 208 MiB; the container's 512 hold the operator and the process that is
+forked (43 MiB) beside it."""
+CPU_SECONDS = 60
+WALL_SECONDS = 300.0
+"""From the judge's start or the last judgement to this one, with the reading of what was stored."""
+IDLE_SECONDS = 5.0
+"""How long a judge without work is kept: it takes a second to start, and runs that end together are judged by one."""
+MAX_REASON_CHARS = 300
+MAX_WORDS_BYTES = 4096
+_Parts = Iterable[Part] | AsyncIterable[Part]
+A = TypeVar("A", bound=BaseModel)
+_REAP_SECONDS = 0.02
+_REAP_TRIES = 100
+
+
+class NotJudged(Exception):
+    """No judgement came, and why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class _Gone(Exception):
+    """The process does not read any more."""
+
+
+class JudgeChild:
+    """The judge process: started when it is needed, one job at a time, each in a fork of its own that has the limits."""
+
+    def __init__(
+        self,
+        *,
+        memory_bytes: int = MEMORY_BYTES,
+        cpu_seconds: int = CPU_SECONDS,
+        wall_seconds: float = WALL_SECONDS,
+        idle_seconds: float = IDLE_SECONDS,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        self._command = (*command, str(memory_bytes), str(cpu_seconds))
+        self._wall_seconds = wall_seconds
+        self._idle_seconds = idle_seconds
+        self._turn = asyncio.Lock()
+        self._process: Process | None = None
+        self._leave: asyncio.TimerHandle | None = None
+
+    async def judge(self, job: Job, parts: _Parts) -> Judgement:
+        """The judgement of a run. Raises NotJudged, and whatever reading the parts raises: each is asked for when the one before
+        was sent, so that one is in memory at a time."""
+        return await self._done(job, parts, Judgement)
+
+    async def table(self, job: SweepJob, parts: _Parts) -> SweepTable:
+        """The table of a sweep. Raises NotJudged, and whatever reading the parts raises."""
+        return await self._done(job, parts, SweepTable)
+
+    async def _done(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
+        async with self._turn:
+            self._stay()
+            limit = asyncio.timeout(self._wall_seconds)
+            try:
+                async with limit:
+                    return await self._judged(job, parts, answer)
+            except BaseException as error:
+                await self._kill()  # it stands in the middle of a job
+                if isinstance(error, TimeoutError) and limit.expired():
+                    raise NotJudged(f"not judged within {self._wall_seconds:g} s") from None
+                raise
+            finally:
+                self._leave_when_idle()
+
+    async def close(self) -> None:
+        """End the process, whatever it is at."""
+        self._stay()
+        await self._kill()
+
+    async def _judged(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
+        process = await self._started()
+        try:
+            await _send(process, job.line())
+            async with contextlib.aclosing(_each(parts)) as each:
+                async for part in each:
+                    await _send(process, part.head.line())
+                    await _send(process, part.data)
+            await _send(process, END)
+        except _Gone:
+            pass  # why it ended, it says below
+        return await self._read(process, answer)
+
+    async def _read(self, process: Process, answer: type[A]) -> A:
+        assert process.stdout is not None
+        try:
+            line = await process.stdout.readuntil(b"\n")
+        except asyncio.IncompleteReadError:
+            raise NotJudged(await _last_words(process)) from None
+        except asyncio.LimitOverrunError:
+            raise NotJudged(f"the judgement is larger than {MAX_JUDGEMENT_BYTES} bytes") from None
+        try:
+            return answer.model_validate_json(line)
+        except ValidationError as error:
+            raise NotJudged(f"what the judge wrote is not a judgement ({error.error_count()} errors)") from None
+
+    async def _started(self) -> Process:
+        if self._process is not None and self._process.returncode is None:
+            return self._process
+        await self._kill()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                limit=MAX_JUDGEMENT_BYTES,
+                cwd="/",
+                env=_environment(),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise NotJudged(f"the judge can't be started: {error.strerror}") from error
+        return self._process
+
+    async def _kill(self) -> None:
+        """The process and its fork, and nothing is left of them."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        # To their ends, so that nothing keeps the pipes open; nobody writes into them any more.
+        await asyncio.gather(*(pipe.read() for pipe in (process.stdout, process.stderr) if pipe is not None))
+        await process.wait()
+        await _reap(process.pid)
+
+    def _stay(self) -> None:
+        if self._leave is not None:
+            self._leave.cancel()
+            self._leave = None
+
+    def _leave_when_idle(self) -> None:
+        if self._process is not None:
+            self._leave = asyncio.get_running_loop().call_later(self._idle_seconds, self._let_go)
+
+    def _let_go(self) -> None:
+        """At the end of its input it ends by itself."""
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
+
+
+async def _send(process: Process, data: bytes) -> None:
+    assert process.stdin is not None
+    try:
+        process.stdin.write(data)
+        await process.stdin.drain()
+    except (BrokenPipeError, ConnectionResetError) as error:
+        raise _Gone from error
+
+
+async def _each(parts: _Parts) -> AsyncGenerator[Part, None]:
+    if isinstance(parts, AsyncIterable):
+        async for part in parts:
+            yield part
+    else:
+        for part in parts:
+            yield part
+
+
+async def _last_words(process: Process) -> str:
+    """Why the judge ended, in its own words: one line, printable and bounded."""
+    assert process.stderr is not None
+    said = b""
+    while len(said) < MAX_WORDS_BYTES and (more := await process.stderr.read(MAX_WORDS_BYTES)):
+        said += more
+    text = said.decode(errors="replace").strip()
+    last = text.splitlines()[-1] if text else "it ended without a word"
+    return "".join(c if c.isprintable() else "?" for c in last)[:MAX_REASON_CHARS]
+
+
+async def _reap(group: int) -> None:
+    """What the killed process leaves behind is handed to the first process of the container, which is the operator itself."""
+    for _ in range(_REAP_TRIES):
+        try:
+            pid, _ = os.waitpid(-group, os.WNOHANG)  # noqa: ASYNC222
+        except ChildProcessError:
+            return
+        if pid == 0:
+            await asyncio.sleep(_REAP_SECONDS)
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of the operator's own: no token, no address."""
+    path = os.pathsep.join(place for place in sys.path if place.startswith("/"))
+    return {"PATH": os.defpath, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}

@@ -1,0 +1,1 @@
+"""What a decision may ask for (`benchrun.decide.lookups`), a file for each kind of question."""

@@ -1,0 +1,121 @@
+"""A run judged: from its records to everything in its last status that is worked out from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchrun_client.contract import StageRecord
+
+from benchrun.api.conditions import ConditionStatus, Reason
+from benchrun.api.judgement import Judgement
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import ClientStatus, ServerStatus
+from benchrun.judge.against_baseline import MeasuredNow, against_baseline
+from benchrun.judge.compilation import known_compilations
+from benchrun.judge.cost import cost_status
+from benchrun.judge.dataset_status import dataset_statuses
+from benchrun.judge.results import Judged, results
+from benchrun.judge.thresholds import judge_of
+from benchrun.measure.samples import Sample
+from benchrun.observe.views import Run
+from benchrun.plan.searches import probed_cells
+from benchrun.plan.stages import cells
+
+
+def judged_run(
+    name: str,
+    uid: str,
+    spec: BenchmarkRunSpec,
+    records: Sequence[StageRecord],
+    samples: Sequence[Sample],
+    *,
+    servers: Sequence[ServerStatus],
+    client: ClientStatus | None,
+    baseline: Run | None = None,
+    ended_early: bool = False,
+) -> Judgement:
+    """Judge a run by these records, in order of measurement. `records` may open each as it is asked for.
+
+    `servers`, `client`: as the last status will have them.
+    `baseline`: the run that the spec names; None: there is none. A run that ended early is compared with nothing.
+    """
+    found = results(
+        (*cells(spec), *probed_cells(spec, records)),
+        records,
+        samples,
+        spec=spec,
+        compilations=known_compilations(servers),
+        servers=servers,
+    )
+    datasets, datasets_cut = dataset_statuses(records, workloads=len(spec.workloads))
+    failed = _every_request_failed(found)
+    judgement = Judgement(
+        results=list(found.results),
+        searches=list(found.searches),
+        findings=list(found.findings),
+        verdict=found.verdict,
+        headline=found.headline,
+        judge=judge_of(spec),
+        cost=cost_status(spec.cost, servers),
+        datasets=datasets,
+        client=_client_status(records, client),
+        objectives_met=_objectives_met(found) if spec.objectives else None,
+        valid_reason={"Valid": Reason.ALL_VALID, "Suspect": Reason.SUSPECT}.get(found.verdict, Reason.INVALID_CELLS),
+        message=_sentence(found),
+        all_requests_failed=failed,
+        diagnostic=next((r.diagnostic for r in records if r.diagnostic), None) if failed else None,
+        measured_anything=bool(records),
+        truncated=[*found.truncated, *datasets_cut],
+    )
+    if spec.baseline is None or ended_early or failed:
+        return judgement
+    return against_baseline(MeasuredNow(name, uid, spec, servers), judgement, spec.baseline, baseline)
+
+
+def _every_request_failed(found: Judged) -> bool:
+    """In all stages: a repeat that was lost leaves the others."""
+    entry = next((f for f in found.findings if f.code == "AllRequestsFailed"), None)
+    return entry is not None and entry.count == sum(row.repeats for row in found.results)
+
+
+def _client_status(records: Sequence[StageRecord], pod: ClientStatus | None) -> ClientStatus | None:
+    """What its pod tells of the client, and the engine as the first record does; None: nothing was measured."""
+    if not records:
+        return None
+    first = records[0]
+    return (pod or ClientStatus()).model_copy(
+        update={
+            "engine": first.engine.name,
+            "engine_version": first.engine.version,
+            "shards": first.shards.count if first.shards is not None else None,
+        }
+    )
+
+
+def _objectives_met(found: Judged) -> ConditionStatus:
+    """Unknown unless all could be told: an objective nobody could judge is not met. A search that found a load met them."""
+    searches = {search.workload for search in found.searches}
+    outcomes = {o.outcome for r in found.results for o in r.objectives if r.workload not in searches}
+    outcomes |= {"Met" if s.lower is not None else s.upper_outcome or "Inconclusive" for s in found.searches}
+    if "Missed" in outcomes:
+        return "False"
+    return "Unknown" if "Inconclusive" in outcomes else "True"
+
+
+def _sentence(found: Judged) -> str:
+    verdict, total = found.verdict, len(found.results)
+    if found.searches:
+        return _search_sentence(found)
+    points = "the load point" if total == 1 else f"all {total} load points"
+    if verdict == "Valid":
+        return f"measured {points}; every number is valid"
+    if verdict == "Suspect":
+        return f"measured {points}; some numbers are suspect, see findings"
+    invalid = sum(row.verdict == "Invalid" for row in found.results)
+    return f"measured {points}, but {invalid} of {total} are invalid: their numbers mean nothing, see findings"
+
+
+def _search_sentence(found: Judged) -> str:
+    sentences = "; ".join(f"{search.workload}: {search.sentence}" for search in found.searches)
+    worth = {"Valid": "", "Suspect": " Some numbers it rests on are suspect, see findings."}
+    return f"{sentences}.{worth.get(found.verdict, ' Numbers it rests on are invalid, see findings.')}"

@@ -1,0 +1,84 @@
+"""The judge process: `python -m benchrun.judge_process MEMORY_BYTES CPU_SECONDS`.
+
+It reads no job itself: for each it makes a fork of itself that has the limits, reads, judges, writes and ends. So the second
+that loading takes is paid once for runs that end together, and no run meets what another left. After a fork that failed it
+ends as well: what is left of the job in the pipe is of no use to the next one.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import select
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+
+from benchrun.judge_process.job import MAX_JUDGEMENT_BYTES, Job, Judgement, Part, SweepJob, SweepTable, read_job
+from benchrun.judge_process.judging import judge_job
+from benchrun.judge_process.tabling import table_job
+
+NO_MORE_JOBS = 100
+NICENESS = 10
+"""A judgement may wait; scraping and letting go, in the process beside it, may not."""
+MAX_WORDS = 300
+
+
+def main(arguments: list[str]) -> int:
+    """Judge until there is nothing more to judge."""
+    memory_bytes, cpu_seconds = (int(argument) for argument in arguments)
+    os.nice(NICENESS)
+    gc.freeze()  # what is loaded stays shared with the forks
+    while True:
+        select.select([sys.stdin.fileno()], [], [])
+        child = os.fork()
+        if child == 0:
+            os._exit(_judge_one(memory_bytes, cpu_seconds))
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code == NO_MORE_JOBS:
+            return 0
+        if code != 0:
+            if code < 0:
+                print(f"killed by {signal.Signals(-code).name}", file=sys.stderr)
+            return 1
+
+
+def _judge_one(memory_bytes: int, cpu_seconds: int) -> int:
+    try:
+        _limit(memory_bytes, cpu_seconds)
+        found = read_job(sys.stdin.buffer)
+        if found is None:
+            return NO_MORE_JOBS
+        line = _judged(*found).model_dump_json(by_alias=True, exclude_none=True).encode()
+        if len(line) >= MAX_JUDGEMENT_BYTES:
+            raise ValueError(f"the judgement has {len(line)} bytes")
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.flush()
+    except BaseException as error:
+        print(_in_a_line(error), file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def _judged(job: Job | SweepJob, parts: Iterator[Part]) -> Judgement | SweepTable:
+    return judge_job(job, parts) if isinstance(job, Job) else table_job(job, parts)
+
+
+def _limit(memory_bytes: int, cpu_seconds: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
+
+
+def _in_a_line(error: BaseException) -> str:
+    """What happened and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""  # noqa: PTH119
+    said = " ".join(str(error).split())[:MAX_WORDS]
+    return f"{type(error).__name__}: {said}{where}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

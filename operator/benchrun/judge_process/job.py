@@ -1,0 +1,164 @@
+"""What the operator and its judge process say to each other: a job and its parts go in, a judgement comes out.
+
+On the judge's standard input: the `Job` as a line of JSON; then for each part its `PartHead` as a line and as many bytes as
+it says; an empty line ends the job. On its standard output: the `Judgement` as a line of JSON. The operator imports this
+module, so that nothing of the judge itself is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from benchrun.api.judgement import Judgement as Judgement
+from benchrun.api.status import ClientStatus, ServerStatus
+from benchrun.api.sweep.table import SweepTable as SweepTable
+from benchrun.api.sweep.table import TabledRun
+
+MAX_JOB_BYTES = 4 * 1024 * 1024
+"""The line of a job: the object that it comes from has 1.5 MiB at most."""
+MAX_HEAD_BYTES = 16_384
+MAX_PART_BYTES = 2 * 1024 * 1024
+MAX_PARTS = 16_384
+MAX_JUDGEMENT_BYTES = 512 * 1024
+END = b"\n"
+"""What follows the last part."""
+
+PartKind = Literal["record", "timeline", "baseline", "run"]
+Name = Annotated[str, Field(max_length=253)]
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def line(self) -> bytes:
+        """As it is sent."""
+        return self.model_dump_json(exclude_none=True).encode() + b"\n"
+
+
+class Job(_Line):
+    """A run to be judged; a `Judgement` comes back."""
+
+    kind: Literal["run"] = "run"
+    name: Name
+    namespace: Name
+    uid: Name
+    spec: dict[str, Any]
+    """As the cluster holds it."""
+    servers: list[ServerStatus] = Field(default_factory=list)
+    """As the last status will have them."""
+    client: ClientStatus | None = None
+    """What the client's pod tells of itself: image and its digest."""
+    ended_early: bool = False
+    """It is not compared with its baseline: its figures were taken in trouble."""
+
+
+class SweepJob(_Line):
+    """A sweep whose table is to be made; a `SweepTable` comes back."""
+
+    kind: Literal["sweep"] = "sweep"
+    spec: dict[str, Any]
+    """As the cluster holds it."""
+    baseline: Name
+    """Name of the variant that the others are compared with."""
+    runs: tuple[TabledRun, ...]
+    """Those that were measured to their end."""
+    missing: dict[Name, str] = Field(default_factory=dict)
+    """Variants without figures, and why."""
+
+
+AnyJob = Annotated[Job | SweepJob, Field(discriminator="kind")]
+_ANY_JOB: TypeAdapter[Job | SweepJob] = TypeAdapter(AnyJob)
+
+
+class PartHead(_Line):
+    """What a part says of itself, outside of its bytes. Of a record all that its envelope said is checked."""
+
+    kind: PartKind
+    size: int = Field(ge=0, le=MAX_PART_BYTES)
+    name: Name
+    """What to call it when it is refused."""
+    sequence: int | None = None
+    stage_id: Name | None = None
+    plan_digest: Name | None = None
+    ends_search: Name | None = None
+    digest: Name | None = None
+    """SHA-256 of the bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of them with its bytes: a record (packed, as it was stored), a timeline (packed chunk), or the baseline
+    (JSON of the BenchmarkRun). Of a sweep: what a run measured (JSON of its status, `api.sweep.essence`), under its uid."""
+
+    head: PartHead
+    data: bytes
+
+    @classmethod
+    def of(
+        cls,
+        kind: PartKind,
+        data: bytes,
+        *,
+        name: str,
+        sequence: int | None = None,
+        stage_id: str | None = None,
+        plan_digest: str | None = None,
+        ends_search: str | None = None,
+        digest: str | None = None,
+    ) -> Part:
+        """A part of these bytes. Raises ValueError where they are too many."""
+        head = PartHead(
+            kind=kind,
+            size=len(data),
+            name=name,
+            sequence=sequence,
+            stage_id=stage_id,
+            plan_digest=plan_digest,
+            ends_search=ends_search,
+            digest=digest,
+        )
+        return cls(head, data)
+
+
+class NotAJob(ValueError):
+    """What was read is no job."""
+
+
+class _Readable(Protocol):
+    def readline(self, limit: int, /) -> bytes: ...
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+def pack_job(job: Job | SweepJob, parts: Iterable[Part]) -> bytes:
+    """All in one piece, for tests; the operator sends one part after the other."""
+    return b"".join([job.line(), *(part.head.line() + part.data for part in parts), END])
+
+
+def read_job(source: _Readable) -> tuple[Job | SweepJob, Iterator[Part]] | None:
+    """The job and its parts as they come; None: nothing comes any more. Raises NotAJob, or ValueError."""
+    line = source.readline(MAX_JOB_BYTES)
+    return (_ANY_JOB.validate_json(_whole(line)), _parts(source)) if line else None
+
+
+def _parts(source: _Readable) -> Iterator[Part]:
+    for _ in range(MAX_PARTS):
+        line = source.readline(MAX_HEAD_BYTES)
+        if line == END:
+            return
+        head = PartHead.model_validate_json(_whole(line))
+        data = source.read(head.size)
+        if len(data) != head.size:
+            raise NotAJob("a part is cut short")
+        yield Part(head, data)
+    raise NotAJob(f"more than {MAX_PARTS} parts")
+
+
+def _whole(line: bytes) -> bytes:
+    if not line.endswith(b"\n"):
+        raise NotAJob("a line is cut short or too long")
+    return line

@@ -1,0 +1,1 @@
+"""Releasing servers without the operator: shares no code with its pass."""

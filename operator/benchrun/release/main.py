@@ -1,0 +1,125 @@
+"""`benchrun-operator release`: look at all servers once and delete those that were held longer than they may be.
+
+Metadata does not tell when a pod was scheduled, so a ConfigMap keeps when one of a server's was first seen on a node.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from benchrun.api import names
+from benchrun.api.base import API_VERSION, KIND
+from benchrun.release.api import Api, Json, mapping
+
+DEPLOYMENTS, GROUPS = "apis/apps/v1 deployments", "apis/leaderworkerset.x-k8s.io/v1 leaderworkersets"
+CONFIG_MAPS, EVENTS, PODS = "api/v1 configmaps", "api/v1 events", "api/v1 pods"
+SERVERS = {"labelSelector": f"{names.LABEL_RUN},{names.LABEL_ROLE} in ({','.join(names.SERVING_ROLES)})"}
+ON_A_NODE = {**SERVERS, "fieldSelector": "spec.nodeName!="}
+MAX_CLOCKS = 8_000
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Returns 1 when something could not be read, deleted or told; everything else was done nevertheless."""
+    parser, env = argparse.ArgumentParser(prog="benchrun-operator release", description=__doc__), os.environ.get
+    parser.add_argument("--namespace", action="append", help="only this one; may be repeated (BENCHRUN_NAMESPACES)")
+    bound, state = env("BENCHRUN_MAX_HOLD_SECONDS", "86400"), env("BENCHRUN_RELEASE_STATE", "")
+    parser.add_argument("--max-hold-seconds", type=number, metavar="N", default=bound)
+    parser.add_argument("--state", metavar="NAMESPACE/CONFIGMAP", default=state or "benchrun-system/benchrun-release")
+    options = parser.parse_args(arguments)
+    if not options.max_hold_seconds:
+        parser.error("--max-hold-seconds, BENCHRUN_MAX_HOLD_SECONDS: must be a whole number above 0")
+    namespaces = options.namespace or [name for name in env("BENCHRUN_NAMESPACES", "").split(",") if name]
+    look = Look(Api(), options.state, max_hold_seconds=options.max_hold_seconds, now=int(time.time()))
+    return 1 if look.at(namespaces or [""]) else 0
+
+
+def path_of(kind: str, namespace: str, name: str = "") -> str:
+    """Of an object, or of all of its kind; without a namespace, of all namespaces."""
+    version, plural = kind.split(" ")
+    return f"/{version}{namespace and f'/namespaces/{namespace}'}/{plural}{name and f'/{name}'}"
+
+
+def number(text: object) -> int:
+    """0 for whatever is not a whole number above it."""
+    return int(text) if isinstance(text, str) and len(text) <= 12 and text.isascii() and text.isdigit() else 0
+
+
+class Seen(NamedTuple):
+    """A server, or one of its pods, which has the same group; without a run where labels alone say that it is ours."""
+
+    namespace: str
+    name: str
+    uid: str
+    group: tuple[str, str, str]
+    run: Json
+    hold_seconds: int
+
+
+def seen(metadata: Json) -> Seen:
+    """No value of the metadata raises."""
+    namespace, name, uid = (str(metadata.get(key)) for key in ("namespace", "name", "uid"))
+    labels, annotations = mapping(metadata.get("labels")), mapping(metadata.get("annotations"))
+    group = (namespace, str(labels.get(names.LABEL_RUN_UID)), str(labels.get(names.LABEL_ROLE)))
+    ours = {"apiVersion": API_VERSION, "kind": KIND, "uid": group[1], "controller": True}
+    owners = () if metadata.get("deletionTimestamp") else metadata.get("ownerReferences") or ()
+    run = next((owner for owner in map(mapping, owners) if ours.items() <= owner.items()), {})
+    about: Json = {key: str(run[key])[:253] for key in ("apiVersion", "kind", "name", "uid") if key in run}
+    return Seen(namespace, name, uid, group, about, number(annotations.get(names.ANNOTATION_HOLD)))
+
+
+class Look:
+    """One look at the servers of some namespaces. Nothing that fails keeps it from anything else."""
+
+    def __init__(self, api: Api, state: str, *, max_hold_seconds: int, now: int) -> None:
+        self._api, self._bound, self._now = api, max_hold_seconds, now
+        self._own_namespace, _, self._own_name = state.partition("/")
+
+    def at(self, namespaces: Sequence[str]) -> int:
+        """Read, release, remember. The namespace "" is all of them. Returns how much failed."""
+        api, clocks = self._api, dict[str, int]()
+        stored = api.request("GET", path_of(CONFIG_MAPS, self._own_namespace, self._own_name), expected=(404,))
+        writable, kept = not api.failures, mapping(stored.get("data"))
+        known = {key: min(number(text), self._now) for key, text in kept.items() if number(text)}
+        for namespace in namespaces:
+            failures = api.failures
+            pods = {seen(pod).group for pod in api.metadata(path_of(PODS, namespace), (), **ON_A_NODE)}
+            # Groups of pods are a kind that may not be there, or not be ours to make: then we made none.
+            for kind, expected in ((DEPLOYMENTS, ()), (GROUPS, (403, 404))):
+                for server in map(seen, api.metadata(path_of(kind, namespace), expected, **SERVERS)):
+                    clock = f"{server.namespace}.{server.uid}"
+                    since = known.get(clock, self._now if server.group in pods else None)
+                    if server.run and since is not None:
+                        clocks[clock] = since
+                        self._release_if_due(kind, server, self._now - since)
+            if api.failures > failures:  # what was not listed may still be there
+                clocks = {k: v for k, v in known.items() if k.startswith(namespace and f"{namespace}.")} | clocks
+        data = {key: str(since) for key, since in sorted(clocks.items(), key=lambda clock: clock[1])[:MAX_CLOCKS]}
+        if data != kept and writable:
+            path = path_of(CONFIG_MAPS, self._own_namespace, self._own_name if stored else "")
+            metadata = {"name": self._own_name} | mapping(stored.get("metadata"))
+            body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            api.request("PUT" if stored else "POST", path, body)
+        return api.failures
+
+    def _release_if_due(self, kind: str, server: Seen, seconds: int) -> None:
+        allowed = min(server.hold_seconds or self._bound, self._bound)
+        if seconds <= allowed:
+            return
+        # In the background the workers of a group would keep their GPUs until their leader's pod has ended.
+        body: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        body |= {"propagationPolicy": "Foreground" if kind == GROUPS else "Background"}
+        body |= {"preconditions": {"uid": server.uid}}  # 404, 409: it is gone, maybe replaced by a namesake
+        if not self._api.request("DELETE", path_of(kind, server.namespace, server.name), body, (404, 409)):
+            return
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now))
+        message = f"{server.name} deleted: on a node for {seconds} s, allowed are {allowed} s; is the operator running?"
+        print(f"{server.namespace}: {message}")
+        event: Json = {"apiVersion": "v1", "kind": "Event", "firstTimestamp": at, "lastTimestamp": at, "count": 1}
+        event |= {"type": "Warning", "reason": "ServerReleased", "source": {"component": "benchrun-release"}}
+        event |= {"message": message, "involvedObject": {**server.run, "namespace": server.namespace}}
+        event |= {"metadata": {"name": f"{server.name}.{self._now:x}"}}
+        self._api.request("POST", path_of(EVENTS, server.namespace), event)

@@ -1,0 +1,139 @@
+"""Runs over which no pass can be made: after some failures they are let go by metadata alone, and said to have failed.
+
+Neither spec nor status is read here, nor anything else that the run, its pods or its client could have spoilt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from benchrun.api import names
+from benchrun.api.base import KIND
+from benchrun.api.conditions import Reason, timestamp
+from benchrun.decide.decision import Ref
+from benchrun.effects.clock import Clock
+from benchrun.effects.errors import ClusterError, Invalid
+from benchrun.effects.kubernetes_api import Cluster
+from benchrun.observe.views import Child
+from benchrun.runtime.indexes import Indexes, RunKey, is_finished
+from benchrun.runtime.queue import Later
+from benchrun.runtime.telemetry import Telemetry
+
+logger = logging.getLogger(__name__)
+
+MOST_FAILURES = 5
+LONGEST_SECONDS = 60.0
+"""Whichever comes first, of passes that failed in a row."""
+_HOLDERS = ("Deployment", "LeaderWorkerSet", "Job")
+_CONDITIONS = (
+    ("Complete", "False"),
+    ("Failed", "True"),
+    ("Succeeded", "False"),
+    ("Ready", "False"),
+    ("Stalled", "True"),
+)
+
+
+@dataclass(slots=True)
+class Failures:
+    """Passes that failed in a row."""
+
+    count: int
+    since: float
+
+
+class Poison:
+    """Counts failed passes by run, and ends runs that are poison."""
+
+    def __init__(self, *, cluster: Cluster, indexes: Indexes, clock: Clock, telemetry: Telemetry) -> None:
+        self._cluster = cluster
+        self._indexes = indexes
+        self._clock = clock
+        self._telemetry = telemetry
+        self._failures: dict[RunKey, Failures] = {}
+
+    def forget(self, key: RunKey) -> None:
+        """A pass succeeded, or the run is gone."""
+        self._failures.pop(key, None)
+
+    async def lets_go(self, key: RunKey, error: Exception) -> bool:
+        """Count a failed pass; True when the run is over because of it. What the API server does not do now is no poison: only
+        what it will never do, and what our own code can't."""
+        cause = error.__cause__ if isinstance(error, Later) else error
+        if isinstance(cause, ClusterError) and not isinstance(cause, Invalid):
+            return False
+        now = asyncio.get_running_loop().time()
+        failures = self._failures.setdefault(key, Failures(0, now))
+        failures.count += 1
+        if failures.count < MOST_FAILURES and now - failures.since < LONGEST_SECONDS:
+            return False
+        logger.error("%s: let go after %d failed passes", key, failures.count, exc_info=cause)
+        if not await self._let_go(key) or not await self._say(key, cause or error):
+            return False
+        self._telemetry.run_poisoned()
+        self.forget(key)
+        return True
+
+    async def _let_go(self, key: RunKey) -> bool:
+        """Whether the deletion of everything that the run holds was asked for."""
+        run, done = self._indexes.run(key), True
+        if run is None:
+            return True
+        held = [c for c in self._indexes.children(key).objects if c.owner_uid == run.uid and _is_holder(c)]
+        for child in sorted(held, key=lambda child: child.kind == "Job"):
+            try:
+                await self._cluster.delete(Ref(child.kind, key.namespace, child.name, child.uid))
+                self._indexes.mark_deleting(child.kind, key.namespace, child.name)
+            except ClusterError as error:
+                logger.warning("%s: %s %s is not deleted yet: %s", key, child.kind, child.name, error)
+                done = False
+        return done
+
+    async def _say(self, key: RunKey, error: BaseException) -> bool:
+        """Whether the status tells that the run has failed. One that has ended already is left as it is."""
+        run = self._indexes.run(key)
+        if run is None or is_finished(run.status):
+            return True
+        try:
+            body = await self._cluster.patch_status(
+                run,
+                resource_version=self._indexes.run_version(key),
+                changes=_minimal(type(error).__name__, timestamp(self._clock.now()), run.generation),
+            )
+            self._indexes.learnt(KIND, body)
+        except ClusterError as refused:
+            logger.warning("%s: its status is not written yet: %s", key, refused)
+            return False
+        return True
+
+
+def _is_holder(child: Child) -> bool:
+    return child.kind in _HOLDERS and not child.deleting and child.role in (*names.SERVING_ROLES, names.ROLE_CLIENT)
+
+
+def _minimal(error: str, now: str, generation: int) -> dict[str, object]:
+    """A status that says only this, and is valid whatever stood there before."""
+    message = f"the operator could not work on this run ({error}) and let go of its servers; see the operator's log"
+    conditions = [
+        {
+            "type": type_,
+            "status": status,
+            "reason": Reason.INTERNAL_ERROR,
+            "message": message,
+            "observedGeneration": generation,
+            "lastTransitionTime": now,
+        }
+        for type_, status in _CONDITIONS
+    ]
+    return {
+        "observedGeneration": generation,
+        "phase": "Failed",
+        "message": message,
+        "verdict": "Unknown",
+        "completionTime": now,
+        "conditions": conditions,
+        "live": None,
+        "ending": None,
+    }

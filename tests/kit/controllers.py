@@ -1,0 +1,35 @@
+"""The embedded cluster's controllers, stopped for a while: nothing is collected, and no Job gets a pod."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+CONTROLLERS = b"kube-controller-manager"
+
+
+@contextmanager
+def standing_still() -> Iterator[None]:
+    """The controller manager is stopped meanwhile, garbage collection with it."""
+    process = _controller_manager()
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def _controller_manager() -> int:
+    """Its process, told by its own kubeconfig: another cluster may run on this machine."""
+    kubeconfig = f"--kubeconfig={Path(os.environ['DEVCLUSTER_DIR']) / 'controllers.kubeconfig'}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has ended
+        if CONTROLLERS in words and kubeconfig in words:
+            return int(folder.name)
+    raise AssertionError("the controller manager of DEVCLUSTER_DIR does not run on this machine")

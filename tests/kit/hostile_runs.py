@@ -1,0 +1,31 @@
+"""Runs whose client is the program of `hostile_client`, in a pod of the simulator's image: no vLLM is imported, so it is ready at
+once. It waits until its server answers, and goes off then: with a server that never does, it harms nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import kit.hostile_client
+from kit.kubectl import Object
+from kit.runs import SIMULATOR_IMAGE, simulated_run
+
+NAME = "hostile"
+LOADS_FOR_EVER = "--sim-load-seconds=3600"
+"""Of the simulator: it never answers."""
+
+
+def hostile_program() -> Object:
+    """The ConfigMap with the program, to be applied before the runs."""
+    text = "#!/usr/bin/env python3\n" + Path(kit.hostile_client.__file__).read_text()
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": {"vllm": text}}
+
+
+def hostile_run(name: str, *, args: tuple[str, ...] = (), **spec: Any) -> Object:
+    """The program stands in the place of the image's entry point."""
+    volume = {"name": NAME, "configMap": {"name": NAME, "defaultMode": 0o555}}
+    mount = {"name": NAME, "mountPath": "/usr/local/bin/vllm", "subPath": "vllm"}
+    resources = {"requests": {"cpu": "50m", "memory": "64Mi"}}
+    pod = {"volumes": [volume], "volumeMounts": [mount]}
+    client = {"image": SIMULATOR_IMAGE, "resources": resources, "pod": pod}
+    return simulated_run(name, args=args, client=client, repeats=2, **spec)

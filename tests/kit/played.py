@@ -1,0 +1,220 @@
+"""A cluster in which the test plays scheduler, kubelets and containers: the operator is a process of its own, API server and
+controllers are real, and no container runs. Everything a pod could do, a hostile one included, is played within milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import ssl
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from re import compile as pattern
+from typing import Any
+
+from benchrun_client.contract import PLAN_FILE, Plan
+from runs_kit import manifests
+from runs_kit.client import PlayedClient
+from runs_kit.cluster import PATHS, Cluster, Picture
+from runs_kit.metrics_page import MetricsServer, Server
+from runs_kit.operator_process import OperatorProcess, refuse_rivals
+from runs_kit.proxy import CountingProxy
+
+from kit.kubectl import Object
+from kit.runs import is_finished, merged
+
+RUN_UID, ROLE = "benchrun.dev/run-uid", "benchrun.dev/role"
+STEP_SECONDS = 20.0
+"""Longest wait for one thing that a test needs before it can begin."""
+CLIENT_IMAGE, SERVER_IMAGE = "docker.io/benchrun/client:scale", "docker.io/vllm/vllm-openai:v0.32.0"
+_HOSTS = itertools.count(1)
+ONE_WORKLOAD = {
+    "name": "chat",
+    "dataset": {"random": {"inputTokens": 1024, "outputTokens": 128}},
+    "load": {"concurrencies": [4]},
+    "requests": 400,
+}
+
+
+def _address() -> str:
+    """A loopback address of its own: every played pod is told apart by it, and no two processes share a network."""
+    host = next(_HOSTS)
+    return f"127.{64 + os.getpid() % 128}.{200 + host // 250}.{host % 250 + 1}"
+
+
+@dataclass(slots=True)
+class PlayedRun:
+    """One run, and who plays its pods: both of them on its address, the client on port 8090 and the server on 8000."""
+
+    name: str
+    uid: str
+    address: str
+    client: PlayedClient
+    pages: MetricsServer = field(default_factory=MetricsServer)
+
+    @property
+    def server(self) -> Server:
+        """What its server counts."""
+        return self.pages.servers[self.address]
+
+
+class PlayedCluster:
+    """One namespace and its operator."""
+
+    def __init__(self, api: Cluster, namespace: str, operator: OperatorProcess) -> None:
+        self.api = api
+        self.namespace = namespace
+        self.operator = operator
+        self.picture = Picture(api, namespace)
+        self._runs: list[PlayedRun] = []
+
+    # ---- runs --------------------------------------------------------------------------------------------------------
+
+    async def apply(self, name: str, **spec: Any) -> PlayedRun:
+        """Create a run of two stages; `spec` is laid over its own."""
+        body = manifests.run(name, self.namespace)
+        body["spec"] = merged(body["spec"], {"workloads": [ONE_WORKLOAD], "repeats": 2, **spec})
+        made = await self.api.ask("POST", PATHS["BenchmarkRun"].format(self.namespace), body)
+        address = _address()
+        run = PlayedRun(name, made["metadata"]["uid"], address, PlayedClient(address))
+        self._runs.append(run)
+        return run
+
+    async def patch(self, kind: str, name: str, patch: Object, *, subresource: str = "") -> Object:
+        """Merge-patch an object."""
+        path = f"{PATHS[kind].format(self.namespace)}/{name}"
+        return await self.api.ask("PATCH", f"{path}/{subresource}" if subresource else path, patch, merge=True)
+
+    async def delete(self, kind: str, name: str) -> None:
+        """Ask for deletion."""
+        await self.api.ask("DELETE", f"{PATHS[kind].format(self.namespace)}/{name}")
+
+    def body(self, run: PlayedRun) -> Object:
+        """The run as it is now."""
+        return self.picture.objects["BenchmarkRun"].get(run.name, {})
+
+    def status(self, run: PlayedRun) -> Object:
+        """Its status; empty while it has none."""
+        found: Object = self.body(run).get("status", {})
+        return found
+
+    def children(self, run: PlayedRun, kind: str, role: str) -> list[Object]:
+        """What the run has of a kind for a role, by its labels."""
+        wanted = {RUN_UID: run.uid, ROLE: role}.items()
+        return [o for o in self.picture.objects[kind].values() if wanted <= o["metadata"].get("labels", {}).items()]
+
+    def has_server(self, run: PlayedRun) -> bool:
+        """Whether it holds a GPU, or could."""
+        return bool(self.children(run, "Deployment", "server"))
+
+    async def reaches(self, run: PlayedRun, phase: str, *, seconds: float = STEP_SECONDS) -> None:
+        """Until its status names that phase."""
+        await self.until(lambda: self.status(run).get("phase") == phase, seconds=seconds, what=f"{run.name}: {phase}")
+
+    async def gets(self, run: PlayedRun, kind: str, role: str, *, seconds: float = STEP_SECONDS) -> Object:
+        """What it has of a kind for a role, once there is one."""
+        what = f"{run.name} has a {kind} of role {role}"
+        await self.until(lambda: bool(self.children(run, kind, role)), seconds=seconds, what=what)
+        return self.children(run, kind, role)[0]
+
+    async def finished(self, run: PlayedRun, *, seconds: float) -> Object:
+        """Its status, once it has ended."""
+        await self.until(lambda: is_finished(self.body(run)), seconds=seconds, what=f"{run.name} has ended")
+        return self.status(run)
+
+    async def released(self, run: PlayedRun, *, seconds: float) -> None:
+        """Until its server is gone."""
+        await self.until(lambda: not self.has_server(run), seconds=seconds, what=f"the server of {run.name} is gone")
+
+    async def until(self, holds: Callable[[], bool], *, seconds: float = STEP_SECONDS, what: str) -> None:
+        """Wait for a condition on the picture. Raises AssertionError with where every run stands."""
+        try:
+            await self.picture.until(holds, seconds=seconds, what=what)
+        except TimeoutError as error:
+            where = [f"{run.name}: server {self.has_server(run)}, {self._in_short(run)}" for run in self._runs]
+            raise AssertionError(f"{error}\n" + "\n".join(where)) from None
+
+    def _in_short(self, run: PlayedRun) -> str:
+        status = self.status(run)
+        return json.dumps({key: status.get(key) for key in ("phase", "message", "progress", "verdict")})
+
+    # ---- pods --------------------------------------------------------------------------------------------------------
+
+    async def plan(self, run: PlayedRun) -> str:
+        """Its plan, as its client reads it."""
+        text: str = (await self.gets(run, "ConfigMap", "plan"))["data"][PLAN_FILE]
+        return text
+
+    async def client_starts(self, run: PlayedRun) -> None:
+        """An honest client: it listens, and its pod is ready."""
+        await run.client.start(Plan.model_validate_json(await self.plan(run)))
+        await self.client_pod_runs(run)
+
+    async def client_pod_runs(self, run: PlayedRun) -> None:
+        """A kubelet says so; whoever answers at its address."""
+        status = manifests.running(run.address, container="client", image=CLIENT_IMAGE, ready=True)
+        await self.write_pod(run, "client", status)
+
+    async def server_starts(self, run: PlayedRun) -> None:
+        """It is scheduled, loads at once and answers."""
+        await self.server_listens(run, Server())
+        status = manifests.running(run.address, container="vllm", image=SERVER_IMAGE, ready=True)
+        await self.write_pod(run, "server", status)
+
+    async def server_listens(self, run: PlayedRun, server: Server) -> None:
+        """Its pages can be read, whatever becomes of its pod."""
+        run.pages.servers[run.address] = server
+        await run.pages.start([run.address])
+
+    async def client_exits(self, run: PlayedRun) -> None:
+        """Its process ends with 0, as it does once everything is acknowledged."""
+        await self.write_pod(run, "client", manifests.succeeded(container="client", image=CLIENT_IMAGE))
+
+    async def both_start(self, run: PlayedRun) -> None:
+        """Until it has an honest client and a server that both answer."""
+        await self.client_starts(run)
+        await self.server_starts(run)
+
+    async def write_pod(self, run: PlayedRun, role: str, status: Object) -> None:
+        """Write a pod's status in a kubelet's place."""
+        pod = await self.gets(run, "Pod", role)
+        await self.patch("Pod", pod["metadata"]["name"], status, subresource="status")
+
+    async def close(self) -> None:
+        """Nobody plays any longer."""
+        self.picture.stop()
+        for run in self._runs:
+            run.pages.stop()
+        await asyncio.gather(*(run.client.stop() for run in self._runs))
+
+
+@asynccontextmanager
+async def played_cluster(directory: Path) -> AsyncIterator[PlayedCluster]:
+    """A namespace of its own with a ready operator."""
+    api = await Cluster.connect()
+    namespace = f"played-{uuid.uuid4().hex[:8]}"
+    proxy = CountingProxy(
+        api.url, tls=ssl.create_default_context(cafile=api.authority), run_name=pattern("no run is counted")
+    )
+    try:
+        await refuse_rivals(api)
+        await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        await proxy.start()
+        operator = OperatorProcess(api, namespace, api_url=proxy.url, directory=directory)
+        played = PlayedCluster(api, namespace, operator)
+        played.picture.start()
+        try:
+            await operator.start()
+            yield played
+        finally:
+            await operator.stop()
+            await played.close()
+            await api.ask("DELETE", f"/api/v1/namespaces/{namespace}")
+    finally:
+        proxy.stop()
+        await api.close()

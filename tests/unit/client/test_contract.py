@@ -1,0 +1,349 @@
+"""The contract on the wire: what is taken, what is refused, and how little it costs to refuse it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import tracemalloc
+from typing import Any
+
+import pytest
+from benchrun_client import contract
+from benchrun_client.contract import (
+    MAX_ENVELOPES,
+    MAX_HEAD_BYTES,
+    MAX_PACKED_BYTES,
+    MAX_RECORD_BYTES,
+    MAX_REQUESTS_A_STAGE,
+    ContractMismatch,
+    Delivery,
+    Envelope,
+    Failure,
+    GapCounts,
+    Probe,
+    Progress,
+    StageRecord,
+    digest_of_token,
+    open_record,
+    pack_delivery,
+    seal,
+    unpack_delivery,
+)
+from benchrun_client.records import record_of
+from benchrun_client.shards import messages
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+from unit.client.plans import raw_stage
+from unit.client.test_ledger import sealed
+
+PROGRESS = Progress(version=3, phase="Measuring")
+MEBIBYTE = 2**20
+PARTS = ("data", "delivery", "plan", "record", "search")
+
+
+def delivery(*envelopes: Envelope) -> Delivery:
+    return Delivery(run_uid="run-1", progress=PROGRESS, records=envelopes)
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    """A record's JSON."""
+    made: dict[str, Any] = json.loads(gzip.decompress(seal(record_of(raw_stage()))[1]))
+    return {**made, **changes}
+
+
+def packed(text: str) -> bytes:
+    return gzip.compress(text.encode(), mtime=0)
+
+
+# ---- delivery -------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_packed_is_unpacked() -> None:
+    records = [sealed(0, size=1), sealed(1, size=1000)]
+    said = delivery(*(envelope for envelope, _ in records))
+    assert unpack_delivery(pack_delivery(said, [body for _, body in records])) == (
+        said,
+        tuple(body for _, body in records),
+    )
+
+
+def test_the_largest_head_there_may_be_fits() -> None:
+    longest = Envelope(
+        sequence=1023,
+        run_uid="\x01" * 64,
+        stage_id="\x01" * 160,
+        plan_digest="a" * 64,
+        ends_search="\x01" * 40,
+        size=MAX_PACKED_BYTES,
+        digest="a" * 64,
+    )
+    failed = Progress(version=1, phase="Failed", failure=Failure(reason="A" * 60, message="\x01" * 2000))
+    head = Delivery(run_uid="\x01" * 64, progress=failed, records=(longest,) * MAX_ENVELOPES)
+    assert len(pack_delivery(head, ())) <= MAX_HEAD_BYTES
+
+
+OLD_HEAD = b'{"run_uid":"run-1","progress":{"version":1,"phase":"Measuring"},"records":['
+
+
+@pytest.mark.parametrize(
+    ("theirs", "answer"),
+    [
+        pytest.param(None, OLD_HEAD + b"]}", id="version-1"),
+        pytest.param(
+            None, OLD_HEAD + b'{"sequence":0,"payload":"' + b"A" * 200_000 + b'"}]}', id="version-1-with-records"
+        ),
+        pytest.param(1, b'{"contract":1}\n', id="an-earlier-one"),
+        pytest.param(3, b'{"contract":3,"anything":[1,{}]}\n\x00\x01', id="a-later-one"),
+        pytest.param(3, b'{"contract":3}', id="a-later-one-without-bodies"),
+    ],
+)
+def test_another_version_is_known_as_such(theirs: int | None, answer: bytes) -> None:
+    with pytest.raises(ContractMismatch) as mismatch:
+        unpack_delivery(answer)
+    assert mismatch.value.theirs == theirs
+
+
+ONE = sealed(0, size=10)
+GOOD = pack_delivery(delivery(ONE[0]), [ONE[1]])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\n", id="an-empty-line"),
+        pytest.param(b"<html>\n", id="a-page"),
+        pytest.param(b"[]\n", id="a-list"),
+        pytest.param(b"[" * 60_000 + b"\n", id="nested"),
+        pytest.param(b"\xff\xfe\n", id="no-text"),
+        pytest.param(b'{"contract":2}\n', id="incomplete"),
+        pytest.param(b'{"contract":2' + b" " * MAX_HEAD_BYTES, id="endless-head"),
+        pytest.param(b'{"contract":2}', id="no-end-of-the-head"),
+        pytest.param(b'{"contract":1e999}\n', id="no-version"),
+        pytest.param(b'{"contract":' + b"9" * 4000 + b"}\n", id="huge-version"),
+        pytest.param(b'{"contract":true}\n', id="a-truth"),
+        pytest.param(GOOD[:-1], id="cut-short"),
+        pytest.param(GOOD + b"x", id="more-than-said"),
+        pytest.param(GOOD.replace(b'"size":10', b'"size":0'), id="empty-record"),
+        pytest.param(GOOD.replace(b'"size":10', b'"size":-5'), id="negative-size"),
+        pytest.param(GOOD.replace(b'"size":10', b'"size":1000001'), id="oversized"),
+        pytest.param(GOOD.replace(b'"sequence":0', b'"sequence":1024'), id="beyond-the-last-record"),
+        pytest.param(GOOD.replace(b'"sequence":0', b'"sequence":0,"payload":""'), id="one-field-more"),
+    ],
+)
+def test_what_is_no_delivery_is_refused_in_a_line(answer: bytes) -> None:
+    with pytest.raises(ValueError) as refused:
+        unpack_delivery(answer)
+    assert not isinstance(refused.value, ContractMismatch)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) <= 300
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_else(data: bytes) -> None:
+    for answer in (data, GOOD + data, GOOD[: len(data)], b'{"contract":2,' + data):
+        try:
+            unpack_delivery(answer)
+        except ValueError:
+            continue
+
+
+# ---- records --------------------------------------------------------------------------------------------------------
+
+
+def test_an_envelope_says_what_is_in_the_record() -> None:
+    record = record_of(raw_stage(stage_id="chat/search-02/r1", probe=Probe(value="4", ends_search=True)))
+    envelope, body = seal(record)
+    assert open_record(body) == record
+    assert envelope == Envelope(
+        sequence=record.sequence,
+        run_uid=record.run_uid,
+        stage_id="chat/search-02/r1",
+        plan_digest=record.plan_digest,
+        ends_search="chat",
+        size=len(body),
+        digest=hashlib.sha256(body).hexdigest(),
+    )
+    assert seal(record_of(raw_stage()))[0].ends_search is None
+
+
+REPEATED = {
+    "zeros": "0",
+    "negative": "-1",
+    "texts": '""',
+    "objects": "{}",
+    "lists": "[]",
+    "nested": "[" * 150 + "]" * 150,
+}
+FILL = 7 * MEBIBYTE
+
+
+@pytest.mark.parametrize("each", REPEATED.values(), ids=REPEATED)
+def test_a_record_that_unfolds_is_refused_before_it_is_parsed(each: str) -> None:
+    """7.7 kB that were 2 to 3.4 GiB of objects and 10 s of work."""
+    body = packed('{"gaps":{"us":[' + ",".join([each] * (FILL // (len(each) + 1))) + "]}}")
+    assert len(body) < 100_000
+    assert _peak_bytes_refused(body) < 2 * MAX_RECORD_BYTES
+
+
+def _columns(values: str, length: int) -> str:
+    return ",".join(f'"{name}":[{",".join([values] * length)}]' for name in contract.RequestColumns.model_fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{"requests":{' + _columns("-1", 60_000) + "}}", id="columns"),
+        pytest.param('{"requests":{' + _columns('""', MAX_REQUESTS_A_STAGE) + "}}", id="columns-of-texts"),
+        pytest.param('{"servers":[' + ",".join(["{}"] * 15_000) + "]}", id="servers"),
+        pytest.param('{"scalars":{' + ",".join(f'"{n}":[]' for n in range(8_000)) + "}}", id="scalars"),
+        pytest.param("{" + ",".join(f'"{n}":0' for n in range(15_000)) + "}", id="unknown-fields"),
+    ],
+)
+def test_a_record_that_is_not_too_large_to_be_one_costs_little_to_refuse(text: str) -> None:
+    assert _peak_bytes_refused(packed(text)) < 64 * MEBIBYTE
+
+
+def _peak_bytes_refused(body: bytes) -> int:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError) as refused:
+            open_record(body)
+        assert len(str(refused.value)) <= 300
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"not gzip", id="not-gzip"),
+        pytest.param(packed("{")[:-4], id="cut-short"),
+        pytest.param(packed(" " * (MAX_RECORD_BYTES + 1)), id="unpacks-to-more"),
+        pytest.param(b"\x1f\x8b" * MAX_PACKED_BYTES, id="larger-packed"),
+        pytest.param(packed("[" * 10_000), id="nested"),
+        pytest.param(packed("null"), id="null"),
+        pytest.param(packed('{"\\u001b[31m":1}'), id="terminal-escapes"),
+    ],
+)
+def test_what_is_no_record_is_refused_in_a_line(body: bytes) -> None:
+    with pytest.raises(ValueError) as refused:
+        open_record(body)
+    assert str(refused.value).isprintable()
+
+
+NO_NUMBERS = ["1e999", "-1e999", "Infinity", "NaN", "1e308", "1e17", "9" * 400, "9" * 5000]
+
+
+@pytest.mark.parametrize("number", NO_NUMBERS)
+@pytest.mark.parametrize(
+    "field",
+    [
+        '"scalars":{"request_throughput":%s}',
+        '"first_send_unix_us":%s',
+        '"idle_before_us":%s',
+        '"client":{"cpu_seconds":%s,"wall_seconds":1}',
+        '"gaps":{"us":[%s],"count":[1]}',
+        '"servers":[{"address":"a","before":{"prompt_tokens_total":%s},"after":null}]',
+    ],
+)
+def test_numbers_that_nobody_can_reckon_with_are_refused(number: str, field: str) -> None:
+    text = json.dumps(document())
+    changed = text[:-1] + "," + field % number + "}"
+    with pytest.raises(ValueError):
+        open_record(packed(changed))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"servers": [{"address": "a", "before": None, "after": None}] * 65},
+        {"servers": [{"address": "a", "before": {str(n): 0 for n in range(65)}, "after": None}]},
+        {"scalars": {str(n): 0 for n in range(201)}},
+        {"errors": {str(n): 1 for n in range(9)}},
+        {"gaps": {"us": list(range(50_001)), "count": [1] * 50_001}},
+        {"schema": "benchrun.record/2"},
+    ],
+)
+def test_more_than_a_record_holds_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        open_record(packed(json.dumps(document(**changes))))
+
+
+def test_a_record_too_large_to_be_stored_is_not_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchrun_client.contract_delivery.MAX_PACKED_BYTES", 100)
+    with pytest.raises(ValueError, match="bytes, packed"):
+        seal(record_of(raw_stage()))
+
+
+def test_gaps_ascend() -> None:
+    with pytest.raises(ValidationError):
+        GapCounts(us=(2, 1), count=(1, 1))
+
+
+# ---- bounds ---------------------------------------------------------------------------------------------------------
+
+
+def _messages(of: type[BaseModel]) -> list[type[BaseModel]]:
+    return [of, *(found for each in of.__subclasses__() for found in _messages(each))]
+
+
+WIRE = {messages.__name__, *(f"{contract.__name__}_{part}" for part in PARTS)}
+"""What goes from pod to pod."""
+
+
+@pytest.mark.parametrize(
+    "message",
+    [pytest.param(m, id=m.__name__) for m in _messages(contract.Message) if m.__module__ in WIRE],
+)
+def test_every_list_text_and_number_has_its_bounds(message: type[BaseModel]) -> None:
+    schema = message.model_json_schema()
+    unbounded = [
+        path
+        for name, part in [("", schema), *schema.get("$defs", {}).items()]
+        for path in _unbounded(part, f"{name or message.__name__}")
+    ]
+    assert unbounded == []
+
+
+def _unbounded(schema: dict[str, Any], path: str) -> list[str]:
+    kind = schema.get("type")
+    closed = "enum" in schema or "const" in schema
+    missing = {
+        "array": "maxItems" not in schema,
+        "string": "maxLength" not in schema and "$" not in schema.get("pattern", "")[-1:],
+        "number": not {"maximum", "exclusiveMaximum"} & schema.keys(),
+        "integer": not {"maximum", "exclusiveMaximum"} & schema.keys(),
+        "object": "properties" not in schema and "maxProperties" not in schema,
+    }
+    found = [path] if not closed and missing.get(str(kind), False) else []
+    inner = {**schema.get("properties", {}), "items": schema.get("items"), "values": schema.get("additionalProperties")}
+    inner |= {str(n): each for n, each in enumerate(schema.get("anyOf", ()))}
+    for name, part in inner.items():
+        if isinstance(part, dict):
+            found += _unbounded(part, f"{path}.{name}")
+    return found
+
+
+def test_a_token_and_its_digest() -> None:
+    assert digest_of_token("t") == hashlib.sha256(b"t").hexdigest()
+
+
+def test_the_largest_record_is_taken() -> None:
+    """Not what a benchmark gives: of every kind as much as there may be, and small enough to be stored."""
+    columns = {name: [1] * MAX_REQUESTS_A_STAGE for name in contract.RequestColumns.model_fields}
+    counters = {str(n): 1e15 for n in range(64)}
+    largest = document(
+        requests=columns,
+        gaps={"us": list(range(50_000)), "count": [10**12] * 50_000},
+        servers=[{"address": "http://[fd00::1]:8000", "before": counters, "after": counters, "models": "a:" * 50}] * 64,
+        scalars={str(n): 1.5 for n in range(200)},
+        errors={f"{n}: [{{{'x' * 290}": 10**12 for n in range(8)},
+        diagnostic="{[:,]}" * 160,
+    )
+    record: StageRecord = open_record(packed(json.dumps(largest)))
+    assert len(record.requests.ok) == MAX_REQUESTS_A_STAGE

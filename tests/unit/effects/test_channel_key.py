@@ -1,0 +1,101 @@
+"""The operator's key: made once, found again, and never told."""
+
+from __future__ import annotations
+
+import base64
+import logging
+
+import pytest
+from benchrun.effects.channel_key import CHANNEL_KEY, channel_key
+from benchrun.effects.errors import ClusterError, Forbidden, Invalid
+from benchrun.plan.channel import token_of
+from unit.effects.scripted_api import Answer, Said, answering, gives, refuses
+
+NAMESPACE = "benchrun-system"
+PATH = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+KEY = bytes(range(32))
+
+
+def secret(key: bytes) -> Answer:
+    return gives({"kind": "Secret", "data": {"key": base64.b64encode(key).decode()}})
+
+
+async def asked_for(said: Said) -> bytes:
+    return await channel_key(said.connection, namespace=NAMESPACE)
+
+
+async def test_a_restart_finds_the_same_and_writes_nothing() -> None:
+    async with answering(secret(KEY)) as said:
+        assert await asked_for(said) == KEY
+    assert [(each.method, each.path) for each in said.asked] == [("GET", f"{PATH}/{CHANNEL_KEY}")]
+
+
+async def test_the_first_start_makes_one_of_32_random_bytes() -> None:
+    made = []
+    for _ in range(2):
+        async with answering(refuses(404, "NotFound"), secret(KEY)) as said:
+            await asked_for(said)
+        assert [(each.method, each.path) for each in said.asked] == [("GET", f"{PATH}/{CHANNEL_KEY}"), ("POST", PATH)]
+        manifest = said.asked[1].body
+        assert manifest is not None
+        assert (manifest["metadata"]["name"], manifest["metadata"]["namespace"]) == (CHANNEL_KEY, NAMESPACE)
+        assert manifest["immutable"] is True
+        made.append(base64.b64decode(manifest["data"]["key"]))
+    assert [len(key) for key in made] == [32, 32]
+    assert made[0] != made[1]
+
+
+async def test_of_two_replicas_both_take_the_one_that_was_kept() -> None:
+    async with answering(refuses(404, "NotFound"), refuses(409, "AlreadyExists"), secret(KEY)) as said:
+        assert await asked_for(said) == KEY
+    assert [each.method for each in said.asked] == ["GET", "POST", "GET"]
+
+
+@pytest.mark.parametrize(
+    "found", [gives({}), gives({"data": None}), gives({"data": {"key": "no base64!"}}), secret(b""), secret(KEY[:31])]
+)
+async def test_a_secret_without_a_key_is_refused_and_not_told(found: Answer) -> None:
+    async with answering(found) as said:
+        with pytest.raises(Invalid) as refused:
+            await asked_for(said)
+    assert base64.b64encode(KEY[:31]).decode() not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [refuses(403, "Forbidden")],
+        [refuses(500)],
+        [refuses(404, "NotFound"), refuses(403, "Forbidden")],
+        [refuses(404, "NotFound"), refuses(404, "NotFound")],
+        [refuses(404, "NotFound"), refuses(409, "AlreadyExists"), refuses(404, "NotFound")],
+    ],
+)
+async def test_where_the_api_server_refuses_there_is_no_key(answers: list[Answer]) -> None:
+    async with answering(*answers) as said:
+        with pytest.raises(ClusterError):
+            await asked_for(said)
+
+
+async def test_it_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with answering(refuses(404, "NotFound"), secret(KEY)) as said:
+        await asked_for(said)
+        made = said.asked[1].body
+    assert made is not None
+    for text in (made["data"]["key"], base64.b64encode(KEY).decode(), KEY.hex()):
+        assert text not in caplog.text
+
+
+async def test_our_rights_do_not_reach_is_told_as_that() -> None:
+    async with answering(refuses(403, "Forbidden")) as said:
+        with pytest.raises(Forbidden):
+            await asked_for(said)
+
+
+def test_a_token_is_the_runs_and_the_keys() -> None:
+    tokens = {token_of(key, uid) for key in (KEY, KEY[::-1]) for uid in ("a", "b")}
+    assert len(tokens) == 4
+    assert {len(token) for token in tokens} == {64}
+    assert token_of(KEY, "a") == token_of(KEY, "a")

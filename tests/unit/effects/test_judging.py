@@ -1,0 +1,226 @@
+"""The judgement of a run: everything that was measured goes to the judge in order, unopened, one part at a time. Time jumps."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from typing import Any
+
+import pytest
+from benchrun.api import names
+from benchrun.api.judgement import Judgement
+from benchrun.api.status import ClientStatus, ServerStatus
+from benchrun.decide.collected import Arrival
+from benchrun.decide.lookups import Judging
+from benchrun.effects.errors import NotFound, Unavailable
+from benchrun.effects.judge_child import NotJudged
+from benchrun.effects.lookups.judging import AGAIN_SECONDS
+from benchrun.effects.lookups.kinds import KINDS
+from benchrun.effects.lookups.tools import About, NotFoundOut, Tools
+from benchrun.judge_process.job import Part
+from benchrun.measure.timeline import decode
+from benchrun.observe.trim import child_of, run_of
+from benchrun.observe.views import Children
+from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
+from unit.runtime.bodies import NAMESPACE, UID, run_body
+from unit.runtime.fast_time import now, passing, run_fast
+from unit.runtime.judges import Judge
+from unit.runtime.memory_cluster import MemoryCluster
+from unit.runtime.scene import ENDED, OWNER, sample
+
+JUDGED = Judgement(message="judged")
+QUESTION = Judging(
+    ended_early=False, servers=(ServerStatus(role="server", pod="p", gpus=1),), client=ClientStatus(image="client:1")
+)
+EARLY = Judging(ended_early=True)
+
+
+def arrival(sequence: int, **changes: Any) -> Arrival:
+    """A record that nobody may open: it is none."""
+    values: dict[str, Any] = {
+        "sequence": sequence,
+        "stage_id": f"chat/rate=4/r{sequence + 1}",
+        "plan_digest": "e" * 64,
+        "digest": "d" * 64,
+        "data": f"packed {sequence}".encode(),
+    }
+    return Arrival(**(values | changes))
+
+
+class Court:
+    """A run of which this is stored, and a judge."""
+
+    def __init__(self, *outcomes: Judgement | Exception, baseline: str = "") -> None:
+        self.cluster, self.judge = MemoryCluster(), Judge(*outcomes)
+        self._children = Children()
+        body = run_body()
+        body["spec"] |= {"baseline": {"name": baseline}} if baseline else {}
+        self.run = run_of(body)
+        self.arrivals: tuple[Arrival, ...] = ()
+        self.samples: tuple[Any, ...] = ()
+
+    def store(self, manifest: dict[str, Any], **meta: Any) -> None:
+        body = json.loads(json.dumps(manifest))
+        body["metadata"] |= {"uid": body["metadata"]["name"], "resourceVersion": "500", **meta}
+        self.cluster.add("ConfigMap", body)
+        view = child_of("ConfigMap", {"metadata": body["metadata"]})
+        self._children = Children(objects=(*self._children.objects, view))
+
+    async def judged(self, question: Judging = QUESTION) -> Judgement:
+        about = About(self.run, self._children, self.arrivals, self.samples)
+        judgement: Judgement = await KINDS[Judging].look_up(Tools(self.cluster, self.judge), about, question)
+        return judgement
+
+    def parts(self) -> list[Part]:
+        return self.judge.parts[-1]
+
+    def heads(self) -> list[tuple[str, str]]:
+        return [(part.head.kind, part.head.name) for part in self.parts()]
+
+
+def name_of(sequence: int) -> str:
+    return names.stage_name("chat", UID, sequence)
+
+
+def chunk(at: float) -> TimelinePart:
+    return TimelinePart(f"packed until {at}".encode(), through=at)
+
+
+async def test_everything_that_is_stored_comes_in_order_and_as_it_is() -> None:
+    court = Court(JUDGED)
+    court.store(timeline_config_map(OWNER, chunk=0, timeline=chunk(1)))
+    court.store(stage_config_map(OWNER, arrival(0), timeline=chunk(2)))
+    court.store(stage_config_map(OWNER, arrival(1, ends_search="chat"), timeline=None))
+    court.arrivals = (arrival(2), arrival(3, ends_search="code"))
+    court.samples = (sample(8.0), sample(9.0))
+    assert await court.judged() == JUDGED
+    assert court.heads() == [
+        ("timeline", names.timeline_name("chat", UID, 0)),
+        ("record", name_of(0)),
+        ("timeline", name_of(0)),
+        ("record", name_of(1)),
+        ("record", "record 2"),
+        ("record", "record 3"),
+        ("timeline", "the latest samples"),
+    ]
+    records = [part for part in court.parts() if part.head.kind == "record"]
+    assert [part.data for part in records] == [f"packed {n}".encode() for n in range(4)]
+    assert [
+        (h.sequence, h.stage_id, h.plan_digest, h.digest, h.ends_search) for h in (part.head for part in records)
+    ] == [(n, f"chat/rate=4/r{n + 1}", "e" * 64, "d" * 64, [None, "chat", None, "code"][n]) for n in range(4)]
+    assert court.parts()[0].data == b"packed until 1"
+    assert [s.at for s in decode(court.parts()[-1].data).samples] == [8.0, 9.0]
+
+
+async def test_the_job_tells_what_the_status_will_tell() -> None:
+    court = Court(JUDGED)
+    await court.judged()
+    (job,) = court.judge.jobs
+    assert (job.name, job.namespace, job.uid, job.spec) == ("chat", NAMESPACE, UID, {"model": {"name": "m"}})
+    assert (tuple(job.servers), job.client, job.ended_early) == (QUESTION.servers, QUESTION.client, False)
+    assert court.parts() == []
+
+
+async def test_a_record_that_was_stored_after_it_came_is_sent_once() -> None:
+    court = Court(JUDGED)
+    court.store(stage_config_map(OWNER, arrival(0), timeline=None))
+    court.arrivals = (arrival(0), arrival(1))
+    await court.judged()
+    assert court.heads() == [("record", name_of(0)), ("record", "record 1")]
+
+
+@pytest.mark.parametrize("kept", [(), (arrival(0),)])
+def test_a_stored_record_that_somebody_deleted_is_missed_and_not_waited_for(kept: tuple[Arrival, ...]) -> None:
+    async def end() -> None:
+        court = Court(JUDGED)
+        court.store(stage_config_map(OWNER, arrival(0), timeline=None))
+        court.store(stage_config_map(OWNER, arrival(1), timeline=None))
+        del court.cluster.objects["ConfigMap", NAMESPACE, name_of(0)]
+        court.arrivals = kept
+        await court.judged()
+        assert court.heads() == [("record", name_of(1)), *(("record", "record 0") for _ in kept)]
+        assert now() == 0
+
+    run_fast(end())
+
+
+@pytest.mark.parametrize(
+    "binary", [None, 7, {}, {"record.json.gz": None}, {"record.json.gz": 7}, {"record.json.gz": "e"}, {"more": "eA=="}]
+)
+async def test_a_configmap_that_holds_no_record_is_passed_over(binary: object) -> None:
+    court = Court(JUDGED)
+    court.store(stage_config_map(OWNER, arrival(0), timeline=None) | {"binaryData": binary})
+    court.store(stage_config_map(OWNER, arrival(1), timeline=None))
+    await court.judged()
+    assert court.heads() == [("record", name_of(1))]
+
+
+async def test_what_cannot_be_opened_is_the_judges_to_refuse() -> None:
+    court = Court(JUDGED)
+    bomb = gzip.compress(b"[" + b"0," * 1_000_000 + b"0]")
+    court.store(stage_config_map(OWNER, arrival(0, data=bomb), timeline=TimelinePart(b"no timeline", through=1)))
+    assert await court.judged() == JUDGED
+    assert [part.data for part in court.parts()] == [bomb, b"no timeline"]
+
+
+async def test_what_is_another_runs_is_not_read() -> None:
+    court = Court(JUDGED)
+    manifest = stage_config_map(OWNER, arrival(0), timeline=None)
+    manifest["metadata"]["ownerReferences"][0]["uid"] = "another-run"
+    court.store(manifest)
+    await court.judged()
+    assert (court.parts(), court.cluster.log) == ([], [])
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_while_the_api_server_is_away_it_is_tried_again(failures: int) -> None:
+    async def end() -> None:
+        court = Court(JUDGED)
+        court.store(stage_config_map(OWNER, arrival(0), timeline=None))
+        court.store(stage_config_map(OWNER, arrival(1), timeline=None))
+        court.cluster.broken_objects[name_of(1)] = Unavailable("down")
+
+        async def comes_back() -> None:
+            await passing(AGAIN_SECONDS * failures - 1)
+            court.cluster.broken_objects.clear()
+
+        back = asyncio.create_task(comes_back())
+        assert await court.judged() == JUDGED
+        await back
+        assert (len(court.judge.jobs), now()) == (failures + 1, AGAIN_SECONDS * failures)
+        assert court.heads() == [("record", name_of(0)), ("record", name_of(1))], "from the beginning each time"
+
+    run_fast(end())
+
+
+async def test_why_a_run_was_not_judged_is_the_answer() -> None:
+    court = Court(NotJudged("killed: it took more than 320 MiB"))
+    with pytest.raises(NotFoundOut, match=r"^killed: it took more than 320 MiB$"):
+        await court.judged()
+    assert len(court.judge.jobs) == 1
+
+
+# ---- the baseline ----------------------------------------------------------------------------------------------------
+
+
+async def test_the_baseline_comes_last_and_whole() -> None:
+    court = Court(JUDGED, baseline="before")
+    before = court.cluster.add("BenchmarkRun", run_body("before", uid="b", status=ENDED | {"results": [{"cell": "c"}]}))
+    court.samples = (sample(8.0),)
+    await court.judged()
+    assert court.heads() == [("timeline", "the latest samples"), ("baseline", "before")]
+    assert json.loads(court.parts()[-1].data) == before
+
+
+async def test_a_baseline_that_does_not_exist_is_missed() -> None:
+    court = Court(JUDGED, baseline="before")
+    assert await court.judged() == JUDGED
+    assert court.parts() == []
+
+
+async def test_a_run_that_ended_early_is_not_compared() -> None:
+    court = Court(JUDGED, baseline="before")
+    court.cluster.broken_objects["before"] = NotFound("not to be asked for")
+    await court.judged(EARLY)
+    assert (court.parts(), court.cluster.log, court.judge.jobs[0].ended_early) == ([], [], True)

@@ -1,0 +1,131 @@
+"""Each kind of look-up against a cluster in memory: what it finds, and what it says where there is nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchrun.decide.decision import GpuExporters
+from benchrun.decide.lookups import (
+    Compilations,
+    EndpointPods,
+    ExporterPod,
+    GpuExporter,
+    LogTail,
+    Question,
+    ServerStart,
+    Start,
+)
+from benchrun.effects.errors import ClusterError, Forbidden, NotFound, Unavailable
+from benchrun.effects.lookups.kinds import KINDS
+from benchrun.effects.lookups.tools import About, NotFoundOut, Tools
+from benchrun.observe.startup_log import StartupPhases
+from benchrun.observe.views import Children, Run
+from unit.runtime.bodies import NAMESPACE, UID
+from unit.runtime.judges import Judge
+from unit.runtime.memory_cluster import MemoryCluster
+
+ABOUT = About(Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1), Children())
+EXPORTERS = GpuExporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)
+EXPORTER = ExporterPod("dcgm-x", "10.1.0.7")
+TAIL = LogTail(pod="p", container="vllm", previous=True)
+LOG = Compilations(pod="p", container="vllm", since="2026-11-21T11:59:00Z")
+START = ServerStart(pod="p", uid="u", container="vllm")
+PODS = EndpointPods(service="vllm", port=8001)
+COMPILED = "2026-11-21T11:59:30.500000000Z WARNING Triton kernel JIT compilation during inference: f. This ..."
+LOADED = "INFO Loading weights took 2.50 seconds"
+PULLED = {
+    "reason": "Pulled",
+    "message": 'Successfully pulled image "v" in 7.5s',
+    "involvedObject": {"fieldPath": "spec.containers{vllm}"},
+}
+ERRORS = [Unavailable("down"), NotFound("gone", code=404), Forbidden("no", code=403)]
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    """Where it is looked up."""
+    return MemoryCluster()
+
+
+async def found(cluster: MemoryCluster, question: Question[Any], exporters: GpuExporters | None = EXPORTERS) -> Any:
+    return await KINDS[type(question)].look_up(Tools(cluster, Judge(), exporters), ABOUT, question)
+
+
+async def test_the_end_of_the_failed_containers_log(cluster: MemoryCluster) -> None:
+    assert await found(cluster, TAIL) == "the last words"
+    assert cluster.log == [("log", "p", "vllm")]
+
+
+@pytest.mark.parametrize(("log", "instants"), [(COMPILED, (1_795_262_370.5,)), ("INFO nothing of the kind", ())])
+async def test_when_kernels_were_compiled(cluster: MemoryCluster, log: str, instants: tuple[float, ...]) -> None:
+    cluster.log_text = log
+    assert await found(cluster, LOG) == instants
+    assert cluster.log == [("log since", "p", LOG.since)]
+
+
+async def test_a_log_that_was_not_read_whole_does_not_tell_that_nothing_was_compiled(cluster: MemoryCluster) -> None:
+    cluster.log_text, cluster.log_is_whole = "INFO nothing of the kind", False
+    with pytest.raises(NotFoundOut):
+        await found(cluster, LOG)
+
+
+async def test_how_a_server_started(cluster: MemoryCluster) -> None:
+    cluster.log_text, cluster.image_pulls = LOADED, (PULLED,)
+    assert await found(cluster, START) == Start(StartupPhases(load=2.5), image_pull_seconds=7.5)
+    assert cluster.log == [("log head", "p", "vllm"), ("image events", "u")]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(
+    ("verb", "start"),
+    [
+        ("log head", Start(StartupPhases(), image_pull_seconds=7.5)),
+        ("image events", Start(StartupPhases(load=2.5), image_pull_seconds=None)),
+    ],
+)
+async def test_one_half_of_a_start_may_be_missing(
+    cluster: MemoryCluster, verb: str, start: Start, error: ClusterError
+) -> None:
+    cluster.log_text, cluster.image_pulls = LOADED, (PULLED,)
+    cluster.broken[verb] = error
+    assert await found(cluster, START) == start
+
+
+async def test_the_exporter_of_a_node(cluster: MemoryCluster) -> None:
+    cluster.exporters["n1"] = EXPORTER
+    assert await found(cluster, GpuExporter("n1")) == EXPORTER
+    assert cluster.log == [("exporter", "gpu-operator", "n1")]
+    with pytest.raises(NotFoundOut, match="n2"):
+        await found(cluster, GpuExporter("n2"))
+
+
+async def test_without_exporters_nobody_is_asked(cluster: MemoryCluster) -> None:
+    with pytest.raises(NotFoundOut):
+        await found(cluster, GpuExporter("n1"), exporters=None)
+    assert cluster.log == []
+
+
+async def test_the_pods_behind_a_service(cluster: MemoryCluster) -> None:
+    cluster.addresses = ("10.0.0.1:8001", "10.0.0.2:8001")
+    assert await found(cluster, PODS) == cluster.addresses
+    assert cluster.log == [("endpoints", "vllm", "8001")]
+
+
+async def test_a_service_without_ready_pods_is_asked_for_again(cluster: MemoryCluster) -> None:
+    with pytest.raises(NotFoundOut, match="vllm"):
+        await found(cluster, PODS)
+    assert KINDS[EndpointPods].again_seconds == 4.0
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(
+    ("verb", "question"),
+    [("log", TAIL), ("log since", LOG), ("exporter", GpuExporter("n1")), ("endpoints", PODS)],
+)
+async def test_what_the_api_server_says_no_to_is_passed_on(
+    cluster: MemoryCluster, verb: str, question: Question[Any], error: ClusterError
+) -> None:
+    cluster.broken[verb] = error
+    with pytest.raises(type(error), match=str(error)):
+        await found(cluster, question)

@@ -1,0 +1,188 @@
+"""Servers that are not the run's own, and models that nobody asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import aiohttp
+import pytest
+from benchrun.api.status import ServerStatus
+from benchrun.judge.asked import Asked, asked_of
+from benchrun.judge.finding import Code, StageFinding
+from benchrun.judge.rules import Found
+from benchrun.judge.wrong_target import wrong_model, wrong_server
+from benchrun_client.contract import ServedModel, ServerEdge
+from benchrun_client.identity import identify
+from benchrun_simulator.launch import running
+from unit.judge.specs import SERVER, spec
+from unit.judge.stages import asked, context
+from unit.measure.records import cell, edge, record
+
+ROLE = "server"
+
+
+def _model(**source: Any) -> dict[str, Any]:
+    return {"name": "tiny", "source": source}
+
+
+def own(**changes: Any) -> Asked:
+    """Of a run that starts one server."""
+    return asked(**({"servers": {ROLE: 1}, "served_name": "tiny", "model": "tiny"} | changes))
+
+
+def pods(*addresses: str, role: str = ROLE) -> ServerStatus:
+    return ServerStatus(role=role, addresses=list(addresses))
+
+
+def said(found: Found) -> list[tuple[Code, str]]:
+    """What was found, with its severity, or `?` where it could not be checked."""
+    return [(each.code, each.severity if isinstance(each, StageFinding) else "?") for each in found]
+
+
+WRONG_SERVER, UNKNOWN_SERVER = [(Code.WRONG_SERVER, "Invalid")], [(Code.WRONG_SERVER, "?")]
+WRONG_MODEL, UNKNOWN_MODEL = [(Code.WRONG_MODEL, "Invalid")], [(Code.WRONG_MODEL, "?")]
+
+
+@pytest.mark.parametrize(
+    ("expected", "measured", "known"),
+    [
+        pytest.param([], ["10.0.0.1:8000"], ["10.0.0.1"], id="the pod"),
+        pytest.param(UNKNOWN_SERVER, ["10.0.0.1"], ["10.0.0.1"], id="without a port: not what a client writes"),
+        pytest.param([], ["10.0.0.1:8000"], ["10.0.0.7", "10.0.0.1"], id="one that was replaced is known too"),
+        pytest.param([], ["[fd00::1]:8000"], ["fd00:0:0::1"], id="another spelling"),
+        pytest.param(WRONG_SERVER, ["10.0.0.9:8000"], ["10.0.0.1"], id="no pod of the run"),
+        pytest.param(WRONG_SERVER, ["10.0.0.1:8000", "10.0.0.9:8000"], ["10.0.0.1"], id="one of two"),
+        pytest.param(UNKNOWN_SERVER, ["10.0.0.1:8000"], [], id="no pod's address is known"),
+        pytest.param(UNKNOWN_SERVER, ["10.0.0.1:8000"], ["fd00::1"], id="another family only"),
+        pytest.param(UNKNOWN_SERVER, ["host:8000"], ["10.0.0.1"], id="a name"),
+        pytest.param(UNKNOWN_SERVER, ["[bad"], ["10.0.0.1"], id="garbage from the client"),
+        pytest.param(UNKNOWN_SERVER, ["10.0.0.9:8000"], ["nonsense"], id="garbage in the status"),
+        pytest.param(UNKNOWN_SERVER, [], ["10.0.0.1"], id="no server in the record"),
+    ],
+)
+def test_addresses_are_held_against_the_runs_pods(expected: object, measured: list[str], known: list[str]) -> None:
+    servers = tuple(edge(address) for address in measured)
+    found = wrong_server(record(servers=servers), context(of=own(), servers=[pods(*known)]))
+    assert said(found) == expected
+
+
+def test_pods_count_in_their_own_role_only() -> None:
+    split = own(servers={"prefill": 1, "decode": 1})
+    swapped = (edge("10.0.0.1:8000", role="decode"), edge("10.0.0.2:8000", role="prefill"))
+    known = [pods("10.0.0.1", role="prefill"), pods("10.0.0.2", role="decode")]
+    assert said(wrong_server(record(servers=swapped), context(of=split, servers=known))) == WRONG_SERVER
+
+
+def test_where_a_replicas_address_was_missed_nothing_is_claimed() -> None:
+    found = wrong_server(
+        record(servers=(edge("10.0.0.2:8000"),)), context(of=own(servers={ROLE: 2}), servers=[pods("10.0.0.1")])
+    )
+    assert said(found) == UNKNOWN_SERVER
+
+
+def test_an_endpoint_has_no_pods_of_the_run() -> None:
+    assert said(wrong_server(record(), context(of=asked(), servers=[pods("10.0.0.7")]))) == []
+
+
+def test_the_evidence_names_both_sides() -> None:
+    (found,) = wrong_server(record(servers=(edge("10.0.0.9:8000"),)), context(of=own(), servers=[pods("10.0.0.1")]))
+    assert isinstance(found, StageFinding)
+    assert found.evidence == {"servers": 1, "server": "10.0.0.9:8000", "role": ROLE, "ownServers": "10.0.0.1"}
+
+
+def serving(served: ServedModel | None, **changes: Any) -> ServerEdge:
+    return edge().model_copy(update={"served": served, **changes})
+
+
+def told(of: Asked, *servers: ServerEdge) -> list[tuple[Code, str]]:
+    return said(wrong_model(record(servers=servers), context(of=of)))
+
+
+def card(root: str | None, name: str = "tiny") -> ServedModel:
+    return ServedModel(id=name, root=root)
+
+
+@pytest.mark.parametrize(
+    ("expected", "root", "model"),
+    [
+        pytest.param([], "Qwen/Qwen3-4B", "Qwen/Qwen3-4B", id="as it was told"),
+        pytest.param([], "/model/", "/model", id="a slash more"),
+        pytest.param([], "/models/Qwen3-4B", "Qwen/Qwen3-4B", id="a folder that comes with the image"),
+        pytest.param([], "/hub/models--Qwen--Qwen3-4B/snapshots/1a", "Qwen/Qwen3-4B", id="in the hub's cache"),
+        pytest.param(WRONG_MODEL, "facebook/opt-125m", "Qwen/Qwen3-4B", id="an image's default"),
+        pytest.param(WRONG_MODEL, "other/Qwen3-4B", "Qwen/Qwen3-4B", id="somebody else's"),
+        pytest.param(WRONG_MODEL, "Qwen/Qwen3-4B", "/model", id="from the hub, not the mount"),
+        pytest.param(WRONG_MODEL, "/opt/default", "/model", id="another folder"),
+        pytest.param(WRONG_MODEL, "/opt/default", "Qwen/Qwen3-4B", id="a folder that nobody named"),
+        pytest.param(UNKNOWN_MODEL, "", "Qwen/Qwen3-4B", id="no text"),
+        pytest.param(UNKNOWN_MODEL, "tiny", "Qwen/Qwen3-4B", id="the name once more"),
+        pytest.param([], "tiny", "tiny", id="the name, which is the model"),
+        pytest.param(UNKNOWN_MODEL, None, "Qwen/Qwen3-4B", id="not told"),
+    ],
+)
+def test_the_model_is_held_against_what_the_server_was_told(expected: object, root: str | None, model: str) -> None:
+    assert told(own(model=model), serving(card(root))) == expected
+
+
+def test_a_name_that_the_runs_own_server_does_not_list() -> None:
+    assert told(own(), serving(card("tiny", name="default"))) == WRONG_MODEL
+
+
+def test_a_server_that_lists_nothing() -> None:
+    assert told(own(), serving(None)) == UNKNOWN_MODEL
+    assert told(own()) == UNKNOWN_MODEL
+
+
+def test_one_of_two_is_enough_and_a_proxy_is_not_asked() -> None:
+    proxy = serving(card("elsewhere"), role="proxy")
+    assert told(own(), serving(card("tiny")), proxy) == []
+    assert told(own(), serving(card("tiny")), serving(card("other"))) == WRONG_MODEL
+
+
+def test_an_engine_without_api_server_loads_what_our_code_tells_it() -> None:
+    assert told(own(offline=True), serving(None)) == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "of", "server"),
+    [
+        pytest.param(
+            [], asked(served_name="tiny"), serving(card("/weights/v7")), id="where it lies is the owner's choice"
+        ),
+        pytest.param(UNKNOWN_MODEL, asked(), serving(card("x", name="y")), id="a gateway may know more names"),
+        pytest.param(WRONG_MODEL, asked(through_service=True), serving(card("x", name="y")), id="vLLM's pod may not"),
+        pytest.param(
+            UNKNOWN_MODEL,
+            asked(through_service=True),
+            serving(card("x", name="y"), after=None),
+            id="a pod that is not known for vLLM's",
+        ),
+    ],
+)
+def test_an_endpoint_is_held_to_its_name_alone(expected: object, of: Asked, server: ServerEdge) -> None:
+    assert told(of, server) == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "changes"),
+    [
+        pytest.param("tiny", {"server": SERVER}, id="the hub"),
+        pytest.param(
+            "/model/a", {"server": SERVER, "model": _model(pvc={"claimName": "c", "path": "a"})}, id="a claim"
+        ),
+        pytest.param("/models/x", {"server": SERVER, "model": _model(path={"path": "/models/x"})}, id="a path"),
+        pytest.param(None, {"endpoint": {"url": "http://server:8000"}}, id="an endpoint"),
+    ],
+)
+def test_what_a_spec_has_its_servers_told(model: str | None, changes: dict[str, Any]) -> None:
+    of = asked_of(spec(**({"endpoint": None, "model": _model(hub={})} | changes)), cell())
+    assert (of.served_name, of.model, dict(of.servers)) == ("tiny", model, {} if model is None else {ROLE: 1})
+
+
+@pytest.mark.parametrize(("expected", "flags"), [([], []), (WRONG_MODEL, ["--sim-root=facebook/opt-125m"])])
+async def test_a_server_that_serves_another_model_under_the_asked_name(expected: object, flags: Sequence[str]) -> None:
+    with running("org/model", "--served-model-name=tiny", "--tokenizer=tiny", *flags) as server:
+        async with aiohttp.ClientSession() as session:
+            (identity,) = await identify(session, [f"{server.url}/metrics"], model="tiny")
+    assert told(own(model="org/model"), serving(identity.served)) == expected

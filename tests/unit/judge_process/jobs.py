@@ -1,0 +1,68 @@
+"""Jobs as the operator sends them: a small run, and its parts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.status import ClientStatus, ServerStatus
+from benchrun.judge_process.job import Job, Part
+from benchrun.measure.samples import Sample
+from benchrun.measure.timeline import SCHEMA, Timeline, encode
+from benchrun.plan.stages import stages
+from benchrun_client.contract import StageRecord, seal
+from unit.measure.records import record
+from unit.plan.specs import UID, Json, rates, spec_body, workload
+
+PLAN_DIGEST = "c" * 64
+TWO_STAGES = spec_body(workloads=[workload("chat", load=rates("1", "4"))])
+STAGES = tuple(stage.id for stage in stages(BenchmarkRunSpec.model_validate(TWO_STAGES), run_uid=UID))
+SERVERS = [ServerStatus(role="server", pod="server-0", gpus=1)]
+
+
+def job(spec: Json = TWO_STAGES, **changes: Any) -> Job:
+    """A run of two stages."""
+    values = {"name": "qwen", "namespace": "lab", "uid": UID, "spec": spec, "servers": SERVERS}
+    return Job(**(values | {"client": ClientStatus(image="client:1")} | changes))
+
+
+def measured(sequence: int, stage_id: str | None = None, **changes: Any) -> StageRecord:
+    """The record of a stage."""
+    values = {"run_uid": UID, "plan_digest": PLAN_DIGEST, "sequence": sequence}
+    return record(stage_id or STAGES[sequence], **(values | changes))
+
+
+def part(measured_stage: StageRecord, **said: Any) -> Part:
+    """A record in its envelope; `said`: what the envelope says instead."""
+    envelope, data = seal(measured_stage)
+    values: dict[str, Any] = {
+        "sequence": envelope.sequence,
+        "stage_id": envelope.stage_id,
+        "plan_digest": envelope.plan_digest,
+        "ends_search": envelope.ends_search,
+        "digest": envelope.digest,
+    }
+    return Part.of("record", data, name=f"stage-{envelope.sequence}", **(values | said))
+
+
+def records() -> list[Part]:
+    """All that the run was to measure."""
+    return [part(measured(sequence)) for sequence in range(len(STAGES))]
+
+
+def timeline(*samples: Sample) -> Part:
+    """A chunk as the operator stores it."""
+    return Part.of("timeline", encode(Timeline(samples=samples)), name="timeline-0")
+
+
+def forged_timeline(columns: str) -> Part:
+    """A chunk that somebody wrote by hand: the columns of one server, as JSON."""
+    text = f'{{"schema":"{SCHEMA}","servers":[{{"role":"server","pod":"server-0",{columns}}}]}}'
+    return Part.of("timeline", gzip.compress(text.encode()), name="timeline-0")
+
+
+def baseline(data: object) -> Part:
+    """The run to compare with."""
+    return Part.of("baseline", data if isinstance(data, bytes) else json.dumps(data).encode(), name="before")

@@ -1,0 +1,150 @@
+"""Pages of a server that means harm: values that no server can have are refused and counted, and no page costs much."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+import tracemalloc
+
+import pytest
+from benchrun.measure.believable import GREATEST, is_believable
+from benchrun.measure.exposition import (
+    MAX_LABELS,
+    MAX_LINE_CHARS,
+    MAX_LINES,
+    UnreadablePage,
+    facts_from_page,
+    sample_from_page,
+)
+from benchrun.measure.gpu_page import gpu_reading
+from benchrun.measure.samples import Sample
+from benchrun.measure.timeline import Timeline, decode, encode
+from hypothesis import given
+from hypothesis import strategies as st
+
+RUNNING = "vllm:num_requests_running"
+POWER = 'DCGM_FI_DEV_POWER_USAGE{gpu="%d",namespace="lab",pod="chat-0"} %s\n'
+PAGE_BYTES = 4 * 1024 * 1024
+
+
+def read(text: str) -> Sample:
+    return sample_from_page(text, at=5.0, role="server", pod="p")
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1", "1e308", "1e999", "1.1e15", "-0.001"])
+def test_a_value_that_no_server_can_have_is_no_figure_and_is_counted(value: str) -> None:
+    sample = read(f"{RUNNING} {value}\nvllm:num_requests_waiting 2\n")
+    assert (sample.running, sample.waiting, sample.refused) == (None, 2.0, 1)
+
+
+def test_beside_values_that_a_server_can_have_it_is_left_out() -> None:
+    sample = read(f'{RUNNING}{{engine="0"}} 3\n{RUNNING}{{engine="1"}} 1e308\n{RUNNING}{{engine="2"}} 1e308\n')
+    assert (sample.running, sample.refused) == (3.0, 2)
+
+
+def test_a_sum_that_no_server_can_have_is_no_figure() -> None:
+    assert read(f'{RUNNING}{{engine="0"}} 9e14\n{RUNNING}{{engine="1"}} 9e14\n').running is None
+
+
+def test_the_largest_figures_go_into_a_timeline_and_come_back() -> None:
+    sample = read(f"{RUNNING} {GREATEST:.0f}\nprocess_start_time_seconds {GREATEST:.0f}\n")
+    assert decode(encode(Timeline((sample,)))).samples == (sample,)
+
+
+def test_tokens_that_no_cache_holds_are_not_told() -> None:
+    labels = 'num_gpu_blocks="999999999999999",block_size="999999999999999"'
+    assert facts_from_page(f"vllm:cache_config_info{{{labels}}} 1\n").kv_cache_tokens is None
+    many = "".join(f'vllm:cache_config_info{{engine="{n}",kv_cache_size_tokens="{10**15 - 1}"}} 1\n' for n in range(3))
+    assert facts_from_page(many).kv_cache_tokens is None
+
+
+def test_what_a_server_reports_steers_no_terminal() -> None:
+    page = 'vllm:cache_config_info{cache_dtype="\x1b[31mfp8"} 1\n'
+    assert facts_from_page(page).reported == {"cache_dtype": "fp8"}
+
+
+def test_gpus_alike() -> None:
+    page = POWER % (0, "1e308") + POWER % (1, "1e308") + POWER % (2, "300") + POWER % (3, "-5")
+    reading = gpu_reading(page, namespace="lab", pod="chat-0")
+    assert (reading.watts, reading.refused) == (300.0, 3)
+
+
+def test_a_page_of_gpus_that_tells_nothing_believable_is_refused() -> None:
+    with pytest.raises(UnreadablePage):
+        gpu_reading(POWER % (0, "NaN"), namespace="lab", pod="chat-0")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(f'{RUNNING}{{a="{"x" * MAX_LINE_CHARS}"}} 1', id="a long line"),
+        pytest.param(f"{RUNNING}{{" + 'a="",' * (MAX_LABELS + 1) + "} 1", id="many labels"),
+        pytest.param(RUNNING + "{} 1 2 3", id="three numbers"),
+        pytest.param(RUNNING + '{a="b"', id="labels without an end"),
+        pytest.param(RUNNING + '{a="b\\"} 1', id="a value without an end"),
+        pytest.param(RUNNING + '{a="1"b="2"} 1', id="labels without a comma"),
+    ],
+)
+def test_a_wanted_line_that_can_not_be_parsed_refuses_the_page(line: str) -> None:
+    with pytest.raises(UnreadablePage) as refusal:
+        read(line + "\n")
+    assert len(str(refusal.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [('a\\"b', 'a"b'), ("a\\\\n", "a\\n"), ("a\\nb", "a\nb"), ("{},=", "{},="), ("\\\\\\\\", "\\\\")],
+)
+def test_labels_are_unescaped(written: str, value: str) -> None:
+    assert facts_from_page(f'vllm:cache_config_info{{x="{written}",y="1"}} 1\n').reported == {"x": value, "y": "1"}
+
+
+WIDE = RUNNING + '{a="' + '\\"' * 4000 + '"} 1\n'
+HOSTILE = {
+    "one line": "#" * PAGE_BYTES,
+    "empty lines": "\n" * PAGE_BYTES,
+    "tiny series": "a 1\n" * (PAGE_BYTES // 4),
+    "as many lines as may be": ("x" * 61 + " 1\n") * MAX_LINES,
+    "one label": f'{RUNNING}{{a="{"x" * PAGE_BYTES}"}} 1\n',
+    "quotes": WIDE * (PAGE_BYTES // len(WIDE)),
+    "braces": (RUNNING + "{" + "}" * 8000 + " 1 \n") * 500,
+    "labels": (RUNNING + "{" + 'a="",' * 127 + "} 1\n") * 4000,
+    "spaces": (RUNNING + "{" + " " * 8000 + "} 1\n") * 500,
+    "many engines": "".join(f'{RUNNING}{{engine="{n}",model_name="{"m" * 900}"}} 1\n' for n in range(4096)),
+    "no name": "a" * PAGE_BYTES + "!",
+    "wide characters": "\U0001f600" * (PAGE_BYTES // 4),
+}
+
+
+@pytest.mark.parametrize("page", HOSTILE.values(), ids=HOSTILE)
+def test_no_page_costs_much(page: str) -> None:
+    tracemalloc.start()
+    began = time.process_time()
+    try:
+        for reader in (read, facts_from_page):
+            with contextlib.suppress(UnreadablePage):
+                reader(page)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 * 1024 * 1024
+    assert time.process_time() - began < 10, "a generous bound: tracing makes it several times slower"
+
+
+@given(st.floats() | st.integers())
+def test_believable_numbers_are_finite_and_not_below_0(value: float) -> None:
+    assert is_believable(value) == (math.isfinite(value) and 0 <= value <= 1e15)
+
+
+@given(
+    st.lists(st.sampled_from([RUNNING, "vllm:kv_cache_usage_perc", "process_start_time_seconds"]), max_size=8),
+    st.data(),
+)
+def test_whatever_numbers_a_page_has_its_sample_can_be_stored(names: list[str], data: st.DataObject) -> None:
+    numbers = (
+        st.floats().map(repr) | st.integers(-(10**20), 10**20).map(str) | st.sampled_from(["1e999", "-1e999", "1_0"])
+    )
+    page = "# page\n" + "".join(f'{name}{{engine="{n}"}} {data.draw(numbers)}\n' for n, name in enumerate(names))
+    sample = read(page)
+    assert len(decode(encode(Timeline((sample,)))).samples) == 1

@@ -1,0 +1,69 @@
+"""Loads that a search chose: those that it may choose are taken, forged ones are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchrun.measure.search_stages import probe_problem
+from benchrun_client.contract import Probe, StageRecord
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.client.search.searches import search
+from unit.measure.records import record, requests
+
+SEARCHES = (search(requests=3), search(workload="users", axis="concurrency", highest="8", requests=3))
+
+
+def probed(stage_id: str = "chat/search-02/r1", value: str = "2", **changes: Any) -> StageRecord:
+    columns = requests(ttft_us=(1, 1, 1), e2el_us=(2, 2, 2), output_tokens=(2, 2, 2))
+    values = {"sequence": 3, "requests": columns, "probe": Probe(value=value, ends_search=False)}
+    return record(stage_id, **(values | changes))
+
+
+@pytest.mark.parametrize(
+    ("stage_id", "value"),
+    [
+        ("chat/search-01/r1", "1"),
+        ("chat/search-12/r3", "64"),
+        ("chat/search-07/r2", "11.31"),
+        ("users/search-02/r1", "8"),
+    ],
+)
+def test_what_a_search_may_choose_is_taken(stage_id: str, value: str) -> None:
+    assert probe_problem(probed(stage_id, value), SEARCHES) is None
+
+
+@pytest.mark.parametrize(
+    ("why", "forged"),
+    [
+        ("of no search", probed("other/search-01/r1")),
+        ("of no search", probed("chat/rate=2/r1")),
+        ("does not say its load", probed(probe=None)),
+        ("is no load", probed(value="many")),
+        ("is no load", probed(value="nan")),
+        ("is no load", probed(value="2.0")),
+        ("is no load", probed(value="\u0662")),
+        # Written out it has a million digits.
+        ("is no load", probed(value="1E+999999")),
+        # Of a size at which reckoning raises.
+        ("is no load", probed(value="1E+999999999999999999")),
+        ("not between 1 and 64", probed(value="65")),
+        ("not between 1 and 64", probed(value="0.5")),
+        ("no whole number", probed("users/search-01/r1", "2.5")),
+        ("has 2 requests, asked for were 3", probed(requests=requests())),
+    ],
+)
+def test_what_it_can_not_choose_is_refused(why: str, forged: StageRecord) -> None:
+    problem = probe_problem(forged, SEARCHES)
+    assert problem is not None
+    assert why in problem
+
+
+def test_a_listed_stage_has_no_load_of_its_own() -> None:
+    assert probe_problem(probed("chat/rate=2/r1", probe=None), SEARCHES) is None
+
+
+@given(st.text(max_size=24) | st.from_regex(r"-?[0-9]{0,9}(\.[0-9]{0,9})?([eE][+-]?[0-9]{1,9})?", fullmatch=True))
+def test_no_text_raises(text: str) -> None:
+    probe_problem(probed(value=text[:24]), SEARCHES)

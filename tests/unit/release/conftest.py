@@ -1,0 +1,38 @@
+"""A cluster, and looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from benchrun.release.api import Api
+from benchrun.release.main import Look
+from kubernetes.config import kube_config
+from unit.release.api_server import Cluster, kubeconfig, serving
+
+LookAt = Callable[..., int]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """An empty cluster that the kubeconfig leads to."""
+    found = Cluster()
+    file = tmp_path / "kubeconfig"
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(file))
+    with serving(found) as url:
+        file.write_text(kubeconfig(url))
+        yield found
+
+
+@pytest.fixture
+def look(cluster: Cluster) -> LookAt:
+    """One look at that instant; what failed."""
+
+    def at(now: int, *namespaces: str, bound: int = 86_400) -> int:
+        state = "benchrun-system/benchrun-release"
+        return Look(Api(), state, max_hold_seconds=bound, now=now).at(namespaces or ("",))
+
+    return at

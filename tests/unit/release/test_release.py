@@ -1,0 +1,291 @@
+"""Servers that are held longer than they may be are deleted, by metadata alone, and whatever else fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchrun.api import names
+from benchrun.plan.metadata import Owner
+from benchrun.plan.roles import roles
+from benchrun.plan.server_manifests import workload
+from benchrun.release import api
+from unit.plan.specs import spec
+from unit.release.api_server import STATE, Cluster, Json
+from unit.release.conftest import LookAt
+
+T0 = 1_800_000_000
+HOUR = 3_600
+DAY = 86_400
+HOLD = 1800 + HOUR + 60
+
+
+def server(cluster: Cluster, *, run: str = "chat", namespace: str = "team-a", node: str = "n", **changes: Any) -> Json:
+    """A server as the operator makes it, with its pod; `hold` and `annotations` replace what it says of itself."""
+    owner = Owner(namespace, run, f"{run}-uid")
+    wanted = spec(startupDeadlineSeconds=1800, runDeadlineSeconds=HOUR, **changes.pop("spec", {}))
+    [role] = roles(owner, wanted, client_image="c", pull_policy="Always")
+    manifest = workload(owner, role)
+    meta = {**manifest["metadata"], "uid": f"{run}-server-uid", **changes.pop("metadata", {})}
+    if "hold" in changes:
+        meta["annotations"] = {names.ANNOTATION_HOLD: changes.pop("hold")}
+    assert not changes
+    plural = {"Deployment": "deployments", "LeaderWorkerSet": "leaderworkersets"}[manifest["kind"]]
+    pod = {"name": f"{run}-pod", "namespace": namespace, "labels": meta["labels"], "uid": "p"}
+    cluster.add("pods", {"metadata": pod, "spec": {"nodeName": node}})
+    return cluster.add(plural, {**manifest, "metadata": meta})
+
+
+def deleted(cluster: Cluster) -> list[str]:
+    """Paths of what a look tried to delete."""
+    return [path for verb, path, _ in cluster.calls if verb == "DELETE"]
+
+
+def test_a_server_is_released_when_it_was_held_longer_than_it_says(cluster: Cluster, look: LookAt) -> None:
+    server(cluster)
+    assert [look(T0), look(T0 + HOLD), len(cluster.names("deployments"))] == [0, 0, 1]
+    assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
+    [body] = [body for verb, _, body in cluster.calls if verb == "DELETE"]
+    assert body == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "preconditions": {"uid": "chat-server-uid"},
+    }
+
+
+def test_the_run_is_told_by_an_event(cluster: Cluster, look: LookAt) -> None:
+    name = server(cluster)["metadata"]["name"]
+    look(T0)
+    look(T0 + HOLD + 1)
+    [event] = cluster.of("events")
+    assert (event["type"], event["reason"]) == ("Warning", "ServerReleased")
+    assert event["involvedObject"] == {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "namespace": "team-a",
+        "name": "chat",
+        "uid": "chat-uid",
+    }
+    assert event["firstTimestamp"] == event["lastTimestamp"] == "2027-01-15T09:31:01Z"
+    assert {name, str(HOLD), str(HOLD + 1)} <= set(event["message"].replace(";", "").split())
+
+
+def test_groups_of_pods_are_told_to_end_all_at_once(cluster: Cluster, look: LookAt) -> None:
+    server(cluster, spec={"server": {"image": "v", "nodesPerReplica": 2}})
+    look(T0)
+    look(T0 + HOLD + 1)
+    [body] = [body for verb, _, body in cluster.calls if verb == "DELETE"]
+    assert (cluster.names("leaderworkersets"), body and body["propagationPolicy"]) == ([], "Foreground")
+
+
+def test_waiting_for_a_node_is_not_holding_one(cluster: Cluster, look: LookAt) -> None:
+    server(cluster, node="")
+    assert [look(T0 + day * DAY) for day in range(5)] == [0] * 5
+    assert (deleted(cluster), STATE in cluster.objects) == ([], False)
+    cluster.of("pods")[0]["spec"]["nodeName"] = "n"
+    look(T0 + 5 * DAY)
+    look(T0 + 5 * DAY + HOLD)
+    assert deleted(cluster) == []
+
+
+def test_the_clock_goes_on_while_a_pod_moves(cluster: Cluster, look: LookAt) -> None:
+    server(cluster)
+    look(T0)
+    cluster.of("pods")[0]["spec"]["nodeName"] = ""
+    look(T0 + HOLD + 1)
+    assert cluster.names("deployments") == []
+
+
+@pytest.mark.parametrize(
+    "written", ["", "-1", "0", "1e3", "12 ", "²", "9" * 5000, "0x10", "NaN", "inf", 7, None, ["1"]]
+)
+def test_what_is_not_a_number_above_0_is_the_bound(cluster: Cluster, look: LookAt, written: object) -> None:
+    server(cluster, hold=written)
+    assert [look(T0), look(T0 + 7200, bound=7200), len(cluster.names("deployments"))] == [0, 0, 1]
+    assert [look(T0 + 7201, bound=7200), cluster.names("deployments")] == [0, []]
+
+
+@pytest.mark.parametrize("changed", [{"annotations": None}, {"annotations": "none"}, {"annotations": {}}])
+def test_so_is_no_annotation_at_all(cluster: Cluster, look: LookAt, changed: Json) -> None:
+    server(cluster, metadata=changed)
+    look(T0)
+    look(T0 + DAY)
+    assert deleted(cluster) == []
+    look(T0 + DAY + 1)
+    assert cluster.names("deployments") == []
+
+
+def test_the_bound_caps_what_is_written(cluster: Cluster, look: LookAt) -> None:
+    server(cluster, hold="999999999999")
+    look(T0, bound=100)
+    look(T0 + 101, bound=100)
+    assert cluster.names("deployments") == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"ownerReferences": []}, id="no owner"),
+        pytest.param({"ownerReferences": None}, id="null"),
+        pytest.param({"ownerReferences": ["run", {"kind": []}]}, id="nonsense"),
+        pytest.param({"ownerReferences": [{"kind": "BenchmarkRun", "uid": "chat-uid"}]}, id="no group"),
+        pytest.param(
+            {
+                "ownerReferences": [
+                    {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "uid": "other", "controller": True}
+                ]
+            },
+            id="another run's than its label says",
+        ),
+        pytest.param(
+            {
+                "ownerReferences": [
+                    {"apiVersion": "apps/v1", "kind": "Deployment", "uid": "chat-uid", "controller": True}
+                ]
+            },
+            id="another kind's",
+        ),
+        pytest.param({"deletionTimestamp": "2027-01-15T08:00:00Z"}, id="being deleted"),
+    ],
+)
+def test_what_no_run_owns_is_left_alone(cluster: Cluster, look: LookAt, changed: Json) -> None:
+    server(cluster, metadata=changed)
+    assert [look(T0), look(T0 + 10 * DAY), deleted(cluster)] == [0, 0, []]
+
+
+def test_what_is_told_of_labels_raises_nothing(cluster: Cluster, look: LookAt) -> None:
+    server(cluster, run="odd", metadata={"labels": ["no", "map"]})
+    server(cluster)
+    look(T0)
+    assert [look(T0 + HOLD + 1), deleted(cluster) != []] == [0, True]
+
+
+def test_a_namesake_is_not_deleted_and_has_a_clock_of_its_own(cluster: Cluster, look: LookAt) -> None:
+    body = server(cluster)
+    look(T0)
+    cluster.refused["DELETE", "/apis/apps"] = 409
+    assert [look(T0 + HOLD + 1), cluster.of("events")] == [0, []]
+    del cluster.refused["DELETE", "/apis/apps"]
+    body["metadata"]["uid"] = "another"
+    assert [look(T0 + HOLD + 2), look(T0 + 2 * HOLD + 2), len(cluster.names("deployments"))] == [0, 0, 1]
+
+
+def test_a_namespace_that_cannot_be_read_stops_no_other(cluster: Cluster, look: LookAt) -> None:
+    for namespace in ("team-a", "team-b"):
+        server(cluster, namespace=namespace)
+    look(T0, "team-a", "team-b")
+    cluster.refused["GET", "/apis/apps/v1/namespaces/team-a"] = 403
+    assert look(T0 + HOLD + 1, "team-a", "team-b") == 1
+    assert [path.split("/")[5] for path in deleted(cluster)] == ["team-b"]
+    cluster.refused.clear()
+    assert look(T0 + HOLD + 2, "team-a", "team-b") == 0  # its clock was kept
+    assert cluster.names("deployments") == []
+
+
+def test_pods_that_cannot_be_read_stop_no_clock(cluster: Cluster, look: LookAt) -> None:
+    server(cluster)
+    look(T0)
+    cluster.refused["GET", "/api/v1/pods"] = 500
+    assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [1, []]
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_groups_of_pods_may_be_a_kind_that_is_not_there(cluster: Cluster, look: LookAt, status: int) -> None:
+    cluster.refused["GET", "/apis/leaderworkerset"] = status
+    server(cluster)
+    assert [look(T0), look(T0 + HOLD + 1), cluster.names("deployments")] == [0, 0, []]
+
+
+def test_one_that_cannot_be_deleted_stops_no_other(cluster: Cluster, look: LookAt, capsys: Any) -> None:
+    for run in ("a", "b"):
+        server(cluster, run=run)
+    look(T0)
+    cluster.refused["DELETE", f"/apis/apps/v1/namespaces/team-a/deployments/{cluster.names('deployments')[0]}"] = 503
+    capsys.readouterr()
+    assert look(T0 + HOLD + 1) == 1
+    assert len(cluster.names("deployments")) == 1
+    assert "\x1b" not in capsys.readouterr().out
+    cluster.refused.clear()
+    assert [look(T0 + HOLD + 2), cluster.names("deployments")] == [0, []]
+
+
+def test_an_event_that_is_refused_is_a_failure_and_no_more(cluster: Cluster, look: LookAt) -> None:
+    server(cluster)
+    look(T0)
+    cluster.refused["POST", "/api/v1/namespaces/team-a/events"] = 403
+    assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [1, []]
+
+
+@pytest.mark.parametrize(
+    "data", [None, {}, [1], "text", {"team-a.chat-server-uid": "x"}, {"team-a.chat-server-uid": 7}]
+)
+def test_lost_clocks_start_anew_and_never_early(cluster: Cluster, look: LookAt, data: object) -> None:
+    server(cluster)
+    look(T0)
+    cluster.objects[STATE]["data"] = data
+    assert [look(T0 + HOLD + 1), look(T0 + 2 * HOLD + 1), len(cluster.names("deployments"))] == [0, 0, 1]
+    assert [look(T0 + 2 * HOLD + 2), cluster.names("deployments")] == [0, []]
+
+
+def test_a_clock_ahead_of_time_is_set_to_now(cluster: Cluster, look: LookAt) -> None:
+    server(cluster)
+    look(T0 + 10 * DAY)
+    look(T0)
+    look(T0 + HOLD + 1)
+    assert cluster.names("deployments") == []
+
+
+def test_clocks_that_cannot_be_read_are_not_overwritten(cluster: Cluster, look: LookAt) -> None:
+    server(cluster)
+    look(T0)
+    cluster.refused["GET", STATE] = 500
+    assert look(T0 + HOLD + 1) == 1
+    cluster.refused.clear()
+    assert [look(T0 + HOLD + 2), cluster.names("deployments")] == [0, []]
+
+
+def test_clocks_of_what_is_gone_are_dropped_and_what_did_not_change_is_not_written(
+    cluster: Cluster, look: LookAt
+) -> None:
+    server(cluster)
+    for now in (T0, T0 + 60, T0 + 120):
+        look(now)
+    assert cluster.objects[STATE]["data"] == {"team-a.chat-server-uid": str(T0)}
+    assert [verb for verb, path, _ in cluster.calls if verb in ("POST", "PUT")] == ["POST"]
+    cluster.objects = {STATE: cluster.objects[STATE]}
+    look(T0 + 180)
+    assert cluster.objects[STATE]["data"] == {}
+
+
+def test_too_many_clocks_are_bounded_by_dropping_the_newest(
+    cluster: Cluster, look: LookAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchrun.release.main.MAX_CLOCKS", 1)
+    server(cluster, run="b")
+    look(T0)
+    server(cluster, run="a")
+    look(T0 + 1)
+    assert cluster.objects[STATE]["data"] == {"team-a.b-server-uid": str(T0)}
+
+
+def test_lists_are_read_page_by_page_and_only_so_many(
+    cluster: Cluster, look: LookAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(25):
+        server(cluster, run=f"r{number}")
+    look(T0)
+    assert (cluster.pages, look(T0 + HOLD + 1), cluster.names("deployments")) == (3 + 3 + 1, 0, [])
+    for number in range(25):
+        server(cluster, run=f"r{number}")
+    monkeypatch.setattr(api, "MAX_PAGES", 2)
+    assert look(T0 + DAY) == 2  # pods and Deployments
+
+
+def test_an_answer_that_is_too_large_or_nonsense_is_a_failure_and_raises_nothing(
+    cluster: Cluster, look: LookAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server(cluster)
+    look(T0)
+    monkeypatch.setattr(api, "MAX_BYTES", 10)
+    assert [look(T0 + HOLD + 1) > 0, deleted(cluster)] == [True, []]

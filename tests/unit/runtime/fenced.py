@@ -1,0 +1,19 @@
+"""A cluster in memory of which some may not be read."""
+
+from __future__ import annotations
+
+from benchrun.effects.errors import Forbidden
+from unit.runtime.memory_cluster import MemoryCluster
+
+
+class Fenced(MemoryCluster):
+    """Lists of the kinds and namespaces in `fenced` are refused."""
+
+    def __init__(self, *fenced: str) -> None:
+        super().__init__()
+        self.fenced = set(fenced)
+
+    def _ask(self, verb: str, *about: str) -> None:
+        super()._ask(verb, *about)
+        if verb == "list" and self.fenced & set(about):
+            raise Forbidden("not yours", code=403)

@@ -1,0 +1,31 @@
+"""The judge's process, without a process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Iterable
+
+from benchrun.api.judgement import Judgement
+from benchrun.effects.judge_child import JudgeChild
+from benchrun.judge_process.job import Job, Part
+
+
+class Judge(JudgeChild):
+    """Takes every part, keeps them, and says what it was told to say."""
+
+    def __init__(self, *outcomes: Judgement | Exception) -> None:
+        super().__init__()
+        self.jobs: list[Job] = []
+        self.parts: list[list[Part]] = []
+        """Of each job."""
+        self._outcomes = list(outcomes)
+
+    async def judge(self, job: Job, parts: Iterable[Part] | AsyncIterable[Part]) -> Judgement:
+        self.jobs.append(job)
+        self.parts.append([])
+        assert isinstance(parts, AsyncIterable)
+        async for part in parts:
+            self.parts[-1].append(part)
+        outcome = self._outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome

@@ -1,0 +1,113 @@
+"""When the status is written: what a person waits for at once, what follows closely together, progress now and then. Time jumps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from benchrun.api.status import BenchmarkRunStatus, Live
+from benchrun.decide.collected import Ending
+from benchrun.decide.decision import Event
+from benchrun.runtime.reconcile import RUNS_A_LIVE_SECOND, SETTLE_SECONDS
+from unit.runtime.fast_time import passing, run_fast
+from unit.runtime.memory_cluster import status_of
+from unit.runtime.scene import RUNNING, Scene
+
+LIVE_SECONDS = 5.0
+
+
+def scenario(test: Callable[[Scene], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """The test in jumping time, of a run whose status was written a minute ago."""
+
+    def run() -> None:
+        async def go() -> None:
+            scene = Scene()
+            await scene.listed()
+            await scene.once()
+            await passing(60)
+            scene.cluster.log.clear()
+            await test(scene)
+
+        run_fast(go())
+
+    run.__name__ = test.__name__
+    return run
+
+
+def status(**changes: Any) -> BenchmarkRunStatus:
+    return RUNNING.model_copy(update=changes)
+
+
+def live(running: float) -> BenchmarkRunStatus:
+    return status(live=Live(at=f"2026-11-21T12:00:{running:02.0f}Z", running=running))
+
+
+def writes(scene: Scene) -> int:
+    return len([entry for entry in scene.cluster.log if entry[0] == "status"])
+
+
+@scenario
+async def test_changes_that_follow_closely_are_one_write(scene: Scene) -> None:
+    assert await scene.once(status=status(start_time="a")) == SETTLE_SECONDS
+    await passing(SETTLE_SECONDS / 2)
+    assert await scene.once(status=status(start_time="b"), requeue_after_seconds=9) == SETTLE_SECONDS / 2
+    assert writes(scene) == 0
+    await passing(SETTLE_SECONDS / 2)
+    assert await scene.once(status=status(start_time="b"), requeue_after_seconds=9) == 9
+    assert (writes(scene), status_of(scene.cluster)["startTime"]) == (1, "b")
+
+
+@scenario
+async def test_an_end_is_written_at_once(scene: Scene) -> None:
+    await scene.once(status=status(message="over"), forget=True)
+    assert (writes(scene), status_of(scene.cluster)["message"]) == (1, "over")
+
+
+@scenario
+async def test_why_a_run_ends_is_written_at_once(scene: Scene) -> None:
+    """A new operator must not find another reason."""
+    await scene.once(status=status(start_time="a"), ending=Ending("Cancelled", "by hand"))
+    assert writes(scene) == 1
+    assert scene.collected.ending == Ending("Cancelled", "by hand")
+
+
+@scenario
+async def test_what_was_edited_is_seen_at_once(scene: Scene) -> None:
+    await scene.once(status=status(observed_generation=2))
+    assert status_of(scene.cluster)["observedGeneration"] == 2
+
+
+@scenario
+async def test_live_figures_are_written_at_intervals(scene: Scene) -> None:
+    for second in range(1, 31):
+        await scene.once(status=live(second))
+        await passing(1)
+    assert 30 / LIVE_SECONDS - 1 <= writes(scene) <= 30 / LIVE_SECONDS + 1
+
+
+@scenario
+async def test_live_figures_of_many_runs_are_written_less_often(scene: Scene) -> None:
+    scene.sessions.active = 10 * RUNS_A_LIVE_SECOND
+    for second in range(1, 31):
+        await scene.once(status=live(second))
+        await passing(1)
+    assert 2 <= writes(scene) <= 4
+
+
+@scenario
+async def test_a_change_that_is_taken_back_is_not_written(scene: Scene) -> None:
+    await scene.once(status=status(start_time="a"))
+    assert await scene.once(status=RUNNING) is None
+    await passing(60)
+    assert await scene.once(status=status(start_time="b")) == SETTLE_SECONDS
+    assert writes(scene) == 0
+
+
+@scenario
+async def test_events_come_after_the_status_that_they_tell_of(scene: Scene) -> None:
+    told = {"status": status(start_time="a"), "events": (Event("Running", "go"),)}
+    await scene.once(**told)
+    assert scene.cluster.events == []
+    await passing(SETTLE_SECONDS)
+    await scene.once(**told)
+    assert [entry[0] for entry in scene.cluster.writes()] == ["status", "event"]
