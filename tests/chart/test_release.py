@@ -63,14 +63,14 @@ def test_no_object_has_the_identity_of_another(mode: str) -> None:
 
 def test_it_looks_every_minute_and_never_twice_at_a_time() -> None:
     spec = only(render(), "CronJob")["spec"]
-    assert (spec["schedule"], spec["concurrencyPolicy"]) == ("* * * * *", "Forbid")
+    assert (spec["schedule"], spec["concurrencyPolicy"]) == ("*/2 * * * *", "Forbid")
     assert spec["jobTemplate"]["spec"]["activeDeadlineSeconds"] <= 120
     assert spec["jobTemplate"]["spec"]["backoffLimit"] == 0
     assert spec["successfulJobsHistoryLimit"] + spec["failedJobsHistoryLimit"] <= 3
 
 
 def test_it_looks_at_least_every_two_minutes() -> None:
-    assert only(render({"release": {"schedule": "*/2 * * * *"}}), "CronJob")["spec"]["schedule"] == "*/2 * * * *"
+    assert only(render({"release": {"schedule": "* * * * *"}}), "CronJob")["spec"]["schedule"] == "* * * * *"
     assert "schedule" in refusal({"release": {"schedule": "0 * * * *"}})
 
 
