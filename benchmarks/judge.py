@@ -23,9 +23,9 @@ from benchrun.judge.judged_cell import cell_context
 from benchrun.judge.judging import judge_cell
 from benchrun.judge.results import results
 from benchrun.judge.thresholds import thresholds_of
+from benchrun.judge_process.bodies import PackedRecords
 from benchrun.measure.samples import Sample
 from benchrun.plan.stages import cells
-from benchrun.runtime.packed import PackedRecords
 from benchrun_client.contract import (
     SERVER_COUNTERS,
     START_TIME,
