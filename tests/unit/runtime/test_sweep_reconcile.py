@@ -341,6 +341,28 @@ async def test_the_end_waits_for_its_table(scene: Scene, monkeypatch: pytest.Mon
     assert [row["runs"] for row in scene.status["results"]] == [1, 1]
 
 
+async def test_a_run_that_ends_while_a_table_is_made_gets_one_too(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchrun.runtime.sweep.reconcile.TABLE_SECONDS", 0.0)
+    await scene.until_settled()
+    scene.end(FIRST)
+    scene.judge.may_answer.clear()
+    await scene.until_settled()
+    scene.end(SECOND)
+    await scene.once()  # its end is in the status
+    monkeypatch.setattr("benchrun.runtime.sweep.reconcile.TABLE_SECONDS", 60.0)
+    second = asyncio.create_task(scene.once())
+    for _ in range(100):  # it waits for the first table, and will not wait for another
+        await asyncio.sleep(0)
+    assert not second.done()
+    scene.judge.may_answer.set()
+    await second
+    assert scene.enqueued[-1] == SWEEP
+    await scene.until_settled()
+    assert scene.status["phase"] == "Completed"
+
+
 async def test_a_sweep_whose_table_cannot_be_made_ends_and_says_so(scene: Scene) -> None:
     scene.judge.problem = "killed by SIGXCPU"
     for name in (FIRST, SECOND):

@@ -97,7 +97,8 @@ class SweepReconciler:
             self.memories.drop(key)
             return None
         again = self._again(decision, memory)
-        memory.settled = seen if again is None else None
+        # A table that is still to be made is asked for by the next pass.
+        memory.settled = seen if again is None and decision.table is None else None
         return again
 
     async def _decided(self, sweep: Sweep, memory: SweepMemory) -> SweepDecision:
