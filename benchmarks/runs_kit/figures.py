@@ -22,7 +22,7 @@ class Figures:
     """Requests of the operator that change something, of the run that took most; status.live alone is not counted."""
     requests_per_waiting_run_per_minute: float
     decide_p99_ms: float
-    """99th percentile of what it takes to decide on a run in a pass: the bound of the bucket that it lies in."""
+    """99th percentile of the CPU time that deciding on a run takes in a pass: the bound of the bucket that it lies in."""
 
     def beyond_limits(self) -> list[str]:
         """Which limits are not kept."""

@@ -112,7 +112,7 @@ class OperatorProcess:
             (float(sample.labels["le"]), sample.value)
             for family in text_string_to_metric_families(page)
             for sample in family.samples
-            if sample.name == "benchrun_decision_seconds_bucket"
+            if sample.name == "benchrun_decision_cpu_seconds_bucket"
         ]
         wanted = 0.99 * max(count for _, count in buckets)
         return 1000 * min(bound for bound, count in buckets if count >= wanted)

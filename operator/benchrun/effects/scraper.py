@@ -1,23 +1,15 @@
-"""Small HTTP requests to pods, bounded in bytes and seconds.
-
-One httpx client a pod: a client shared by a hundred pods looks through all its connections at every request, which takes
-most of a core.
-"""
+"""Small HTTP requests to pods, bounded in bytes and seconds."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Protocol
 
-import httpx
+import aiohttp
 
 CONNECTIONS_A_POD = 2
 KEEP_ALIVE_SECONDS = 30.0
-MAX_PODS = 1024
-"""Pods that clients are kept for; beyond it, whoever was asked longest ago is let go."""
 AS_IT_IS = "identity"
 """The only encoding taken: compressing costs the server that is measured time at every reading, and unpacking knows no bound."""
 MAX_ANSWER_BYTES = 64 * 1024
@@ -42,18 +34,24 @@ class Fetcher(Protocol):
 
 
 class HttpFetcher:
-    """`Fetcher` over httpx. Pods are reached directly: no proxy from the environment, no redirect followed, no cookie kept."""
+    """`Fetcher` over aiohttp. Pods are reached directly: no proxy from the environment, no redirect followed, no cookie kept.
+    To be made in a running loop."""
 
     def __init__(self) -> None:
-        self._clients: OrderedDict[str, httpx.AsyncClient] = OrderedDict()
-        # Pods speak plain HTTP; httpx wants a TLS context all the same, and one for each client is 13 kB a pod.
-        self._unused_tls = httpx.create_ssl_context(verify=False)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=0, limit_per_host=CONNECTIONS_A_POD, keepalive_timeout=KEEP_ALIVE_SECONDS, ssl=False
+            ),
+            headers={"User-Agent": "benchrun-operator", "Accept-Encoding": AS_IT_IS},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(),
+            auto_decompress=False,
+            trust_env=False,
+        )
 
     async def close(self) -> None:
         """Close all connections."""
-        while self._clients:
-            _, client = self._clients.popitem()
-            await client.aclose()
+        await self._session.close()
 
     async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
         """The page as text. Raises FetchError for anything but a complete answer 200 within the limits."""
@@ -83,37 +81,20 @@ class HttpFetcher:
         headers: Mapping[str, str],
     ) -> bytes:
         try:
-            client = await self._client(httpx.URL(url))
             async with (
                 asyncio.timeout(timeout_seconds),
-                client.stream(method, url, content=body, headers=headers) as answer,
+                self._session.request(method, url, data=body, headers=headers, allow_redirects=False) as answer,
             ):
-                if not answer.is_success:
-                    raise FetchError(f"HTTP {answer.status_code}", status=answer.status_code)
+                if not 200 <= answer.status < 300:
+                    raise FetchError(f"HTTP {answer.status}", status=answer.status)
                 encoding = answer.headers.get("Content-Encoding", AS_IT_IS)
                 if encoding != AS_IT_IS:
                     raise FetchError(f"compressed: {encoding[:40]}")
                 page = bytearray()
-                async for chunk in answer.aiter_raw():
+                async for chunk in answer.content.iter_any():
                     page += chunk
                     if len(page) > limit_bytes:
                         raise FetchError(f"more than {limit_bytes} bytes")
                 return bytes(page)
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, OSError) as error:
+        except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
             raise FetchError(str(error) or type(error).__name__) from error
-
-    async def _client(self, url: httpx.URL) -> httpx.AsyncClient:
-        origin = f"{url.scheme}://{url.netloc.decode()}"
-        client = self._clients.pop(origin, None) or httpx.AsyncClient(
-            verify=self._unused_tls,
-            trust_env=False,
-            timeout=None,
-            limits=httpx.Limits(max_connections=CONNECTIONS_A_POD, keepalive_expiry=KEEP_ALIVE_SECONDS),
-            headers={"User-Agent": "benchrun-operator", "Accept-Encoding": AS_IT_IS},
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-        )
-        self._clients[origin] = client
-        if len(self._clients) > MAX_PODS:
-            _, oldest = self._clients.popitem(last=False)
-            await oldest.aclose()
-        return client

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
+import httpx
 from kubernetes.client.configuration import Configuration
-from kubernetes.client.rest import RESTClientObject
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
-from urllib3.exceptions import HTTPError
 
 Json = dict[str, Any]
 Codes = tuple[int, ...]
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-OPTIONS: Json = {"timeout": 10.0, "redirect": False, "preload_content": False}
-MAX_BYTES = 32 * 1024 * 1024
+CHUNK_BYTES, MAX_CHUNKS, SECONDS = 65_536, 512, 10.0
 PAGE, MAX_PAGES = 10, 1_000
 """Small pages: the metadata of one object can be made to be 3 MB of JSON."""
 
@@ -36,22 +36,24 @@ class Api:
         load = load_incluster_config if "KUBERNETES_SERVICE_HOST" in os.environ else load_kube_config
         try:
             load(client_configuration=self._found)
-            self._pool = RESTClientObject(self._found).pool_manager  # it knows certificates and proxies
-        except (ConfigException, HTTPError, OSError) as error:
+            trusted = ssl.create_default_context(cafile=self._found.ssl_ca_cert)
+            self._trust = trusted if self._found.verify_ssl else httpx.create_ssl_context(verify=False)
+            if self._found.cert_file:
+                self._trust.load_cert_chain(self._found.cert_file, self._found.key_file)
+        except (ConfigException, OSError) as error:
             raise SystemExit(f"no way to reach an API server: {error}") from error
 
     def request(self, method: str, path: str, body: Json | None = None, expected: Codes = (), **query: str) -> Json:
         """The answer, metadata only where it is a list's; empty where there is none, no failure with an expected status."""
         try:
             token = self._found.get_api_key_with_prefix("BearerToken", alias="authorization")
-            headers = {"Accept": METADATA if query else "application/json"} | (
-                {"Authorization": token} if token else {}
-            )
-            url = self._found.host + path
-            answer = self._pool.request(method, url, fields=query or None, json=body, headers=headers, **OPTIONS)
-            status, text = answer.status, answer.read(MAX_BYTES)  # what is cut off there is not JSON
-            found = mapping(json.loads(text)) if status < 300 else {}
-        except (ConfigException, HTTPError, OSError, ValueError, RecursionError) as error:
+            headers = {"Accept": METADATA if query else "application/json", "Accept-Encoding": "identity"}
+            headers |= {"Authorization": token} if token else {}
+            options: Json = {"params": query or None, "json": body, "headers": headers, "timeout": SECONDS}
+            with httpx.stream(method, self._found.host + path, verify=self._trust, **options) as answer:
+                text = b"".join(islice(answer.iter_raw(CHUNK_BYTES), MAX_CHUNKS))  # what is cut off is no JSON
+            status, found = answer.status_code, mapping(json.loads(text)) if answer.is_success else {}
+        except (ConfigException, httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, RecursionError) as error:
             status, text, found = 0, repr(error).encode(), {}
         if not found and status not in expected:
             self.failures += 1

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from benchrun.runtime.settings import LogFormat, LogLevel
 
 _PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-_NOISY = ("aiohttp.access", "asyncio", "httpcore", "httpx", "kopf._core.engines", "kopf.objects")
+_NOISY = ("aiohttp.access", "asyncio", "kopf._core.engines", "kopf.objects")
 """Loggers that say something for every request or event."""
 
 

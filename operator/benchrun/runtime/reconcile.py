@@ -16,6 +16,7 @@ from benchrun.api import names
 from benchrun.api.base import KIND
 from benchrun.decide.collected import RefusedObject
 from benchrun.decide.decision import Context, Decision, Event, PullTarget, Ref, ScrapeTarget, World
+from benchrun.decide.lookups import Judging
 from benchrun.decide.refused import RESULTS, diagnose_refusal
 from benchrun.effects.clock import Clock
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, NotServed, Occupied
@@ -34,15 +35,17 @@ from benchrun.runtime.telemetry import Telemetry
 logger = logging.getLogger(__name__)
 
 Decide = Callable[[World], Decision]
-RUNS_A_LIVE_SECOND = 20
-"""Statuses that tell of nothing but progress are written at most this often a second, over all runs."""
+RUNS_A_SECOND = 20
+"""Statuses that tell of nothing that is urgent are written about this often a second, over all runs."""
 REFUSED_AGAIN_SECONDS = 15.0
 """How often an object that the API server refused is offered again; a change of the run or its children comes before."""
 SETTLE_SECONDS = 1.0
-"""How long a change of the status waits for others that follow it closely; ends and first words do not."""
+"""How long a change of the status waits for others that follow it closely, at least; ends and first words do not."""
 JUDGED_NEXT = "Collecting"
-JUDGED_WITHIN_SECONDS = 15.0
-"""What is measured is soon judged, and then told with its results; where that takes longer, it is told that it is measured."""
+STORED_WITHIN_SECONDS = 15.0
+JUDGED_WITHIN_SECONDS = 60.0
+"""What is measured is soon stored, judged, and then told with its results; where either takes longer, it is told that it is
+measured. One run is judged at a time, so of many that end together the last ones wait."""
 LAST_WORDS_SECONDS = 1.0
 """A failed server's release waits at most so long for its log."""
 
@@ -171,7 +174,11 @@ class Reconciler:
         return _earliest(decision.requeue_after_seconds, due)
 
     def _live_interval_seconds(self) -> float:
-        return max(self._context.live_interval_seconds, len(self._sessions) / RUNS_A_LIVE_SECOND)
+        return max(self._context.live_interval_seconds, self._turn_seconds())
+
+    def _turn_seconds(self) -> float:
+        """How long it takes until each run's status has been written once."""
+        return len(self._sessions) / RUNS_A_SECOND
 
     async def _delete(self, refs: tuple[Ref, ...]) -> list[ClusterError]:
         """What failed. Each is asked for, whatever became of the others."""
@@ -242,9 +249,10 @@ class Reconciler:
             return None
         now = asyncio.get_running_loop().time()
         since = memory.outdated_since = now if memory.outdated_since is None else memory.outdated_since
-        due = since + SETTLE_SECONDS
+        due = since + max(SETTLE_SECONDS, self._turn_seconds())
         if changes.get("phase") == JUDGED_NEXT:
-            due = since + JUDGED_WITHIN_SECONDS
+            is_judged = any(isinstance(question, Judging) for question in decision.lookups)
+            due = since + (JUDGED_WITHIN_SECONDS if is_judged else STORED_WITHIN_SECONDS)
         elif tells_of_progress(run.status, changes):
             due = max(due, memory.written_at + self._live_interval_seconds())
         is_urgent = decision.forget or decision.ending is not None or "observedGeneration" in changes

@@ -8,7 +8,6 @@ import gzip
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from benchrun.effects import scraper
 from benchrun.effects.scraper import FetchError, HttpFetcher
 from unit.effects.pages import Pages
 from unit.effects.raw_server import BROKEN, HEAD, sending
@@ -113,19 +112,6 @@ async def test_a_connection_is_used_again(pages: Pages, fetcher: HttpFetcher) ->
     for _ in range(3):
         await fetched(fetcher, pages.url)
     assert len(pages.connections) == 1
-
-
-async def test_of_too_many_pods_the_one_asked_longest_ago_is_let_go(
-    fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scraper, "MAX_PODS", 2)
-    three = [Pages() for _ in range(3)]
-    servers = [await each.start() for each in three]
-    for number in (0, 1, 0, 2, 0, 1):
-        await fetched(fetcher, three[number].url)
-    assert [len(each.connections) for each in three] == [1, 2, 1], "of 0, 1, 0 it is 1 that was asked longest ago"
-    for server in servers:
-        await server.close()
 
 
 async def test_two_paths_of_a_pod_share_its_connections(pages: Pages, fetcher: HttpFetcher) -> None:

@@ -287,5 +287,6 @@ def test_an_answer_that_is_too_large_or_nonsense_is_a_failure_and_raises_nothing
 ) -> None:
     server(cluster)
     look(T0)
-    monkeypatch.setattr(api, "MAX_BYTES", 10)
+    monkeypatch.setattr(api, "CHUNK_BYTES", 10)
+    monkeypatch.setattr(api, "MAX_CHUNKS", 1)
     assert [look(T0 + HOLD + 1) > 0, deleted(cluster)] == [True, []]

@@ -53,7 +53,7 @@ def test_level_is_obeyed_and_what_says_something_for_every_request_is_silent(
 ) -> None:
     logs.configure(level="INFO", log_format="plain")
     logging.getLogger("x").debug("too much")
-    for name in ("aiohttp.access", "httpx", "httpcore.connection"):
+    for name in ("aiohttp.access", "asyncio"):
         logging.getLogger(name).info("GET /metrics")
     assert capsys.readouterr().err == ""
 

@@ -8,7 +8,13 @@ from typing import Any
 from benchrun.api.status import BenchmarkRunStatus, Live
 from benchrun.decide.collected import Ending
 from benchrun.decide.decision import Event
-from benchrun.runtime.reconcile import RUNS_A_LIVE_SECOND, SETTLE_SECONDS
+from benchrun.decide.lookups import Judging
+from benchrun.runtime.reconcile import (
+    JUDGED_WITHIN_SECONDS,
+    RUNS_A_SECOND,
+    SETTLE_SECONDS,
+    STORED_WITHIN_SECONDS,
+)
 from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import status_of
 from unit.runtime.scene import RUNNING, Scene
@@ -87,11 +93,31 @@ async def test_live_figures_are_written_at_intervals(scene: Scene) -> None:
 
 @scenario
 async def test_live_figures_of_many_runs_are_written_less_often(scene: Scene) -> None:
-    scene.sessions.active = 10 * RUNS_A_LIVE_SECOND
+    scene.sessions.active = 10 * RUNS_A_SECOND
     for second in range(1, 31):
         await scene.once(status=live(second))
         await passing(1)
     assert 2 <= writes(scene) <= 4
+
+
+@scenario
+async def test_each_of_many_runs_has_its_turn(scene: Scene) -> None:
+    scene.sessions.active = 10 * RUNS_A_SECOND
+    assert await scene.once(status=status(start_time="a")) == 10
+    await passing(10)
+    await scene.once(status=status(start_time="a"))
+    assert writes(scene) == 1
+
+
+@scenario
+async def test_what_is_measured_is_told_with_its_results_where_they_come_soon(scene: Scene) -> None:
+    measured = status(phase="Collecting")
+    assert await scene.once(status=measured) == STORED_WITHIN_SECONDS
+    judging = {"status": measured, "lookups": (Judging(ended_early=False),)}
+    assert await scene.once(**judging) == JUDGED_WITHIN_SECONDS
+    await passing(JUDGED_WITHIN_SECONDS)
+    await scene.once(**judging)
+    assert (writes(scene), status_of(scene.cluster)["phase"]) == (1, "Collecting")
 
 
 @scenario
