@@ -20,6 +20,11 @@ NAME = "benchrun"
 TOKEN_SECONDS = 6 * 3600
 STOP_SECONDS = 20.0
 START_SECONDS = 60.0
+AS_IN_THE_IMAGE = """
+import runpy, sys
+sys.modules["kubernetes_validate"] = None  # a tool of the tests, which kubernetes loads, with jsonschema, where it is there
+runpy.run_module("benchrun.runtime", run_name="__main__")
+"""
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -36,7 +41,7 @@ class Usage:
 
 
 class OperatorProcess:
-    """`python -m benchrun.runtime` on this machine, speaking to the API server through the proxy."""
+    """`python -m benchrun.runtime` on this machine, with the packages of the image, speaking to the API server through the proxy."""
 
     def __init__(self, cluster: Cluster, namespace: str, *, api_url: str, directory: Path) -> None:
         self._cluster = cluster
@@ -66,7 +71,7 @@ class OperatorProcess:
             "BENCHRUN_LOG_FORMAT": "plain",
         }
         with self.log.open("ab") as log:
-            command = (sys.executable, "-m", "benchrun.runtime")
+            command = (sys.executable, "-c", AS_IN_THE_IMAGE)
             self._process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=log, stderr=log)
         self._url = f"http://127.0.0.1:{port}"
         await self._until_ready(f"{self._url}/readyz")

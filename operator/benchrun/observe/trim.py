@@ -43,8 +43,8 @@ def _declared(body: Object) -> dict[str, Any]:
         "name": raw.text(metadata.get("name")),
         "uid": raw.text(metadata.get("uid")),
         "generation": raw.number(metadata.get("generation")),
-        "spec": dict(raw.mapping(body.get("spec"))),
-        "status": dict(raw.mapping(body.get("status"))),
+        "spec": raw.shared(dict(raw.mapping(body.get("spec")))),
+        "status": raw.shared(dict(raw.mapping(body.get("status")))),
         "created_at": raw.instant(metadata.get("creationTimestamp")),
         "deleting": "deletionTimestamp" in metadata,
     }
