@@ -20,6 +20,7 @@ from runs_kit.metrics_page import Server
 RECORD_PORT = 8090
 NOTICED_SECONDS = 5.0
 ENDED_SECONDS = 45.0
+MISMATCH_SECONDS = 60.0
 MOST_MIB = 256
 """Half of what the chart gives the operator."""
 
@@ -119,6 +120,40 @@ async def test_a_forged_acknowledgement_loses_no_record(played: PlayedCluster) -
         assert len(played.children(run, "ConfigMap", "stage")) == len(plan["stages"])
         await played.released(run, seconds=NOTICED_SECONDS)
     assert min(answers) >= 400, answers
+
+
+# ---- another contract ------------------------------------------------------------------------------------------------
+
+
+async def _ends_as_mismatched(played: PlayedCluster, run: PlayedRun) -> None:
+    status = await played.finished(run, seconds=MISMATCH_SECONDS)
+    assert condition({"status": status}, "Failed")["reason"] == "ContractMismatch", status
+    await played.released(run, seconds=NOTICED_SECONDS)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("version", [1, 3])
+async def test_a_client_of_another_contract_ends_its_run_also_after_a_restart(
+    played: PlayedCluster, version: int
+) -> None:
+    at_once, later = [await played.apply(f"{name}-{version}") for name in ("at-once", "later")]
+    stranger = HostileClient(at_once.address, RECORD_PORT, plan=await played.plan(at_once), only_version=version)
+    stranger.start()
+    try:
+        await played.client_pod_runs(at_once)
+        await _ends_as_mismatched(played, at_once)
+    finally:
+        stranger.stop()
+    await played.both_start(later)
+    await played.operator.kill()
+    await later.client.stop()
+    stranger = HostileClient(later.address, RECORD_PORT, plan=await played.plan(later), only_version=version)
+    stranger.start()
+    try:
+        await played.operator.start()
+        await _ends_as_mismatched(played, later)
+    finally:
+        stranger.stop()
 
 
 # ---- numbers beyond all bounds ---------------------------------------------------------------------------------------

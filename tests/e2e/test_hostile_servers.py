@@ -14,6 +14,7 @@ HOSTILE = {
     **{f"page-{page}": f"--sim-metrics={page}" for page in PAGES},
     "failing": "--sim-error-percent=50",
     "noisy": "--sim-log-noise-mb=100",
+    "impostor": "--sim-root=facebook/opt-125m",
 }
 
 
@@ -52,3 +53,11 @@ def test_a_hundred_megabytes_of_log_noise_hurt_nobody(together: Namespace) -> No
     run = finished(together, "noisy", timeout_seconds=200)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     assert run["status"]["verdict"] in ("Valid", "Suspect")
+
+
+@pytest.mark.timeout(240)
+def test_a_server_of_another_model_under_the_name_that_was_asked_for_is_invalid(together: Namespace) -> None:
+    run = finished(together, "impostor", timeout_seconds=200)
+    assert condition(run, "Valid")["status"] == "False"
+    assert "WrongModel" in [finding["code"] for finding in run["status"]["findings"]]
+    assert run["status"].get("headline") is None

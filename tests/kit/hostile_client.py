@@ -61,7 +61,11 @@ class HostileClient(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, address: str, port: int, *, plan: str, body: bytes) -> None:
+    def __init__(
+        self, address: str, port: int, *, plan: str, body: bytes = b"", only_version: int | None = None
+    ) -> None:
+        """`only_version`: of the contract; None: that of whoever asks."""
+        self.only_version = only_version
         self.plan: dict[str, Any] = json.loads(plan)
         self.plan_digest = hashlib.sha256(plan.encode()).hexdigest()
         self.body = body
@@ -132,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.armed.wait(wait)
         elif seen > 0 and first >= self.server.records:
             self.server.closing.wait(wait)
-        version = 2 if self.headers.get("Benchrun-Token") else 1
+        version = self.server.only_version or (2 if self.headers.get("Benchrun-Token") else 1)
         self._answer(200, *self.server.answer(first, version=version))
 
     def do_POST(self) -> None:
