@@ -42,12 +42,19 @@ async def _look_up(tools: Tools, about: About, question: Judging) -> Judgement:
     )
     while True:
         try:
-            return await tools.judge.judge(job, _parts(tools, about, with_baseline=not question.ended_early))
+            judged = await tools.judge.judge(job, _parts(tools, about, with_baseline=not question.ended_early))
         except NotJudged as error:
             raise NotFoundOut(error.reason) from error
         except ClusterError as error:
             logger.info("%s/%s: its records can't be read yet: %s", run.namespace, run.name, error)
-        await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(AGAIN_SECONDS)
+            continue
+        logger.info("%s/%s: judged in %.1f s", run.namespace, run.name, judged.duration_seconds)
+        if judged.refused_count:
+            logger.warning(
+                "%s/%s: %d left out, first: %s", run.namespace, run.name, judged.refused_count, judged.refused[:1]
+            )
+        return judged
 
 
 async def _parts(tools: Tools, about: About, *, with_baseline: bool) -> AsyncIterator[Part]:
