@@ -1,39 +1,55 @@
-"""The end of a sweep: its last table, and what came of it, in one write."""
+"""The end of a sweep: what ends it early, and its last table and what came of it in one write."""
 
 from __future__ import annotations
 
 from benchrun.api.conditions import timestamp
 from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepPhase, SweepReason
 from benchrun.api.text import sentence
-from benchrun.decide.collected import Ending
+from benchrun.decide import condition_table
+from benchrun.decide.collected import CANCELLED, Ending
 from benchrun.decide.decision import Event
-from benchrun.decide.sweep import condition_table
 from benchrun.decide.sweep.decision import SweepDecision, TableMade
 from benchrun.decide.sweep.situation import SweepSituation
 from benchrun.decide.sweep.tabling import tabled
 
 
+def ending(situation: SweepSituation) -> Ending | None:
+    """Why no run is started any more and those that go on are cancelled; None while there is no reason to."""
+    collected, limit = situation.world.collected, situation.spec.max_failed
+    if situation.spec.cancel:
+        return CANCELLED
+    if collected.conflict is not None:
+        return Ending(SweepReason.CONFLICT, f"{collected.conflict}; rename one of the two")
+    if collected.not_created is not None and not collected.not_created.curable:
+        return Ending(SweepReason.RUN_INVALID, collected.not_created.message)
+    failed = [run for run in situation.ended if run.state == "Failed"]
+    if limit is not None and len(failed) > limit:
+        last = failed[-1]
+        message = f"{len(failed)} runs failed and spec.maxFailed is {limit}; {last.name}: {last.reason}"
+        return Ending(SweepReason.TOO_MANY_FAILED, message)
+    return None
+
+
 def finish(situation: SweepSituation, end: Ending | None, made: TableMade) -> SweepDecision:
     """No run goes on any more. Everything comes in one write, so that nobody ever sees an end without its table."""
-    status = tabled(situation, made)
-    generation, now = situation.world.sweep.generation, situation.world.now
+    status, now = tabled(situation, made), situation.world.now
     early = end or _without_a_table(situation)
+    phase: SweepPhase = "Completed" if early is None else early.phase
     if early is None:
-        phase: SweepPhase = "Completed"
         reason, message = _outcome(situation, status, made)
-        conditions = condition_table.measured(
-            status.conditions, reason=reason, message=message, generation=generation, now=now
-        )
+        rows = condition_table.sweep_measured(reason, message)
     else:
-        phase = "Cancelled" if early.reason == SweepReason.CANCELLED else "Failed"
         reason, message = early.reason, sentence(early.message)
-        conditions = condition_table.ended_early(
-            status.conditions, reason=reason, message=message, generation=generation, now=now
-        )
-    update = {"phase": phase, "message": message, "conditions": conditions, "completion_time": timestamp(now)}
+        rows = condition_table.sweep_ended_early(reason, message)
+    generation = situation.world.sweep.generation
+    fields = condition_table.standing(
+        status.conditions, rows, phase=phase, message=message, generation=generation, now=now
+    )
     warning = phase == "Failed" or reason in (SweepReason.RUNS_FAILED, SweepReason.INVALID_CELLS)
     return SweepDecision(
-        status=status.model_copy(update=update), forget=True, events=(Event(phase, message, warning=warning),)
+        status=status.model_copy(update=fields | {"completion_time": timestamp(now)}),
+        forget=True,
+        events=(Event(phase, message, warning=warning),),
     )
 
 
