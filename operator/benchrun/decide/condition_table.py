@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from benchrun.api.conditions import Condition, ConditionStatus, ConditionType, Reason, with_condition
-from benchrun.api.sweep.status import SweepReason
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepReason
 from benchrun.decide.step import Step
 
+_Status = TypeVar("_Status", BenchmarkRunStatus, BenchmarkSweepStatus)
 Row = tuple[ConditionType, ConditionStatus, str, str]
 """Type, status, reason and message of a condition."""
 _ACCEPTED: Row = ("Accepted", "True", "Accepted", "the spec can be acted on")
@@ -25,14 +27,16 @@ _OBJECTIVES_REASON: dict[ConditionStatus, str] = {
 
 
 def standing(
-    old: tuple[Condition, ...], rows: Iterable[Row], *, phase: str, message: str, generation: int, now: datetime
-) -> dict[str, Any]:
-    """What a status says of where its run or sweep stands, by field. `rows` replace the conditions of their types, or are appended."""
-    conditions = old
-    for type_, status, reason, text in rows:
-        new = Condition(type=type_, status=status, reason=reason, message=text, observed_generation=generation)
+    status: _Status, rows: Iterable[Row], *, phase: str, message: str, generation: int, now: datetime
+) -> _Status:
+    """The status of what stands so. `rows` replace the conditions of their types, or are appended."""
+    conditions = status.conditions
+    for type_, value, reason, text in rows:
+        new = Condition(type=type_, status=value, reason=reason, message=text, observed_generation=generation)
         conditions = with_condition(conditions, new, now=now)
-    return {"observed_generation": generation, "phase": phase, "message": message, "conditions": conditions}
+    return status.model_copy(
+        update={"observed_generation": generation, "phase": phase, "message": message, "conditions": conditions}
+    )
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
 
 from benchrun.api import names
 from benchrun.api.conditions import Reason, is_true, timestamp
@@ -14,7 +13,7 @@ from benchrun.decide import condition_table
 from benchrun.decide.children import release_all, release_client, release_servers
 from benchrun.decide.collected import Ending
 from benchrun.decide.condition_table import Row
-from benchrun.decide.decision import Decision, Ref, World
+from benchrun.decide.decision import Decision, World
 from benchrun.decide.lookups import Answer, Judging
 from benchrun.decide.servers import server_statuses, truncations
 from benchrun.decide.situation import Situation
@@ -81,10 +80,7 @@ def _ended(
 ) -> BenchmarkRunStatus:
     generation, now = situation.world.run.generation, situation.now
     servers = server_statuses(situation)
-    stands = condition_table.standing(
-        situation.status.conditions, rows, phase=phase, message=message, generation=generation, now=now
-    )
-    ended = {
+    update = {
         "completion_time": timestamp(now),
         "server_released_time": situation.released_time,
         "servers": servers,
@@ -108,7 +104,8 @@ def _ended(
         ],
         "results_ref": f"{names.LABEL_RUN_UID}={situation.owner.uid}" if situation.known else None,
     }
-    return situation.status.model_copy(update=stands | ended)
+    status = situation.status.model_copy(update=update)
+    return condition_table.standing(status, rows, phase=phase, message=message, generation=generation, now=now)
 
 
 # ---- after the end ---------------------------------------------------------------------------------------------------
@@ -118,24 +115,20 @@ def after_finish(situation: Situation) -> Decision:
     """Nothing starts again. Clean up, throw away what is too much to keep, then wait for the TTL if there is one. Nothing changes in
     the status but the generation that was seen: tools wait for it, whatever was edited."""
     ended = instant(situation.status.completion_time) or situation.now
-    age = situation.now - ended
-    client = release_client(situation)
-    leaves_by_itself = is_true(situation.status.conditions, "Complete") and age < timedelta(
-        seconds=CLIENT_LEAVES_SECONDS
-    )
-    delete: tuple[Ref, ...] = (*release_servers(situation.world), *to_prune(situation))
-    waits: list[float] = []
-    if client and leaves_by_itself:
-        waits.append(CLIENT_LEAVES_SECONDS - age.total_seconds())
-    else:
-        delete += client
-    ttl = situation.spec.ttl_seconds_after_finished
-    expired = ttl is not None and age >= timedelta(seconds=ttl)
+    age_seconds = (situation.now - ended).total_seconds()
+    client, ttl = release_client(situation), situation.spec.ttl_seconds_after_finished
+    leaves_by_itself = is_true(situation.status.conditions, "Complete") and age_seconds < CLIENT_LEAVES_SECONDS
+    expired = ttl is not None and age_seconds >= ttl
+    waits = [CLIENT_LEAVES_SECONDS - age_seconds] if client and leaves_by_itself else []
     if ttl is not None and not expired:
-        waits.append(ttl - age.total_seconds())
+        waits.append(ttl - age_seconds)
     return Decision(
         status=situation.status.model_copy(update={"observed_generation": situation.world.run.generation}),
-        delete=delete,
+        delete=(
+            *release_servers(situation.world),
+            *to_prune(situation),
+            *(() if leaves_by_itself else client),
+        ),
         forget=True,
         delete_run=expired,
         requeue_after_seconds=min(waits, default=None),

@@ -15,12 +15,11 @@ from benchrun.decide import condition_table
 from benchrun.decide.acceptance import Unacceptable, accept
 from benchrun.decide.children import missing_children, release_all, release_client, release_servers
 from benchrun.decide.collected import Ending
-from benchrun.decide.deadlines import deadlines, grace_ends
+from benchrun.decide.deadlines import deadlines, grace_ends, noticed
 from benchrun.decide.decision import Decision, Event, World
 from benchrun.decide.failures import client_diagnosis, ending, hidden_cause, last_words, server_diagnosis
 from benchrun.decide.finish import after_finish, after_unreadable_finish, final_status, judging
 from benchrun.decide.followed import endpoint_addresses, endpoint_pods, exporters_wanted, pull_target, scrape_targets
-from benchrun.decide.instants import noticed
 from benchrun.decide.lookups import EndpointPods, Question
 from benchrun.decide.refused import no_pod_at, results_refused, with_refusal
 from benchrun.decide.servers import compilations_wanted, server_statuses, startups_wanted, truncations
@@ -169,8 +168,8 @@ def _left_alone(world: World, status: BenchmarkRunStatus, problem: str) -> Decis
 
 def _refused(world: World, status: BenchmarkRunStatus, problem: str) -> Decision:
     problem = sentence(problem)
-    fields = condition_table.standing(
-        status.conditions,
+    ended = condition_table.standing(
+        status,
         condition_table.ended_early(Reason.INVALID_SPEC, problem),
         phase="Failed",
         message=problem,
@@ -178,7 +177,7 @@ def _refused(world: World, status: BenchmarkRunStatus, problem: str) -> Decision
         now=world.now,
     )
     return Decision(
-        status=status.model_copy(update=fields | {"verdict": "Unknown", "completion_time": timestamp(world.now)}),
+        status=ended.model_copy(update={"verdict": "Unknown", "completion_time": timestamp(world.now)}),
         delete=release_all(world),
         forget=True,
         events=(Event(Reason.INVALID_SPEC, problem, warning=True),),
@@ -203,16 +202,18 @@ def _look_up_endpoint(situation: Situation, question: EndpointPods) -> Decision:
 
 
 def _with_step(situation: Situation, step: Step) -> BenchmarkRunStatus:
-    spec, step = situation.spec, replace(step, message=sentence(step.message))
-    fields = condition_table.standing(
-        situation.status.conditions,
-        condition_table.going_on(step, has_objectives=bool(spec.objectives), has_baseline=spec.baseline is not None),
+    spec, message = situation.spec, sentence(step.message)
+    rows = condition_table.going_on(
+        replace(step, message=message), has_objectives=bool(spec.objectives), has_baseline=spec.baseline is not None
+    )
+    return condition_table.standing(
+        situation.status,
+        rows,
         phase=step.phase,
-        message=step.message,
+        message=message,
         generation=situation.world.run.generation,
         now=situation.now,
     )
-    return situation.status.model_copy(update=fields)
 
 
 def _step_events(situation: Situation, step: Step) -> tuple[Event, ...]:

@@ -214,7 +214,7 @@ class Situation:
         """How many of them there are to be in all; none against an endpoint."""
         return sum(role_replicas(self.spec).values()) * nodes(self.spec)
 
-    @property
+    @cached_property
     def serving(self) -> tuple[Pod, ...]:
         """Those of all roles."""
         return tuple(pod for role in self.server_roles for pod in self.serving_as(role))

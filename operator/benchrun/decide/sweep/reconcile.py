@@ -83,8 +83,8 @@ def _go_on(situation: SweepSituation, end: Ending | None, starting: tuple[Planne
     # The table anew only where one more run has ended.
     counted = tabled(situation, made) if made else counted_anew(situation, tabled=tabled_runs(situation))
     phase, reason, message = _step(situation, end, starting)
-    fields = condition_table.standing(
-        counted.conditions,
+    status = condition_table.standing(
+        counted,
         condition_table.sweep_going_on(reason, message),
         phase=phase,
         message=message,
@@ -93,7 +93,7 @@ def _go_on(situation: SweepSituation, end: Ending | None, starting: tuple[Planne
     )
     told = situation.status.phase == phase or phase == "Pending"
     return SweepDecision(
-        status=counted.model_copy(update=fields),
+        status=status,
         table=wanted if made is None else None,
         cancel=_cancelled(situation.world, situation.active) if end is not None else (),
         create=tuple(run_manifest(situation.owner, planned) for planned in starting),
@@ -129,8 +129,8 @@ def _cancelled(world: SweepWorld, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
 
 def _refused(world: SweepWorld, status: BenchmarkSweepStatus, problem: str) -> SweepDecision:
     problem = sentence(problem)
-    fields = condition_table.standing(
-        status.conditions,
+    ended = condition_table.standing(
+        status,
         condition_table.sweep_ended_early(SweepReason.INVALID_SPEC, problem),
         phase="Failed",
         message=problem,
@@ -138,7 +138,7 @@ def _refused(world: SweepWorld, status: BenchmarkSweepStatus, problem: str) -> S
         now=world.now,
     )
     return SweepDecision(
-        status=status.model_copy(update=fields | {"completion_time": timestamp(world.now)}),
+        status=ended.model_copy(update={"completion_time": timestamp(world.now)}),
         cancel=_cancelled(world, world.runs.values()),
         forget=True,
         events=(Event(SweepReason.INVALID_SPEC, problem, warning=True),),

@@ -105,14 +105,15 @@ class SweepSituation:
             if self.tried[planned.name] and (variant is None or variant.number == planned.variant.number)
         )
 
-    def _standing(self, planned: PlannedRun) -> SweptRun | None:
-        tried = self.tried[planned.name]
-        return tried[-1] if tried and planned.name not in self.again else None
+    @cached_property
+    def _standing(self) -> dict[str, SweptRun]:
+        """By name in the plan: the run that stands for it, unless it is to be measured anew."""
+        return {name: tried[-1] for name, tried in self.tried.items() if tried and name not in self.again}
 
     @cached_property
     def in_order(self) -> tuple[SweptRun, ...]:
         """Runs that exist, in the order of the plan; none that is to be measured anew, or was."""
-        return tuple(run for planned in self.planned if (run := self._standing(planned)) is not None)
+        return tuple(self._standing.values())
 
     @cached_property
     def active(self) -> tuple[SweptRun, ...]:
@@ -126,7 +127,7 @@ class SweepSituation:
 
     def of_variant(self, variant: Variant) -> tuple[SweptRun, ...]:
         """A variant's runs among them."""
-        own = (self._standing(planned) for planned in self.planned if planned.variant.number == variant.number)
+        own = (self._standing.get(planned.name) for planned in self.planned if planned.variant.number == variant.number)
         return tuple(run for run in own if run is not None)
 
     @cached_property
@@ -141,7 +142,7 @@ class SweepSituation:
         return tuple(
             self.again.get(planned.name, planned)
             for planned in self.planned
-            if planned.name not in left_out and self._standing(planned) is None
+            if planned.name not in left_out and planned.name not in self._standing
         )
 
     @property

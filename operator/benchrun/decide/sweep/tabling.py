@@ -57,21 +57,16 @@ def table_made(situation: SweepSituation) -> TableMade | None:
 def tabled(situation: SweepSituation, made: TableMade) -> BenchmarkSweepStatus:
     """The status with the table of all runs that have ended; with the one before where that could not be made."""
     counted = counted_anew(situation, tabled=len(situation.ended))
-    return counted if made.table is None else with_table(situation, counted, made.table)
+    return counted if made.table is None else _with_table(situation, counted, made.table)
 
 
 def counted_anew(situation: SweepSituation, *, tabled: int) -> BenchmarkSweepStatus:
     """The status with the counts of now, and the table that it has."""
-    return situation.status.model_copy(
-        update={
-            "runs": run_counts(situation, tabled=tabled),
-            "variants": variant_statuses(situation),
-        }
-    )
+    update = {"runs": _run_counts(situation, tabled=tabled), "variants": variant_statuses(situation)}
+    return situation.status.model_copy(update=update)
 
 
-def with_table(situation: SweepSituation, counted: BenchmarkSweepStatus, table: SweepTable) -> BenchmarkSweepStatus:
-    """The status with this table."""
+def _with_table(situation: SweepSituation, counted: BenchmarkSweepStatus, table: SweepTable) -> BenchmarkSweepStatus:
     cost = situation.spec.template.cost
     variants = [
         variant.model_copy(
@@ -83,25 +78,24 @@ def with_table(situation: SweepSituation, counted: BenchmarkSweepStatus, table: 
         )
         for variant in counted.variants
     ]
-    return counted.model_copy(
-        update={
-            "baseline": situation.baseline,
-            "currency": cost.currency if cost is not None else None,
-            "variants": variants,
-            "scope": table.scope,
-            "results": table.results,
-            "best": table.best,
-            "front": table.front,
-            "verdict": table.verdict,
-            "truncated": table.truncated,
-        }
-    )
+    update = {
+        "baseline": situation.baseline,
+        "currency": cost.currency if cost is not None else None,
+        "variants": variants,
+        "scope": table.scope,
+        "results": table.results,
+        "best": table.best,
+        "front": table.front,
+        "verdict": table.verdict,
+        "truncated": table.truncated,
+    }
+    return counted.model_copy(update=update)
 
 
 # ---- counts ----------------------------------------------------------------------------------------------------------
 
 
-def run_counts(situation: SweepSituation, *, tabled: int) -> RunCounts:
+def _run_counts(situation: SweepSituation, *, tabled: int) -> RunCounts:
     """The runs by where they are."""
     states = [run.state for run in situation.in_order]
     return RunCounts(
@@ -136,7 +130,7 @@ def sweep_estimate(situation: SweepSituation) -> SweepEstimate:
 
 
 def _variant(situation: SweepSituation, variant: Variant, before: VariantStatus | None) -> VariantStatus:
-    runs = situation.of_variant(variant)
+    runs, before = situation.of_variant(variant), before or VariantStatus(name=variant.name, number=variant.number)
     early = next((run for run in runs if run.state in ("Failed", "Cancelled")), None)
     return VariantStatus(
         name=variant.name,
@@ -145,10 +139,10 @@ def _variant(situation: SweepSituation, variant: Variant, before: VariantStatus 
         completed=sum(run.state == "Completed" for run in runs),
         failed=sum(run.state in ("Failed", "Cancelled") for run in runs),
         lost=situation.lost(variant),
-        verdict=None if before is None else before.verdict,
+        verdict=before.verdict,
         reason=None if early is None else early.reason,
         run=None if early is None else early.name,
         message=None if early is None else early.message[:MAX_MESSAGE_CHARS],
-        searches=[] if before is None else before.searches,
-        outcome=None if before is None else before.outcome,
+        searches=before.searches,
+        outcome=before.outcome,
     )
