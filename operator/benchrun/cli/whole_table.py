@@ -16,8 +16,7 @@ from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli.cluster_options import kubectl_of
 from benchrun.cli.kubectl_errors import KubectlError
 from benchrun.cli.run_files import objects_in
-from benchrun.decide.acceptance import Unacceptable
-from benchrun.decide.sweep.acceptance import accept
+from benchrun.decide.acceptance import Unacceptable, accept_sweep
 from benchrun.decide.sweep.decision import SweepCollected, SweepWorld, TableMade
 from benchrun.decide.sweep.situation import SweepSituation
 from benchrun.decide.sweep.tabling import is_tabled, table_wanted, tabled, to_read
@@ -40,7 +39,7 @@ def whole_table(sweep: Sweep, status: BenchmarkSweepStatus, options: argparse.Na
 def _untruncated(world: SweepWorld, status: BenchmarkSweepStatus) -> BenchmarkSweepStatus | None:
     """None: runs that the table was made of are not there, or not all that they measured."""
     try:
-        spec, variants = accept(world.sweep)
+        spec, variants = accept_sweep(world.sweep)
     except Unacceptable:
         return None
     situation = SweepSituation(world=world, spec=spec, variants=variants, status=status)

@@ -26,38 +26,33 @@ def missing_children(situation: Situation) -> tuple[Manifest, ...]:
     return tuple(m for m in wanted if situation.children.named(m["kind"], m["metadata"]["name"]) is None)
 
 
-def release_server(situation: Situation) -> tuple[Ref, ...]:
-    """What makes the pods of every server role: that is what holds the GPU. The rest goes with the run."""
-    return release_servers(situation.world)
-
-
 def release_client(situation: Situation) -> tuple[Ref, ...]:
     """The client's Job, unless all its pods have ended: then it costs nothing and their logs may be wanted."""
     job, pods = situation.child("Job", names.ROLE_CLIENT), situation.client_pods
     if job is None or (pods and all(pod.phase in ("Succeeded", "Failed") for pod in pods)):
         return ()
-    return (_ref(situation.world, job),)
+    return (ref_to(situation.world, job),)
+
+
+def release_servers(world: World) -> tuple[Ref, ...]:
+    """What makes the pods of every server role: that is what holds the GPU. The rest goes with the run."""
+    kinds = ("Deployment", "LeaderWorkerSet")
+    return tuple(ref_to(world, c) for c in _own(world) if c.role in names.SERVING_ROLES and c.kind in kinds)
 
 
 def release_all(world: World) -> tuple[Ref, ...]:
     """Server, then client, of a run whose spec can't be read (any more): what is ours is known by its owner."""
-    jobs = [c for c in _own(world) if c.kind == "Job" and not c.deleting]
-    return (*release_servers(world), *(_ref(world, job) for job in jobs))
+    return (*release_servers(world), *(ref_to(world, c) for c in _own(world) if c.kind == "Job"))
 
 
-def release_servers(world: World) -> tuple[Ref, ...]:
-    """The same by what is known of the objects alone."""
-    kinds = ("Deployment", "LeaderWorkerSet")
-    own = (c for c in _own(world) if c.role in names.SERVING_ROLES and c.kind in kinds and not c.deleting)
-    return tuple(_ref(world, c) for c in own)
+def ref_to(world: World, child: Child) -> Ref:
+    """The object, to be deleted."""
+    return Ref(kind=child.kind, namespace=world.run.namespace, name=child.name, uid=child.uid)
 
 
 def _own(world: World) -> list[Child]:
-    return [c for c in world.children.objects if c.owner_uid == world.run.uid]
-
-
-def _ref(world: World, child: Child) -> Ref:
-    return Ref(kind=child.kind, namespace=world.run.namespace, name=child.name, uid=child.uid)
+    """What is ours and not on its way out."""
+    return [c for c in world.children.objects if c.owner_uid == world.run.uid and not c.deleting]
 
 
 def _client(situation: Situation) -> list[Manifest]:

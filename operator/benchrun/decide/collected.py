@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 from benchrun_client.contract import Progress
 
+from benchrun.api.conditions import Reason
 from benchrun.decide.lookups import Answers
 from benchrun.measure.samples import Sample, ServerFacts
 from benchrun.measure.timeline import bucketed
@@ -36,10 +38,18 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Why a run ends without all its measurements."""
+    """Why a run ends without all its measurements, or a sweep without all its runs."""
 
     reason: str
     message: str
+
+    @property
+    def phase(self) -> Literal["Cancelled", "Failed"]:
+        """The phase of what ended so."""
+        return "Cancelled" if self.reason == Reason.CANCELLED else "Failed"
+
+
+CANCELLED = Ending(Reason.CANCELLED, "cancelled by spec.cancel")
 
 
 @dataclass(frozen=True, slots=True)

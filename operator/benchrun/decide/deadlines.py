@@ -1,18 +1,67 @@
-"""The three deadlines: waiting for a node, starting, running. 0 is no limit."""
+"""What time does to a run: instants are noted in its status, and three deadlines are counted from them: waiting for a node, starting,
+running. 0 is no limit. Pods that no node could take have a grace."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from benchrun.api import names
-from benchrun.api.conditions import Reason, find_condition
-from benchrun.decide.instants import instant
+from benchrun.api.conditions import Condition, Reason, find_condition, timestamp
 from benchrun.decide.refused import no_pod, refusal
 from benchrun.decide.situation import Situation
+from benchrun.observe.raw import instant
+from benchrun.observe.views import Diagnosis, Pod
+from benchrun.plan.stages import estimate
 
 CLIENT_GRACE_SECONDS = 30
 """The client gives up an endpoint by itself and says what it answered last; the operator only where that word does not come."""
+_LAST_US = 253_402_300_799_000_000
+"""The end of the year 9999: there is no instant after it."""
+
+
+# ---- instants ---------------------------------------------------------------------------------------------------------
+
+
+def noticed(situation: Situation) -> Situation:
+    """The situation with the instants that have come to pass; each is noted once and kept. The client's clock is believed only
+    between what is known and now: it must not move a deadline."""
+    status, heard, now = situation.status, situation.collected.client.progress, situation.now
+    instants = [pod.scheduled_at for pod in situation.serving if pod.scheduled_at is not None]
+    scheduled = max(instants) if len(instants) == situation.wanted_pods > 0 else None
+    accepted = instant(status.accepted_time)
+    healthy = began = None
+    if heard is not None:
+        healthy = believed(from_unix_us(heard.healthy_unix_us), first_seen=now, not_before=scheduled or accepted)
+        began = believed(from_unix_us(heard.first_request_unix_us), first_seen=now, not_before=healthy or accepted)
+    update = {
+        "accepted_time": status.accepted_time or timestamp(now),
+        "estimate": status.estimate or estimate(situation.spec),
+        "scheduled_time": status.scheduled_time or (timestamp(scheduled) if scheduled is not None else None),
+        "server_ready_time": status.server_ready_time or (timestamp(healthy) if healthy is not None else None),
+        "start_time": status.start_time or (timestamp(began) if began is not None else None),
+    }
+    return replace(situation, status=status.model_copy(update=update))
+
+
+def from_unix_us(micros: int | None) -> datetime | None:
+    """Unix microseconds as an instant; None for what is none."""
+    return datetime.fromtimestamp(micros / 1e6, tz=UTC) if micros is not None and 0 <= micros <= _LAST_US else None
+
+
+def believed(claimed: datetime | None, *, first_seen: datetime, not_before: datetime | None) -> datetime | None:
+    """What another clock says of something that happened after `not_before` and was heard of at `first_seen`, both by ours.
+
+    Deadlines are counted from it: a clock that is ahead would move them away, one that is behind would end a run at once.
+    """
+    if claimed is None:
+        return None
+    latest = min(claimed, first_seen)
+    return latest if not_before is None else max(latest, min(not_before, first_seen))
+
+
+# ---- deadlines -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +121,8 @@ def _endpoint(situation: Situation) -> Deadline | None:
         return None
     seconds, pod = situation.spec.startup_deadline_seconds, situation.client_pod
     message = f"the endpoint was not healthy within startupDeadlineSeconds ({seconds} s); check that it runs and answers /health"
-    ready = find_condition(situation.status.conditions, "ClientReady")
-    if ready is not None and ready.status == "True":
+    ready = _client_ready(situation)
+    if ready is not None:
         grace = CLIENT_GRACE_SECONDS if seconds else 0
         return _deadline(Reason.STARTUP_DEADLINE, instant(ready.last_transition_time), seconds + grace, message)
     since = pod.created_at if pod is not None else instant(situation.status.accepted_time)
@@ -96,8 +145,8 @@ def _pending(situation: Situation) -> Deadline | None:
 
 def _server_creation(situation: Situation, role: str) -> Deadline | None:
     """From the client being ready until there is a pod of that role: the Deployment is refused, or its pods are."""
-    ready = find_condition(situation.status.conditions, "ClientReady")
-    if not situation.client_ready or ready is None or ready.status != "True":
+    ready = _client_ready(situation)
+    if not situation.client_ready or ready is None:
         return None
     workload = situation.workload(role)
     refused, seconds = refusal(situation), situation.spec.pending_deadline_seconds
@@ -129,5 +178,35 @@ def _run(situation: Situation) -> Deadline | None:
     return _deadline(Reason.RUN_DEADLINE, instant(situation.status.server_ready_time), seconds, message)
 
 
+def _client_ready(situation: Situation) -> Condition | None:
+    """The condition that tells since when the client is ready; None: it is not, by the last status."""
+    found = find_condition(situation.status.conditions, "ClientReady")
+    return found if found is not None and found.status == "True" else None
+
+
 def _why(*texts: str | None) -> str:
     return next((t for t in texts if t), f"see the pod's events (label {names.LABEL_RUN})")
+
+
+# ---- grace: a node that could take a pod may be added ----------------------------------------------------------------
+
+
+def with_grace(situation: Situation, found: Diagnosis | None, pods: Iterable[Pod]) -> Diagnosis | None:
+    """The diagnosis, not terminal as long as an autoscaler may still add the node."""
+    if found is None or not found.terminal or found.reason != Reason.UNSCHEDULABLE or not _graces(situation, pods):
+        return found
+    seconds = situation.world.context.unschedulable_grace_seconds
+    return replace(found, message=f"{found.message} Waiting {seconds} s for such a node to be added.", terminal=False)
+
+
+def grace_ends(situation: Situation) -> tuple[datetime, ...]:
+    """When graces that run now end: nothing else would tell."""
+    return () if situation.begun else _graces(situation, (*situation.client_pods, *situation.server_pods))
+
+
+def _graces(situation: Situation, pods: Iterable[Pod]) -> tuple[datetime, ...]:
+    """When those of these pods that run now end."""
+    grace = timedelta(seconds=situation.world.context.unschedulable_grace_seconds)
+    waiting = (pod for pod in pods if pod.unschedulable is not None and not pod.deleting)
+    ends = (pod.created_at + grace for pod in waiting if pod.created_at is not None)
+    return tuple(end for end in ends if end > situation.now)

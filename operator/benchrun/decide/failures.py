@@ -8,15 +8,14 @@ from datetime import datetime, timedelta
 
 from benchrun.api import names
 from benchrun.api.conditions import Reason
-from benchrun.decide.collected import Ending
-from benchrun.decide.deadlines import deadlines
-from benchrun.decide.grace import with_grace
-from benchrun.decide.instants import instant
+from benchrun.decide.collected import CANCELLED, Ending
+from benchrun.decide.deadlines import deadlines, with_grace
 from benchrun.decide.lookups import LogTail
 from benchrun.decide.refused import refusal
 from benchrun.decide.situation import Situation
 from benchrun.observe.client_failures import diagnose_client
 from benchrun.observe.hidden_causes import find_pod_with_hidden_cause
+from benchrun.observe.raw import instant
 from benchrun.observe.server_failures import diagnose_server
 from benchrun.observe.views import Diagnosis, Pod
 from benchrun.plan.roles import main_container, nodes
@@ -48,7 +47,7 @@ def ending(situation: Situation, *, server: Diagnosis | None, client: Diagnosis 
         refined = _terminal(server) if kept.reason in ENDED_BY_SERVER and situation.log_tail is not None else None
         return refined or kept
     if situation.spec.cancel:
-        return Ending(Reason.CANCELLED, "cancelled by spec.cancel")
+        return CANCELLED
     conflict = _conflict(situation)
     if conflict is not None or situation.all_known or situation.client_unheard:
         return conflict

@@ -1,20 +1,29 @@
-"""The last status of a run: everything in one write, so that nobody ever sees an end without its results."""
+"""The end of a run: its last status, in one write, so that nobody ever sees an end without its results; and what is left after it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from benchrun.api import names
-from benchrun.api.conditions import Reason, timestamp
+from benchrun.api.conditions import Reason, is_true, timestamp
 from benchrun.api.judgement import Judgement
-from benchrun.api.status import BenchmarkRunStatus, ClientStatus, Phase, Truncated
+from benchrun.api.status import BenchmarkRunStatus, ClientStatus, Phase
 from benchrun.api.text import plain_text, sentence
-from benchrun.decide import bounds, condition_table
+from benchrun.decide import condition_table
+from benchrun.decide.children import release_all, release_client, release_servers
 from benchrun.decide.collected import Ending
-from benchrun.decide.collection import last_to_store
-from benchrun.decide.live import progress
+from benchrun.decide.condition_table import Row
+from benchrun.decide.decision import Decision, World
 from benchrun.decide.lookups import Answer, Judging
-from benchrun.decide.pruning import pruned
-from benchrun.decide.servers import server_statuses
+from benchrun.decide.servers import server_statuses, truncations
 from benchrun.decide.situation import Situation
+from benchrun.decide.step import progress
+from benchrun.decide.storing import last_to_store, pruned, to_prune
+from benchrun.observe.raw import instant
+
+LOG_TAIL_BYTES = 4096
+CLIENT_LEAVES_SECONDS = 30
+"""How long the client may take to end by itself after its last record was acknowledged."""
 
 
 def judging(situation: Situation, *, ended_early: bool) -> Judging:
@@ -46,68 +55,87 @@ def final_status(situation: Situation, end: Ending | None, judged: Answer[Judgem
 
 
 def _measured(situation: Situation, message: str, valid_reason: str, found: Judgement) -> BenchmarkRunStatus:
-    comparison = found.comparison
+    comparison, message = found.comparison, sentence(message)
     regressed = (
         (found.not_regressed, found.not_regressed_reason, comparison.message)
         if found.not_regressed is not None and comparison is not None
         else None
     )
-    conditions = condition_table.measured(
-        situation.status.conditions,
-        valid_reason=valid_reason,
-        message=sentence(message),
-        objectives_met=found.objectives_met if situation.spec.objectives else None,
-        not_regressed=regressed,
-        generation=situation.world.run.generation,
-        now=situation.now,
-    )
-    return _ended(situation, "Completed", message, found).model_copy(update={"conditions": conditions})
+    met = found.objectives_met if situation.spec.objectives else None
+    rows = condition_table.measured(valid_reason, message, objectives_met=met, not_regressed=regressed)
+    return _ended(situation, "Completed", message, rows, found)
 
 
 def _ended_early(situation: Situation, end: Ending, found: Judgement, why_not: str | None) -> BenchmarkRunStatus:
-    phase: Phase = "Cancelled" if end.reason == Reason.CANCELLED else "Failed"
-    message = end.message if why_not is None else f"{end.message}; what was measured is not judged: {why_not}"
-    conditions = condition_table.ended_early(
-        situation.status.conditions,
-        reason=end.reason,
-        message=sentence(message),
-        generation=situation.world.run.generation,
-        now=situation.now,
-    )
-    tail = bounds.log_tail(situation.log_tail)
-    update = {"conditions": conditions, "log_tail": plain_text(tail) if tail else None}
-    return _ended(situation, phase, message, found).model_copy(update=update)
+    message = sentence(end.message if why_not is None else f"{end.message}; what was measured is not judged: {why_not}")
+    ended = _ended(situation, end.phase, message, condition_table.ended_early(end.reason, message), found)
+    # At most 4 KiB of the log: a status is small.
+    log = situation.log_tail
+    tail = log.encode()[-LOG_TAIL_BYTES:].decode(errors="ignore") if log else None
+    return ended.model_copy(update={"log_tail": plain_text(tail) if tail else None})
 
 
-def _ended(situation: Situation, phase: Phase, message: str, found: Judgement) -> BenchmarkRunStatus:
+def _ended(
+    situation: Situation, phase: Phase, message: str, rows: Iterable[Row], found: Judgement
+) -> BenchmarkRunStatus:
+    generation, now = situation.world.run.generation, situation.now
     servers = server_statuses(situation)
-    selector = f"{names.LABEL_RUN_UID}={situation.owner.uid}"
-    return situation.status.model_copy(
-        update={
-            "observed_generation": situation.world.run.generation,
-            "phase": phase,
-            "message": sentence(message),
-            "completion_time": timestamp(situation.now),
-            "server_released_time": situation.released_time,
-            "servers": servers,
-            "client": found.client,
-            "cost": found.cost,
-            "datasets": found.datasets,
-            "progress": progress(situation).model_copy(update={"stage": None}),
-            "live": None,
-            "ending": None,
-            "results": found.results,
-            "searches": found.searches,
-            "findings": found.findings,
-            "verdict": found.verdict,
-            "headline": found.headline,
-            "judge": found.judge,
-            "comparison": found.comparison,
-            "truncated": [*found.truncated, *bounds.truncations(situation.spec, servers), *_pruned(situation)],
-            "results_ref": selector if situation.known else None,
-        }
+    update = {
+        "completion_time": timestamp(now),
+        "server_released_time": situation.released_time,
+        "servers": servers,
+        "client": found.client,
+        "cost": found.cost,
+        "datasets": found.datasets,
+        "progress": progress(situation).model_copy(update={"stage": None}),
+        "live": None,
+        "ending": None,
+        "results": found.results,
+        "searches": found.searches,
+        "findings": found.findings,
+        "verdict": found.verdict,
+        "headline": found.headline,
+        "judge": found.judge,
+        "comparison": found.comparison,
+        "truncated": [
+            *found.truncated,
+            *truncations(situation.spec, servers),
+            *pruned(situation, last_to_store(situation)),
+        ],
+        "results_ref": f"{names.LABEL_RUN_UID}={situation.owner.uid}" if situation.known else None,
+    }
+    status = situation.status.model_copy(update=update)
+    return condition_table.standing(status, rows, phase=phase, message=message, generation=generation, now=now)
+
+
+# ---- after the end ---------------------------------------------------------------------------------------------------
+
+
+def after_finish(situation: Situation) -> Decision:
+    """Nothing starts again. Clean up, throw away what is too much to keep, then wait for the TTL if there is one. Nothing changes in
+    the status but the generation that was seen: tools wait for it, whatever was edited."""
+    ended = instant(situation.status.completion_time) or situation.now
+    age_seconds = (situation.now - ended).total_seconds()
+    client, ttl = release_client(situation), situation.spec.ttl_seconds_after_finished
+    leaves_by_itself = is_true(situation.status.conditions, "Complete") and age_seconds < CLIENT_LEAVES_SECONDS
+    expired = ttl is not None and age_seconds >= ttl
+    waits = [CLIENT_LEAVES_SECONDS - age_seconds] if client and leaves_by_itself else []
+    if ttl is not None and not expired:
+        waits.append(ttl - age_seconds)
+    return Decision(
+        status=situation.status.model_copy(update={"observed_generation": situation.world.run.generation}),
+        delete=(
+            *release_servers(situation.world),
+            *to_prune(situation),
+            *(() if leaves_by_itself else client),
+        ),
+        forget=True,
+        delete_run=expired,
+        requeue_after_seconds=min(waits, default=None),
     )
 
 
-def _pruned(situation: Situation) -> list[Truncated]:
-    return pruned(situation, last_to_store(situation))
+def after_unreadable_finish(world: World, status: BenchmarkRunStatus) -> Decision:
+    """The same of a run whose spec can't be read (any more)."""
+    seen = status.model_copy(update={"observed_generation": world.run.generation})
+    return Decision(status=seen, delete=release_all(world), forget=True)

@@ -1,18 +1,23 @@
-"""What is to be read from now on: the servers' metrics pages and the client's records."""
+"""What is to be read from now on: the client's records, the servers' metrics pages, and beside them the page of the exporter that
+tells of their GPUs, if the operator was told of one."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from benchrun_client.contract import RECORD_PORT
 
 from benchrun.api import names
-from benchrun.decide.decision import PullTarget, ScrapeTarget
-from benchrun.decide.gpu_telemetry import gpu_page
-from benchrun.decide.lookups import EndpointPods
+from benchrun.decide.decision import GpuPage, PullTarget, ScrapeTarget
+from benchrun.decide.lookups import EndpointPods, GpuExporter
 from benchrun.decide.situation import Situation
 from benchrun.observe.views import Pod
 from benchrun.plan.channel import token_of
 from benchrun.plan.client_plan import planned_searches
+from benchrun.plan.roles import nodes
 from benchrun.plan.vllm_pod import SERVER_PORT
+
+SEVERAL_NODES = "the GPUs of a server over several nodes are not read"
 
 
 def scrape_targets(situation: Situation) -> tuple[ScrapeTarget, ...]:
@@ -25,15 +30,16 @@ def scrape_targets(situation: Situation) -> tuple[ScrapeTarget, ...]:
         return tuple(ScrapeTarget(names.ROLE_SERVER, a, f"http://{a}/metrics", interval) for a in addresses)
     return tuple(
         ScrapeTarget(
-            pod.role, pod.name, f"{_base_url(situation, pod, SERVER_PORT)}/metrics", interval, gpu_page(situation, pod)
+            role=pod.role,
+            pod=pod.name,
+            url=f"{_base_url(situation, situation.owner.namespace, pod.name, pod.ip, SERVER_PORT)}/metrics",
+            interval_seconds=interval,
+            gpus=_gpu_page(situation, pod),
         )
         for pod in situation.server_pods
         # A proxy has none of vLLM's series; its own the client reads at the edges. Only the first pod of a server has a port.
-        if pod.role != names.ROLE_PROXY
-        and pod.rank == 0
-        and pod.ip is not None
-        and pod.phase == "Running"
-        and not pod.deleting
+        if pod.role != names.ROLE_PROXY and pod.rank == 0
+        if pod.ip is not None and pod.phase == "Running" and not pod.deleting
     )
 
 
@@ -45,9 +51,9 @@ def pull_target(situation: Situation) -> PullTarget | None:
     job = situation.child("Job", names.ROLE_CLIENT)
     return PullTarget(
         pod=pod.name,
-        url=_base_url(situation, pod, RECORD_PORT),
+        url=_base_url(situation, situation.owner.namespace, pod.name, pod.ip, RECORD_PORT),
         run_uid=situation.owner.uid,
-        from_sequence=situation.stored_prefix,
+        from_sequence=situation.stored_prefix(),
         token=token_of(situation.world.context.channel_key, situation.owner.uid),
         plan_digest=job.plan_digest if job is not None else None,
         stage_ids=situation.planned,
@@ -69,8 +75,45 @@ def endpoint_addresses(situation: Situation) -> tuple[str, ...]:
     return () if question is None else situation.collected.answers.value(question) or ()
 
 
-def _base_url(situation: Situation, pod: Pod, port: int) -> str:
+def exporters_wanted(situation: Situation) -> tuple[GpuExporter, ...]:
+    """The exporters of the nodes that the servers run on, once there is something to measure."""
+    asked_for = situation.world.context.gpu_exporters is not None and nodes(situation.spec) == 1
+    if not asked_for or situation.status.server_ready_time is None:
+        return ()
+    return tuple(dict.fromkeys(GpuExporter(pod.node) for pod in situation.serving if pod.gpus and pod.node is not None))
+
+
+def no_telemetry_reason(situation: Situation, pods: Sequence[Pod]) -> str | None:
+    """Why there are no figures of GPUs of these servers of one role. None: there are, or nobody asked for any."""
+    with_gpus = [pod for pod in pods if pod.gpus]
+    if situation.world.context.gpu_exporters is None or not with_gpus:
+        return None
+    if nodes(situation.spec) > 1:
+        return SEVERAL_NODES
+    answers = situation.collected.answers
+    told = ((pod.node, answers.of(GpuExporter(pod.node))) for pod in with_gpus if pod.node is not None)
+    alone = next((node for node, answer in told if answer is not None and answer.value is None), None)
+    if alone is not None:
+        return f"no exporter runs on node {alone}"
+    troubles = situation.collected.gpu_troubles
+    return next((troubles[pod.name] for pod in with_gpus if pod.name in troubles), None)
+
+
+def _gpu_page(situation: Situation, pod: Pod) -> GpuPage | None:
+    """The page that tells of this pod's GPUs; None: there is none, or nobody knows it yet."""
+    exporters = situation.world.context.gpu_exporters
+    if exporters is None or not pod.gpus or pod.node is None or nodes(situation.spec) > 1:
+        return None
+    found = situation.collected.answers.value(GpuExporter(pod.node))
+    if found is None:
+        return None
+    host = f"[{found.ip}]" if ":" in found.ip else found.ip
+    url = _base_url(situation, exporters.namespace, found.name, host, exporters.port)
+    return GpuPage(f"{url}/metrics", namespace=situation.owner.namespace)
+
+
+def _base_url(situation: Situation, namespace: str, pod: str, host: str | None, port: int) -> str:
     """Where the pod's port is reached: at its address, or by a path of the API server."""
     if situation.world.context.pod_road == "Proxy":
-        return f"/api/v1/namespaces/{situation.owner.namespace}/pods/{pod.name}:{port}/proxy"
-    return f"http://{pod.ip}:{port}"
+        return f"/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy"
+    return f"http://{host}:{port}"

@@ -6,33 +6,27 @@ A pass that knows that the run ends asks for the servers' deletion, whatever els
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from benchrun.api.conditions import Reason, has_ended, timestamp
 from benchrun.api.status import BenchmarkRunStatus, EndingStatus, read_status
 from benchrun.api.text import sentence
-from benchrun.decide import bounds, condition_table
+from benchrun.decide import condition_table
 from benchrun.decide.acceptance import Unacceptable, accept
-from benchrun.decide.after_finish import after_finish, after_unreadable_finish
-from benchrun.decide.children import missing_children, release_all, release_client, release_server, release_servers
+from benchrun.decide.children import missing_children, release_all, release_client, release_servers
 from benchrun.decide.collected import Ending
-from benchrun.decide.collection import last_to_store, to_acknowledge, to_store, worth_waiting_to_store
-from benchrun.decide.deadlines import deadlines
+from benchrun.decide.deadlines import deadlines, grace_ends, noticed
 from benchrun.decide.decision import Decision, Event, World
 from benchrun.decide.failures import client_diagnosis, ending, hidden_cause, last_words, server_diagnosis
-from benchrun.decide.finish import final_status, judging
-from benchrun.decide.followed import endpoint_addresses, endpoint_pods, pull_target, scrape_targets
-from benchrun.decide.gpu_telemetry import exporters_wanted
-from benchrun.decide.grace import grace_ends
-from benchrun.decide.instants import believed, from_unix_us, instant
-from benchrun.decide.live import live_figures, progress
+from benchrun.decide.finish import after_finish, after_unreadable_finish, final_status, judging
+from benchrun.decide.followed import endpoint_addresses, endpoint_pods, exporters_wanted, pull_target, scrape_targets
+from benchrun.decide.lookups import EndpointPods, Question
 from benchrun.decide.refused import no_pod_at, results_refused, with_refusal
-from benchrun.decide.servers import compilations_wanted, server_statuses
+from benchrun.decide.servers import compilations_wanted, server_statuses, startups_wanted, truncations
 from benchrun.decide.situation import Situation
-from benchrun.decide.startups import startups_wanted
-from benchrun.decide.step import Step, current_step
-from benchrun.decide.unaccepted import unaccepted
+from benchrun.decide.step import Step, current_step, live_figures, progress
+from benchrun.decide.storing import last_to_store, to_acknowledge, to_store, worth_waiting_to_store
 from benchrun.observe.views import Diagnosis
-from benchrun.plan.stages import estimate
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = 1.0
@@ -56,7 +50,7 @@ def decide(world: World) -> Decision:
     situation = Situation(world=world, spec=spec, status=status)
     if ended:
         return after_finish(situation)
-    situation = _noticed(situation)
+    situation = noticed(situation)
     going_nowhere = situation.ending is None and not situation.server_exists and not situation.begun
     if spec.suspend and not spec.cancel and going_nowhere:
         return _suspended(situation)
@@ -64,57 +58,35 @@ def decide(world: World) -> Decision:
     end = ending(situation, server=server, client=client)
     if end is not None or situation.all_known:
         return _end(situation, end, server=server)
-    if _endpoint_unknown(situation):
-        return _look_up_endpoint(situation)
+    endpoint = _unknown_endpoint(situation)
+    if endpoint is not None:
+        return _look_up_endpoint(situation, endpoint)
     return _go_on(situation, server=server, client=client)
-
-
-def _noticed(situation: Situation) -> Situation:
-    """The situation with the instants that have come to pass; each is noted once and kept. The client's clock is believed only
-    between what is known and now: it must not move a deadline."""
-    status, heard, now = situation.status, situation.collected.client.progress, situation.now
-    instants = [pod.scheduled_at for pod in situation.serving if pod.scheduled_at is not None]
-    scheduled = max(instants) if len(instants) == situation.wanted_pods > 0 else None
-    accepted = instant(status.accepted_time)
-    healthy = began = None
-    if heard is not None:
-        healthy = believed(from_unix_us(heard.healthy_unix_us), first_seen=now, not_before=scheduled or accepted)
-        began = believed(from_unix_us(heard.first_request_unix_us), first_seen=now, not_before=healthy or accepted)
-    update = {
-        "observed_generation": situation.world.run.generation,
-        "accepted_time": status.accepted_time or timestamp(now),
-        "estimate": status.estimate or estimate(situation.spec),
-        "scheduled_time": status.scheduled_time or (timestamp(scheduled) if scheduled is not None else None),
-        "server_ready_time": status.server_ready_time or (timestamp(healthy) if healthy is not None else None),
-        "start_time": status.start_time or (timestamp(began) if began is not None else None),
-    }
-    return Situation(world=situation.world, spec=situation.spec, status=status.model_copy(update=update))
 
 
 def _go_on(situation: Situation, *, server: Diagnosis | None, client: Diagnosis | None) -> Decision:
     step = with_refusal(situation, current_step(situation, server=server, client=client))
     stored_now = to_store(situation)
     servers = server_statuses(situation)
-    hidden, addresses = hidden_cause(situation), endpoint_pods(situation)
-    status = _with_step(situation, step).model_copy(
-        update={
-            "servers": servers,
-            "progress": progress(situation),
-            "live": live_figures(situation),
-            "truncated": bounds.truncations(situation.spec, servers),
-        }
+    wanted: tuple[Question[Any] | None, ...] = (
+        *startups_wanted(situation, servers),
+        *exporters_wanted(situation),
+        endpoint_pods(situation),
+        hidden_cause(situation),
     )
+    update = {
+        "servers": servers,
+        "progress": progress(situation),
+        "live": live_figures(situation),
+        "truncated": truncations(situation.spec, servers),
+    }
+    status = _with_step(situation, step).model_copy(update=update)
     return Decision(
         status=status,
         apply=(*missing_children(situation), *stored_now),
         scrape=scrape_targets(situation),
         pull=pull_target(situation),
-        lookups=(
-            *startups_wanted(situation, servers),
-            *exporters_wanted(situation),
-            *((addresses,) if addresses is not None else ()),
-            *((hidden,) if hidden is not None else ()),
-        ),
+        lookups=tuple(question for question in wanted if question is not None),
         acknowledge=to_acknowledge(situation, stored_now),
         events=_step_events(situation, step),
         requeue_after_seconds=_look_again(replace(situation, status=status)),
@@ -131,7 +103,7 @@ def _end(situation: Situation, end: Ending | None, *, server: Diagnosis | None) 
     let_go = Decision(
         status=_ending_status(situation, end),
         last_words=words,
-        delete=(*release_server(situation), *(release_client(situation) if end is not None else ())),
+        delete=(*release_servers(situation.world), *(release_client(situation) if end is not None else ())),
         apply=stored_now,
         pull=pull_target(situation),
         lookups=(log,) if log is not None else (),
@@ -195,29 +167,29 @@ def _left_alone(world: World, status: BenchmarkRunStatus, problem: str) -> Decis
 
 
 def _refused(world: World, status: BenchmarkRunStatus, problem: str) -> Decision:
-    generation, problem = world.run.generation, sentence(problem)
-    conditions = condition_table.ended_early(
-        status.conditions, reason=Reason.INVALID_SPEC, message=problem, generation=generation, now=world.now
+    problem = sentence(problem)
+    ended = condition_table.standing(
+        status,
+        condition_table.ended_early(Reason.INVALID_SPEC, problem),
+        phase="Failed",
+        message=problem,
+        generation=world.run.generation,
+        now=world.now,
     )
-    fields = unaccepted(problem, conditions, generation=generation, now=world.now)
-    ended = status.model_copy(update=fields | {"verdict": "Unknown"})
     return Decision(
-        status=ended,
+        status=ended.model_copy(update={"verdict": "Unknown", "completion_time": timestamp(world.now)}),
         delete=release_all(world),
         forget=True,
         events=(Event(Reason.INVALID_SPEC, problem, warning=True),),
     )
 
 
-def _endpoint_unknown(situation: Situation) -> bool:
+def _unknown_endpoint(situation: Situation) -> EndpointPods | None:
     """A Service's pods must be known before the plan is written: their counters are read at every edge."""
-    behind_service = endpoint_pods(situation) is not None
-    return behind_service and not situation.has_plan and not endpoint_addresses(situation)
+    return None if situation.has_plan or endpoint_addresses(situation) else endpoint_pods(situation)
 
 
-def _look_up_endpoint(situation: Situation) -> Decision:
-    question = endpoint_pods(situation)
-    assert question is not None
+def _look_up_endpoint(situation: Situation, question: EndpointPods) -> Decision:
     missing = situation.collected.answers.of(question) is not None
     message = (
         f"Service {question.service} has no ready pods; the run starts when it has"
@@ -230,16 +202,18 @@ def _look_up_endpoint(situation: Situation) -> Decision:
 
 
 def _with_step(situation: Situation, step: Step) -> BenchmarkRunStatus:
-    step = replace(step, message=sentence(step.message))
-    conditions = condition_table.going_on(
-        situation.status.conditions,
-        step,
-        has_objectives=bool(situation.spec.objectives),
-        has_baseline=situation.spec.baseline is not None,
+    spec, message = situation.spec, sentence(step.message)
+    rows = condition_table.going_on(
+        replace(step, message=message), has_objectives=bool(spec.objectives), has_baseline=spec.baseline is not None
+    )
+    return condition_table.standing(
+        situation.status,
+        rows,
+        phase=step.phase,
+        message=message,
         generation=situation.world.run.generation,
         now=situation.now,
     )
-    return situation.status.model_copy(update={"phase": step.phase, "message": step.message, "conditions": conditions})
 
 
 def _step_events(situation: Situation, step: Step) -> tuple[Event, ...]:

@@ -1,29 +1,40 @@
-"""`status.servers`: what really ran, kept once the pods are gone."""
+"""`status.servers`: what really ran, kept once the pods are gone, and in at most some kB of what others wrote.
+
+How a server started is asked for once it is healthy, and not at the end: events are gone after an hour, and the beginning of a log
+when the log is rotated.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
+from typing import TypeVar
 
 from benchrun.api import names
 from benchrun.api.conditions import timestamp
-from benchrun.api.status import MAX_ADDRESSES, CompiledKernels, ServerStatus
-from benchrun.decide import bounds
-from benchrun.decide.gpu_telemetry import no_telemetry_reason
-from benchrun.decide.instants import instant
-from benchrun.decide.lookups import Compilations
+from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api.startup import Startup
+from benchrun.api.status import MAX_ADDRESSES, CompiledKernels, ServerStatus, Truncated
+from benchrun.decide.followed import no_telemetry_reason
+from benchrun.decide.lookups import Answers, Compilations, ServerStart, Start
 from benchrun.decide.situation import Situation
-from benchrun.decide.startups import startup_of
 from benchrun.measure.samples import ServerFacts
+from benchrun.observe.raw import instant
+from benchrun.observe.startup_log import StartupPhases
 from benchrun.observe.views import Pod
-from benchrun.plan.roles import nodes, role_replicas
+from benchrun.plan.roles import main_container, nodes, role_replicas, started_args
 from benchrun.plan.vllm_pod import SERVER_CONTAINER
 
+ARGS_BYTES = 4000
+REPORTED_BYTES = 4000
+"""Four times what vLLM says of itself."""
 CLOCK_MARGIN = timedelta(seconds=10)
 """Clocks of nodes differ."""
 GPU_UNKNOWN = "no nodeSelector names it, and the operator has no permission to read nodes"
 GPU_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name")
 """Labels of nodes that name the kind of their GPUs: a pod that selects one runs on no other."""
+_T = TypeVar("_T")
 
 
 def server_statuses(situation: Situation) -> list[ServerStatus]:
@@ -49,6 +60,21 @@ def compilations_wanted(situation: Situation) -> Compilations | None:
     return Compilations(server.pod, SERVER_CONTAINER, timestamp(since - CLOCK_MARGIN))
 
 
+def startups_wanted(situation: Situation, servers: Sequence[ServerStatus]) -> tuple[ServerStart, ...]:
+    """The pods that `servers` speak of and whose start nobody has looked at; each once."""
+    if situation.status.server_ready_time is None:
+        return ()
+    unknown = {s.pod for s in servers if s.startup is None}
+    return tuple(_start_of(pod) for pod in situation.serving if pod.name in unknown)
+
+
+def truncations(spec: BenchmarkRunSpec, servers: Iterable[ServerStatus]) -> list[Truncated]:
+    """What is missing of the servers' lists. The spec says how long they would be."""
+    lists = [(len(started_args(spec, s.role)), len(s.args)) for s in servers if s.args and s.role != names.ROLE_PROXY]
+    total, included = max(lists, key=lambda pair: pair[0] - pair[1], default=(0, 0))
+    return [Truncated(field="servers[].args", total=total, included=included)] if included < total else []
+
+
 def _with_compilations(situation: Situation, server: ServerStatus) -> ServerStatus:
     question = compilations_wanted(situation)
     found = None if question is None else situation.collected.answers.value(question)
@@ -68,14 +94,14 @@ def _of_pods(situation: Situation, pods: Sequence[Pod], old: ServerStatus | None
     together."""
     answering = [each for each in pods if each.rank == 0]
     pod = (answering or pods)[0]
-    known = old if old is not None and old.pod == pod.name else None
+    known = old if old is not None and old.pod == pod.name else ServerStatus(role=pod.role)
     facts = situation.collected.facts.get(pod.name) or ServerFacts()
-    ready = situation.status.server_ready_time is not None
-    selected = (situation.spec.started.pod.node_selector if situation.spec.started is not None else None) or {}
+    status, started = situation.status, situation.spec.started
+    selected = (started.pod.node_selector if started is not None else None) or {}
     gpu = next((selected[label] for label in GPU_LABELS if label in selected), None)
     return ServerStatus(
         role=pod.role,
-        ready=ready,
+        ready=status.server_ready_time is not None,
         pod=pod.name,
         node=pod.node,
         addresses=_addresses(answering, old),
@@ -84,19 +110,31 @@ def _of_pods(situation: Situation, pods: Sequence[Pod], old: ServerStatus | None
         replicas=len(answering),
         gpus=sum(each.gpus for each in pods),
         image=pod.image,
-        image_digest=pod.image_digest or (known.image_digest if known else None),
-        version=facts.version or (known.version if known else None),
-        kv_cache_tokens=facts.kv_cache_tokens or (known.kv_cache_tokens if known else None),
-        args=bounds.args(pod.args),
-        reported=bounds.reported(facts.reported) or (known.reported if known else {}),
-        seconds_to_ready=_seconds(
-            instant(situation.status.scheduled_time), instant(situation.status.server_ready_time)
-        ),
+        image_digest=pod.image_digest or known.image_digest,
+        version=facts.version or known.version,
+        kv_cache_tokens=facts.kv_cache_tokens or known.kv_cache_tokens,
+        args=_first(pod.args, _bytes, ARGS_BYTES),
+        reported=_reported(facts) or known.reported,
+        seconds_to_ready=_seconds(instant(status.scheduled_time), instant(status.server_ready_time)),
         no_gpu_telemetry_reason=no_telemetry_reason(situation, pods),
-        compilations=known.compilations if known else None,
-        startup=startup_of(pod, situation.collected.answers) or (known.startup if known else None),
+        compilations=known.compilations,
+        startup=_startup(pod, situation.collected.answers) or known.startup,
         restarts=sum(each.restarts for each in pods),
     )
+
+
+def _endpoint(situation: Situation) -> list[ServerStatus]:
+    """Against an endpoint: what its first pod says of itself."""
+    old = situation.status.servers[0] if situation.status.servers else ServerStatus(role=names.ROLE_SERVER)
+    facts = next(iter(situation.collected.facts.values()), ServerFacts())
+    update = {
+        "ready": situation.status.server_ready_time is not None,
+        "gpu_reason": "an endpoint's pods are not inspected",
+        "version": facts.version or old.version,
+        "kv_cache_tokens": facts.kv_cache_tokens or old.kv_cache_tokens,
+        "reported": _reported(facts) or old.reported,
+    }
+    return [old.model_copy(update=update)]
 
 
 def _addresses(pods: Sequence[Pod], old: ServerStatus | None) -> list[str]:
@@ -105,21 +143,38 @@ def _addresses(pods: Sequence[Pod], old: ServerStatus | None) -> list[str]:
     return list(dict.fromkeys(seen))[:MAX_ADDRESSES]
 
 
-def _endpoint(situation: Situation) -> list[ServerStatus]:
-    """Against an endpoint: what its first pod says of itself."""
-    old = situation.status.servers[0] if situation.status.servers else ServerStatus(role=names.ROLE_SERVER)
-    facts = next(iter(situation.collected.facts.values()), ServerFacts())
-    return [
-        old.model_copy(
-            update={
-                "ready": situation.status.server_ready_time is not None,
-                "gpu_reason": "an endpoint's pods are not inspected",
-                "version": facts.version or old.version,
-                "kv_cache_tokens": facts.kv_cache_tokens or old.kv_cache_tokens,
-                "reported": bounds.reported(facts.reported) or old.reported,
-            }
-        )
-    ]
+def _startup(pod: Pod, answers: Answers) -> Startup | None:
+    """Where the time went. None: nobody has looked. Of a pod that was started again its first start is not known."""
+    answer = answers.of(_start_of(pod))
+    if answer is None:
+        return None
+    found = answer.value or Start(StartupPhases())
+    return Startup(
+        pod_seconds=None if pod.restarts else _seconds(pod.scheduled_at, pod.started_at),
+        image_pull_seconds=found.image_pull_seconds,
+        download_seconds=found.phases.download,
+        load_seconds=found.phases.load,
+        compile_seconds=found.phases.compile,
+        warm_up_seconds=found.phases.warm_up,
+    )
+
+
+def _start_of(pod: Pod) -> ServerStart:
+    return ServerStart(pod.name, pod.uid, main_container(pod.role))
+
+
+def _reported(facts: ServerFacts) -> dict[str, str]:
+    return dict(_first(facts.reported.items(), lambda pair: _bytes(pair[0]) + _bytes(pair[1]), REPORTED_BYTES))
+
+
+def _first(given: Iterable[_T], size_of: Callable[[_T], int], room: int) -> list[_T]:
+    """The first of them, as many as fit."""
+    each = list(given)
+    return [item for item, upto in zip(each, accumulate(map(size_of, each)), strict=True) if upto <= room]
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode())
 
 
 def _seconds(start: datetime | None, end: datetime | None) -> float | None:

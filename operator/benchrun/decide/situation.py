@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -122,7 +123,7 @@ class Situation:
     def _log_tails(self) -> list[Answer[str]]:
         return [answer for question, answer in self.collected.answers.items() if isinstance(question, LogTail)]
 
-    # ---- records ---------------------------------------------------------------------------------------------------
+    # ---- records -----------------------------------------------------------------------------------------------------
 
     @cached_property
     def stored(self) -> frozenset[int]:
@@ -151,12 +152,11 @@ class Situation:
         """Whether every record is here: the server has nothing left to do."""
         return self.total_stages is not None and self.known.issuperset(range(self.total_stages))
 
-    @cached_property
-    def stored_prefix(self) -> int:
-        """Records 0 .. n-1 are stored, without a gap."""
-        return next(n for n in range(self.most_stages + 1) if n not in self.stored)
+    def stored_prefix(self, also: Set[int] = frozenset()) -> int:
+        """Records 0 .. n-1 are stored, without a gap. `also`: those that are stored in a moment."""
+        return next(n for n in range(self.most_stages + 1) if n not in self.stored and n not in also)
 
-    # ---- client ----------------------------------------------------------------------------------------------------
+    # ---- client ------------------------------------------------------------------------------------------------------
 
     @cached_property
     def client_pods(self) -> tuple[Pod, ...]:
@@ -193,7 +193,7 @@ class Situation:
         ready = {pod.rank for pod in self.client_pods if pod.ready and not pod.deleting}
         return self.status.server_ready_time is not None or ready.issuperset(range(division_of(self.spec).pods))
 
-    # ---- server ----------------------------------------------------------------------------------------------------
+    # ---- server ------------------------------------------------------------------------------------------------------
 
     @cached_property
     def server_pods(self) -> tuple[Pod, ...]:
@@ -214,7 +214,7 @@ class Situation:
         """How many of them there are to be in all; none against an endpoint."""
         return sum(role_replicas(self.spec).values()) * nodes(self.spec)
 
-    @property
+    @cached_property
     def serving(self) -> tuple[Pod, ...]:
         """Those of all roles."""
         return tuple(pod for role in self.server_roles for pod in self.serving_as(role))

@@ -1,12 +1,13 @@
-"""Where a run stands that has not ended: a phase, the reason for it, and a sentence for whoever waits."""
+"""Where a run stands that has not ended: its phase, the reason, a sentence for whoever waits, progress and live figures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from benchrun.api.conditions import Reason
-from benchrun.api.status import Phase
+from benchrun.api.status import Live, Phase, Progress
 from benchrun.decide.situation import Situation
+from benchrun.measure.timeline import live
 from benchrun.observe.views import Diagnosis
 
 
@@ -27,14 +28,32 @@ def current_step(situation: Situation, *, server: Diagnosis | None, client: Diag
         return _preparing(situation, client)
     if situation.status.server_ready_time is None and not situation.measuring_started:
         return _waiting_for_server(situation, server)
-    progress = situation.collected.client.progress
-    if progress is not None and progress.phase == "WarmingUp":
+    heard = situation.collected.client.progress
+    if heard is not None and heard.phase == "WarmingUp":
         return Step("WarmingUp", Reason.WARMING_UP, "sending warm-up requests", True, True)
     done, total = len(situation.known), situation.stages_in_words
     if situation.all_known:
         return Step("Collecting", Reason.COLLECTING, f"all {total} stages measured; storing the records", True, True)
-    stage = progress.stage if progress is not None and progress.stage else "the next stage"
+    stage = heard.stage if heard is not None and heard.stage else "the next stage"
     return Step("Running", Reason.MEASURING, f"measuring {stage}; {done} of {total} stages are done", True, True)
+
+
+def progress(situation: Situation) -> Progress:
+    """Stages done and under way."""
+    known, done = situation.total_stages, len(situation.known)
+    total = situation.most_stages if known is None else known
+    heard = situation.collected.client.progress
+    return Progress(
+        stages_total=total,
+        stages_done=done,
+        stage=heard.stage if heard is not None else None,
+        summary=f"{done}/{total}" if known is not None else f"{done}/<={total}",
+    )
+
+
+def live_figures(situation: Situation) -> Live | None:
+    """The latest figures, or those of before."""
+    return live(situation.collected.samples.recent, situation.now) or situation.status.live
 
 
 def _preparing(situation: Situation, client: Diagnosis | None) -> Step:

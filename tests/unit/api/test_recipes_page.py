@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from benchrun.api.names import MAX_RUN_NAME
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.decide import condition_table
 from benchrun.decide.step import Step
-from benchrun.decide.sweep import condition_table as sweep_condition_table
 
 PAGE = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()
 OBJECTS: list[dict[str, Any]] = [
@@ -82,10 +80,8 @@ def test_its_table_of_gpus_is_what_counts_as_one() -> None:
 def test_what_argo_cd_is_told_to_read_are_conditions_that_runs_and_sweeps_have() -> None:
     (script,) = re.findall(r"^```lua\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     read = set(re.findall(r'is_true\("(\w+)"\)', script))
-    now = datetime(2026, 1, 2, tzinfo=UTC)
-    step = Step("Running", "Measuring", "")
-    run = condition_table.going_on((), step, has_objectives=False, has_baseline=False, generation=1, now=now)
-    sweep = sweep_condition_table.going_on((), reason="Measuring", message="", generation=1, now=now)
+    run = condition_table.going_on(Step("Running", "Measuring", ""), has_objectives=False, has_baseline=False)
+    sweep = condition_table.sweep_going_on("Measuring", "")
     assert read == {"Stalled", "Ready", "Reconciling"}
-    for conditions in (run, sweep):
-        assert read <= {condition.type for condition in conditions}
+    for rows in (run, sweep):
+        assert read <= {type_ for type_, *_ in rows}

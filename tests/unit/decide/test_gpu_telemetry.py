@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from benchrun.decide.decision import Decision, GpuExporters, GpuPage, PodRoad
-from benchrun.decide.gpu_telemetry import SEVERAL_NODES
+from benchrun.decide.followed import SEVERAL_NODES
 from benchrun.decide.lookups import Answer, ExporterPod, GpuExporter
 from benchrun.decide.reconcile import decide
 from unit.decide.scenes import URL_ENDPOINT, Scene

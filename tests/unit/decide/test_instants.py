@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from benchrun.api.conditions import timestamp
-from benchrun.decide.instants import believed, from_unix_us, instant
+from benchrun.decide.deadlines import believed, from_unix_us
+from benchrun.observe.raw import instant
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from benchrun.api import names
-from benchrun.decide.pruning import PLAN_BYTES, RESULT_BYTES, Stored, kept
+from benchrun.decide.storing import PLAN_BYTES, RESULT_BYTES, Stored, kept
 from benchrun.observe.views import Child
 from hypothesis import given
 from hypothesis import strategies as st

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from benchrun.api.base import KIND
-from benchrun.api.conditions import is_true, timestamp
+from benchrun.api.conditions import has_ended, timestamp
 from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepPhase, SweepReason
 from benchrun.api.text import sentence
-from benchrun.decide.acceptance import Unacceptable
+from benchrun.decide import condition_table
+from benchrun.decide.acceptance import Unacceptable, accept_sweep
 from benchrun.decide.collected import Ending
 from benchrun.decide.decision import Event, Ref
-from benchrun.decide.sweep import condition_table
-from benchrun.decide.sweep.acceptance import accept, baseline_of
-from benchrun.decide.sweep.counting import sweep_estimate
 from benchrun.decide.sweep.decision import SweepDecision, SweepWorld
-from benchrun.decide.sweep.ending import ending
-from benchrun.decide.sweep.finish import finish
+from benchrun.decide.sweep.finish import ending, finish
 from benchrun.decide.sweep.situation import SweepSituation
-from benchrun.decide.sweep.starting import to_start
 from benchrun.decide.sweep.tabling import (
     counted_anew,
     is_tabled,
+    sweep_estimate,
     table_made,
     table_wanted,
     tabled,
     tabled_runs,
     to_read,
 )
-from benchrun.decide.unaccepted import unaccepted
+from benchrun.observe.swept_runs import SweptRun
 from benchrun.plan.sweep.order import PlannedRun
 from benchrun.plan.sweep.runs import run_manifest
 
@@ -38,12 +36,12 @@ def decide(world: SweepWorld) -> SweepDecision:
     status = BenchmarkSweepStatus.model_validate(world.sweep.status)
     if world.sweep.deleting:
         return SweepDecision(status=status, forget=True)
-    if is_finished(status):
+    if has_ended(status.conditions):
         # Tools wait for the generation to be seen, whatever was edited after the end.
         seen = status.model_copy(update={"observed_generation": world.sweep.generation})
-        return SweepDecision(status=seen, cancel=_all_active(world), forget=True)
+        return SweepDecision(status=seen, cancel=_cancelled(world, world.runs.values()), forget=True)
     try:
-        spec, variants = accept(world.sweep)
+        spec, variants = accept_sweep(world.sweep)
     except Unacceptable as error:
         return _refused(world, status, str(error))
     situation = _noticed(SweepSituation(world=world, spec=spec, variants=variants, status=status))
@@ -51,7 +49,7 @@ def decide(world: SweepWorld) -> SweepDecision:
     if wanted and not is_tabled(situation):
         return SweepDecision(status=status, read=wanted)
     end = ending(situation)
-    starting = () if end is not None else to_start(situation)
+    starting = () if end is not None else situation.to_start
     if not starting and not situation.active and (end is not None or not _waits(situation)):
         if wanted:
             return SweepDecision(status=status, read=wanted)
@@ -62,19 +60,13 @@ def decide(world: SweepWorld) -> SweepDecision:
     return _go_on(situation, end, starting)
 
 
-def is_finished(status: BenchmarkSweepStatus) -> bool:
-    """Whether the sweep has ended, whichever way. Decided by conditions, never by the phase."""
-    return is_true(status.conditions, "Complete") or is_true(status.conditions, "Failed")
-
-
 def _noticed(situation: SweepSituation) -> SweepSituation:
     """The situation with what is known as soon as the spec was found good."""
     status = situation.status
     update = {
-        "observed_generation": situation.world.sweep.generation,
         "accepted_time": status.accepted_time or timestamp(situation.world.now),
         "estimate": status.estimate or sweep_estimate(situation),
-        "baseline": baseline_of(situation.spec, situation.variants),
+        "baseline": situation.baseline,
         "gpu_seconds": round(sum(situation.gpu_seconds), 1),
     }
     return replace(situation, status=status.model_copy(update=update))
@@ -91,19 +83,19 @@ def _go_on(situation: SweepSituation, end: Ending | None, starting: tuple[Planne
     # The table anew only where one more run has ended.
     counted = tabled(situation, made) if made else counted_anew(situation, tabled=tabled_runs(situation))
     phase, reason, message = _step(situation, end, starting)
-    conditions = condition_table.going_on(
-        counted.conditions,
-        reason=reason,
+    status = condition_table.standing(
+        counted,
+        condition_table.sweep_going_on(reason, message),
+        phase=phase,
         message=message,
         generation=situation.world.sweep.generation,
         now=situation.world.now,
     )
-    status = counted.model_copy(update={"phase": phase, "message": message, "conditions": conditions})
     told = situation.status.phase == phase or phase == "Pending"
     return SweepDecision(
         status=status,
         table=wanted if made is None else None,
-        cancel=_to_cancel(situation) if end is not None else (),
+        cancel=_cancelled(situation.world, situation.active) if end is not None else (),
         create=tuple(run_manifest(situation.owner, planned) for planned in starting),
         events=() if told else (Event(phase, message),),
     )
@@ -129,25 +121,25 @@ def _step(
     return "Running", SweepReason.MEASURING, f"{done}, {going}"
 
 
-def _to_cancel(situation: SweepSituation) -> tuple[Ref, ...]:
-    return tuple(situation.ref(run) for run in situation.active if not run.cancelling and not run.deleting)
-
-
-def _all_active(world: SweepWorld) -> tuple[Ref, ...]:
-    """Of a sweep that is over, or whose plan can't be read: what is its by uid."""
-    namespace = world.sweep.namespace
-    return tuple(
-        Ref(KIND, namespace, run.name, run.uid)
-        for run in world.runs.values()
-        if not run.ended and not run.cancelling and not run.deleting
-    )
+def _cancelled(world: SweepWorld, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
+    """Those of the runs that are to be told to end. Of a sweep that is over, or whose plan can't be read, all that are its by uid."""
+    told = (run for run in runs if not run.ended and not run.cancelling and not run.deleting)
+    return tuple(Ref(KIND, world.sweep.namespace, run.name, run.uid) for run in told)
 
 
 def _refused(world: SweepWorld, status: BenchmarkSweepStatus, problem: str) -> SweepDecision:
-    problem, generation = sentence(problem), world.sweep.generation
-    conditions = condition_table.ended_early(
-        status.conditions, reason=SweepReason.INVALID_SPEC, message=problem, generation=generation, now=world.now
+    problem = sentence(problem)
+    ended = condition_table.standing(
+        status,
+        condition_table.sweep_ended_early(SweepReason.INVALID_SPEC, problem),
+        phase="Failed",
+        message=problem,
+        generation=world.sweep.generation,
+        now=world.now,
     )
-    ended = status.model_copy(update=unaccepted(problem, conditions, generation=generation, now=world.now))
-    event = Event(SweepReason.INVALID_SPEC, problem, warning=True)
-    return SweepDecision(status=ended, cancel=_all_active(world), forget=True, events=(event,))
+    return SweepDecision(
+        status=ended.model_copy(update={"completion_time": timestamp(world.now)}),
+        cancel=_cancelled(world, world.runs.values()),
+        forget=True,
+        events=(Event(SweepReason.INVALID_SPEC, problem, warning=True),),
+    )

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from statistics import fmean
 
-from benchrun.api.base import KIND
+from benchrun.api.codes import Code
 from benchrun.api.conditions import Reason
+from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.sweep.matrix import named
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.decide.decision import Ref
 from benchrun.decide.sweep.decision import SweepWorld
-from benchrun.decide.sweep.lost import is_lost
 from benchrun.observe.swept_runs import SweptRun
 from benchrun.plan.metadata import Owner
 from benchrun.plan.sweep.order import PlannedRun, attempts, planned_runs
@@ -31,6 +32,11 @@ OF_THE_SETTINGS = frozenset(
     }
 )
 """Why a run failed, where the next one of the same variant would fail too."""
+FROM_OUTSIDE = frozenset(
+    {Reason.EVICTED, Reason.SERVER_RESTARTED, Reason.SERVER_GONE, Reason.CLIENT_GONE, Reason.SHARD_LOST}
+)
+"""Why a run failed, where the next one of the same variant may well not."""
+_CODES_FROM_OUTSIDE = frozenset({Code.SERVER_RESTARTED, Code.COUNTERS_RESET})
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,12 @@ class SweepSituation:
         """The sweep as an owner."""
         sweep = self.world.sweep
         return Owner(namespace=sweep.namespace, name=sweep.name, uid=sweep.uid)
+
+    @property
+    def baseline(self) -> str:
+        """Name of the variant that the others are compared with."""
+        asked = named(self.spec.matrix, self.spec.baseline) if self.spec.baseline is not None else None
+        return asked or self.variants[0].name
 
     @cached_property
     def planned(self) -> tuple[PlannedRun, ...]:
@@ -80,7 +92,7 @@ class SweepSituation:
         if not tried or planned.variant.number in self.hopeless:
             return None
         last, most = tried[-1], 1 + self.spec.max_retries
-        if not is_lost(last, self.world.collected.measured.get(last.uid)):
+        if not _is_lost(last, self.world.collected.measured.get(last.uid)):
             return None
         steps = pairwise(attempts(planned))
         return next((after for before, after in steps if before.name == last.name and after.attempt <= most), None)
@@ -93,14 +105,15 @@ class SweepSituation:
             if self.tried[planned.name] and (variant is None or variant.number == planned.variant.number)
         )
 
-    def _standing(self, planned: PlannedRun) -> SweptRun | None:
-        tried = self.tried[planned.name]
-        return tried[-1] if tried and planned.name not in self.again else None
+    @cached_property
+    def _standing(self) -> dict[str, SweptRun]:
+        """By name in the plan: the run that stands for it, unless it is to be measured anew."""
+        return {name: tried[-1] for name, tried in self.tried.items() if tried and name not in self.again}
 
     @cached_property
     def in_order(self) -> tuple[SweptRun, ...]:
         """Runs that exist, in the order of the plan; none that is to be measured anew, or was."""
-        return tuple(run for planned in self.planned if (run := self._standing(planned)) is not None)
+        return tuple(self._standing.values())
 
     @cached_property
     def active(self) -> tuple[SweptRun, ...]:
@@ -114,7 +127,7 @@ class SweepSituation:
 
     def of_variant(self, variant: Variant) -> tuple[SweptRun, ...]:
         """A variant's runs among them."""
-        own = (self._standing(planned) for planned in self.planned if planned.variant.number == variant.number)
+        own = (self._standing.get(planned.name) for planned in self.planned if planned.variant.number == variant.number)
         return tuple(run for run in own if run is not None)
 
     @cached_property
@@ -129,8 +142,27 @@ class SweepSituation:
         return tuple(
             self.again.get(planned.name, planned)
             for planned in self.planned
-            if planned.name not in left_out and self._standing(planned) is None
+            if planned.name not in left_out and planned.name not in self._standing
         )
+
+    @property
+    def to_start(self) -> tuple[PlannedRun, ...]:
+        """The next runs to start: in order, so many at a time, and none that the budget has no room for. One that exists is never
+        among them, whatever state it is in."""
+        if self.spec.suspend:
+            return ()
+        places = max(0, self.spec.max_parallel - len(self.active))
+        return tuple(planned for ahead, planned in enumerate(self.waiting[:places]) if self._budget_has_room(ahead))
+
+    def _budget_has_room(self, ahead: int) -> bool:
+        """Whether one more run would stay within the budget, beside those that go on and `ahead` more. A run is taken to cost
+        the mean of those that have ended."""
+        budget = self.spec.gpu_seconds_budget
+        if budget is None:
+            return True
+        spent = sum(self.gpu_seconds)
+        expected = fmean(self.gpu_seconds) if self.gpu_seconds else 0.0
+        return spent < budget and spent + expected * (len(self.active) + ahead + 1) <= budget
 
     @cached_property
     def gpu_seconds(self) -> tuple[float, ...]:
@@ -138,6 +170,14 @@ class SweepSituation:
         held = (run.held_seconds * planned.variant.gpus for planned in self.planned for run in self.tried[planned.name])
         return tuple(seconds for seconds in held if seconds > 0)
 
-    def ref(self, run: SweptRun) -> Ref:
-        """The run as something to act on."""
-        return Ref(KIND, self.owner.namespace, run.name, run.uid)
+
+def _is_lost(run: SweptRun, figures: BenchmarkRunStatus | None) -> bool:
+    """Whether the run ended with a pod that was taken away or began anew. `figures`: what was read of it, if it was.
+
+    A restart in the last stage is found by the judge only, when every record is there and the run is Completed.
+    """
+    if run.state == "Failed":
+        return run.reason in FROM_OUTSIDE
+    if run.state != "Completed" or figures is None:
+        return False
+    return any(row.verdict == "Invalid" and not _CODES_FROM_OUTSIDE.isdisjoint(row.findings) for row in figures.results)

@@ -1,13 +1,18 @@
-"""The table of what was measured so far, put into the status whenever one more run has ended. The judge's process makes it."""
+"""How far a sweep is: counts of its runs, how each variant fares, and the table of what was measured so far.
+
+The judge's process makes the table; it is put into the status whenever one more run has ended.
+"""
 
 from __future__ import annotations
 
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep.status import BenchmarkSweepStatus, RunCounts, SweepEstimate, VariantStatus
 from benchrun.api.sweep.table import SweepTable, TabledRun
-from benchrun.decide.sweep.acceptance import baseline_of
-from benchrun.decide.sweep.counting import run_counts, variant_statuses
 from benchrun.decide.sweep.decision import TableMade, TableWanted
 from benchrun.decide.sweep.situation import SweepSituation
+from benchrun.plan.stages import estimate
+from benchrun.plan.sweep.variants import Variant
+
+MAX_MESSAGE_CHARS = 200
 
 
 def is_tabled(situation: SweepSituation) -> bool:
@@ -31,7 +36,7 @@ def table_wanted(situation: SweepSituation) -> TableWanted:
     """The table of all runs that have ended."""
     told = variant_statuses(situation)
     return TableWanted(
-        baseline=baseline_of(situation.spec, situation.variants),
+        baseline=situation.baseline,
         runs=tuple(
             TabledRun(variant=variant.name, name=run.name, uid=run.uid)
             for variant in situation.variants
@@ -52,21 +57,16 @@ def table_made(situation: SweepSituation) -> TableMade | None:
 def tabled(situation: SweepSituation, made: TableMade) -> BenchmarkSweepStatus:
     """The status with the table of all runs that have ended; with the one before where that could not be made."""
     counted = counted_anew(situation, tabled=len(situation.ended))
-    return counted if made.table is None else with_table(situation, counted, made.table)
+    return counted if made.table is None else _with_table(situation, counted, made.table)
 
 
 def counted_anew(situation: SweepSituation, *, tabled: int) -> BenchmarkSweepStatus:
     """The status with the counts of now, and the table that it has."""
-    return situation.status.model_copy(
-        update={
-            "runs": run_counts(situation, tabled=tabled),
-            "variants": variant_statuses(situation),
-        }
-    )
+    update = {"runs": _run_counts(situation, tabled=tabled), "variants": variant_statuses(situation)}
+    return situation.status.model_copy(update=update)
 
 
-def with_table(situation: SweepSituation, counted: BenchmarkSweepStatus, table: SweepTable) -> BenchmarkSweepStatus:
-    """The status with this table."""
+def _with_table(situation: SweepSituation, counted: BenchmarkSweepStatus, table: SweepTable) -> BenchmarkSweepStatus:
     cost = situation.spec.template.cost
     variants = [
         variant.model_copy(
@@ -78,16 +78,71 @@ def with_table(situation: SweepSituation, counted: BenchmarkSweepStatus, table: 
         )
         for variant in counted.variants
     ]
-    return counted.model_copy(
-        update={
-            "baseline": baseline_of(situation.spec, situation.variants),
-            "currency": cost.currency if cost is not None else None,
-            "variants": variants,
-            "scope": table.scope,
-            "results": table.results,
-            "best": table.best,
-            "front": table.front,
-            "verdict": table.verdict,
-            "truncated": table.truncated,
-        }
+    update = {
+        "baseline": situation.baseline,
+        "currency": cost.currency if cost is not None else None,
+        "variants": variants,
+        "scope": table.scope,
+        "results": table.results,
+        "best": table.best,
+        "front": table.front,
+        "verdict": table.verdict,
+        "truncated": table.truncated,
+    }
+    return counted.model_copy(update=update)
+
+
+# ---- counts ----------------------------------------------------------------------------------------------------------
+
+
+def _run_counts(situation: SweepSituation, *, tabled: int) -> RunCounts:
+    """The runs by where they are."""
+    states = [run.state for run in situation.in_order]
+    return RunCounts(
+        running=states.count("Running"),
+        completed=states.count("Completed"),
+        failed=states.count("Failed"),
+        cancelled=states.count("Cancelled"),
+        skipped=len(situation.skipped),
+        waiting=len(situation.waiting),
+        lost=situation.lost(),
+        tabled=tabled,
+        summary=f"{len(situation.ended)}/{len(situation.planned)}",
+    )
+
+
+def variant_statuses(situation: SweepSituation) -> list[VariantStatus]:
+    """One entry a variant, as listed; outcome and verdict as the last table had them."""
+    before = {variant.name: variant for variant in situation.status.variants}
+    return [_variant(situation, variant, before.get(variant.name)) for variant in situation.variants]
+
+
+def sweep_estimate(situation: SweepSituation) -> SweepEstimate:
+    """What all runs together will ask for."""
+    each = [estimate(variant.spec) for variant in situation.variants]
+    replications = situation.spec.replications
+    return SweepEstimate(
+        variants=len(each),
+        runs=len(situation.planned),
+        stages=replications * sum(one.stages for one in each),
+        requests=replications * sum(one.requests for one in each),
+    )
+
+
+def _variant(situation: SweepSituation, variant: Variant, before: VariantStatus | None) -> VariantStatus:
+    runs, before = situation.of_variant(variant), before or VariantStatus(name=variant.name, number=variant.number)
+    early = next((run for run in runs if run.state in ("Failed", "Cancelled")), None)
+    return VariantStatus(
+        name=variant.name,
+        number=variant.number,
+        gpus=variant.gpus,
+        completed=sum(run.state == "Completed" for run in runs),
+        failed=sum(run.state in ("Failed", "Cancelled") for run in runs),
+        lost=situation.lost(variant),
+        verdict=before.verdict,
+        reason=None if early is None else early.reason,
+        run=None if early is None else early.name,
+        message=None if early is None else early.message[:MAX_MESSAGE_CHARS],
+        searches=before.searches,
+        outcome=before.outcome,
     )
