@@ -16,16 +16,15 @@ from benchrun.effects.connection import Connection, configuration
 from benchrun.effects.errors import ClusterError
 from benchrun.effects.judge_child import JudgeChild
 from benchrun.effects.kubernetes_api import KubernetesApi
-from benchrun.effects.lease import LeaseApi
+from benchrun.effects.lease import Elector, LeaseApi
+from benchrun.effects.lookups.asking import LookUps
 from benchrun.effects.lookups.tools import Tools
 from benchrun.effects.pod_proxy import PROXY_CONNECTIONS, ProxyFetcher
 from benchrun.effects.scraper import HttpFetcher
 from benchrun.runtime.health import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS, Health, Pulse
 from benchrun.runtime.indexes import Indexes, Key, SweepKey
 from benchrun.runtime.keeping import Keeper
-from benchrun.runtime.leading import Elector
 from benchrun.runtime.listing import ALL_NAMESPACES, Lister
-from benchrun.runtime.looking_up import LookUps
 from benchrun.runtime.memory import Memories
 from benchrun.runtime.queue import WorkQueue
 from benchrun.runtime.reconcile import Decide, Reconciler

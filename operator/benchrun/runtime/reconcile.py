@@ -21,12 +21,12 @@ from benchrun.decide.refused import RESULTS, diagnose_refusal
 from benchrun.effects.clock import Clock
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, NotServed, Occupied
 from benchrun.effects.kubernetes_api import Cluster
+from benchrun.effects.lookups.asking import LookUps
 from benchrun.effects.lookups.tools import About
 from benchrun.observe.views import Run
 from benchrun.plan.stored import TIMELINE_KEY
 from benchrun.runtime.guarding import guarded
 from benchrun.runtime.indexes import Indexes, RunKey
-from benchrun.runtime.looking_up import LookUps
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.poison import Poison
 from benchrun.runtime.status_patch import status_changes, tells_of_progress
@@ -226,7 +226,7 @@ class Reconciler:
         known = self._indexes.children(key).named(kind, meta["name"])
         if known is not None and known.owner_uid == run.uid and known.applied_hash == wanted_hash:
             return
-        body = await self._cluster.apply(manifest, known_uid=None)
+        body = await self._cluster.apply(manifest)
         self._indexes.learnt(kind, body)
         stored, wanted = body["metadata"].get("annotations") or {}, meta.get("annotations") or {}
         if stored.get(names.ANNOTATION_DIGEST) != wanted.get(names.ANNOTATION_DIGEST):

@@ -47,7 +47,7 @@ class MemoryCluster:
         """What changed something, in order."""
         return [entry for entry in self.log if entry[0] in ("apply", "delete", "status", "event")]
 
-    async def apply(self, manifest: Json, *, known_uid: str | None) -> Json:
+    async def apply(self, manifest: Json) -> Json:
         kind, meta = manifest["kind"], manifest["metadata"]
         self._ask("apply", kind, meta["name"])
         key = (kind, meta["namespace"], meta["name"])

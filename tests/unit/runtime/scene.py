@@ -10,6 +10,7 @@ from benchrun.api import names
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.decide.collected import Arrival, Collected
 from benchrun.decide.decision import Context, Decision, GpuExporters, PullTarget, ScrapeTarget, World
+from benchrun.effects.lookups.asking import LookUps
 from benchrun.effects.lookups.tools import Tools
 from benchrun.measure.samples import Sample
 from benchrun.measure.timeline import bucketed, encode
@@ -17,7 +18,6 @@ from benchrun.plan.metadata import Owner, metadata, stamped
 from benchrun.plan.stored import TimelinePart, stage_config_map
 from benchrun.runtime.indexes import Indexes, RunKey
 from benchrun.runtime.listing import list_everything
-from benchrun.runtime.looking_up import LookUps
 from benchrun.runtime.memory import Memories
 from benchrun.runtime.reconcile import Reconciler
 from benchrun.runtime.status_patch import as_json
