@@ -22,10 +22,10 @@ from benchrun.effects.lookups.tools import Tools
 from benchrun.effects.pod_proxy import PROXY_CONNECTIONS, ProxyFetcher
 from benchrun.effects.scraper import HttpFetcher
 from benchrun.runtime.health import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS, Health, Pulse
-from benchrun.runtime.indexes import Indexes, Key, SweepKey
+from benchrun.runtime.indexes import Indexes, Key, RunKey, SweepKey
 from benchrun.runtime.keeping import Keeper
 from benchrun.runtime.listing import ALL_NAMESPACES, Lister
-from benchrun.runtime.memory import Memories
+from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.queue import WorkQueue
 from benchrun.runtime.reconcile import Decide, Reconciler
 from benchrun.runtime.result_metrics import ResultMetrics
@@ -56,7 +56,7 @@ class Operator:
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
         self.health = Health(self.telemetry, problems=self.problems, ready=self._is_ready, remarks=self.remarks)
         self._pulse = Pulse(self.telemetry)
-        self._memories = Memories()
+        self._memories = Memories(RunMemory)
         self._keeper = Keeper(self.telemetry.task_restarted)
         self._lister: Lister | None = None
         self._queue: WorkQueue[Key] | None = None
@@ -183,7 +183,7 @@ class Operator:
         self._cleanup.push_async_callback(sessions.close)
         judge = JudgeChild()
         self._cleanup.push_async_callback(judge.close)
-        lookups = LookUps(Tools(cluster, judge, self._settings.gpu_exporters), news=self.enqueue)
+        lookups: LookUps[RunKey] = LookUps(Tools(cluster, judge, self._settings.gpu_exporters), news=self.enqueue)
         self._cleanup.push_async_callback(lookups.close)
         reconciler = Reconciler(
             cluster=cluster,

@@ -10,25 +10,26 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from benchrun.api import names
 from benchrun.api.base import KIND
 from benchrun.decide.collected import RefusedObject
-from benchrun.decide.decision import Context, Decision, Event, PullTarget, Ref, ScrapeTarget, World
+from benchrun.decide.decision import Context, Decision, Event, Ref, World
 from benchrun.decide.lookups import Judging
 from benchrun.decide.refused import RESULTS, diagnose_refusal
 from benchrun.effects.clock import Clock
-from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, NotServed, Occupied
+from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotServed, Occupied
 from benchrun.effects.kubernetes_api import Cluster
 from benchrun.effects.lookups.asking import LookUps
 from benchrun.effects.lookups.tools import About
 from benchrun.observe.views import Run
 from benchrun.plan.stored import TIMELINE_KEY
-from benchrun.runtime.guarding import guarded
 from benchrun.runtime.indexes import Indexes, RunKey
 from benchrun.runtime.memory import Memories, RunMemory
+from benchrun.runtime.passes import Writer, guarded
 from benchrun.runtime.poison import Poison
+from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.status_patch import status_changes, tells_of_progress
 from benchrun.runtime.telemetry import Telemetry
 
@@ -50,28 +51,6 @@ LAST_WORDS_SECONDS = 1.0
 """A failed server's release waits at most so long for its log."""
 
 
-class Background(Protocol):
-    """What goes on between passes (`benchrun.runtime.sessions`)."""
-
-    def __len__(self) -> int:
-        """Runs with something going on."""
-        ...
-
-    def follow(
-        self, key: RunKey, run: Run, memory: RunMemory, *, scrape: tuple[ScrapeTarget, ...], pull: PullTarget | None
-    ) -> None:
-        """From now on do exactly this for the run."""
-        ...
-
-    async def acknowledge(self, key: RunKey, through: int) -> bool:
-        """Tell the run's client that records below `through` are stored; False when it did not hear."""
-        ...
-
-    def stop(self, key: RunKey) -> None:
-        """End everything that goes on for the run."""
-        ...
-
-
 class Reconciler:
     """Makes passes."""
 
@@ -80,9 +59,9 @@ class Reconciler:
         *,
         cluster: Cluster,
         indexes: Indexes,
-        memories: Memories,
-        sessions: Background,
-        lookups: LookUps,
+        memories: Memories[RunMemory],
+        sessions: Sessions,
+        lookups: LookUps[RunKey],
         clock: Clock,
         context: Context,
         decide: Decide,
@@ -97,16 +76,18 @@ class Reconciler:
         self._context = context
         self._decide = decide
         self._telemetry = telemetry
-        self._poison = Poison(cluster=cluster, indexes=indexes, clock=clock, telemetry=telemetry)
+        self._writer = Writer(cluster, indexes, clock)
+        self._poison = Poison(self._writer, indexes, clock)
 
     async def __call__(self, key: RunKey) -> float | None:
         """Seconds after which to look again without being told to; None for never. Raises to be called again, backed off."""
         try:
             again = await guarded(
-                lambda: self._pass(key), telemetry=self._telemetry, after_conflict=lambda: self._read_again(key)
+                lambda: self._pass(key), telemetry=self._telemetry, after_conflict=lambda: self._writer.read_again(key)
             )
         except Exception as error:
             if await self._poison.lets_go(key, error):
+                self._telemetry.run_poisoned()
                 self._forget(key)
                 return None
             raise
@@ -143,7 +124,7 @@ class Reconciler:
         self._lookups.ask(key, about, decision.lookups, collected.answers)
         if decision.delete and collected.released_at is None:
             collected.released_at = world.now
-        failed = await self._delete(decision.delete)
+        failed = await self._writer.delete(decision.delete)
         if decision.last_words is not None and not failed:
             return 0.0  # the log may tell more of why the run ends
         self._sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
@@ -165,7 +146,7 @@ class Reconciler:
         if unapplied is not None:
             return _earliest(REFUSED_AGAIN_SECONDS, decision.requeue_after_seconds, due)
         if due is None:
-            await self._say(run, decision.events)
+            await self._writer.say(run, decision.events)
         self._telemetry.live(key, decision.status, ended=decision.forget)
         if decision.delete_run:
             await self._cluster.delete(Ref(KIND, run.namespace, run.name, run.uid))
@@ -179,17 +160,6 @@ class Reconciler:
     def _turn_seconds(self) -> float:
         """How long it takes until each run's status has been written once."""
         return len(self._sessions) / RUNS_A_SECOND
-
-    async def _delete(self, refs: tuple[Ref, ...]) -> list[ClusterError]:
-        """What failed. Each is asked for, whatever became of the others."""
-        failed: list[ClusterError] = []
-        for ref in refs:
-            try:
-                await self._cluster.delete(ref)
-                self._indexes.mark_deleting(ref.kind, ref.namespace, ref.name)
-            except ClusterError as error:
-                failed.append(error)
-        return failed
 
     async def _apply(
         self, key: RunKey, run: Run, decision: Decision, memory: RunMemory
@@ -217,7 +187,7 @@ class Reconciler:
             return refused[1]
         if _turned(before, refused[0]):
             found = diagnose_refusal(refused[0])
-            await self._say(run, (Event(found.reason, found.message, warning=True),))
+            await self._writer.say(run, (Event(found.reason, found.message, warning=True),))
         return refused[0]
 
     async def _apply_one(self, key: RunKey, run: Run, manifest: dict[str, Any], memory: RunMemory) -> None:
@@ -258,27 +228,9 @@ class Reconciler:
         is_urgent = decision.forget or decision.ending is not None or "observedGeneration" in changes
         if not is_urgent and due > now:
             return due - now
-        version = self._indexes.run_version(key)
-        body = await self._cluster.patch_status(run, resource_version=version, changes=changes)
+        await self._writer.change_status(key, run, changes)
         memory.written_at, memory.outdated_since = now, None
-        self._indexes.learnt(KIND, body)
         return None
-
-    async def _say(self, run: Run, events: tuple[Event, ...]) -> None:
-        for event in events:
-            try:
-                await self._cluster.create_event(run, event, now=self._clock.now())
-            except ClusterError as error:
-                logger.warning("%s/%s: event %s was not posted: %s", run.namespace, run.name, event.reason, error)
-
-    async def _read_again(self, key: RunKey) -> None:
-        """After a conflict: what is there now, straight from the API server, in case a watch is behind."""
-        try:
-            self._indexes.learnt(KIND, await self._cluster.get(KIND, namespace=key.namespace, name=key.name))
-        except NotFound:
-            self._indexes.drop(KIND, key.namespace, key.name)
-        except ClusterError as error:
-            logger.info("%s: not read again: %s", key, error)
 
     def _forget(self, key: RunKey) -> None:
         self._sessions.stop(key)

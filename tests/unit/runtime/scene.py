@@ -18,8 +18,9 @@ from benchrun.plan.metadata import Owner, metadata, stamped
 from benchrun.plan.stored import TimelinePart, stage_config_map
 from benchrun.runtime.indexes import Indexes, RunKey
 from benchrun.runtime.listing import list_everything
-from benchrun.runtime.memory import Memories
+from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.reconcile import Reconciler
+from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.status_patch import as_json
 from benchrun.runtime.telemetry import Telemetry
 from benchrun_client.contract import seal
@@ -54,8 +55,8 @@ ENDED = as_json(
 )
 
 
-class Sessions:
-    """What passes ask of the background."""
+class Background(Sessions):
+    """What passes ask of it."""
 
     def __init__(self, log: list[tuple[str, ...]]) -> None:
         self.followed: list[tuple[tuple[ScrapeTarget, ...], PullTarget | None]] = []
@@ -85,8 +86,8 @@ class Scene:
         self.cluster = MemoryCluster()
         self.cluster.add("BenchmarkRun", run_body(status=status))
         self.indexes = Indexes()
-        self.memories = Memories()
-        self.sessions = Sessions(self.cluster.log)
+        self.memories = Memories(RunMemory)
+        self.sessions = Background(self.cluster.log)
         self.telemetry = Telemetry()
         self.judge = Judge()
         self.news: list[RunKey] = []

@@ -10,8 +10,6 @@ from typing import Any
 from benchrun.api.base import KIND
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.api.sweep.essence import essence
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.decide.decision import Event
 from benchrun.decide.sweep.decision import NotCreated, SweepDecision, SweepWorld, TableMade, TableWanted
 from benchrun.decide.sweep.reconcile import decide
 from benchrun.effects.clock import Clock
@@ -24,10 +22,10 @@ from benchrun.observe.last_words import bounded
 from benchrun.observe.swept_runs import swept_runs
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Sweep
-from benchrun.runtime.guarding import LOOK_AGAIN_SECONDS, guarded
 from benchrun.runtime.indexes import Indexes, Key, SweepKey
+from benchrun.runtime.memory import Memories, SweepMemory
+from benchrun.runtime.passes import LOOK_AGAIN_SECONDS, Writer, guarded
 from benchrun.runtime.status_patch import status_changes
-from benchrun.runtime.sweep.memory import SweepMemories, SweepMemory
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -62,12 +60,13 @@ class SweepReconciler:
         self._clock = clock
         self._telemetry = telemetry
         self._enqueue = enqueue
-        self.memories = SweepMemories()
+        self._writer = Writer(cluster, indexes, clock)
+        self.memories = Memories(SweepMemory)
 
     async def __call__(self, key: SweepKey) -> float | None:
         """Seconds after which to look again without being told to; None for never. Raises to be called again, backed off."""
         return await guarded(
-            lambda: self._pass(key), telemetry=self._telemetry, after_conflict=lambda: self._read_again(key)
+            lambda: self._pass(key), telemetry=self._telemetry, after_conflict=lambda: self._writer.read_again(key)
         )
 
     async def _pass(self, key: SweepKey) -> float | None:
@@ -77,7 +76,7 @@ class SweepReconciler:
             self.memories.drop(key)
             return None
         memory = self.memories.of(key, sweep.uid)
-        seen = (self._indexes.sweep_version(key), swept_runs(self._indexes.runs_of(sweep.uid)))
+        seen = (self._indexes.version(key), swept_runs(self._indexes.runs_of(sweep.uid)))
         if memory.settled == seen:
             return None
         memory.settled = None
@@ -91,8 +90,10 @@ class SweepReconciler:
             self._learnt(await self._cluster.cancel_run(ref))
         if await self._create(decision, memory):
             return 0.0  # it is decided anew with what was found out
-        await self._write_status(key, sweep, decision)
-        await self._say(sweep, decision.events)
+        changes = status_changes(sweep.status, decision.status)
+        if changes:
+            await self._writer.change_status(key, sweep, changes)
+        await self._writer.say(sweep, decision.events)
         if decision.forget:
             self.memories.drop(key)
             return None
@@ -169,20 +170,6 @@ class SweepReconciler:
                 break
         return memory.not_created is not None and _kind_of(memory.not_created) != _kind_of(before)
 
-    async def _write_status(self, key: SweepKey, sweep: Sweep, decision: SweepDecision) -> None:
-        changes = status_changes(sweep.status, decision.status)
-        if changes:
-            version = self._indexes.sweep_version(key)
-            body = await self._cluster.patch_status(sweep, resource_version=version, changes=changes)
-            self._indexes.learnt(SWEEP_KIND, body)
-
-    async def _say(self, sweep: Sweep, events: tuple[Event, ...]) -> None:
-        for event in events:
-            try:
-                await self._cluster.create_event(sweep, event, now=self._clock.now())
-            except ClusterError as error:
-                logger.warning("%s/%s: event %s was not posted: %s", sweep.namespace, sweep.name, event.reason, error)
-
     def _again(self, decision: SweepDecision, memory: SweepMemory) -> float | None:
         if not decision.create or memory.not_created is None:
             return None
@@ -193,16 +180,6 @@ class SweepReconciler:
         key = self._indexes.learnt(KIND, body) if body is not None else None
         if key is not None:
             self._enqueue(key)
-
-    async def _read_again(self, key: SweepKey) -> None:
-        """After a conflict: what is there now, straight from the API server, in case a watch is behind."""
-        try:
-            found = await self._cluster.get(SWEEP_KIND, namespace=key.namespace, name=key.name)
-            self._indexes.learnt(SWEEP_KIND, found)
-        except NotFound:
-            self._indexes.drop(SWEEP_KIND, key.namespace, key.name)
-        except ClusterError as error:
-            logger.info("%s: not read again: %s", key, error)
 
 
 def _part(uid: str, measured: BenchmarkRunStatus) -> Part:
