@@ -27,7 +27,7 @@ from benchrun.observe import raw
 from benchrun.observe.finished import finished_run_of
 from benchrun.observe.trim import child_of, pod_of, run_of, sweep_of
 from benchrun.observe.views import Child, Children, Pod, Run, Sweep
-from benchrun.runtime.latest_results import LatestResults
+from benchrun.runtime.results import LatestResults
 
 logger = logging.getLogger(__name__)
 

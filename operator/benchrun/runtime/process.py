@@ -28,7 +28,7 @@ from benchrun.runtime.listing import ALL_NAMESPACES, Lister
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.queue import WorkQueue
 from benchrun.runtime.reconcile import Decide, Reconciler
-from benchrun.runtime.result_metrics import ResultMetrics
+from benchrun.runtime.results import ResultMetrics
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.settings import Settings
 from benchrun.runtime.sweep.reconcile import SweepReconciler
