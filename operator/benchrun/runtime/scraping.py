@@ -1,4 +1,4 @@
-"""Reading one server's metrics page again and again."""
+"""Reading one server's metrics page again and again, and beside it the page of its node's GPU exporter."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from benchrun.decide.collected import Collected
-from benchrun.decide.decision import ScrapeTarget
+from benchrun.decide.decision import GpuPage, ScrapeTarget
 from benchrun.effects.clock import Clock
 from benchrun.effects.scraper import Fetcher, FetchError
 from benchrun.measure.exposition import UnreadablePage, facts_from_page, sample_from_page
+from benchrun.measure.gpu_page import GpuReading, gpu_reading
 from benchrun.measure.samples import Sample, ServerFacts
-from benchrun.runtime.gpu_reading import GpuReader
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 MAX_PAGE_BYTES = 4 * 1024 * 1024
 PAGE_SECONDS = 10.0
 VERSION_SECONDS = 3.0
+GPU_INTERVAL_SECONDS = 5.0
+"""An exporter renews its page every second at best. It collects for a whole node: no need to ask as often as a server."""
+GPU_PAGE_SECONDS = 4.0
 
 
 class Scraper:
@@ -44,7 +47,9 @@ class Scraper:
         self._clock = clock
         self._telemetry = telemetry
         self._news = news
-        self._gpus = _gpu_reader(target, collected, fetcher=fetcher, news=news)
+        self._gpus: GpuReader | None = None
+        if target.gpus is not None:
+            self._gpus = GpuReader(target.gpus, collected, pod=target.pod, fetcher=fetcher, news=news)
         self._readable: bool | None = None
         self._start_time: float | None = None
 
@@ -122,17 +127,51 @@ class Scraper:
             return facts
 
 
-def _gpu_reader(
-    target: ScrapeTarget, collected: Collected, *, fetcher: Fetcher, news: Callable[[], None]
-) -> GpuReader | None:
-    if target.gpus is None:
+class GpuReader:
+    """Reads an exporter's page for one server; why nothing comes is noted with what is collected. `news` when that turns."""
+
+    def __init__(
+        self, page: GpuPage, collected: Collected, *, pod: str, fetcher: Fetcher, news: Callable[[], None]
+    ) -> None:
+        self._page = page
+        self._troubles = collected.gpu_troubles
+        self._pod = pod
+        self._fetcher = fetcher
+        self._news = news
+        self._latest: GpuReading | None = None
+        self._told: str | None = None
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            self._turned(await self._read())
+            await asyncio.sleep(GPU_INTERVAL_SECONDS)
+
+    def take(self) -> GpuReading:
+        """The latest reading, once: each counts for one instant. Nothing is known where there is no new one."""
+        latest, self._latest = self._latest, None
+        return latest or GpuReading()
+
+    async def _read(self) -> str | None:
+        """Why it did not succeed; None: it did."""
+        try:
+            page = await self._fetcher.fetch(
+                self._page.url, limit_bytes=MAX_PAGE_BYTES, timeout_seconds=GPU_PAGE_SECONDS
+            )
+            self._latest = gpu_reading(page, namespace=self._page.namespace, pod=self._pod)
+        except FetchError as error:
+            return f"the exporter's page can't be read: {error}"[:253]
+        except UnreadablePage as error:
+            return str(error)[:253]
         return None
 
-    def trouble(why: str | None) -> None:
+    def _turned(self, why: str | None) -> None:
+        if why == self._told:
+            return
+        self._told = why
         if why is None:
-            collected.gpu_troubles.pop(target.pod, None)
+            self._troubles.pop(self._pod, None)
         else:
-            collected.gpu_troubles[target.pod] = why
-        news()
-
-    return GpuReader(target.gpus, pod=target.pod, fetcher=fetcher, trouble=trouble)
+            logger.info("GPUs of %s: %s", self._pod, why)
+            self._troubles[self._pod] = why
+        self._news()

@@ -17,7 +17,6 @@ from benchrun.measure.timeline import bucketed, encode
 from benchrun.plan.metadata import Owner, metadata, stamped
 from benchrun.plan.stored import TimelinePart, stage_config_map
 from benchrun.runtime.indexes import Indexes, RunKey
-from benchrun.runtime.listing import list_everything
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.reconcile import Reconciler
 from benchrun.runtime.sessions import Sessions
@@ -27,7 +26,7 @@ from benchrun_client.contract import seal
 from unit.measure.records import record
 from unit.runtime.bodies import KEY, NAMESPACE, UID, run_body
 from unit.runtime.judges import Judge
-from unit.runtime.memory_cluster import MemoryCluster
+from unit.runtime.memory_cluster import MemoryCluster, list_everything
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 STAGE_0 = names.stage_name("chat", UID, 0)
