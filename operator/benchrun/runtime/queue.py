@@ -16,8 +16,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from benchrun.runtime.indexes import RunKey, SweepKey
 
 logger = logging.getLogger(__name__)
 
@@ -28,16 +30,7 @@ PICKS_IN_A_ROW = 7
 """Urgent keys that are taken one after the other while other keys wait."""
 
 
-class Keyed(Hashable, Protocol):
-    """Anything that stands for one object of a namespace."""
-
-    @property
-    def namespace(self) -> str:
-        """Where it lives."""
-        ...
-
-
-K = TypeVar("K", bound=Keyed)
+K = TypeVar("K", bound=RunKey | SweepKey)
 
 
 class Later(Exception):
@@ -87,10 +80,6 @@ class Lane(Generic[K]):
         self._waiting.clear()
 
 
-def _never(_: object) -> bool:
-    return False
-
-
 class WorkQueue(Generic[K]):
     """Keys to handle: deduplicated, one at a time per key, retried with back-off, fair between namespaces."""
 
@@ -99,7 +88,7 @@ class WorkQueue(Generic[K]):
         handle: Callable[[K], Awaitable[float | None]],
         *,
         workers: int,
-        urgent: Callable[[K], bool] = _never,
+        urgent: Callable[[K], bool] = lambda _: False,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._handle = handle

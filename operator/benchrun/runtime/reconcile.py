@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchrun.api import names
@@ -51,43 +51,33 @@ LAST_WORDS_SECONDS = 1.0
 """A failed server's release waits at most so long for its log."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Reconciler:
     """Makes passes."""
 
-    def __init__(
-        self,
-        *,
-        cluster: Cluster,
-        indexes: Indexes,
-        memories: Memories[RunMemory],
-        sessions: Sessions,
-        lookups: LookUps[RunKey],
-        clock: Clock,
-        context: Context,
-        decide: Decide,
-        telemetry: Telemetry,
-    ) -> None:
-        self._cluster = cluster
-        self._indexes = indexes
-        self._memories = memories
-        self._sessions = sessions
-        self._lookups = lookups
-        self._clock = clock
-        self._context = context
-        self._decide = decide
-        self._telemetry = telemetry
-        self._writer = Writer(cluster, indexes, clock)
-        self._poison = Poison(self._writer, indexes, clock)
+    cluster: Cluster
+    indexes: Indexes
+    memories: Memories[RunMemory]
+    sessions: Sessions
+    lookups: LookUps[RunKey]
+    clock: Clock
+    context: Context
+    decide: Decide
+    telemetry: Telemetry
+
+    def __post_init__(self) -> None:
+        self._writer = Writer(self.cluster, self.indexes, self.clock)
+        self._poison = Poison(self._writer, self.indexes, self.clock)
 
     async def __call__(self, key: RunKey) -> float | None:
         """Seconds after which to look again without being told to; None for never. Raises to be called again, backed off."""
         try:
             again = await guarded(
-                lambda: self._pass(key), telemetry=self._telemetry, after_conflict=lambda: self._writer.read_again(key)
+                lambda: self._pass(key), telemetry=self.telemetry, after_conflict=lambda: self._writer.read_again(key)
             )
         except Exception as error:
             if await self._poison.lets_go(key, error):
-                self._telemetry.run_poisoned()
+                self.telemetry.run_poisoned()
                 self._forget(key)
                 return None
             raise
@@ -95,23 +85,23 @@ class Reconciler:
         return again
 
     async def _pass(self, key: RunKey) -> float | None:
-        run = self._indexes.run(key)
+        run = self.indexes.run(key)
         if run is None or run.deleting:
             # The garbage collector removes the children, with or without us.
             self._forget(key)
             return None
-        children = self._indexes.children(key)
-        memory = self._memories.of(key, run.uid)
+        children = self.indexes.children(key)
+        memory = self.memories.of(key, run.uid)
         memory.let_go_of_stored(children)
         world = World(
             run,
             children,
             memory.collected,
-            now=self._clock.now(),
-            context=replace(self._context, live_interval_seconds=self._live_interval_seconds()),
+            now=self.clock.now(),
+            context=replace(self.context, live_interval_seconds=self._live_interval_seconds()),
         )
-        with self._telemetry.a_decision():
-            decision = self._decide(world)
+        with self.telemetry.a_decision():
+            decision = self.decide(world)
         return await self._carry_out(key, world, decision, memory)
 
     async def _carry_out(self, key: RunKey, world: World, decision: Decision, memory: RunMemory) -> float | None:
@@ -119,15 +109,15 @@ class Reconciler:
         collected.ending = decision.ending or collected.ending
         about = _about(world)
         if decision.last_words is not None:
-            await self._lookups.within(LAST_WORDS_SECONDS, about, decision.last_words, collected.answers)
+            await self.lookups.within(LAST_WORDS_SECONDS, about, decision.last_words, collected.answers)
         # Some read what goes with the server, so they begin before it does; nothing of it is waited for.
-        self._lookups.ask(key, about, decision.lookups, collected.answers)
+        self.lookups.ask(key, about, decision.lookups, collected.answers)
         if decision.delete and collected.released_at is None:
             collected.released_at = world.now
         failed = await self._writer.delete(decision.delete)
         if decision.last_words is not None and not failed:
             return 0.0  # the log may tell more of why the run ends
-        self._sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
+        self.sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
         refused = collected.refused_object
         unapplied = await self._apply(key, run, decision, memory)
         if isinstance(unapplied, Occupied):
@@ -147,19 +137,19 @@ class Reconciler:
             return _earliest(REFUSED_AGAIN_SECONDS, decision.requeue_after_seconds, due)
         if due is None:
             await self._writer.say(run, decision.events)
-        self._telemetry.live(key, decision.status, ended=decision.forget)
+        self.telemetry.live(key, decision.status, ended=decision.forget)
         if decision.delete_run:
-            await self._cluster.delete(Ref(KIND, run.namespace, run.name, run.uid))
+            await self.cluster.delete(Ref(KIND, run.namespace, run.name, run.uid))
         if decision.forget:
             self._forget(key)
         return _earliest(decision.requeue_after_seconds, due)
 
     def _live_interval_seconds(self) -> float:
-        return max(self._context.live_interval_seconds, self._turn_seconds())
+        return max(self.context.live_interval_seconds, self._turn_seconds())
 
     def _turn_seconds(self) -> float:
         """How long it takes until each run's status has been written once."""
-        return len(self._sessions) / RUNS_A_SECOND
+        return len(self.sessions) / RUNS_A_SECOND
 
     async def _apply(
         self, key: RunKey, run: Run, decision: Decision, memory: RunMemory
@@ -193,11 +183,11 @@ class Reconciler:
     async def _apply_one(self, key: RunKey, run: Run, manifest: dict[str, Any], memory: RunMemory) -> None:
         kind, meta = manifest["kind"], manifest["metadata"]
         wanted_hash = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
-        known = self._indexes.children(key).named(kind, meta["name"])
+        known = self.indexes.children(key).named(kind, meta["name"])
         if known is not None and known.owner_uid == run.uid and known.applied_hash == wanted_hash:
             return
-        body = await self._cluster.apply(manifest)
-        self._indexes.learnt(kind, body)
+        body = await self.cluster.apply(manifest)
+        self.indexes.learnt(kind, body)
         stored, wanted = body["metadata"].get("annotations") or {}, meta.get("annotations") or {}
         if stored.get(names.ANNOTATION_DIGEST) != wanted.get(names.ANNOTATION_DIGEST):
             raise Occupied(f"{kind} {meta['name']} holds another record", found=body)
@@ -207,7 +197,7 @@ class Reconciler:
             memory.collected.samples.stored(through=float(meta["annotations"][names.ANNOTATION_THROUGH]))
 
     async def _acknowledge(self, key: RunKey, memory: RunMemory, through: int | None) -> None:
-        if through is not None and through > memory.acknowledged and await self._sessions.acknowledge(key, through):
+        if through is not None and through > memory.acknowledged and await self.sessions.acknowledge(key, through):
             memory.acknowledged = through
 
     async def _write_status(self, key: RunKey, run: Run, decision: Decision, memory: RunMemory) -> float | None:
@@ -233,10 +223,10 @@ class Reconciler:
         return None
 
     def _forget(self, key: RunKey) -> None:
-        self._sessions.stop(key)
-        self._lookups.stop(key)
-        self._memories.drop(key)
-        self._telemetry.forget(key)
+        self.sessions.stop(key)
+        self.lookups.stop(key)
+        self.memories.drop(key)
+        self.telemetry.forget(key)
 
 
 def _earliest(*seconds: float | None) -> float | None:

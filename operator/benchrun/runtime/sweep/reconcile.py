@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from benchrun.api.base import KIND
@@ -41,42 +42,35 @@ READINGS = 3
 _QUOTA = "exceeded quota"
 
 
+@dataclass(kw_only=True, eq=False)
 class SweepReconciler:
     """Makes passes over sweeps."""
 
-    def __init__(
-        self,
-        *,
-        cluster: Cluster,
-        judge: JudgeChild,
-        indexes: Indexes,
-        clock: Clock,
-        telemetry: Telemetry,
-        enqueue: Callable[[Key], None],
-    ) -> None:
-        self._cluster = cluster
-        self._judge = judge
-        self._indexes = indexes
-        self._clock = clock
-        self._telemetry = telemetry
-        self._enqueue = enqueue
-        self._writer = Writer(cluster, indexes, clock)
+    cluster: Cluster
+    judge: JudgeChild
+    indexes: Indexes
+    clock: Clock
+    telemetry: Telemetry
+    enqueue: Callable[[Key], None]
+
+    def __post_init__(self) -> None:
+        self._writer = Writer(self.cluster, self.indexes, self.clock)
         self.memories = Memories(SweepMemory)
 
     async def __call__(self, key: SweepKey) -> float | None:
         """Seconds after which to look again without being told to; None for never. Raises to be called again, backed off."""
         return await guarded(
-            lambda: self._pass(key), telemetry=self._telemetry, after_conflict=lambda: self._writer.read_again(key)
+            lambda: self._pass(key), telemetry=self.telemetry, after_conflict=lambda: self._writer.read_again(key)
         )
 
     async def _pass(self, key: SweepKey) -> float | None:
-        sweep = self._indexes.sweep(key)
+        sweep = self.indexes.sweep(key)
         if sweep is None or sweep.deleting:
             # The garbage collector removes the runs, with or without us.
             self.memories.drop(key)
             return None
         memory = self.memories.of(key, sweep.uid)
-        seen = (self._indexes.version(key), swept_runs(self._indexes.runs_of(sweep.uid)))
+        seen = (self.indexes.version(key), swept_runs(self.indexes.runs_of(sweep.uid)))
         if memory.settled == seen:
             return None
         memory.settled = None
@@ -87,7 +81,7 @@ class SweepReconciler:
         if decision.read:
             return LOOK_AGAIN_SECONDS  # runs come and go faster than they can be read
         for ref in decision.cancel:
-            self._learnt(await self._cluster.cancel_run(ref))
+            self._learnt(await self.cluster.cancel_run(ref))
         if await self._create(decision, memory):
             return 0.0  # it is decided anew with what was found out
         changes = status_changes(sweep.status, decision.status)
@@ -113,15 +107,15 @@ class SweepReconciler:
         return decision
 
     def _world(self, sweep: Sweep, memory: SweepMemory) -> SweepWorld:
-        runs = swept_runs(self._indexes.runs_of(sweep.uid))
-        return SweepWorld(sweep=sweep, runs=runs, collected=memory.collected(), now=self._clock.now())
+        runs = swept_runs(self.indexes.runs_of(sweep.uid))
+        return SweepWorld(sweep=sweep, runs=runs, collected=memory.collected(), now=self.clock.now())
 
     async def _read(self, sweep: Sweep, name: str, memory: SweepMemory) -> None:
         """Straight from the API server: the index keeps no results of runs that have ended."""
         try:
-            body = await self._cluster.get(KIND, namespace=sweep.namespace, name=name)
+            body = await self.cluster.get(KIND, namespace=sweep.namespace, name=name)
         except NotFound:
-            self._indexes.drop(KIND, sweep.namespace, name)
+            self.indexes.drop(KIND, sweep.namespace, name)
             return
         self._learnt(body)
         run = run_of(body)
@@ -140,7 +134,7 @@ class SweepReconciler:
         parts = (_part(run.uid, memory.measured[run.uid]) for run in wanted.runs)
         table, problem = None, ""
         try:
-            table = await self._judge.table(job, parts)
+            table = await self.judge.table(job, parts)
         except NotJudged as error:
             problem = error.reason
         except Exception as error:
@@ -150,7 +144,7 @@ class SweepReconciler:
             logger.warning("%s/%s: its table is not made: %s", sweep.namespace, sweep.name, problem)
         memory.table = TableMade(wanted, table, problem)
         memory.making = memory.settled = None
-        self._enqueue(key)
+        self.enqueue(key)
 
     async def _create(self, decision: SweepDecision, memory: SweepMemory) -> bool:
         """Whether something turned out that is to be decided on."""
@@ -158,7 +152,7 @@ class SweepReconciler:
         for manifest in decision.create:
             memory.not_created = None
             try:
-                self._learnt(await self._cluster.create_run(manifest))
+                self._learnt(await self.cluster.create_run(manifest))
             except Occupied as error:
                 if not _is_leftover(error.found, manifest):
                     memory.conflict = str(error)
@@ -177,9 +171,9 @@ class SweepReconciler:
 
     def _learnt(self, body: dict[str, Any] | None) -> None:
         """A run as it came back. Its watch event will be no news to the index, so that it is put on the queue here."""
-        key = self._indexes.learnt(KIND, body) if body is not None else None
+        key = self.indexes.learnt(KIND, body) if body is not None else None
         if key is not None:
-            self._enqueue(key)
+            self.enqueue(key)
 
 
 def _part(uid: str, measured: BenchmarkRunStatus) -> Part:
