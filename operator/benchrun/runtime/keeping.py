@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import repeat
 from typing import Any
 
@@ -26,15 +27,18 @@ def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:
         pause = min(2 * pause, longest_seconds)
 
 
+@dataclass(eq=False)
 class Kept:
-    """One task."""
+    """One task, which goes on until `end`."""
 
-    def __init__(self, name: str, work: Work, *, pauses: Iterator[float], restarted: Callable[[], None]) -> None:
-        """Do this from now on, until `end`. `restarted` is told of each time that it is to be started again."""
-        self._name = name
-        self._work = work
-        self._pauses = pauses
-        self._restarted = restarted
+    name: str
+    work: Work
+    _: KW_ONLY
+    pauses: Iterator[float]
+    restarted: Callable[[], None]
+    """Told of each time that it is to be started again."""
+
+    def __post_init__(self) -> None:
         self._is_over = False
         self._pausing: asyncio.TimerHandle | None = None
         self._start()
@@ -48,16 +52,16 @@ class Kept:
         return self._task
 
     def _start(self) -> None:
-        self._task = asyncio.create_task(self._work(), name=self._name)
+        self._task = asyncio.create_task(self.work(), name=self.name)
         self._task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if self._is_over:
             return
-        pause = next(self._pauses)
-        logger.error("%s has ended and is started again in %.0f s", self._name, pause, exc_info=error)
-        self._restarted()
+        pause = next(self.pauses)
+        logger.error("%s has ended and is started again in %.0f s", self.name, pause, exc_info=error)
+        self.restarted()
         self._pausing = asyncio.get_running_loop().call_later(pause, self._start)
 
 

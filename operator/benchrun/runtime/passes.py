@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from benchrun.decide.decision import Event, Ref
@@ -46,36 +47,36 @@ async def guarded(
             raise Later(f"{type(error).__name__}: {error}", seconds=LOOK_AGAIN_SECONDS) from error
 
 
+@dataclass(eq=False)
 class Writer:
     """Writes for passes."""
 
-    def __init__(self, cluster: Cluster, indexes: Indexes, clock: Clock) -> None:
-        self._cluster = cluster
-        self._indexes = indexes
-        self._clock = clock
+    cluster: Cluster
+    indexes: Indexes
+    clock: Clock
 
     async def delete(self, refs: Iterable[Ref]) -> list[ClusterError]:
         """What failed. Each is asked for, whatever became of the others."""
         failed: list[ClusterError] = []
         for ref in refs:
             try:
-                await self._cluster.delete(ref)
-                self._indexes.mark_deleting(ref.kind, ref.namespace, ref.name)
+                await self.cluster.delete(ref)
+                self.indexes.mark_deleting(ref.kind, ref.namespace, ref.name)
             except ClusterError as error:
                 failed.append(error)
         return failed
 
     async def change_status(self, key: Key, declared: Declared, changes: dict[str, Any]) -> None:
         """Write it over the version that is known. Raises ClusterError."""
-        version = self._indexes.version(key)
-        body = await self._cluster.patch_status(declared, resource_version=version, changes=changes)
-        self._indexes.learnt(declared.kind, body)
+        version = self.indexes.version(key)
+        body = await self.cluster.patch_status(declared, resource_version=version, changes=changes)
+        self.indexes.learnt(declared.kind, body)
 
     async def say(self, about: Declared, events: Iterable[Event]) -> None:
         """Post events; one that can't be posted costs nothing else."""
         for event in events:
             try:
-                await self._cluster.create_event(about, event, now=self._clock.now())
+                await self.cluster.create_event(about, event, now=self.clock.now())
             except ClusterError as error:
                 logger.warning("%s/%s: event %s was not posted: %s", about.namespace, about.name, event.reason, error)
 
@@ -83,8 +84,8 @@ class Writer:
         """After a conflict: what is there now, straight from the API server, in case a watch is behind."""
         kind, namespace, name = object_of(key)
         try:
-            self._indexes.learnt(kind, await self._cluster.get(kind, namespace=namespace, name=name))
+            self.indexes.learnt(kind, await self.cluster.get(kind, namespace=namespace, name=name))
         except NotFound:
-            self._indexes.drop(kind, namespace, name)
+            self.indexes.drop(kind, namespace, name)
         except ClusterError as error:
             logger.info("%s: not read again: %s", key, error)

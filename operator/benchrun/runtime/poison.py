@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchrun.api import names
 from benchrun.api.conditions import Reason, timestamp
@@ -42,14 +42,14 @@ class Failures:
     since: float
 
 
+@dataclass(eq=False)
 class Poison:
     """Counts failed passes by run, and ends runs that are poison."""
 
-    def __init__(self, writer: Writer, indexes: Indexes, clock: Clock) -> None:
-        self._writer = writer
-        self._indexes = indexes
-        self._clock = clock
-        self._failures: dict[RunKey, Failures] = {}
+    writer: Writer
+    indexes: Indexes
+    clock: Clock
+    _failures: dict[RunKey, Failures] = field(default_factory=dict)
 
     def forget(self, key: RunKey) -> None:
         """A pass succeeded, or the run is gone."""
@@ -74,24 +74,24 @@ class Poison:
 
     async def _let_go(self, key: RunKey) -> bool:
         """Whether the deletion of everything that the run holds was asked for."""
-        run = self._indexes.run(key)
+        run = self.indexes.run(key)
         if run is None:
             return True
-        held = [c for c in self._indexes.children(key).objects if c.owner_uid == run.uid and _is_holder(c)]
+        held = [c for c in self.indexes.children(key).objects if c.owner_uid == run.uid and _is_holder(c)]
         servers_first = sorted(held, key=lambda child: child.kind == "Job")
-        failed = await self._writer.delete(Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first)
+        failed = await self.writer.delete(Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first)
         for error in failed:
             logger.warning("%s: something it holds is not deleted yet: %s", key, error)
         return not failed
 
     async def _say(self, key: RunKey, error: BaseException) -> bool:
         """Whether the status tells that the run has failed. One that has ended already is left as it is."""
-        run = self._indexes.run(key)
+        run = self.indexes.run(key)
         if run is None or is_finished(run.status):
             return True
         try:
-            minimal = _minimal(type(error).__name__, timestamp(self._clock.now()), run.generation)
-            await self._writer.change_status(key, run, minimal)
+            minimal = _minimal(type(error).__name__, timestamp(self.clock.now()), run.generation)
+            await self.writer.change_status(key, run, minimal)
         except ClusterError as refused:
             logger.warning("%s: its status is not written yet: %s", key, refused)
             return False
