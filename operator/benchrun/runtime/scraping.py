@@ -77,7 +77,7 @@ class Scraper:
                 at = self.clock.now().timestamp()
                 sample = sample_from_page(page, at=at, role=self.target.role, pod=self.target.pod)
             except (FetchError, UnreadablePage) as error:
-                outcome.failed()
+                outcome.result = "failure"
                 self._turned(readable=False, why=str(error))
                 return
         self.collected.samples.add(self._with_gpus(sample))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from prometheus_client import (
@@ -41,10 +41,6 @@ class Outcome:
     """How something that is being timed ended."""
 
     result: str = "success"
-
-    def failed(self) -> None:
-        """It did not work."""
-        self.result = "failure"
 
 
 class Telemetry:
@@ -91,15 +87,12 @@ class Telemetry:
     @contextmanager
     def a_pass(self) -> Iterator[Outcome]:
         """Time one pass."""
-        outcome, started = Outcome(), time.perf_counter()
-        try:
-            yield outcome
-        except Exception:
-            outcome.result = "error" if outcome.result == "success" else outcome.result
-            raise
-        finally:
-            self._pass_seconds.observe(time.perf_counter() - started)
-            self._passes.labels(outcome.result).inc()
+        with self._timed(self._pass_seconds, self._passes) as outcome:
+            try:
+                yield outcome
+            except Exception:
+                outcome.result = "error" if outcome.result == "success" else outcome.result
+                raise
 
     @contextmanager
     def a_decision(self) -> Iterator[None]:
@@ -108,15 +101,9 @@ class Telemetry:
         yield
         self._decision_seconds.observe(time.thread_time() - began)
 
-    @contextmanager
-    def a_scrape(self) -> Iterator[Outcome]:
+    def a_scrape(self) -> AbstractContextManager[Outcome]:
         """Time one reading of a page."""
-        outcome, started = Outcome(), time.perf_counter()
-        try:
-            yield outcome
-        finally:
-            self._scrape_seconds.observe(time.perf_counter() - started)
-            self._scrapes.labels(outcome.result).inc()
+        return self._timed(self._scrape_seconds, self._scrapes)
 
     def count_write(self, *, verb: str, resource: str, code: str) -> None:
         """One request that changes something."""
@@ -150,6 +137,15 @@ class Telemetry:
             self._live_runs.remove(key)
             for gauge in self._live.values():
                 gauge.remove(*key)
+
+    @contextmanager
+    def _timed(self, seconds: Histogram, by_result: Counter) -> Iterator[Outcome]:
+        outcome, started = Outcome(), time.perf_counter()
+        try:
+            yield outcome
+        finally:
+            seconds.observe(time.perf_counter() - started)
+            by_result.labels(outcome.result).inc()
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
         return Counter(_PREFIX + name, meaning, labels, registry=self.registry)
