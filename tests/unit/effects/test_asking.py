@@ -55,7 +55,7 @@ class Desk:
             Repeated: Kind(self._look_up, seconds=SECONDS, again_seconds=AGAIN_SECONDS),
         }
         tools = Tools(MemoryCluster(), Judge())
-        self.lookups = LookUps(tools, news=lambda key: self.news.append((key, now())), kinds=kinds)
+        self.lookups: LookUps[RunKey] = LookUps(tools, news=lambda key: self.news.append((key, now())), kinds=kinds)
 
     def ask(self, *questions: Question[Any], key: RunKey = KEY, answers: Answers | None = None) -> None:
         self.lookups.ask(key, ABOUT, questions, self.answers if answers is None else answers)
