@@ -36,7 +36,7 @@ def operators_page() -> str:
     with telemetry.a_scrape():
         pass
     with telemetry.a_scrape() as outcome:
-        outcome.failed()
+        outcome.result = "failure"
     telemetry.count_write(verb="PATCH", resource="jobs", code="2xx")
     telemetry.watch_event("Pod", "MODIFIED")
     live = Live(at="", running=1, waiting=1, kv_cache_percent=1, generation_tokens_per_second=1)

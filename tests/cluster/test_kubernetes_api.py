@@ -137,7 +137,7 @@ async def test_run_is_cancelled_but_not_its_namesake(api: KubernetesApi, namespa
 async def test_object_is_made_and_only_its_metadata_comes_back(
     api: KubernetesApi, namespace: Namespace, run: Run, writes: Writes
 ) -> None:
-    written = await api.apply(config_map(run, a="1"), known_uid=None)
+    written = await api.apply(config_map(run, a="1"))
     stored = namespace.get("configmap", f"cm-{run.name}")
     assert stored["data"] == {"a": "1"}
     assert written["metadata"]["uid"] == stored["metadata"]["uid"]
@@ -147,12 +147,9 @@ async def test_object_is_made_and_only_its_metadata_comes_back(
     assert writes.count == {("POST", "configmaps", "2xx"): 1}
 
 
-@pytest.mark.parametrize("known", [False, True])
-async def test_object_of_ours_that_exists_is_left_as_it_is(
-    api: KubernetesApi, namespace: Namespace, run: Run, known: bool
-) -> None:
-    first = await api.apply(config_map(run, a="1"), known_uid=None)
-    again = await api.apply(config_map(run, a="2"), known_uid=first["metadata"]["uid"] if known else None)
+async def test_object_of_ours_that_exists_is_left_as_it_is(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+    first = await api.apply(config_map(run, a="1"))
+    again = await api.apply(config_map(run, a="2"))
     assert again["metadata"]["uid"] == first["metadata"]["uid"]
     assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
     assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"a": "1"}
@@ -171,7 +168,7 @@ async def test_object_of_somebody_else_is_never_touched(
     namespace.apply(theirs)
     before = namespace.get("configmap", f"cm-{run.name}")
     with pytest.raises(Occupied, match=f"ConfigMap cm-{run.name} exists and is not ours") as occupied:
-        await api.apply(config_map(run, a="ours"), known_uid=None)
+        await api.apply(config_map(run, a="ours"))
     assert occupied.value.found["metadata"]["uid"] == before["metadata"]["uid"]
     assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"b": "theirs"}
 
@@ -179,7 +176,7 @@ async def test_object_of_somebody_else_is_never_touched(
 async def test_manifest_that_is_wrong_is_invalid(api: KubernetesApi, run: Run, writes: Writes) -> None:
     wrong = config_map(run) | {"data": {"not a key": "1"}}
     with pytest.raises(Invalid, match="not a key"):
-        await api.apply(wrong, known_uid=None)
+        await api.apply(wrong)
     assert writes.count == {("POST", "configmaps", "422"): 1}
 
 
@@ -187,14 +184,14 @@ async def test_namespace_that_does_not_exist_is_not_found(api: KubernetesApi, ru
     lost = config_map(run)
     lost["metadata"]["namespace"] = "no-such-namespace"
     with pytest.raises(NotFound):
-        await api.apply(lost, known_uid=None)
+        await api.apply(lost)
 
 
 # ---- delete ----------------------------------------------------------------------------------------------------------
 
 
 async def test_object_is_deleted(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
-    made = await api.apply(config_map(run, a="1"), known_uid=None)
+    made = await api.apply(config_map(run, a="1"))
     await api.delete(Ref("ConfigMap", run.namespace, f"cm-{run.name}", made["metadata"]["uid"]))
     assert f"cm-{run.name}" not in {c["metadata"]["name"] for c in namespace.list("configmaps")}
 
@@ -205,7 +202,7 @@ async def test_deleting_what_is_gone_is_a_success(api: KubernetesApi, run: Run, 
 
 
 async def test_namesake_is_not_deleted(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
-    await api.apply(config_map(run, a="1"), known_uid=None)
+    await api.apply(config_map(run, a="1"))
     await api.delete(Ref("ConfigMap", run.namespace, f"cm-{run.name}", "00000000-0000-0000-0000-000000000000"))
     assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"a": "1"}
 
@@ -424,7 +421,7 @@ async def test_service_account_of_the_pod_is_used_and_may_do_what_it_may(
         root = await api.get("ConfigMap", namespace=run.namespace, name="kube-root-ca.crt")
         assert "ca.crt" in root["data"]
         with pytest.raises(Forbidden, match=f"system:serviceaccount:{run.namespace}:reader"):
-            await api.apply(config_map(run), known_uid=None)
+            await api.apply(config_map(run))
     finally:
         await connection.close()
     assert writes.count == {("POST", "configmaps", "403"): 1}

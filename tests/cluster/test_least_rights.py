@@ -91,7 +91,7 @@ def of_kind(kind: str) -> dict[str, tuple[str, Operation]]:
         f"{name} list": ("a restarted operator finds nothing", lambda who: who.list(kind)),
         f"{name} create": (
             "nothing is started or stored",
-            lambda who: who.api.apply(who.manifest(kind), known_uid=None),
+            lambda who: who.api.apply(who.manifest(kind)),
         ),
     }
     if kind not in EXTENSION_KINDS:

@@ -62,9 +62,9 @@ class WriteCounter(Protocol):
 class Cluster(Protocol):
     """The API server as a pass needs it. Every method raises ClusterError."""
 
-    async def apply(self, manifest: Json, *, known_uid: str | None) -> Written:
+    async def apply(self, manifest: Json) -> Written:
         """Create the object, once; one that exists and is ours is returned as it is. Occupied when the name belongs to somebody
-        else, NotServed when the cluster lacks its kind. `known_uid` is not used any more.
+        else, NotServed when the cluster lacks its kind.
         """
         ...
 
@@ -130,9 +130,8 @@ class KubernetesApi:
         self._connection = connection
         self._count = count
 
-    async def apply(self, manifest: Json, *, known_uid: str | None) -> Written:
+    async def apply(self, manifest: Json) -> Written:
         """Create the object, once; one that exists and is ours is returned as it is. Occupied otherwise."""
-        del known_uid
         try:
             return await self._create(manifest)
         except Exists:

@@ -1,14 +1,43 @@
-"""The Lease by which operators agree who of them makes passes: read and written whole, always with its resourceVersion."""
+"""The Lease by which operators agree who of them makes passes: the one that holds it, and renews it.
+
+The others watch, stay ready and wait until the Lease has not changed for as long as it says, by their own clock: clocks of
+nodes are never compared. It is read and written whole, and every write names the version that was read, so that of two
+writers one loses.
+
+A holder stops making passes some seconds before another may begin. It goes on where it was when it renews the Lease after
+all: until then nobody else had it. When somebody else has it, this process has nothing more to do, and ends.
+
+Nothing goes wrong where two believe that they lead: objects are created once by name, deleted by uid, and a status is
+written over the version that was read.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from benchrun.effects.clock import Clock
 from benchrun.effects.connection import Connection, Json
-from benchrun.effects.errors import NotFound
+from benchrun.effects.errors import ClusterError, Conflict, NotFound
 from benchrun.effects.resources import Resource
+from benchrun.observe import raw
+
+logger = logging.getLogger(__name__)
 
 LEASE = Resource("coordination.k8s.io", "v1", "leases")
+LEASE_SECONDS = 10
+RENEW_SECONDS = 3.0
+RETRY_SECONDS = 1.0
+"""Between tries to renew what could not be renewed."""
+WATCH_SECONDS = 2.0
+"""Between looks at a Lease that somebody else holds."""
+REQUEST_SECONDS = 3.0
+GIVE_UP_SECONDS = 7.0
+"""Without renewal: passes under way have the rest of LEASE_SECONDS to end."""
+LONGEST_LEASE_SECONDS = 60
+"""A longer one is taken for a mistake."""
 
 
 class Leases(Protocol):
@@ -55,3 +84,129 @@ class LeaseApi:
     async def replace(self, lease: Json) -> Json:
         """Write it; Conflict where it is not the version that was read, NotFound where it is gone."""
         return await self._connection.json("PUT", LEASE.path(self._namespace, self._name), body=lease)
+
+
+class Elector:
+    """One operator's part."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        *,
+        identity: str,
+        clock: Clock,
+        monotonic: Callable[[], float],
+    ) -> None:
+        """`clock` is for people who read the Lease; what is decided on is `monotonic`."""
+        self._leases = leases
+        self._identity = identity
+        self._clock = clock
+        self._monotonic = monotonic
+        self._ours: Json | None = None
+        """The Lease as we wrote it last; None while we do not hold it."""
+        self._renewed_at = 0.0
+        self._observed: Json | None = None
+        self._observed_at = 0.0
+        self.trouble: str | None = None
+        """Why the Lease could not be read or written when that was last tried."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether passes may be made now."""
+        return self._ours is not None and self._monotonic() - self._renewed_at < GIVE_UP_SECONDS
+
+    async def acquire(self) -> None:
+        """Return when we hold the Lease."""
+        while self._ours is None:
+            await self._try(self._take)
+            if self._ours is None:
+                await asyncio.sleep(WATCH_SECONDS)
+        logger.info("%s leads", self._identity)
+
+    async def hold(self) -> None:
+        """Renew the Lease. Returns when somebody else has it."""
+        while self._ours is not None:
+            await asyncio.sleep(RENEW_SECONDS if self.trouble is None else RETRY_SECONDS)
+            await self._try(self._renew)
+        logger.warning("%s leads no more", self._identity)
+
+    async def release(self) -> None:
+        """Let another begin at once, if we hold the Lease."""
+        if self._ours is None:
+            return
+        lease, self._ours = self._ours, None
+        spec = {**raw.mapping(lease.get("spec")), "holderIdentity": "", "leaseDurationSeconds": 1}
+        await self._try(lambda: self._leases.replace({**lease, "spec": spec}))
+
+    async def _try(self, step: Callable[[], Awaitable[object]]) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                await step()
+        except (ClusterError, TimeoutError) as error:
+            if self.trouble is None:
+                logger.warning("the Lease can't be read or written: %s: %s", type(error).__name__, error)
+            self.trouble = f"{type(error).__name__}: {error}"[:200]
+        else:
+            self.trouble = None
+
+    async def _take(self) -> None:
+        lease = await self._leases.read()
+        if lease is None:
+            await self._write(lambda: self._leases.create(self._spec({})))
+        elif self._is_free(lease):
+            await self._write(lambda: self._leases.replace({**lease, "spec": self._spec(_spec_of(lease))}))
+
+    async def _renew(self) -> None:
+        lease = self._ours
+        if lease is None:
+            return
+        try:
+            await self._write(lambda: self._leases.replace({**lease, "spec": self._spec(_spec_of(lease))}))
+        except NotFound:
+            await self._write(lambda: self._leases.create(self._spec({})))
+        except Conflict:
+            await self._look_who_holds_it()
+
+    async def _look_who_holds_it(self) -> None:
+        """After a conflict: somebody wrote the Lease. Where it is still ours, its next renewal names the new version."""
+        found = await self._leases.read()
+        if found is None or _holder(found) == self._identity:
+            self._ours = found or self._ours
+            raise Conflict("the Lease was changed by somebody else", code=409)
+        self._ours = None
+
+    async def _write(self, write: Callable[[], Awaitable[Json]]) -> None:
+        began = self._monotonic()
+        self._ours = await write()
+        self._renewed_at = began
+
+    def _is_free(self, lease: Json) -> bool:
+        """Whether we may take it: nobody holds it, we did before we were started again, or it has not changed for too long."""
+        spec = _spec_of(lease)
+        if self._observed != spec:
+            self._observed, self._observed_at = spec, self._monotonic()
+        if _holder(lease) in ("", self._identity):
+            return True
+        seconds = min(max(raw.number(spec.get("leaseDurationSeconds"), LEASE_SECONDS), 1), LONGEST_LEASE_SECONDS)
+        return self._monotonic() - self._observed_at > seconds
+
+    def _spec(self, before: Json) -> Json:
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {
+            **before,
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "renewTime": now,
+        }
+        if before.get("holderIdentity") != self._identity:
+            spec["acquireTime"] = now
+            spec["leaseTransitions"] = raw.number(before.get("leaseTransitions"), default=-1) + 1
+        return spec
+
+
+def _spec_of(lease: Json) -> Json:
+    return dict(raw.mapping(lease.get("spec")))
+
+
+def _holder(lease: Json) -> str:
+    return raw.text(_spec_of(lease).get("holderIdentity"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from benchrun_client.contract import Progress
 
@@ -30,25 +31,22 @@ NEXT_STAGE_SECONDS = 1.0
 """How late a new stage may be told: the record of the one before follows within this, and both are one status write."""
 
 
+@dataclass(eq=False)
 class Follower:
     """Follows one client. Calls `news` for each new record and each change of the progress."""
 
-    def __init__(
-        self,
-        target: PullTarget,
-        collected: Collected,
-        *,
-        exchanger: Exchanger,
-        telemetry: Telemetry,
-        news: Callable[[], None],
-    ) -> None:
-        self.target = target
-        """May be replaced by one of the same client; what is asked for next moves with it."""
-        self._collected = collected
-        self._telemetry = telemetry
-        self._news = news
+    target: PullTarget
+    """May be replaced by one of the same client; what is asked for next moves with it."""
+    collected: Collected
+    _: KW_ONLY
+    exchanger: Exchanger
+    telemetry: Telemetry
+    news: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        target = self.target
         self._link = ClientLink(
-            exchanger,
+            self.exchanger,
             base_url=target.url,
             run_uid=target.run_uid,
             token=target.token,
@@ -77,10 +75,10 @@ class Follower:
 
     async def _ask(self) -> float:
         """Seconds to pause before the next question."""
-        if self._collected.backlog_is_full:
+        if self.collected.backlog_is_full:
             return LONGEST_RETRY_SECONDS
-        wanted = self._collected.next_sequence(self.target.from_sequence)
-        heard = self._collected.client.progress
+        wanted = self.collected.next_sequence(self.target.from_sequence)
+        heard = self.collected.client.progress
         try:
             pulled = await self._link.pull(
                 from_sequence=wanted, seen_version=heard.version if heard is not None else -1
@@ -97,16 +95,16 @@ class Follower:
 
     def _take(self, pulled: Pulled, wanted: int) -> float:
         """Keep what came; seconds to pause."""
-        new = [arrival for arrival in pulled.arrivals if self._collected.take(arrival)]
-        self._telemetry.records_taken(len(new))
-        client = self._collected.client
+        new = [arrival for arrival in pulled.arrivals if self.collected.take(arrival)]
+        self.telemetry.records_taken(len(new))
+        client = self.collected.client
         before, client.progress = client.progress, pulled.progress
         self._note_silence(False)
         changed = before is None or before.version != pulled.progress.version
         if new or (changed and not _only_the_stage_changed(before, pulled.progress)):
-            self._news()
+            self.news()
         elif changed:
-            asyncio.get_running_loop().call_later(NEXT_STAGE_SECONDS, self._news)
+            asyncio.get_running_loop().call_later(NEXT_STAGE_SECONDS, self.news)
         if pulled.refused:
             self._refuse(pulled.refused[0], count=len(pulled.refused))
             return LONGEST_RETRY_SECONDS
@@ -116,9 +114,9 @@ class Follower:
 
     def _note_lost(self, pulled: Pulled, wanted: int) -> None:
         """The client has made the record that was asked for, and does not have it: it was told that it is stored."""
-        if pulled.progress.records > wanted and wanted not in self._collected.sequences:
-            self._collected.client.lost_record = wanted
-            self._news()
+        if pulled.progress.records > wanted and wanted not in self.collected.sequences:
+            self.collected.client.lost_record = wanted
+            self.news()
 
     async def _watch_silence(self) -> None:
         while True:
@@ -131,18 +129,18 @@ class Follower:
         self._note_silence(now - self._good_at >= SILENT_AFTER_SECONDS)
 
     def _note_silence(self, silent: bool) -> None:
-        if silent != self._collected.client.silent:
-            self._collected.client.silent = silent
-            self._news()
+        if silent != self.collected.client.silent:
+            self.collected.client.silent = silent
+            self.news()
 
     def _refuse(self, reason: str, *, count: int = 1) -> None:
         """Something in an answer can't be used. If that goes on, the run ends for it."""
         self._unusable += 1
         logger.log(logging.WARNING if self._unusable == 1 else logging.DEBUG, "client %s: %s", self.target.pod, reason)
-        self._telemetry.records_refused(count)
+        self.telemetry.records_refused(count)
         if self._unusable >= MISMATCHED_AFTER:
-            self._collected.client.mismatch = reason
-            self._news()
+            self.collected.client.mismatch = reason
+            self.news()
 
 
 def _only_the_stage_changed(before: Progress | None, after: Progress) -> bool:

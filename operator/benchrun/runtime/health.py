@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 
 from aiohttp import web
 
@@ -35,24 +36,18 @@ class Pulse:
         return max(0.0, asyncio.get_running_loop().time() - self._expected)
 
 
+@dataclass(eq=False)
 class Health:
     """Answers probes and Prometheus."""
 
-    def __init__(
-        self,
-        telemetry: Telemetry,
-        *,
-        problems: Callable[[], list[str]],
-        ready: Callable[[], bool],
-        remarks: Callable[[], list[str]] = list,
-    ) -> None:
-        self._telemetry = telemetry
-        self._problems = problems
-        self._ready = ready
-        self._remarks = remarks
-        self._runner: web.AppRunner | None = None
-        self.port = 0
-        """Port it listens on."""
+    telemetry: Telemetry
+    _: KW_ONLY
+    problems: Callable[[], list[str]]
+    ready: Callable[[], bool]
+    remarks: Callable[[], list[str]] = list
+    port: int = field(default=0, init=False)
+    """It listens on."""
+    _runner: web.AppRunner | None = field(default=None, init=False)
 
     async def start(self, host: str, port: int) -> None:
         """Listen; port 0 takes any free one."""
@@ -72,15 +67,15 @@ class Health:
             await self._runner.cleanup()
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        problems = self._problems()
+        problems = self.problems()
         return web.Response(status=503 if problems else 200, text="\n".join(problems or ["ok"]) + "\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        ready = self._ready()
-        lines = ["ready" if ready else "reading the cluster", *self._remarks()]
+        ready = self.ready()
+        lines = ["ready" if ready else "reading the cluster", *self.remarks()]
         return web.Response(status=200 if ready else 503, text="\n".join(lines) + "\n")
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(
-            body=self._telemetry.page(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+            body=self.telemetry.page(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         )

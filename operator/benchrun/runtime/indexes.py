@@ -27,7 +27,7 @@ from benchrun.observe import raw
 from benchrun.observe.finished import finished_run_of
 from benchrun.observe.trim import child_of, pod_of, run_of, sweep_of
 from benchrun.observe.views import Child, Children, Pod, Run, Sweep
-from benchrun.runtime.latest_results import LatestResults
+from benchrun.runtime.results import LatestResults
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +73,11 @@ class ObjectKey(NamedTuple):
     name: str
 
 
+def object_of(key: Key) -> ObjectKey:
+    """The object that a key stands for."""
+    return ObjectKey(KIND if isinstance(key, RunKey) else SWEEP_KIND, key.namespace, key.name)
+
+
 View = Sweep | Run | Child | Pod
 
 
@@ -115,12 +120,17 @@ class Indexes:
 
     def run(self, key: RunKey) -> Run | None:
         """The run, if it exists."""
-        seen = self._seen.get(ObjectKey(KIND, *key))
+        seen = self._seen.get(object_of(key))
         return seen.view if seen is not None and isinstance(seen.view, Run) else None
 
-    def run_version(self, key: RunKey) -> str:
-        """The resourceVersion of `run(key)`."""
-        return str(self._seen[ObjectKey(KIND, *key)].version)
+    def sweep(self, key: SweepKey) -> Sweep | None:
+        """The sweep, if it exists."""
+        seen = self._seen.get(object_of(key))
+        return seen.view if seen is not None and isinstance(seen.view, Sweep) else None
+
+    def version(self, key: Key) -> str:
+        """The resourceVersion of `run(key)` or `sweep(key)`."""
+        return str(self._seen[object_of(key)].version)
 
     def children(self, key: RunKey) -> Children:
         """Everything that carries the run's label, whoever owns it."""
@@ -142,15 +152,6 @@ class Indexes:
     def runs(self) -> Iterator[RunKey]:
         """All runs."""
         return iter([RunKey(key.namespace, key.name) for key in self._seen if key.kind == KIND])
-
-    def sweep(self, key: SweepKey) -> Sweep | None:
-        """The sweep, if it exists."""
-        seen = self._seen.get(ObjectKey(SWEEP_KIND, key.namespace, key.name))
-        return seen.view if seen is not None and isinstance(seen.view, Sweep) else None
-
-    def sweep_version(self, key: SweepKey) -> str:
-        """The resourceVersion of `sweep(key)`."""
-        return str(self._seen[ObjectKey(SWEEP_KIND, key.namespace, key.name)].version)
 
     def sweeps(self) -> Iterator[SweepKey]:
         """All sweeps."""

@@ -1,35 +1,82 @@
-"""Background tasks of the process itself: none of them ever ends, and one that does is started again."""
+"""Background tasks that never end by themselves: one that does is started again, until it is told to end."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import KW_ONLY, dataclass
+from itertools import repeat
 from typing import Any
 
 logger = logging.getLogger(__name__)
 
+Work = Callable[[], Coroutine[Any, Any, None]]
 RESTART_SECONDS = 1.0
 ENDS_REMEMBERED = 5
 ENDS_WITHIN_SECONDS = 60.0
 """A task that ends so often within that time is not kept alive by starting it again."""
 
 
+def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:
+    """Pauses, each twice as long as the one before, until they are as long as they may be; without end."""
+    pause = first_seconds
+    while True:
+        yield pause
+        pause = min(2 * pause, longest_seconds)
+
+
+@dataclass(eq=False)
+class Kept:
+    """One task, which goes on until `end`."""
+
+    name: str
+    work: Work
+    _: KW_ONLY
+    pauses: Iterator[float]
+    restarted: Callable[[], None]
+    """Told of each time that it is to be started again."""
+
+    def __post_init__(self) -> None:
+        self._is_over = False
+        self._pausing: asyncio.TimerHandle | None = None
+        self._start()
+
+    def end(self) -> asyncio.Task[None]:
+        """Never start it again. It has ended when the task has."""
+        self._is_over = True
+        if self._pausing is not None:
+            self._pausing.cancel()
+        self._task.cancel()
+        return self._task
+
+    def _start(self) -> None:
+        self._task = asyncio.create_task(self.work(), name=self.name)
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if self._is_over:
+            return
+        pause = next(self.pauses)
+        logger.error("%s has ended and is started again in %.0f s", self.name, pause, exc_info=error)
+        self.restarted()
+        self._pausing = asyncio.get_running_loop().call_later(pause, self._start)
+
+
 class Keeper:
-    """Keeps tasks going."""
+    """Keeps the tasks of the process itself going."""
 
     def __init__(self, restarted: Callable[[str], None]) -> None:
         """`restarted` is told the name of every task that is started again."""
         self._restarted = restarted
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._kept: dict[str, Kept] = {}
         self._ends: dict[str, deque[float]] = {}
-        self._is_closed = False
 
-    def keep(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def keep(self, name: str, work: Work) -> None:
         """Do this from now on, until `close`."""
-        task = self._tasks[name] = asyncio.create_task(work(), name=name)
-        task.add_done_callback(lambda ended: self._ended(ended, name, work))
+        self._kept[name] = Kept(name, work, pauses=repeat(RESTART_SECONDS), restarted=lambda: self._note_end(name))
 
     def problems(self) -> list[str]:
         """The tasks that end whenever they are started."""
@@ -39,21 +86,9 @@ class Keeper:
 
     async def close(self) -> None:
         """End everything."""
-        self._is_closed = True
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*[kept.end() for kept in self._kept.values()], return_exceptions=True)
 
-    def _ended(self, task: asyncio.Task[None], name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if self._is_closed:
-            return
-        logger.error("%s has ended and is started again", name, exc_info=error)
+    def _note_end(self, name: str) -> None:
         self._restarted(name)
-        loop = asyncio.get_running_loop()
-        self._ends.setdefault(name, deque(maxlen=ENDS_REMEMBERED)).append(loop.time())
-        loop.call_later(RESTART_SECONDS, self._again, name, work)
-
-    def _again(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        if not self._is_closed:
-            self.keep(name, work)
+        now = asyncio.get_running_loop().time()
+        self._ends.setdefault(name, deque(maxlen=ENDS_REMEMBERED)).append(now)

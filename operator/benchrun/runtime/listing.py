@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, field
 
 from benchrun.api import names
 from benchrun.api.base import KIND
@@ -33,25 +34,22 @@ Scope = str | None
 """A namespace, or None: all of them at once."""
 
 
+@dataclass(eq=False)
 class Lister:
     """What is listed of each namespace, and what of it could not be read."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        indexes: Indexes,
-        namespaces: Iterable[str],
-        *,
-        turned: Callable[[str, bool], None] = lambda namespace, unreadable: None,
-    ) -> None:
-        """`turned` is told of every namespace when it is found readable or unreadable."""
-        self._cluster = cluster
-        self._indexes = indexes
-        self._scopes: tuple[Scope, ...] = tuple(namespaces) or (None,)
-        self._turned = turned
+    cluster: Cluster
+    indexes: Indexes
+    namespaces: Iterable[str]
+    _: KW_ONLY
+    turned: Callable[[str, bool], None] = lambda namespace, unreadable: None
+    """Told of every namespace when it is found readable or unreadable."""
+    unreadable: dict[str, str] = field(default_factory=dict, init=False)
+    """Why, by namespace."""
+
+    def __post_init__(self) -> None:
+        self._scopes: tuple[Scope, ...] = tuple(self.namespaces) or (None,)
         self._known: set[Scope] = set()
-        self.unreadable: dict[str, str] = {}
-        """Why, by namespace."""
 
     def knows(self, namespace: str) -> bool:
         """Whether all of the namespace was listed at least once."""
@@ -74,18 +72,43 @@ class Lister:
 
     async def verify_overdue(self) -> None:
         """List what the watches owe us: what is gone by now is forgotten, and no watch will ever tell of it."""
-        for kind, namespace in sorted(self._indexes.overdue(VERIFIED_AFTER_SECONDS))[:MAX_VERIFIED]:
+        for kind, namespace in sorted(self.indexes.overdue(VERIFIED_AFTER_SECONDS))[:MAX_VERIFIED]:
             try:
-                await _list_kind(self._cluster, self._indexes, kind, namespace)
+                await self._list_kind(kind, namespace)
             except ClusterError as error:
                 self._note(namespace if namespace in self._scopes else None, _problem(kind, error))
 
     async def _list(self, scopes: Iterable[Scope]) -> None:
         for scope in scopes:
-            problems = await _list_scope(self._cluster, self._indexes, scope)
+            problems = await self._list_scope(scope)
             self._note(scope, problems)
             if not problems:
                 self._known.add(scope)
+
+    async def _list_scope(self, scope: Scope) -> str:
+        """List every kind there; what went wrong, in words, or nothing. A kind that can't be read stops none of the others."""
+        problems = []
+        for kind in KINDS:
+            try:
+                await self._list_kind(kind, scope)
+            except ClusterError as error:
+                # Of a kind that is not there, or not ours to read, we have made none, either.
+                if kind not in EXTENSION_KINDS or not isinstance(error, NotFound | Forbidden):
+                    problems.append(_problem(kind, error))
+        return "; ".join(problems)
+
+    async def _list_kind(self, kind: str, namespace: Scope) -> None:
+        listing, complete = self.indexes.begin_listing(kind, namespace), False
+        selector = names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None
+        only_metadata = kind == "ConfigMap"
+        try:
+            async for body in self.cluster.list(
+                kind, namespace=namespace, selector=selector, metadata_only=only_metadata
+            ):
+                self.indexes.listed(listing, body)
+            complete = True
+        finally:
+            self.indexes.end_listing(listing, complete=complete)
 
     def _note(self, scope: Scope, problems: str) -> None:
         shown = _shown(scope)
@@ -95,26 +118,8 @@ class Lister:
             self.unreadable[shown] = problems
         elif self.unreadable.pop(shown, None) is not None:
             logger.info("namespace %s can be read again", shown)
-            self._indexes.owed_from_now(scope)
-        self._turned(shown, bool(problems))
-
-
-async def list_everything(cluster: Cluster, indexes: Indexes, namespaces: Iterable[str]) -> None:
-    """Bring the indexes up to date with the cluster, as far as it can be read."""
-    await Lister(cluster, indexes, namespaces).list_all()
-
-
-async def _list_scope(cluster: Cluster, indexes: Indexes, scope: Scope) -> str:
-    """List every kind there; what went wrong, in words, or nothing. A kind that can't be read stops none of the others."""
-    problems = []
-    for kind in KINDS:
-        try:
-            await _list_kind(cluster, indexes, kind, scope)
-        except ClusterError as error:
-            # Of a kind that is not there, or not ours to read, we have made none, either.
-            if kind not in EXTENSION_KINDS or not isinstance(error, NotFound | Forbidden):
-                problems.append(_problem(kind, error))
-    return "; ".join(problems)
+            self.indexes.owed_from_now(scope)
+        self.turned(shown, bool(problems))
 
 
 def _problem(kind: str, error: ClusterError) -> str:
@@ -123,20 +128,3 @@ def _problem(kind: str, error: ClusterError) -> str:
 
 def _shown(scope: Scope) -> str:
     return ALL_NAMESPACES if scope is None else scope
-
-
-async def _list_kind(cluster: Cluster, indexes: Indexes, kind: str, namespace: Scope) -> None:
-    listing = indexes.begin_listing(kind, namespace)
-    complete = False
-    try:
-        objects = cluster.list(
-            kind,
-            namespace=namespace,
-            selector=names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None,
-            metadata_only=kind == "ConfigMap",
-        )
-        async for body in objects:
-            indexes.listed(listing, body)
-        complete = True
-    finally:
-        indexes.end_listing(listing, complete=complete)

@@ -1,28 +1,42 @@
-"""What memory holds of runs that go on: what was collected, and what the runtime itself has to remember.
+"""What memory holds of runs and sweeps that go on: what was collected, and what the runtime itself has to remember.
 
 All of it can be lost: a restarted operator finds it again in the cluster and at the client. What is stored is let go.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
+from typing import Generic, TypeVar
 
 from benchrun.api import names
+from benchrun.api.status import BenchmarkRunStatus
 from benchrun.decide.collected import Collected
+from benchrun.decide.sweep.decision import NotCreated, SweepCollected, TableMade
+from benchrun.observe.swept_runs import SweptRun
 from benchrun.observe.views import Child, Children
-from benchrun.runtime.indexes import RunKey
+from benchrun.runtime.indexes import Key
 
 
 @dataclass(slots=True)
-class RunMemory:
-    """One run's part."""
+class Memory:
+    """Of one object, told from its namesakes by its uid."""
 
     uid: str
+
+    def leave(self) -> None:
+        """Nobody will ask for it again: end what goes on for it."""
+
+
+@dataclass(slots=True)
+class RunMemory(Memory):
+    """One run's part."""
+
     collected: Collected = field(default_factory=Collected)
     acknowledged: int = 0
     """Records below this the client knows to be stored."""
-
     written_at: float = -inf
     """When the status was written last, in the loop's time."""
     outdated_since: float | None = None
@@ -40,22 +54,56 @@ class RunMemory:
         return child.owner_uid == self.uid and child.role == names.ROLE_STAGE and child.record_digest == digest
 
 
-class Memories:
-    """The memory of every run that goes on."""
+@dataclass(slots=True)
+class SweepMemory(Memory):
+    """One sweep's part."""
 
-    def __init__(self) -> None:
-        self._by_run: dict[RunKey, RunMemory] = {}
+    measured: dict[str, BenchmarkRunStatus] = field(default_factory=dict)
+    """A few figures of each run that was measured to its end, by uid. A restarted operator reads them back."""
+    conflict: str | None = None
+    not_created: NotCreated | None = None
+    table: TableMade | None = None
+    """The table that was made last."""
+    making: asyncio.Task[None] | None = None
+    """The table that is being made."""
+    settled: tuple[str, Mapping[str, SweptRun]] | None = None
+    """Version of the sweep and its runs, as a pass left them that had nothing more to do. Most news of runs are live figures."""
+
+    def collected(self) -> SweepCollected:
+        """What a decision reads."""
+        return SweepCollected(
+            measured=dict(self.measured), table=self.table, conflict=self.conflict, not_created=self.not_created
+        )
+
+    def leave(self) -> None:
+        """Nobody will ask for its table."""
+        if self.making is not None:
+            self.making.cancel()
+
+
+M = TypeVar("M", bound=Memory)
+
+
+class Memories(Generic[M]):
+    """The memory of every object of a kind that goes on."""
+
+    def __init__(self, kind: type[M]) -> None:
+        self._kind = kind
+        self._by_key: dict[Key, M] = {}
 
     def __len__(self) -> int:
-        return len(self._by_run)
+        return len(self._by_key)
 
-    def of(self, key: RunKey, uid: str) -> RunMemory:
-        """The run's memory; a run of the same name but another uid starts with none."""
-        memory = self._by_run.get(key)
+    def of(self, key: Key, uid: str) -> M:
+        """The object's memory; one of the same name but another uid starts with none."""
+        memory = self._by_key.get(key)
         if memory is None or memory.uid != uid:
-            memory = self._by_run[key] = RunMemory(uid=uid)
+            self.drop(key)
+            memory = self._by_key[key] = self._kind(uid)
         return memory
 
-    def drop(self, key: RunKey) -> None:
-        """Forget the run."""
-        self._by_run.pop(key, None)
+    def drop(self, key: Key) -> None:
+        """Forget the object."""
+        memory = self._by_key.pop(key, None)
+        if memory is not None:
+            memory.leave()

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchrun.api import names
-from benchrun.api.base import KIND
 from benchrun.api.conditions import Reason, timestamp
 from benchrun.decide.decision import Ref
 from benchrun.effects.clock import Clock
 from benchrun.effects.errors import ClusterError, Invalid
-from benchrun.effects.kubernetes_api import Cluster
 from benchrun.observe.views import Child
 from benchrun.runtime.indexes import Indexes, RunKey, is_finished
+from benchrun.runtime.passes import Writer
 from benchrun.runtime.queue import Later
-from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
@@ -44,15 +42,14 @@ class Failures:
     since: float
 
 
+@dataclass(eq=False)
 class Poison:
     """Counts failed passes by run, and ends runs that are poison."""
 
-    def __init__(self, *, cluster: Cluster, indexes: Indexes, clock: Clock, telemetry: Telemetry) -> None:
-        self._cluster = cluster
-        self._indexes = indexes
-        self._clock = clock
-        self._telemetry = telemetry
-        self._failures: dict[RunKey, Failures] = {}
+    writer: Writer
+    indexes: Indexes
+    clock: Clock
+    _failures: dict[RunKey, Failures] = field(default_factory=dict)
 
     def forget(self, key: RunKey) -> None:
         """A pass succeeded, or the run is gone."""
@@ -72,37 +69,29 @@ class Poison:
         logger.error("%s: let go after %d failed passes", key, failures.count, exc_info=cause)
         if not await self._let_go(key) or not await self._say(key, cause or error):
             return False
-        self._telemetry.run_poisoned()
         self.forget(key)
         return True
 
     async def _let_go(self, key: RunKey) -> bool:
         """Whether the deletion of everything that the run holds was asked for."""
-        run, done = self._indexes.run(key), True
+        run = self.indexes.run(key)
         if run is None:
             return True
-        held = [c for c in self._indexes.children(key).objects if c.owner_uid == run.uid and _is_holder(c)]
-        for child in sorted(held, key=lambda child: child.kind == "Job"):
-            try:
-                await self._cluster.delete(Ref(child.kind, key.namespace, child.name, child.uid))
-                self._indexes.mark_deleting(child.kind, key.namespace, child.name)
-            except ClusterError as error:
-                logger.warning("%s: %s %s is not deleted yet: %s", key, child.kind, child.name, error)
-                done = False
-        return done
+        held = [c for c in self.indexes.children(key).objects if c.owner_uid == run.uid and _is_holder(c)]
+        servers_first = sorted(held, key=lambda child: child.kind == "Job")
+        failed = await self.writer.delete(Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first)
+        for error in failed:
+            logger.warning("%s: something it holds is not deleted yet: %s", key, error)
+        return not failed
 
     async def _say(self, key: RunKey, error: BaseException) -> bool:
         """Whether the status tells that the run has failed. One that has ended already is left as it is."""
-        run = self._indexes.run(key)
+        run = self.indexes.run(key)
         if run is None or is_finished(run.status):
             return True
         try:
-            body = await self._cluster.patch_status(
-                run,
-                resource_version=self._indexes.run_version(key),
-                changes=_minimal(type(error).__name__, timestamp(self._clock.now()), run.generation),
-            )
-            self._indexes.learnt(KIND, body)
+            minimal = _minimal(type(error).__name__, timestamp(self.clock.now()), run.generation)
+            await self.writer.change_status(key, run, minimal)
         except ClusterError as refused:
             logger.warning("%s: its status is not written yet: %s", key, refused)
             return False

@@ -12,24 +12,23 @@ from benchrun.decide.decision import Context
 from benchrun.effects.channel_key import channel_key
 from benchrun.effects.client_link import Exchanger
 from benchrun.effects.clock import SystemClock
-from benchrun.effects.connection import Connection, configuration
+from benchrun.effects.connection import CONNECTIONS, Connection, configuration
 from benchrun.effects.errors import ClusterError
 from benchrun.effects.judge_child import JudgeChild
 from benchrun.effects.kubernetes_api import KubernetesApi
-from benchrun.effects.lease import LeaseApi
+from benchrun.effects.lease import Elector, LeaseApi
+from benchrun.effects.lookups.asking import LookUps
 from benchrun.effects.lookups.tools import Tools
 from benchrun.effects.pod_proxy import PROXY_CONNECTIONS, ProxyFetcher
 from benchrun.effects.scraper import HttpFetcher
 from benchrun.runtime.health import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS, Health, Pulse
-from benchrun.runtime.indexes import Indexes, Key, SweepKey
+from benchrun.runtime.indexes import Indexes, Key, RunKey, SweepKey
 from benchrun.runtime.keeping import Keeper
-from benchrun.runtime.leading import Elector
 from benchrun.runtime.listing import ALL_NAMESPACES, Lister
-from benchrun.runtime.looking_up import LookUps
-from benchrun.runtime.memory import Memories
+from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.queue import WorkQueue
 from benchrun.runtime.reconcile import Decide, Reconciler
-from benchrun.runtime.result_metrics import ResultMetrics
+from benchrun.runtime.results import ResultMetrics
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.settings import Settings
 from benchrun.runtime.sweep.reconcile import SweepReconciler
@@ -57,7 +56,6 @@ class Operator:
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
         self.health = Health(self.telemetry, problems=self.problems, ready=self._is_ready, remarks=self.remarks)
         self._pulse = Pulse(self.telemetry)
-        self._memories = Memories()
         self._keeper = Keeper(self.telemetry.task_restarted)
         self._lister: Lister | None = None
         self._queue: WorkQueue[Key] | None = None
@@ -88,8 +86,7 @@ class Operator:
         await self.health.start(self._settings.listen_host, self._settings.listen_port)
         self._cleanup.push_async_callback(self.health.stop)
         self._keeper.keep("pulse", self._pulse.beat)
-        connection = Connection(await configuration())
-        self._cleanup.push_async_callback(connection.close)
+        connection = await self._connection()
         fetcher = await self._road_to_pods()
         cluster = KubernetesApi(connection, count=self.telemetry.count_write)
         lister = self._lister = Lister(
@@ -142,9 +139,6 @@ class Operator:
         """A standby is ready, too; one that could never lead is not."""
         return self._opened and (self._elector is None or self._leads() or self._elector.trouble is None)
 
-    def _is_leader(self) -> bool:
-        return self._makes_passes and self._leads()
-
     def _leads(self) -> bool:
         return self._elector is None or self._elector.leads
 
@@ -167,64 +161,60 @@ class Operator:
         if self._settings.pod_road == "Direct":
             return direct
         # Long polls would take all connections that passes need.
-        connection = Connection(await configuration(connections=PROXY_CONNECTIONS))
+        return ProxyFetcher(await self._connection(PROXY_CONNECTIONS), direct=direct)
+
+    async def _connection(self, connections: int = CONNECTIONS) -> Connection:
+        connection = Connection(await configuration(connections=connections))
         self._cleanup.push_async_callback(connection.close)
-        return ProxyFetcher(connection, direct=direct)
+        return connection
 
     def _assemble(self, cluster: KubernetesApi, fetcher: Exchanger, key: bytes) -> WorkQueue[Key]:
-        clock = SystemClock()
+        clock, indexes, telemetry = SystemClock(), self.indexes, self.telemetry
         sessions = Sessions(
             cluster=cluster,
             exchanger=fetcher,
             clock=clock,
-            telemetry=self.telemetry,
-            indexes=self.indexes,
+            telemetry=telemetry,
+            indexes=indexes,
             enqueue=self.enqueue,
         )
-        self._cleanup.push_async_callback(sessions.close)
         judge = JudgeChild()
-        self._cleanup.push_async_callback(judge.close)
-        lookups = LookUps(Tools(cluster, judge, self._settings.gpu_exporters), news=self.enqueue)
-        self._cleanup.push_async_callback(lookups.close)
-        reconciler = Reconciler(
+        lookups: LookUps[RunKey] = LookUps(Tools(cluster, judge, self._settings.gpu_exporters), news=self.enqueue)
+        for part in (sessions, judge, lookups):
+            self._cleanup.push_async_callback(part.close)
+        runs = Reconciler(
             cluster=cluster,
-            indexes=self.indexes,
-            memories=self._memories,
+            indexes=indexes,
+            memories=Memories(RunMemory),
             sessions=sessions,
             lookups=lookups,
             clock=clock,
             context=_context(self._settings, key),
             decide=self._decide,
-            telemetry=self.telemetry,
+            telemetry=telemetry,
         )
         sweeps = SweepReconciler(
-            cluster=cluster,
-            judge=judge,
-            indexes=self.indexes,
-            clock=clock,
-            telemetry=self.telemetry,
-            enqueue=self.enqueue,
+            cluster=cluster, judge=judge, indexes=indexes, clock=clock, telemetry=telemetry, enqueue=self.enqueue
         )
 
         async def handle(key: Key) -> float | None:
             if not self._leads():
                 return NOT_LEADING_AGAIN_SECONDS
-            return await (sweeps(key) if isinstance(key, SweepKey) else reconciler(key))
+            return await (sweeps(key) if isinstance(key, SweepKey) else runs(key))
 
-        queue = WorkQueue(handle, workers=self._settings.workers, urgent=self.indexes.holds_server)
-        self.telemetry.measured("queue_depth", "Runs and sweeps waiting for a pass.", lambda: float(queue.depth))
-        self.telemetry.measured("active_runs", "Runs that something goes on for.", lambda: float(len(sessions)))
-        self.telemetry.measured(
-            "watch_silence_seconds",
-            "How long the watches have owed the oldest change known.",
-            self._silent_seconds,
-        )
-        self.telemetry.measured("leader", "Whether this process makes passes.", lambda: float(self._is_leader()))
-        self.telemetry.measured(
-            "objects_unreadable",
-            "Objects that can't be read, and of which only the metadata is used.",
-            lambda: float(self.indexes.unreadable),
-        )
+        queue = WorkQueue(handle, workers=self._settings.workers, urgent=indexes.holds_server)
+        for name, meaning, value in (
+            ("queue_depth", "Runs and sweeps waiting for a pass.", lambda: queue.depth),
+            ("active_runs", "Runs that something goes on for.", lambda: len(sessions)),
+            ("watch_silence_seconds", "How long the watches have owed the oldest change known.", self._silent_seconds),
+            ("leader", "Whether this process makes passes.", lambda: self._makes_passes and self._leads()),
+            (
+                "objects_unreadable",
+                "Objects that can't be read, and of which only the metadata is used.",
+                lambda: indexes.unreadable,
+            ),
+        ):
+            telemetry.measured(name, meaning, value)
         return queue
 
     async def _until_listed(self, lister: Lister) -> None:
@@ -236,8 +226,7 @@ class Operator:
 
     async def _election(self) -> Elector:
         # Connections of its own: whoever waits for one that slow passes have does not renew.
-        connection = Connection(await configuration(connections=LEASE_CONNECTIONS))
-        self._cleanup.push_async_callback(connection.close)
+        connection = await self._connection(LEASE_CONNECTIONS)
         leases = LeaseApi(connection, namespace=self._settings.operator_namespace, name=self._settings.lease_name)
         identity = self._settings.pod_name or socket.gethostname()
         return Elector(leases, identity=identity, clock=SystemClock(), monotonic=asyncio.get_running_loop().time)

@@ -16,8 +16,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Generic, TypeVar
+
+from benchrun.runtime.indexes import RunKey, SweepKey
 
 logger = logging.getLogger(__name__)
 
@@ -28,16 +31,7 @@ PICKS_IN_A_ROW = 7
 """Urgent keys that are taken one after the other while other keys wait."""
 
 
-class Keyed(Hashable, Protocol):
-    """Anything that stands for one object of a namespace."""
-
-    @property
-    def namespace(self) -> str:
-        """Where it lives."""
-        ...
-
-
-K = TypeVar("K", bound=Keyed)
+K = TypeVar("K", bound=RunKey | SweepKey)
 
 
 class Later(Exception):
@@ -87,25 +81,17 @@ class Lane(Generic[K]):
         self._waiting.clear()
 
 
-def _never(_: object) -> bool:
-    return False
-
-
+@dataclass(eq=False)
 class WorkQueue(Generic[K]):
     """Keys to handle: deduplicated, one at a time per key, retried with back-off, fair between namespaces."""
 
-    def __init__(
-        self,
-        handle: Callable[[K], Awaitable[float | None]],
-        *,
-        workers: int,
-        urgent: Callable[[K], bool] = _never,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        self._handle = handle
-        self._worker_count = workers
-        self._is_urgent = urgent
-        self._jitter = jitter
+    handle: Callable[[K], Awaitable[float | None]]
+    _: KW_ONLY
+    workers: int
+    urgent: Callable[[K], bool] = lambda _: False
+    jitter: Callable[[], float] = random.random
+
+    def __post_init__(self) -> None:
         self._urgent: Lane[K] = Lane()
         self._others: Lane[K] = Lane()
         self._in_a_row = 0
@@ -115,7 +101,7 @@ class WorkQueue(Generic[K]):
         self._again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
-        self._workers: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def depth(self) -> int:
@@ -125,7 +111,7 @@ class WorkQueue(Generic[K]):
     @property
     def has_lost_workers(self) -> bool:
         """Whether a worker has ended that was not told to."""
-        return not self._stopping and any(worker.done() for worker in self._workers)
+        return not self._stopping and any(worker.done() for worker in self._tasks)
 
     def add(self, key: K) -> None:
         """Look at the key as soon as a worker is free."""
@@ -135,7 +121,7 @@ class WorkQueue(Generic[K]):
         if key in self._urgent:
             return
         self._cancel_timer(key)
-        if self._is_urgent(key):
+        if self.urgent(key):
             if key in self._others:
                 self._others.remove(key)
             self._urgent.add(key)
@@ -160,13 +146,12 @@ class WorkQueue(Generic[K]):
 
     def start(self) -> None:
         """Begin to handle what was added and what will be, if that was not begun yet."""
-        if self._workers or self._stopping:
+        if self._tasks or self._stopping:
             return
-        self._workers = [
-            asyncio.create_task(self._work(self._next), name=f"queue worker {number}")
-            for number in range(self._worker_count)
+        self._tasks = [
+            asyncio.create_task(self._work(self._next), name=f"queue worker {number}") for number in range(self.workers)
         ]
-        self._workers.append(asyncio.create_task(self._work(self._urgent.take), name="queue worker for urgent keys"))
+        self._tasks.append(asyncio.create_task(self._work(self._urgent.take), name="queue worker for urgent keys"))
 
     async def stop(self) -> None:
         """Let passes under way end, for a little while; then end them. Nothing that waits is started."""
@@ -176,12 +161,12 @@ class WorkQueue(Generic[K]):
         self._urgent.clear()
         self._others.clear()
         self._added.set()
-        if self._workers:
-            await asyncio.wait(self._workers, timeout=STOP_SECONDS)
-        for worker in self._workers:
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=STOP_SECONDS)
+        for worker in self._tasks:
             worker.cancel()
-        await asyncio.gather(*self._workers, return_exceptions=True)
-        self._workers = []
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
 
     def _next(self) -> K | None:
         others_turn = self._in_a_row >= PICKS_IN_A_ROW and len(self._others) > 0
@@ -213,7 +198,7 @@ class WorkQueue(Generic[K]):
     async def _handled(self, key: K) -> float | None:
         """Seconds until the key is to be handled again."""
         try:
-            delay = await self._handle(key)
+            delay = await self.handle(key)
         except Later as later:
             logger.info("%s: again in at least %.1f s: %s", key, later.seconds, later)
             return max(later.seconds, self._back_off(key))
@@ -226,7 +211,7 @@ class WorkQueue(Generic[K]):
     def _back_off(self, key: K) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 20))
-        return longest * (0.5 + self._jitter() / 2)
+        return longest * (0.5 + self.jitter() / 2)
 
     def _due(self, key: K) -> None:
         self._timers.pop(key, None)

@@ -9,26 +9,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 from benchrun.api import names
 from benchrun.api.base import KIND
 from benchrun.decide.collected import RefusedObject
-from benchrun.decide.decision import Context, Decision, Event, PullTarget, Ref, ScrapeTarget, World
+from benchrun.decide.decision import Context, Decision, Event, Ref, World
 from benchrun.decide.lookups import Judging
 from benchrun.decide.refused import RESULTS, diagnose_refusal
 from benchrun.effects.clock import Clock
-from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, NotServed, Occupied
+from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotServed, Occupied
 from benchrun.effects.kubernetes_api import Cluster
+from benchrun.effects.lookups.asking import LookUps
 from benchrun.effects.lookups.tools import About
 from benchrun.observe.views import Run
 from benchrun.plan.stored import TIMELINE_KEY
-from benchrun.runtime.guarding import guarded
 from benchrun.runtime.indexes import Indexes, RunKey
-from benchrun.runtime.looking_up import LookUps
 from benchrun.runtime.memory import Memories, RunMemory
+from benchrun.runtime.passes import Writer, guarded
 from benchrun.runtime.poison import Poison
+from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.status_patch import status_changes, tells_of_progress
 from benchrun.runtime.telemetry import Telemetry
 
@@ -50,63 +51,33 @@ LAST_WORDS_SECONDS = 1.0
 """A failed server's release waits at most so long for its log."""
 
 
-class Background(Protocol):
-    """What goes on between passes (`benchrun.runtime.sessions`)."""
-
-    def __len__(self) -> int:
-        """Runs with something going on."""
-        ...
-
-    def follow(
-        self, key: RunKey, run: Run, memory: RunMemory, *, scrape: tuple[ScrapeTarget, ...], pull: PullTarget | None
-    ) -> None:
-        """From now on do exactly this for the run."""
-        ...
-
-    async def acknowledge(self, key: RunKey, through: int) -> bool:
-        """Tell the run's client that records below `through` are stored; False when it did not hear."""
-        ...
-
-    def stop(self, key: RunKey) -> None:
-        """End everything that goes on for the run."""
-        ...
-
-
+@dataclass(kw_only=True, eq=False)
 class Reconciler:
     """Makes passes."""
 
-    def __init__(
-        self,
-        *,
-        cluster: Cluster,
-        indexes: Indexes,
-        memories: Memories,
-        sessions: Background,
-        lookups: LookUps,
-        clock: Clock,
-        context: Context,
-        decide: Decide,
-        telemetry: Telemetry,
-    ) -> None:
-        self._cluster = cluster
-        self._indexes = indexes
-        self._memories = memories
-        self._sessions = sessions
-        self._lookups = lookups
-        self._clock = clock
-        self._context = context
-        self._decide = decide
-        self._telemetry = telemetry
-        self._poison = Poison(cluster=cluster, indexes=indexes, clock=clock, telemetry=telemetry)
+    cluster: Cluster
+    indexes: Indexes
+    memories: Memories[RunMemory]
+    sessions: Sessions
+    lookups: LookUps[RunKey]
+    clock: Clock
+    context: Context
+    decide: Decide
+    telemetry: Telemetry
+
+    def __post_init__(self) -> None:
+        self._writer = Writer(self.cluster, self.indexes, self.clock)
+        self._poison = Poison(self._writer, self.indexes, self.clock)
 
     async def __call__(self, key: RunKey) -> float | None:
         """Seconds after which to look again without being told to; None for never. Raises to be called again, backed off."""
         try:
             again = await guarded(
-                lambda: self._pass(key), telemetry=self._telemetry, after_conflict=lambda: self._read_again(key)
+                lambda: self._pass(key), telemetry=self.telemetry, after_conflict=lambda: self._writer.read_again(key)
             )
         except Exception as error:
             if await self._poison.lets_go(key, error):
+                self.telemetry.run_poisoned()
                 self._forget(key)
                 return None
             raise
@@ -114,23 +85,23 @@ class Reconciler:
         return again
 
     async def _pass(self, key: RunKey) -> float | None:
-        run = self._indexes.run(key)
+        run = self.indexes.run(key)
         if run is None or run.deleting:
             # The garbage collector removes the children, with or without us.
             self._forget(key)
             return None
-        children = self._indexes.children(key)
-        memory = self._memories.of(key, run.uid)
+        children = self.indexes.children(key)
+        memory = self.memories.of(key, run.uid)
         memory.let_go_of_stored(children)
         world = World(
             run,
             children,
             memory.collected,
-            now=self._clock.now(),
-            context=replace(self._context, live_interval_seconds=self._live_interval_seconds()),
+            now=self.clock.now(),
+            context=replace(self.context, live_interval_seconds=self._live_interval_seconds()),
         )
-        with self._telemetry.a_decision():
-            decision = self._decide(world)
+        with self.telemetry.a_decision():
+            decision = self.decide(world)
         return await self._carry_out(key, world, decision, memory)
 
     async def _carry_out(self, key: RunKey, world: World, decision: Decision, memory: RunMemory) -> float | None:
@@ -138,15 +109,15 @@ class Reconciler:
         collected.ending = decision.ending or collected.ending
         about = _about(world)
         if decision.last_words is not None:
-            await self._lookups.within(LAST_WORDS_SECONDS, about, decision.last_words, collected.answers)
+            await self.lookups.within(LAST_WORDS_SECONDS, about, decision.last_words, collected.answers)
         # Some read what goes with the server, so they begin before it does; nothing of it is waited for.
-        self._lookups.ask(key, about, decision.lookups, collected.answers)
+        self.lookups.ask(key, about, decision.lookups, collected.answers)
         if decision.delete and collected.released_at is None:
             collected.released_at = world.now
-        failed = await self._delete(decision.delete)
+        failed = await self._writer.delete(decision.delete)
         if decision.last_words is not None and not failed:
             return 0.0  # the log may tell more of why the run ends
-        self._sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
+        self.sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
         refused = collected.refused_object
         unapplied = await self._apply(key, run, decision, memory)
         if isinstance(unapplied, Occupied):
@@ -165,31 +136,20 @@ class Reconciler:
         if unapplied is not None:
             return _earliest(REFUSED_AGAIN_SECONDS, decision.requeue_after_seconds, due)
         if due is None:
-            await self._say(run, decision.events)
-        self._telemetry.live(key, decision.status, ended=decision.forget)
+            await self._writer.say(run, decision.events)
+        self.telemetry.live(key, decision.status, ended=decision.forget)
         if decision.delete_run:
-            await self._cluster.delete(Ref(KIND, run.namespace, run.name, run.uid))
+            await self.cluster.delete(Ref(KIND, run.namespace, run.name, run.uid))
         if decision.forget:
             self._forget(key)
         return _earliest(decision.requeue_after_seconds, due)
 
     def _live_interval_seconds(self) -> float:
-        return max(self._context.live_interval_seconds, self._turn_seconds())
+        return max(self.context.live_interval_seconds, self._turn_seconds())
 
     def _turn_seconds(self) -> float:
         """How long it takes until each run's status has been written once."""
-        return len(self._sessions) / RUNS_A_SECOND
-
-    async def _delete(self, refs: tuple[Ref, ...]) -> list[ClusterError]:
-        """What failed. Each is asked for, whatever became of the others."""
-        failed: list[ClusterError] = []
-        for ref in refs:
-            try:
-                await self._cluster.delete(ref)
-                self._indexes.mark_deleting(ref.kind, ref.namespace, ref.name)
-            except ClusterError as error:
-                failed.append(error)
-        return failed
+        return len(self.sessions) / RUNS_A_SECOND
 
     async def _apply(
         self, key: RunKey, run: Run, decision: Decision, memory: RunMemory
@@ -217,17 +177,17 @@ class Reconciler:
             return refused[1]
         if _turned(before, refused[0]):
             found = diagnose_refusal(refused[0])
-            await self._say(run, (Event(found.reason, found.message, warning=True),))
+            await self._writer.say(run, (Event(found.reason, found.message, warning=True),))
         return refused[0]
 
     async def _apply_one(self, key: RunKey, run: Run, manifest: dict[str, Any], memory: RunMemory) -> None:
         kind, meta = manifest["kind"], manifest["metadata"]
         wanted_hash = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
-        known = self._indexes.children(key).named(kind, meta["name"])
+        known = self.indexes.children(key).named(kind, meta["name"])
         if known is not None and known.owner_uid == run.uid and known.applied_hash == wanted_hash:
             return
-        body = await self._cluster.apply(manifest, known_uid=None)
-        self._indexes.learnt(kind, body)
+        body = await self.cluster.apply(manifest)
+        self.indexes.learnt(kind, body)
         stored, wanted = body["metadata"].get("annotations") or {}, meta.get("annotations") or {}
         if stored.get(names.ANNOTATION_DIGEST) != wanted.get(names.ANNOTATION_DIGEST):
             raise Occupied(f"{kind} {meta['name']} holds another record", found=body)
@@ -237,7 +197,7 @@ class Reconciler:
             memory.collected.samples.stored(through=float(meta["annotations"][names.ANNOTATION_THROUGH]))
 
     async def _acknowledge(self, key: RunKey, memory: RunMemory, through: int | None) -> None:
-        if through is not None and through > memory.acknowledged and await self._sessions.acknowledge(key, through):
+        if through is not None and through > memory.acknowledged and await self.sessions.acknowledge(key, through):
             memory.acknowledged = through
 
     async def _write_status(self, key: RunKey, run: Run, decision: Decision, memory: RunMemory) -> float | None:
@@ -258,33 +218,15 @@ class Reconciler:
         is_urgent = decision.forget or decision.ending is not None or "observedGeneration" in changes
         if not is_urgent and due > now:
             return due - now
-        version = self._indexes.run_version(key)
-        body = await self._cluster.patch_status(run, resource_version=version, changes=changes)
+        await self._writer.change_status(key, run, changes)
         memory.written_at, memory.outdated_since = now, None
-        self._indexes.learnt(KIND, body)
         return None
 
-    async def _say(self, run: Run, events: tuple[Event, ...]) -> None:
-        for event in events:
-            try:
-                await self._cluster.create_event(run, event, now=self._clock.now())
-            except ClusterError as error:
-                logger.warning("%s/%s: event %s was not posted: %s", run.namespace, run.name, event.reason, error)
-
-    async def _read_again(self, key: RunKey) -> None:
-        """After a conflict: what is there now, straight from the API server, in case a watch is behind."""
-        try:
-            self._indexes.learnt(KIND, await self._cluster.get(KIND, namespace=key.namespace, name=key.name))
-        except NotFound:
-            self._indexes.drop(KIND, key.namespace, key.name)
-        except ClusterError as error:
-            logger.info("%s: not read again: %s", key, error)
-
     def _forget(self, key: RunKey) -> None:
-        self._sessions.stop(key)
-        self._lookups.stop(key)
-        self._memories.drop(key)
-        self._telemetry.forget(key)
+        self.sessions.stop(key)
+        self.lookups.stop(key)
+        self.memories.drop(key)
+        self.telemetry.forget(key)
 
 
 def _earliest(*seconds: float | None) -> float | None:

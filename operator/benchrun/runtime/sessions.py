@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from benchrun.api import names
@@ -21,13 +21,13 @@ from benchrun.observe import raw
 from benchrun.observe.views import Run
 from benchrun.runtime.following import Follower
 from benchrun.runtime.indexes import Indexes, RunKey
+from benchrun.runtime.keeping import Kept, Work, doubling
 from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
-Task = asyncio.Task[None]
 FIRST_RESTART_SECONDS = 1.0
 LONGEST_RESTART_SECONDS = 60.0
 GROUP_SECONDS = 5.0
@@ -39,33 +39,26 @@ class Session:
     """The tasks of one run."""
 
     memory: RunMemory
-    scrapers: dict[ScrapeTarget, Task] = field(default_factory=dict)
+    scrapers: dict[ScrapeTarget, Kept] = field(default_factory=dict)
     follower: Follower | None = None
-    following: Task | None = None
-    group: Task | None = None
+    following: Kept | None = None
+    group: Kept | None = None
 
 
+@dataclass(kw_only=True, eq=False)
 class Sessions:
     """Starts and stops background tasks to match each run's latest decision."""
 
-    def __init__(
-        self,
-        *,
-        cluster: Cluster,
-        exchanger: Exchanger,
-        clock: Clock,
-        telemetry: Telemetry,
-        indexes: Indexes,
-        enqueue: Callable[[RunKey], None],
-    ) -> None:
-        self._cluster = cluster
-        self._indexes = indexes
-        self._exchanger = exchanger
-        self._clock = clock
-        self._telemetry = telemetry
-        self._enqueue = enqueue
+    cluster: Cluster
+    exchanger: Exchanger
+    clock: Clock
+    telemetry: Telemetry
+    indexes: Indexes
+    enqueue: Callable[[RunKey], None]
+
+    def __post_init__(self) -> None:
         self._sessions: dict[RunKey, Session] = {}
-        self._ending: set[Task] = set()
+        self._ending: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """Runs with something going on."""
@@ -83,7 +76,7 @@ class Sessions:
         """From now on do exactly this for the run."""
         session = self._sessions.get(key)
         if session is not None and session.memory is not memory:
-            self._end(self._sessions.pop(key))
+            self.stop(key)
             session = None
         if session is None:
             if not scrape and pull is None:
@@ -107,7 +100,7 @@ class Sessions:
         """End everything that goes on for the run."""
         session = self._sessions.pop(key, None)
         if session is not None:
-            self._end(session)
+            self._end(*session.scrapers.values(), session.following, session.group)
 
     async def close(self) -> None:
         """End everything."""
@@ -117,16 +110,16 @@ class Sessions:
 
     def _follow_pages(self, key: RunKey, session: Session, wanted: tuple[ScrapeTarget, ...]) -> None:
         for target in session.scrapers.keys() - set(wanted):
-            self._cancel(session.scrapers.pop(target))
+            self._end(session.scrapers.pop(target))
         for target in wanted:
             if target not in session.scrapers:
                 scraper = Scraper(
                     target,
                     session.memory.collected,
-                    fetcher=self._exchanger,
-                    clock=self._clock,
-                    telemetry=self._telemetry,
-                    news=lambda: self._enqueue(key),
+                    fetcher=self.exchanger,
+                    clock=self.clock,
+                    telemetry=self.telemetry,
+                    news=lambda: self.enqueue(key),
                 )
                 session.scrapers[target] = self._start(scraper.run, "scrape", target.pod)
 
@@ -135,16 +128,15 @@ class Sessions:
         if current is not None and wanted is not None and _same_client(current.target, wanted):
             current.target = wanted
             return
-        if session.following is not None:
-            self._cancel(session.following)
-            session.following, session.follower = None, None
+        self._end(session.following)
+        session.following, session.follower = None, None
         if wanted is not None:
             session.follower = Follower(
                 wanted,
                 session.memory.collected,
-                exchanger=self._exchanger,
-                telemetry=self._telemetry,
-                news=lambda: self._enqueue(key),
+                exchanger=self.exchanger,
+                telemetry=self.telemetry,
+                news=lambda: self.enqueue(key),
             )
             session.following = self._start(session.follower.run, "follow", wanted.pod)
 
@@ -153,41 +145,26 @@ class Sessions:
         name = names.group_name(run.name, run.uid)
         while True:
             try:
-                body = await self._cluster.get(LEADER_WORKER_SET, namespace=run.namespace, name=name)
-                changed = self._indexes.learnt(LEADER_WORKER_SET, body) is not None
+                body = await self.cluster.get(LEADER_WORKER_SET, namespace=run.namespace, name=name)
+                changed = self.indexes.learnt(LEADER_WORKER_SET, body) is not None
             except NotFound:
-                changed = self._indexes.children(key).named(LEADER_WORKER_SET, name) is not None
-                self._indexes.drop(LEADER_WORKER_SET, run.namespace, name)
+                changed = self.indexes.children(key).named(LEADER_WORKER_SET, name) is not None
+                self.indexes.drop(LEADER_WORKER_SET, run.namespace, name)
             except ClusterError as error:
                 logger.debug("%s: its LeaderWorkerSet was not read: %s", key, error)
                 changed = False
             if changed:
-                self._enqueue(key)
+                self.enqueue(key)
             await asyncio.sleep(GROUP_SECONDS)
 
-    def _start(self, work: Callable[[], Awaitable[None]], kind: str, what: str) -> Task:
-        return asyncio.create_task(self._kept_alive(work, kind, what), name=f"{kind} {what}")
+    def _start(self, work: Work, kind: str, what: str) -> Kept:
+        pauses = doubling(FIRST_RESTART_SECONDS, LONGEST_RESTART_SECONDS)
+        return Kept(f"{kind} {what}", work, pauses=pauses, restarted=lambda: self.telemetry.task_restarted(kind))
 
-    async def _kept_alive(self, work: Callable[[], Awaitable[None]], kind: str, what: str) -> None:
-        pause = FIRST_RESTART_SECONDS
-        while True:
-            try:
-                await work()
-            except Exception:
-                logger.exception("%s %s broke off; it is started again in %.0f s", kind, what, pause)
-            self._telemetry.task_restarted(kind)
-            await asyncio.sleep(pause)
-            pause = min(LONGEST_RESTART_SECONDS, 2 * pause)
-
-    def _end(self, session: Session) -> None:
-        for task in (*session.scrapers.values(), session.following, session.group):
-            if task is not None:
-                self._cancel(task)
-
-    def _cancel(self, task: Task) -> None:
-        task.cancel()
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+    def _end(self, *kept: Kept | None) -> None:
+        for task in [each.end() for each in kept if each is not None]:
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
 
 
 def nodes_of(run: Run) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from prometheus_client import (
@@ -26,6 +26,14 @@ MAX_LIVE_RUNS = 200
 """Runs with gauges of their own at a time; more would make the page too long."""
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PREFIX = "benchrun_"
+_LIVE = (
+    ("running", "run_requests_running", "Requests running on the run's servers."),
+    ("waiting", "run_requests_waiting", "Requests waiting on the run's servers."),
+    ("kv_cache_percent", "run_kv_cache_percent", "KV cache in use, in percent."),
+    ("generation_tokens_per_second", "run_generation_tokens_per_second", "Output tokens a second."),
+    ("prompt_tokens_per_second", "run_prompt_tokens_per_second", "Prompt tokens a second."),
+)
+"""Figures of `status.live`, and their gauges."""
 
 
 @dataclass(slots=True)
@@ -33,10 +41,6 @@ class Outcome:
     """How something that is being timed ended."""
 
     result: str = "success"
-
-    def failed(self) -> None:
-        """It did not work."""
-        self.result = "failure"
 
 
 class Telemetry:
@@ -52,36 +56,24 @@ class Telemetry:
         GCCollector(registry=self.registry)
         self._passes = self._counter("reconcile", "Passes over runs and sweeps, by result.", "result")
         self._pass_seconds = self._histogram("reconcile_seconds", "Duration of passes over runs and sweeps.")
+        self._decision_seconds = self._histogram("decision_cpu_seconds", "CPU time to decide on a run, in a pass.")
+        self.run_poisoned = self._counter(
+            "runs_let_go", "Runs that were ended because no pass over them succeeded."
+        ).inc
         self._writes = self._counter(
             "api_writes", "Requests that change something in the cluster.", "verb", "resource", "code"
         )
         self._scrapes = self._counter("scrapes", "Readings of servers' metrics pages, by result.", "result")
         self._scrape_seconds = self._histogram("scrape_seconds", "Duration of readings of servers' metrics pages.")
-        self._records = self._counter("records", "Stage records taken from clients.")
-        self._refused = self._counter("records_refused", "Answers and records of clients that were refused.")
+        self.records_taken = self._counter("records", "Stage records taken from clients.").inc
+        self.records_refused = self._counter("records_refused", "Answers and records of clients that were refused.").inc
         self._events = self._counter("watch_events", "Watch events, by kind and type.", "kind", "type")
-        self._decision_seconds = self._histogram("decision_cpu_seconds", "CPU time to decide on a run, in a pass.")
-        self._poisoned = self._counter("runs_let_go", "Runs that were ended because no pass over them succeeded.")
         self._restarts = self._counter("tasks_restarted", "Background tasks that ended and were started again.", "task")
         self._unreadable = self._gauge(
             "namespace_unreadable", "Whether a namespace could not be read when it was last tried.", "namespace"
         )
         self.loop_lag_seconds = self._gauge("event_loop_lag_seconds", "How late the event loop ran its last tick.")
-        self._live = {
-            "running": self._gauge(
-                "run_requests_running", "Requests running on the run's servers.", "namespace", "run"
-            ),
-            "waiting": self._gauge(
-                "run_requests_waiting", "Requests waiting on the run's servers.", "namespace", "run"
-            ),
-            "kv_cache_percent": self._gauge("run_kv_cache_percent", "KV cache in use, in percent.", "namespace", "run"),
-            "generation_tokens_per_second": self._gauge(
-                "run_generation_tokens_per_second", "Output tokens a second.", "namespace", "run"
-            ),
-            "prompt_tokens_per_second": self._gauge(
-                "run_prompt_tokens_per_second", "Prompt tokens a second.", "namespace", "run"
-            ),
-        }
+        self._live = {figure: self._gauge(name, meaning, "namespace", "run") for figure, name, meaning in _LIVE}
         self._live_runs: set[RunKey] = set()
 
     def page(self) -> bytes:
@@ -95,15 +87,12 @@ class Telemetry:
     @contextmanager
     def a_pass(self) -> Iterator[Outcome]:
         """Time one pass."""
-        outcome, started = Outcome(), time.perf_counter()
-        try:
-            yield outcome
-        except Exception:
-            outcome.result = "error" if outcome.result == "success" else outcome.result
-            raise
-        finally:
-            self._pass_seconds.observe(time.perf_counter() - started)
-            self._passes.labels(outcome.result).inc()
+        with self._timed(self._pass_seconds, self._passes) as outcome:
+            try:
+                yield outcome
+            except Exception:
+                outcome.result = "error" if outcome.result == "success" else outcome.result
+                raise
 
     @contextmanager
     def a_decision(self) -> Iterator[None]:
@@ -112,19 +101,9 @@ class Telemetry:
         yield
         self._decision_seconds.observe(time.thread_time() - began)
 
-    def run_poisoned(self) -> None:
-        """One run was let go after passes that failed."""
-        self._poisoned.inc()
-
-    @contextmanager
-    def a_scrape(self) -> Iterator[Outcome]:
+    def a_scrape(self) -> AbstractContextManager[Outcome]:
         """Time one reading of a page."""
-        outcome, started = Outcome(), time.perf_counter()
-        try:
-            yield outcome
-        finally:
-            self._scrape_seconds.observe(time.perf_counter() - started)
-            self._scrapes.labels(outcome.result).inc()
+        return self._timed(self._scrape_seconds, self._scrapes)
 
     def count_write(self, *, verb: str, resource: str, code: str) -> None:
         """One request that changes something."""
@@ -142,14 +121,6 @@ class Telemetry:
         """A namespace was listed, or could not be."""
         self._unreadable.labels(namespace).set(unreadable)
 
-    def records_taken(self, count: int) -> None:
-        """So many new records."""
-        self._records.inc(count)
-
-    def records_refused(self, count: int) -> None:
-        """So many records, or a whole answer, that a client sent were not taken."""
-        self._refused.inc(count)
-
     def live(self, key: RunKey, status: BenchmarkRunStatus, *, ended: bool) -> None:
         """Show a run's live figures, while it goes on."""
         room = key in self._live_runs or len(self._live_runs) < self._most_live_runs
@@ -166,6 +137,15 @@ class Telemetry:
             self._live_runs.remove(key)
             for gauge in self._live.values():
                 gauge.remove(*key)
+
+    @contextmanager
+    def _timed(self, seconds: Histogram, by_result: Counter) -> Iterator[Outcome]:
+        outcome, started = Outcome(), time.perf_counter()
+        try:
+            yield outcome
+        finally:
+            seconds.observe(time.perf_counter() - started)
+            by_result.labels(outcome.result).inc()
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
         return Counter(_PREFIX + name, meaning, labels, registry=self.registry)

@@ -15,6 +15,7 @@ from benchrun.api.base import KIND
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.effects.resources import CHILD_KINDS, RESOURCES, RUN
 from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes, Key, sweep_of_run
+from benchrun.runtime.keeping import doubling
 from benchrun.runtime.telemetry import Telemetry
 
 SERVER_TIMEOUT_SECONDS = 300
@@ -33,10 +34,7 @@ class Patience:
 
     def __iter__(self) -> Iterator[float]:
         """1, 2, 4 ... seconds, then always the longest."""
-        pause = 1.0
-        while True:
-            yield pause
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        return doubling(1.0, LONGEST_PAUSE_SECONDS)
 
 
 class NothingToCompare(kopf.DiffBaseStorage):

@@ -17,14 +17,14 @@ def manifest(kind: str, version: str) -> Json:
 async def test_a_kind_that_is_not_served_is_told_from_one_that_is() -> None:
     async with answering(NO_SUCH_PATH) as said:
         with pytest.raises(NotServed, match=r"^this cluster has no leaderworkersets\.leaderworkerset\.x-k8s\.io$"):
-            await said.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"), known_uid=None)
+            await said.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))
     assert said.writes == [("POST", "leaderworkersets", "404")]
 
 
 async def test_of_kubernetes_own_kinds_it_is_the_namespace_that_is_missing() -> None:
     async with answering(refuses(404, "NotFound", "namespaces lab not found")) as said:
         with pytest.raises(NotFound, match="namespaces lab not found") as raised:
-            await said.api.apply(manifest("Service", "v1"), known_uid=None)
+            await said.api.apply(manifest("Service", "v1"))
     assert not isinstance(raised.value, NotServed)
 
 
@@ -32,7 +32,7 @@ async def test_a_webhook_that_does_not_answer_is_a_refusal_with_its_name() -> No
     words = 'Internal error occurred: failed calling webhook "mleaderworkerset.kb.io": connection refused'
     async with answering(refuses(500, "InternalError", words)) as said:
         with pytest.raises(Forbidden, match=r"mleaderworkerset\.kb\.io"):
-            await said.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"), known_uid=None)
+            await said.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))
 
 
 async def test_groups_are_deleted_from_the_foreground_so_that_all_pods_are_told_at_once() -> None:

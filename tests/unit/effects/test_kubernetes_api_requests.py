@@ -28,7 +28,7 @@ def service(**metadata: object) -> Json:
 
 async def test_an_object_that_was_never_seen_is_created_and_told_by_its_metadata() -> None:
     async with answering(gives({"metadata": {"uid": "new"}})) as said:
-        assert await said.api.apply(service(), known_uid=None) == {"metadata": {"uid": "new"}}
+        assert await said.api.apply(service()) == {"metadata": {"uid": "new"}}
     path = "/api/v1/namespaces/lab/services"
     assert said.asked == [Asked("POST", path, OURS, JSON, METADATA_ONLY, service())]
     assert said.writes == [("POST", "services", "2xx")]
@@ -37,7 +37,7 @@ async def test_an_object_that_was_never_seen_is_created_and_told_by_its_metadata
 async def test_what_is_applied_is_not_changed_on_the_way() -> None:
     manifest = service()
     async with answering(gives({"metadata": {}})) as said:
-        await said.api.apply(manifest, known_uid="uid-7")
+        await said.api.apply(manifest)
     assert manifest == service()
 
 

@@ -30,12 +30,11 @@ def there(**metadata: Any) -> Json:
 TAKEN = refuses(409, "AlreadyExists")
 
 
-@pytest.mark.parametrize("known_uid", [None, "uid-7", "uid-of-another"])
 @pytest.mark.parametrize("kind", CHILDREN)
-async def test_a_child_is_created_once_and_never_patched(kind: str, known_uid: str | None) -> None:
+async def test_a_child_is_created_once_and_never_patched(kind: str) -> None:
     found = there(ownerReferences=OURS)
     async with answering(TAKEN, gives(found)) as said:
-        assert await said.api.apply(manifest(kind), known_uid=known_uid) == found
+        assert await said.api.apply(manifest(kind)) == found
     assert [asked.method for asked in said.asked] == ["POST", "GET"]
     assert [verb for verb, _, _ in said.writes] == ["POST"]
 
@@ -54,7 +53,7 @@ async def test_what_somebody_else_controls_is_never_touched(references: list[Jso
     found = there(ownerReferences=references)
     async with answering(TAKEN, gives(found)) as said:
         with pytest.raises(Occupied, match="Service chat-server exists and is not ours") as refused:
-            await said.api.apply(manifest(immutable=immutable), known_uid=None)
+            await said.api.apply(manifest(immutable=immutable))
     assert (refused.value.found, refused.value.code) == (found, 409)
     assert [asked.method for asked in said.asked] == ["POST", "GET"]
 
@@ -63,13 +62,13 @@ async def test_a_manifest_without_a_controller_takes_nothing_over() -> None:
     bare = {"kind": "Service", "metadata": {"name": "chat-server", "namespace": "lab"}}
     async with answering(TAKEN, gives(there())) as said:
         with pytest.raises(Occupied):
-            await said.api.apply(bare, known_uid=None)
+            await said.api.apply(bare)
 
 
 async def test_one_that_is_gone_before_it_was_looked_at_is_asked_for_again_later() -> None:
     async with answering(TAKEN, refuses(404, "NotFound")) as said:
         with pytest.raises(NotFound):
-            await said.api.apply(manifest(), known_uid=None)
+            await said.api.apply(manifest())
     assert [asked.method for asked in said.asked] == ["POST", "GET"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +14,8 @@ from benchrun.decide.lookups import Compilations, ExporterPod, LogTail, ServerSt
 from benchrun.effects.errors import ClusterError, Conflict, NotFound, Occupied
 from benchrun.effects.kubernetes_api import LogPart, controller_uid
 from benchrun.observe.views import Declared
+from benchrun.runtime.indexes import Indexes
+from benchrun.runtime.listing import Lister
 from unit.runtime.bodies import NAMESPACE
 
 Json = dict[str, Any]
@@ -47,7 +49,7 @@ class MemoryCluster:
         """What changed something, in order."""
         return [entry for entry in self.log if entry[0] in ("apply", "delete", "status", "event")]
 
-    async def apply(self, manifest: Json, *, known_uid: str | None) -> Json:
+    async def apply(self, manifest: Json) -> Json:
         kind, meta = manifest["kind"], manifest["metadata"]
         self._ask("apply", kind, meta["name"])
         key = (kind, meta["namespace"], meta["name"])
@@ -183,3 +185,8 @@ def status_of(cluster: MemoryCluster, name: str = "chat") -> Json:
 def merge(target: Json, changes: Json) -> Json:
     """What the API server makes of a status and a merge patch."""
     return _merged(target, changes)
+
+
+async def list_everything(cluster: MemoryCluster, indexes: Indexes, namespaces: Iterable[str]) -> None:
+    """Bring the indexes up to date with the cluster, as far as it can be read."""
+    await Lister(cluster, indexes, namespaces).list_all()

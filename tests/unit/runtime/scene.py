@@ -10,23 +10,23 @@ from benchrun.api import names
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.decide.collected import Arrival, Collected
 from benchrun.decide.decision import Context, Decision, GpuExporters, PullTarget, ScrapeTarget, World
+from benchrun.effects.lookups.asking import LookUps
 from benchrun.effects.lookups.tools import Tools
 from benchrun.measure.samples import Sample
 from benchrun.measure.timeline import bucketed, encode
 from benchrun.plan.metadata import Owner, metadata, stamped
 from benchrun.plan.stored import TimelinePart, stage_config_map
 from benchrun.runtime.indexes import Indexes, RunKey
-from benchrun.runtime.listing import list_everything
-from benchrun.runtime.looking_up import LookUps
-from benchrun.runtime.memory import Memories
+from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.reconcile import Reconciler
+from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.status_patch import as_json
 from benchrun.runtime.telemetry import Telemetry
 from benchrun_client.contract import seal
 from unit.measure.records import record
 from unit.runtime.bodies import KEY, NAMESPACE, UID, run_body
 from unit.runtime.judges import Judge
-from unit.runtime.memory_cluster import MemoryCluster
+from unit.runtime.memory_cluster import MemoryCluster, list_everything
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 STAGE_0 = names.stage_name("chat", UID, 0)
@@ -54,8 +54,8 @@ ENDED = as_json(
 )
 
 
-class Sessions:
-    """What passes ask of the background."""
+class Background(Sessions):
+    """What passes ask of it."""
 
     def __init__(self, log: list[tuple[str, ...]]) -> None:
         self.followed: list[tuple[tuple[ScrapeTarget, ...], PullTarget | None]] = []
@@ -85,8 +85,8 @@ class Scene:
         self.cluster = MemoryCluster()
         self.cluster.add("BenchmarkRun", run_body(status=status))
         self.indexes = Indexes()
-        self.memories = Memories()
-        self.sessions = Sessions(self.cluster.log)
+        self.memories = Memories(RunMemory)
+        self.sessions = Background(self.cluster.log)
         self.telemetry = Telemetry()
         self.judge = Judge()
         self.news: list[RunKey] = []

@@ -7,9 +7,9 @@ from benchrun.api import names
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound, NotServed, Unavailable
 from benchrun.effects.resources import LEADER_WORKER_SET
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.listing import Lister, list_everything
+from benchrun.runtime.listing import Lister
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body
-from unit.runtime.memory_cluster import MemoryCluster, status_of
+from unit.runtime.memory_cluster import MemoryCluster, list_everything, status_of
 from unit.runtime.scene import Scene, manifest
 
 GROUP = names.group_name("chat", UID)

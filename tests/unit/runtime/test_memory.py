@@ -66,7 +66,7 @@ def test_what_is_stored_takes_no_memory(memory: RunMemory) -> None:
 
 
 def test_memories_are_by_run_and_uid() -> None:
-    memories = Memories()
+    memories = Memories(RunMemory)
     key = RunKey("lab", "chat")
     first = memories.of(key, "uid-1")
     assert memories.of(key, "uid-1") is first

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,11 +12,11 @@ from aiohttp import ClientSession
 from benchrun.api.status import Live
 from benchrun.decide.decision import Decision
 from benchrun.effects.errors import Unavailable
+from benchrun.effects.lease import LEASE_SECONDS, WATCH_SECONDS
 from benchrun.runtime import process
 from benchrun.runtime.health import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS
 from benchrun.runtime.indexes import Indexes, RunKey
 from benchrun.runtime.keeping import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
-from benchrun.runtime.leading import LEASE_SECONDS, WATCH_SECONDS
 from benchrun.runtime.process import Operator
 from benchrun.runtime.settings import Settings
 from kubernetes.aio.client.configuration import Configuration
@@ -175,7 +174,7 @@ def test_a_namespace_that_cannot_be_read_stops_nobody_else(cluster: Fenced) -> N
     elsewhere = run_body("elsewhere", uid="2")
     elsewhere["metadata"]["namespace"] = "closed"
     cluster.add("BenchmarkRun", elsewhere)
-    settings = replace(SETTINGS, namespaces=("closed", NAMESPACE))
+    settings = SETTINGS.model_copy(update={"namespaces": ("closed", NAMESPACE)})
 
     async def scenario() -> None:
         async with running(settings) as operator:
@@ -201,7 +200,7 @@ def test_a_namespace_that_cannot_be_read_stops_nobody_else(cluster: Fenced) -> N
 
 
 def test_resync_goes_on_where_one_namespace_is_not_readable_any_more(cluster: Fenced) -> None:
-    settings = replace(SETTINGS, namespaces=("closed", NAMESPACE))
+    settings = SETTINGS.model_copy(update={"namespaces": ("closed", NAMESPACE)})
 
     async def scenario() -> None:
         async with running(settings) as operator:
@@ -246,7 +245,7 @@ def lease(monkeypatch: pytest.MonkeyPatch) -> MemoryLease:
 
 def electing(name: str) -> Settings:
     """Settings of one of several operators."""
-    return replace(SETTINGS, leader_election=True, operator_namespace="benchrun", pod_name=name)
+    return SETTINGS.model_copy(update={"leader_election": True, "operator_namespace": "benchrun", "pod_name": name})
 
 
 def passes(operator: Operator) -> float:
@@ -346,7 +345,7 @@ def test_single_runs_stand_on_the_metrics_page_only_where_that_was_asked_for(tol
 
     async def scenario() -> str:
         operator = Operator(
-            replace(SETTINGS, run_metrics=told),
+            SETTINGS.model_copy(update={"run_metrics": told}),
             decide=lambda world: Decision(status=RUNNING.model_copy(update={"live": live})),
         )
         await operator.start()

@@ -16,12 +16,11 @@ from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import Part, SweepJob, SweepTable, pack_job, read_job
 from benchrun.judge_process.tabling import table_job
 from benchrun.runtime.indexes import Indexes, Key, RunKey, SweepKey, sweep_of_run
-from benchrun.runtime.listing import list_everything
 from benchrun.runtime.queue import Later
 from benchrun.runtime.sweep.reconcile import LEFTOVER_SECONDS, NOT_CREATED_AGAIN_SECONDS, SweepReconciler
 from benchrun.runtime.telemetry import Telemetry
 from unit.judge.comparison.sides import row
-from unit.runtime.memory_cluster import MemoryCluster
+from unit.runtime.memory_cluster import MemoryCluster, list_everything
 from unit.sweep.sweeps import NAME, NAMESPACE, UID, ended, failed, sweep_body
 
 Json = dict[str, Any]

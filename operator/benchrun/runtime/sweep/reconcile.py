@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from benchrun.api.base import KIND
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.api.sweep.essence import essence
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.decide.decision import Event
 from benchrun.decide.sweep.decision import NotCreated, SweepDecision, SweepWorld, TableMade, TableWanted
 from benchrun.decide.sweep.reconcile import decide
 from benchrun.effects.clock import Clock
@@ -24,10 +23,10 @@ from benchrun.observe.last_words import bounded
 from benchrun.observe.swept_runs import swept_runs
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Sweep
-from benchrun.runtime.guarding import LOOK_AGAIN_SECONDS, guarded
 from benchrun.runtime.indexes import Indexes, Key, SweepKey
+from benchrun.runtime.memory import Memories, SweepMemory
+from benchrun.runtime.passes import LOOK_AGAIN_SECONDS, Writer, guarded
 from benchrun.runtime.status_patch import status_changes
-from benchrun.runtime.sweep.memory import SweepMemories, SweepMemory
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -43,41 +42,35 @@ READINGS = 3
 _QUOTA = "exceeded quota"
 
 
+@dataclass(kw_only=True, eq=False)
 class SweepReconciler:
     """Makes passes over sweeps."""
 
-    def __init__(
-        self,
-        *,
-        cluster: Cluster,
-        judge: JudgeChild,
-        indexes: Indexes,
-        clock: Clock,
-        telemetry: Telemetry,
-        enqueue: Callable[[Key], None],
-    ) -> None:
-        self._cluster = cluster
-        self._judge = judge
-        self._indexes = indexes
-        self._clock = clock
-        self._telemetry = telemetry
-        self._enqueue = enqueue
-        self.memories = SweepMemories()
+    cluster: Cluster
+    judge: JudgeChild
+    indexes: Indexes
+    clock: Clock
+    telemetry: Telemetry
+    enqueue: Callable[[Key], None]
+
+    def __post_init__(self) -> None:
+        self._writer = Writer(self.cluster, self.indexes, self.clock)
+        self.memories = Memories(SweepMemory)
 
     async def __call__(self, key: SweepKey) -> float | None:
         """Seconds after which to look again without being told to; None for never. Raises to be called again, backed off."""
         return await guarded(
-            lambda: self._pass(key), telemetry=self._telemetry, after_conflict=lambda: self._read_again(key)
+            lambda: self._pass(key), telemetry=self.telemetry, after_conflict=lambda: self._writer.read_again(key)
         )
 
     async def _pass(self, key: SweepKey) -> float | None:
-        sweep = self._indexes.sweep(key)
+        sweep = self.indexes.sweep(key)
         if sweep is None or sweep.deleting:
             # The garbage collector removes the runs, with or without us.
             self.memories.drop(key)
             return None
         memory = self.memories.of(key, sweep.uid)
-        seen = (self._indexes.sweep_version(key), swept_runs(self._indexes.runs_of(sweep.uid)))
+        seen = (self.indexes.version(key), swept_runs(self.indexes.runs_of(sweep.uid)))
         if memory.settled == seen:
             return None
         memory.settled = None
@@ -88,11 +81,13 @@ class SweepReconciler:
         if decision.read:
             return LOOK_AGAIN_SECONDS  # runs come and go faster than they can be read
         for ref in decision.cancel:
-            self._learnt(await self._cluster.cancel_run(ref))
+            self._learnt(await self.cluster.cancel_run(ref))
         if await self._create(decision, memory):
             return 0.0  # it is decided anew with what was found out
-        await self._write_status(key, sweep, decision)
-        await self._say(sweep, decision.events)
+        changes = status_changes(sweep.status, decision.status)
+        if changes:
+            await self._writer.change_status(key, sweep, changes)
+        await self._writer.say(sweep, decision.events)
         if decision.forget:
             self.memories.drop(key)
             return None
@@ -112,15 +107,15 @@ class SweepReconciler:
         return decision
 
     def _world(self, sweep: Sweep, memory: SweepMemory) -> SweepWorld:
-        runs = swept_runs(self._indexes.runs_of(sweep.uid))
-        return SweepWorld(sweep=sweep, runs=runs, collected=memory.collected(), now=self._clock.now())
+        runs = swept_runs(self.indexes.runs_of(sweep.uid))
+        return SweepWorld(sweep=sweep, runs=runs, collected=memory.collected(), now=self.clock.now())
 
     async def _read(self, sweep: Sweep, name: str, memory: SweepMemory) -> None:
         """Straight from the API server: the index keeps no results of runs that have ended."""
         try:
-            body = await self._cluster.get(KIND, namespace=sweep.namespace, name=name)
+            body = await self.cluster.get(KIND, namespace=sweep.namespace, name=name)
         except NotFound:
-            self._indexes.drop(KIND, sweep.namespace, name)
+            self.indexes.drop(KIND, sweep.namespace, name)
             return
         self._learnt(body)
         run = run_of(body)
@@ -139,7 +134,7 @@ class SweepReconciler:
         parts = (_part(run.uid, memory.measured[run.uid]) for run in wanted.runs)
         table, problem = None, ""
         try:
-            table = await self._judge.table(job, parts)
+            table = await self.judge.table(job, parts)
         except NotJudged as error:
             problem = error.reason
         except Exception as error:
@@ -149,7 +144,7 @@ class SweepReconciler:
             logger.warning("%s/%s: its table is not made: %s", sweep.namespace, sweep.name, problem)
         memory.table = TableMade(wanted, table, problem)
         memory.making = memory.settled = None
-        self._enqueue(key)
+        self.enqueue(key)
 
     async def _create(self, decision: SweepDecision, memory: SweepMemory) -> bool:
         """Whether something turned out that is to be decided on."""
@@ -157,7 +152,7 @@ class SweepReconciler:
         for manifest in decision.create:
             memory.not_created = None
             try:
-                self._learnt(await self._cluster.create_run(manifest))
+                self._learnt(await self.cluster.create_run(manifest))
             except Occupied as error:
                 if not _is_leftover(error.found, manifest):
                     memory.conflict = str(error)
@@ -169,20 +164,6 @@ class SweepReconciler:
                 break
         return memory.not_created is not None and _kind_of(memory.not_created) != _kind_of(before)
 
-    async def _write_status(self, key: SweepKey, sweep: Sweep, decision: SweepDecision) -> None:
-        changes = status_changes(sweep.status, decision.status)
-        if changes:
-            version = self._indexes.sweep_version(key)
-            body = await self._cluster.patch_status(sweep, resource_version=version, changes=changes)
-            self._indexes.learnt(SWEEP_KIND, body)
-
-    async def _say(self, sweep: Sweep, events: tuple[Event, ...]) -> None:
-        for event in events:
-            try:
-                await self._cluster.create_event(sweep, event, now=self._clock.now())
-            except ClusterError as error:
-                logger.warning("%s/%s: event %s was not posted: %s", sweep.namespace, sweep.name, event.reason, error)
-
     def _again(self, decision: SweepDecision, memory: SweepMemory) -> float | None:
         if not decision.create or memory.not_created is None:
             return None
@@ -190,19 +171,9 @@ class SweepReconciler:
 
     def _learnt(self, body: dict[str, Any] | None) -> None:
         """A run as it came back. Its watch event will be no news to the index, so that it is put on the queue here."""
-        key = self._indexes.learnt(KIND, body) if body is not None else None
+        key = self.indexes.learnt(KIND, body) if body is not None else None
         if key is not None:
-            self._enqueue(key)
-
-    async def _read_again(self, key: SweepKey) -> None:
-        """After a conflict: what is there now, straight from the API server, in case a watch is behind."""
-        try:
-            found = await self._cluster.get(SWEEP_KIND, namespace=key.namespace, name=key.name)
-            self._indexes.learnt(SWEEP_KIND, found)
-        except NotFound:
-            self._indexes.drop(SWEEP_KIND, key.namespace, key.name)
-        except ClusterError as error:
-            logger.info("%s: not read again: %s", key, error)
+            self.enqueue(key)
 
 
 def _part(uid: str, measured: BenchmarkRunStatus) -> Part:

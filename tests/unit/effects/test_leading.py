@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from benchrun.effects.errors import Forbidden, Unavailable
-from benchrun.runtime.leading import (
+from benchrun.effects.lease import (
     GIVE_UP_SECONDS,
     LEASE_SECONDS,
     LONGEST_LEASE_SECONDS,

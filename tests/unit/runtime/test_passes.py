@@ -14,7 +14,7 @@ from benchrun.effects.errors import (
     Throttled,
     Unavailable,
 )
-from benchrun.runtime.guarding import LOOK_AGAIN_SECONDS, guarded
+from benchrun.runtime.passes import LOOK_AGAIN_SECONDS, guarded
 from benchrun.runtime.queue import Later
 from benchrun.runtime.telemetry import Telemetry
 

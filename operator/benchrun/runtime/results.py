@@ -1,4 +1,4 @@
-"""Results of the newest finished runs for Prometheus: made when the page is read, never more than a known number of series."""
+"""The newest runs that have ended, and their headline figures: what stays in memory of results, and stands on /metrics."""
 
 from __future__ import annotations
 
@@ -7,15 +7,48 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from benchrun.observe.finished import HEADLINE_FIGURES, MAX_CELLS
-from benchrun.runtime.latest_results import LatestResults
+from benchrun.observe.finished import HEADLINE_FIGURES, MAX_CELLS, FinishedRun
 
+MAX_RUNS = 100
+"""Most runs that can be asked for: with 16 load points and 8 figures each, 1 MB kept and a page of 1.3 MB."""
 SERIES_A_RUN = 3 + MAX_CELLS * (1 + len(HEADLINE_FIGURES))
 """Most series that one run has."""
 
+Key = tuple[str, str]
+"""Namespace and name of a run."""
+
+
+class LatestResults:
+    """At most `most` runs; one that ended later takes the place of the one that ended first."""
+
+    def __init__(self, *, most: int) -> None:
+        self._most = most
+        self._kept: dict[Key, tuple[str, FinishedRun]] = {}
+        """Uid, and how it ended."""
+
+    def __iter__(self) -> Iterator[tuple[Key, FinishedRun]]:
+        """The runs, by namespace and name."""
+        return iter([(key, run) for key, (_, run) in sorted(self._kept.items(), key=lambda item: item[0])])
+
+    def note(self, key: Key, uid: str, run: FinishedRun | None) -> None:
+        """What a run's status says; None of a run that goes on, which may be a new one of an old name."""
+        if run is not None:
+            self._kept[key] = uid, run
+            if len(self._kept) > self._most:
+                del self._kept[min(self._kept, key=self._age)]
+        elif key in self._kept and self._kept[key][0] != uid:
+            del self._kept[key]
+
+    def drop(self, key: Key) -> None:
+        """The run is gone. An older one takes its place when the runs are listed again."""
+        self._kept.pop(key, None)
+
+    def _age(self, key: Key) -> tuple[float, Key]:
+        return self._kept[key][1].ended_at.timestamp(), key
+
 
 class ResultMetrics(Collector):
-    """`benchrun_run_*` and `benchrun_result*`, of what `results` holds now."""
+    """`benchrun_run_*` and `benchrun_result*`, of what `results` holds when the page is read: never more than a known number."""
 
     def __init__(self, results: LatestResults) -> None:
         self._results = results

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
 
 from benchrun.decide.lookups import Answer, Answers, Question
 from benchrun.effects.errors import ClusterError
 from benchrun.effects.lookups.kinds import KINDS
 from benchrun.effects.lookups.tools import About, Kind, NotFoundOut, Tools
-from benchrun.runtime.indexes import RunKey
 
 logger = logging.getLogger(__name__)
 
@@ -19,21 +18,24 @@ AT_ONCE = 8
 """Look-ups of a kind that are under way, of all runs together: each holds at most 4 MiB of a log."""
 PROBLEM_CHARS = 300
 
+K = TypeVar("K", bound=Hashable)
+"""By what its asker knows a run."""
 
-class LookUps:
+
+class LookUps(Generic[K]):
     """Starts look-ups and keeps their answers. `news` is called when a run has a new one."""
 
     def __init__(
-        self, tools: Tools, *, news: Callable[[RunKey], None], kinds: Mapping[type[Question[Any]], Kind] = KINDS
+        self, tools: Tools, *, news: Callable[[K], None], kinds: Mapping[type[Question[Any]], Kind] = KINDS
     ) -> None:
         self._tools = tools
         self._news = news
         self._kinds = kinds
-        self._tasks: dict[tuple[RunKey, Question[Any]], asyncio.Task[None]] = {}
-        self._failed_at: dict[tuple[RunKey, Question[Any]], float] = {}
+        self._tasks: dict[tuple[K, Question[Any]], asyncio.Task[None]] = {}
+        self._failed_at: dict[tuple[K, Question[Any]], float] = {}
         self._places = {kind: asyncio.Semaphore(AT_ONCE) for kind in kinds}
 
-    def ask(self, key: RunKey, about: About, questions: Iterable[Question[Any]], answers: Answers) -> None:
+    def ask(self, key: K, about: About, questions: Iterable[Question[Any]], answers: Answers) -> None:
         """Answer these questions, but for those that are answered or being answered. Never raises, never waits."""
         for question in questions:
             if (key, question) not in self._tasks and not self._is_settled(key, question, answers):
@@ -45,7 +47,7 @@ class LookUps:
         if question not in answers:
             answers[question] = await self._outcome(about, question, seconds)
 
-    def stop(self, key: RunKey) -> None:
+    def stop(self, key: K) -> None:
         """Leave everything that is being looked up for the run."""
         for each in [each for each in self._tasks if each[0] == key]:
             self._tasks.pop(each).cancel()
@@ -59,14 +61,14 @@ class LookUps:
             self.stop(key)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _is_settled(self, key: RunKey, question: Question[Any], answers: Answers) -> bool:
+    def _is_settled(self, key: K, question: Question[Any], answers: Answers) -> bool:
         answer, again = answers.of(question), self._kinds[type(question)].again_seconds
         if answer is None:
             return False
         waited = asyncio.get_running_loop().time() - self._failed_at.get((key, question), 0.0)
         return answer.value is not None or again is None or waited < again
 
-    async def _answer(self, key: RunKey, about: About, question: Question[Any], answers: Answers) -> None:
+    async def _answer(self, key: K, about: About, question: Question[Any], answers: Answers) -> None:
         seconds = self._kinds[type(question)].seconds
         async with self._places[type(question)]:
             answer = await self._outcome(about, question, seconds)

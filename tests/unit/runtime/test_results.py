@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from benchrun.observe.finished import HEADLINE_FIGURES, MAX_CELLS
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.latest_results import MAX_RUNS
-from benchrun.runtime.result_metrics import SERIES_A_RUN, ResultMetrics
+from benchrun.runtime.results import MAX_RUNS, SERIES_A_RUN, ResultMetrics
 from benchrun.runtime.telemetry import Telemetry
 from prometheus_client.parser import text_string_to_metric_families
 from unit.runtime.bodies import run_body

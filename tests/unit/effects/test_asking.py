@@ -11,11 +11,11 @@ import pytest
 from benchrun.decide import lookups
 from benchrun.decide.lookups import Answer, Answers, Question
 from benchrun.effects.errors import NotFound, Unavailable
+from benchrun.effects.lookups.asking import AT_ONCE, PROBLEM_CHARS, LookUps
 from benchrun.effects.lookups.kinds import KINDS
 from benchrun.effects.lookups.tools import About, Kind, NotFoundOut, Tools
 from benchrun.observe.views import Children, Run
 from benchrun.runtime.indexes import RunKey
-from benchrun.runtime.looking_up import AT_ONCE, PROBLEM_CHARS, LookUps
 from unit.runtime.bodies import KEY, NAMESPACE, UID
 from unit.runtime.fast_time import now, passing, run_fast
 from unit.runtime.judges import Judge
@@ -55,7 +55,7 @@ class Desk:
             Repeated: Kind(self._look_up, seconds=SECONDS, again_seconds=AGAIN_SECONDS),
         }
         tools = Tools(MemoryCluster(), Judge())
-        self.lookups = LookUps(tools, news=lambda key: self.news.append((key, now())), kinds=kinds)
+        self.lookups: LookUps[RunKey] = LookUps(tools, news=lambda key: self.news.append((key, now())), kinds=kinds)
 
     def ask(self, *questions: Question[Any], key: RunKey = KEY, answers: Answers | None = None) -> None:
         self.lookups.ask(key, ABOUT, questions, self.answers if answers is None else answers)
