@@ -96,8 +96,10 @@ def _deadline(reason: str, since: datetime | None, seconds: int, message: str) -
 
 
 def _client_start(situation: Situation) -> Deadline | None:
+    """Until it is heard. Once the server was healthy the run's own deadline counts, whoever has heard the client."""
     pod, seconds = situation.client_pod, situation.spec.startup_deadline_seconds
-    if situation.client_ready and (situation.server_exists or situation.client_heard):
+    heard = situation.client_ready and (situation.server_exists or situation.client_heard)
+    if heard or situation.status.server_ready_time is not None:
         return None
     if pod is None:
         return _client_creation(situation)

@@ -107,13 +107,13 @@ def _gpu_page(situation: Situation, pod: Pod) -> GpuPage | None:
     found = situation.collected.answers.value(GpuExporter(pod.node))
     if found is None:
         return None
-    host = f"[{found.ip}]" if ":" in found.ip else found.ip
-    url = _base_url(situation, exporters.namespace, found.name, host, exporters.port)
+    url = _base_url(situation, exporters.namespace, found.name, found.ip, exporters.port)
     return GpuPage(f"{url}/metrics", namespace=situation.owner.namespace)
 
 
-def _base_url(situation: Situation, namespace: str, pod: str, host: str | None, port: int) -> str:
+def _base_url(situation: Situation, namespace: str, pod: str, ip: str | None, port: int) -> str:
     """Where the pod's port is reached: at its address, or by a path of the API server."""
     if situation.world.context.pod_road == "Proxy":
         return f"/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy"
+    host = f"[{ip}]" if ip is not None and ":" in ip else ip
     return f"http://{host}:{port}"

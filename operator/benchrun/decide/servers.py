@@ -86,6 +86,11 @@ def _with_compilations(situation: Situation, server: ServerStatus) -> ServerStat
 def _of_role(situation: Situation, role: str) -> ServerStatus | None:
     old = next((s for s in situation.status.servers if s.role == role), None)
     pods = situation.serving_as(role)
+    if old is not None and situation.is_released:
+        # Its pods go one after the other; what one of them was asked before may still be answered.
+        same = next((pod for pod in pods if pod.name == old.pod), None)
+        late = _startup(same, situation.collected.answers) if same is not None else None
+        return old if late is None else old.model_copy(update={"startup": late})
     return _of_pods(situation, pods, old) if pods else old
 
 

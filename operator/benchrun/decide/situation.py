@@ -230,6 +230,11 @@ class Situation:
         return all(self.workload(role) is not None for role in self.server_roles)
 
     @property
+    def is_released(self) -> bool:
+        """Whether the servers' deletion was asked for before this pass."""
+        return self.status.server_released_time is not None or self.collected.released_at is not None
+
+    @property
     def released_time(self) -> str | None:
         """When the servers' deletion was asked for, or is asked for now; None: it is not, or there were none."""
         if self.status.server_released_time is not None:

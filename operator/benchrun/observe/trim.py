@@ -5,6 +5,7 @@ Total functions: whatever is missing, of another type or too long becomes None, 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from benchrun.api.gpus import is_gpu
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.observe import raw
 from benchrun.observe.raw import Object
-from benchrun.observe.views import Child, Pod, Run, Sweep, Termination
+from benchrun.observe.views import Child, Pod, Run, Sweep, Termination, View
 
 MAX_ARGS = 140
 MAX_ARG_CHARS = 4096
@@ -22,6 +23,25 @@ MAX_IMAGE_CHARS = 1024
 MAIN_CONTAINERS = {names.ROLE_CLIENT: "client", names.ROLE_PROXY: "proxy"}
 """Container that does the work, by role; in every server role it is `vllm`."""
 SERVER_CONTAINER = "vllm"
+_BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
+
+
+def is_finished(status: Object) -> bool:
+    """Whether the status of a run or a sweep says that it has ended."""
+    ended = ("Complete", "Failed")
+    return any(c.get("type") in ended and c.get("status") == "True" for c in raw.mappings(status.get("conditions")))
+
+
+def view_of(kind: str, body: Object) -> View:
+    """Whatever it is. Of what has ended only what is still looked at: its results stay in the cluster, not in our memory."""
+    if kind == "Pod":
+        return pod_of(body)
+    if kind not in (KIND, SWEEP_KIND):
+        return child_of(kind, body)
+    declared = run_of(body) if kind == KIND else sweep_of(body)
+    if not is_finished(declared.status):
+        return declared
+    return replace(declared, status={name: value for name, value in declared.status.items() if name not in _BULKY})
 
 
 def run_of(body: Object) -> Run:

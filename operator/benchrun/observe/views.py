@@ -151,3 +151,7 @@ class Sweep(Declared):
     """A BenchmarkSweep."""
 
     kind: ClassVar[str] = SWEEP_KIND
+
+
+View = Sweep | Run | Child | Pod
+"""Of any object."""

@@ -17,7 +17,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from benchrun.api import names
 from benchrun.api.base import KIND
@@ -25,20 +25,18 @@ from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.effects.resources import EXTENSION_KINDS, LEADER_WORKER_SET
 from benchrun.observe import raw
 from benchrun.observe.finished import finished_run_of
-from benchrun.observe.trim import child_of, pod_of, run_of, sweep_of
-from benchrun.observe.views import Child, Children, Pod, Run, Sweep
+from benchrun.observe.trim import is_finished, view_of
+from benchrun.observe.views import Child, Children, Pod, Run, Sweep, View
 from benchrun.runtime.results import LatestResults
 
 logger = logging.getLogger(__name__)
 
 Body = dict[str, Any]
-D = TypeVar("D", Run, Sweep)
 UNWATCHED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 """ConfigMaps that hold what was measured: listed by their metadata, never watched, since every event would carry the data."""
 _DECLARED = (KIND, SWEEP_KIND)
 _MAX_VERSION_CHARS = 40
 _SERVING_KINDS = ("Deployment", LEADER_WORKER_SET)
-_BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
 
 
 class RunKey(NamedTuple):
@@ -76,9 +74,6 @@ class ObjectKey(NamedTuple):
 def object_of(key: Key) -> ObjectKey:
     """The object that a key stands for."""
     return ObjectKey(KIND if isinstance(key, RunKey) else SWEEP_KIND, key.namespace, key.name)
-
-
-View = Sweep | Run | Child | Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +267,8 @@ class Indexes:
         view = self._view(key, body)
         if view is None:
             return None
+        if before is not None and before.belongs_to != owner:
+            self._leave(key, before.belongs_to)
         self._seen[key] = Seen(view, uid, version, owner)
         self._note_result(key, uid, body)
         if key.kind not in _DECLARED:
@@ -283,14 +280,21 @@ class Indexes:
     def _view(self, key: ObjectKey, body: Body) -> View | None:
         """The whole object's, or that of its metadata alone; None where not even these can be read."""
         try:
-            view = _view(key.kind, body)
+            view = view_of(key.kind, body)
         except Exception:
             if key not in self._unreadable:
                 self._unreadable.add(key)
                 logger.exception("%s %s/%s can't be read; only its metadata is used", *key)
-            return _view_of_metadata(key.kind, body)
+            return self._view_of_metadata(key, body)
         self._unreadable.discard(key)
         return view
+
+    def _view_of_metadata(self, key: ObjectKey, body: Body) -> View | None:
+        try:
+            return view_of(key.kind, {"metadata": body["metadata"]})
+        except Exception:
+            logger.exception("%s %s/%s can't be read, not even its metadata: passed over", *key)
+            return None
 
     def _remove(self, key: ObjectKey, uid: str) -> Key | None:
         seen = self._seen.get(key)
@@ -298,29 +302,27 @@ class Indexes:
             return None
         del self._seen[key]
         self._unreadable.discard(key)
-        siblings = self._by_run.get(seen.belongs_to, set())
-        siblings.discard(key)
+        self._leave(key, seen.belongs_to)
         if key.kind == KIND:
             self.results.drop((key.namespace, key.name))
             # Nobody will tell of these: they are not watched.
-            for child in [k for k in siblings if not _watched(self._seen[k].view)]:
-                siblings.discard(child)
+            for child in [k for k in self._by_run.get(seen.belongs_to, ()) if not _watched(self._seen[k].view)]:
+                self._leave(child, seen.belongs_to)
                 del self._seen[child]
-        if not siblings:
-            self._by_run.pop(seen.belongs_to, None)
         return seen.belongs_to
+
+    def _leave(self, key: ObjectKey, owner: Key) -> None:
+        """The object is not of this run any more."""
+        siblings = self._by_run.get(owner, set())
+        siblings.discard(key)
+        if not siblings:
+            self._by_run.pop(owner, None)
 
     def _note_result(self, key: ObjectKey, uid: str, body: Body) -> None:
         if key.kind == KIND:
             status = raw.mapping(body.get("status"))
             ended = finished_run_of(status) if is_finished(status) else None
             self.results.note((key.namespace, key.name), uid, ended)
-
-
-def is_finished(status: raw.Object) -> bool:
-    """Whether a raw status says that the run has ended."""
-    ended = ("Complete", "Failed")
-    return any(c.get("type") in ended and c.get("status") == "True" for c in raw.mappings(status.get("conditions")))
 
 
 def _identity(kind: str, body: Body) -> tuple[ObjectKey, str, int] | None:
@@ -352,29 +354,6 @@ def _belongs_to(key: ObjectKey, body: Body) -> Key | None:
         return SweepKey(key.namespace, key.name)
     name = raw.text(raw.mapping(raw.mapping(body["metadata"]).get("labels")).get(names.LABEL_RUN))
     return RunKey(key.namespace, name) if name else None
-
-
-def _view(kind: str, body: Body) -> View:
-    if kind == KIND:
-        return _lightened(run_of(body))
-    if kind == SWEEP_KIND:
-        return _lightened(sweep_of(body))
-    return pod_of(body) if kind == "Pod" else child_of(kind, body)
-
-
-def _view_of_metadata(kind: str, body: Body) -> View | None:
-    try:
-        return _view(kind, {"metadata": body["metadata"]})
-    except Exception:
-        logger.exception("a %s can't be read, not even its metadata: passed over", kind)
-        return None
-
-
-def _lightened(declared: D) -> D:
-    """What has ended is never judged again: its results stay in the cluster, not in our memory."""
-    if not is_finished(declared.status):
-        return declared
-    return replace(declared, status={name: value for name, value in declared.status.items() if name not in _BULKY})
 
 
 def _watched(view: View) -> bool:

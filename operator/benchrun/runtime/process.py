@@ -237,10 +237,9 @@ class Operator:
         if not self._makes_passes:
             self._begin_passes(lister, queue, list_first=True)
         await elector.hold()
-        self._makes_passes = False
-        await queue.stop()
-        self.is_superseded = True
+        self._makes_passes, self.is_superseded = False, True
         self.ends.set()
+        await queue.stop()
         await asyncio.Event().wait()
 
     def _begin_passes(self, lister: Lister, queue: WorkQueue[Key], *, list_first: bool) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from benchrun.api import names
 from benchrun.api.base import KIND
+from benchrun.api.status_patch import status_changes, tells_of_progress
 from benchrun.decide.collected import RefusedObject
 from benchrun.decide.decision import Context, Decision, Event, Ref, World
 from benchrun.decide.lookups import Judging
@@ -30,7 +31,6 @@ from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.passes import Writer, guarded
 from benchrun.runtime.poison import Poison
 from benchrun.runtime.sessions import Sessions
-from benchrun.runtime.status_patch import status_changes, tells_of_progress
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -216,6 +216,8 @@ class Reconciler:
         elif tells_of_progress(run.status, changes):
             due = max(due, memory.written_at + self._live_interval_seconds())
         is_urgent = decision.forget or decision.ending is not None or "observedGeneration" in changes
+        # What the servers were is known only for as long as their pods are there.
+        is_urgent |= changes.get("phase") == JUDGED_NEXT and "servers" in changes
         if not is_urgent and due > now:
             return due - now
         await self._writer.change_status(key, run, changes)

@@ -87,12 +87,8 @@ class Telemetry:
     @contextmanager
     def a_pass(self) -> Iterator[Outcome]:
         """Time one pass."""
-        with self._timed(self._pass_seconds, self._passes) as outcome:
-            try:
-                yield outcome
-            except Exception:
-                outcome.result = "error" if outcome.result == "success" else outcome.result
-                raise
+        with self._timed(self._pass_seconds, self._passes, broken="error") as outcome:
+            yield outcome
 
     @contextmanager
     def a_decision(self) -> Iterator[None]:
@@ -103,7 +99,7 @@ class Telemetry:
 
     def a_scrape(self) -> AbstractContextManager[Outcome]:
         """Time one reading of a page."""
-        return self._timed(self._scrape_seconds, self._scrapes)
+        return self._timed(self._scrape_seconds, self._scrapes, broken="failure")
 
     def count_write(self, *, verb: str, resource: str, code: str) -> None:
         """One request that changes something."""
@@ -139,10 +135,14 @@ class Telemetry:
                 gauge.remove(*key)
 
     @contextmanager
-    def _timed(self, seconds: Histogram, by_result: Counter) -> Iterator[Outcome]:
+    def _timed(self, seconds: Histogram, by_result: Counter, *, broken: str) -> Iterator[Outcome]:
+        """`broken`: the result of what raises and did not say how it ended."""
         outcome, started = Outcome(), time.perf_counter()
         try:
             yield outcome
+        except Exception:
+            outcome.result = broken if outcome.result == "success" else outcome.result
+            raise
         finally:
             seconds.observe(time.perf_counter() - started)
             by_result.labels(outcome.result).inc()

@@ -225,6 +225,14 @@ def test_a_client_that_can_not_be_heard_moves_no_deadline(through: dict[str, Any
     assert deleted(known) == ["Deployment", "Job"]
 
 
+def test_a_measured_endpoint_is_not_taken_for_one_that_never_answered_after_a_restart() -> None:
+    """Once: the client that a new operator had not heard yet was not ready in time, however long it had measured."""
+    limits = {"startupDeadlineSeconds": 600, "runDeadlineSeconds": 100_000}
+    scene = Scene(spec=URL_ENDPOINT | limits).measuring().settled().operator_restarted().client(silent=True)
+    assert scene.at(5000).decide().ending is None
+    assert scene.at(200_000).decide().ending is not None
+
+
 def test_a_client_that_speaks_another_contract_ends_the_run() -> None:
     scene = Scene().client_ready().client(progress=None, mismatch="the client speaks version 1, the operator 2")
     decision = scene.decide()

@@ -74,6 +74,13 @@ def test_pods_are_reached_through_the_api_server_where_the_operator_is_told_to()
     assert decision.pull.url == "/api/v1/namespaces/lab/pods/client-1:8090/proxy"
 
 
+def test_an_address_of_six_parts_stands_in_brackets() -> None:
+    decision = Scene().measuring().pod("server", ip="fd00::5").pod("client", ip="fd00::6").decide()
+    assert [target.url for target in decision.scrape] == ["http://[fd00::5]:8000/metrics"]
+    assert decision.pull is not None
+    assert decision.pull.url == "http://[fd00::6]:8090"
+
+
 def test_an_endpoint_is_reached_directly_all_the_same() -> None:
     outside = replace(Scene(spec=SERVICE_ENDPOINT).measuring(), context=replace(CONTEXT, pod_road="Proxy"))
     assert [target.url for target in outside.decide().scrape] == ["http://10.0.0.7:8000/metrics"]

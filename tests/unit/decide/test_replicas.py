@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from benchrun.decide.lookups import Compilations
 from unit.decide.saying import standing
@@ -69,6 +71,15 @@ def test_what_they_have_is_told_together() -> None:
     (server,) = MEASURING.ended().status.servers
     assert server.replicas == 3
     assert server.pod == "server-1"
+
+
+def test_what_they_were_is_told_however_many_of_their_pods_are_gone() -> None:
+    """Once: of three servers that went one after the other the result told of one."""
+    over = MEASURING.arrived(0, 1)
+    released = over.knowing(released_at=instant(over.seconds))
+    one_left = replace(released, pods=tuple(pod for pod in released.pods if pod.name in ("client-1", "server-3")))
+    (told,) = one_left.ended().status.servers
+    assert (told.replicas, told.pod) == (3, "server-1")
 
 
 def test_every_page_is_scraped() -> None:

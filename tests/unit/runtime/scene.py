@@ -8,6 +8,7 @@ from typing import Any
 
 from benchrun.api import names
 from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.status_patch import as_json
 from benchrun.decide.collected import Arrival, Collected
 from benchrun.decide.decision import Context, Decision, GpuExporters, PullTarget, ScrapeTarget, World
 from benchrun.effects.lookups.asking import LookUps
@@ -20,7 +21,6 @@ from benchrun.runtime.indexes import Indexes, RunKey
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.reconcile import Reconciler
 from benchrun.runtime.sessions import Sessions
-from benchrun.runtime.status_patch import as_json
 from benchrun.runtime.telemetry import Telemetry
 from benchrun_client.contract import seal
 from unit.measure.records import record

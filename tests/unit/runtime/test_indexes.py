@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import names
-from benchrun.observe.trim import child_of
+from benchrun.observe import trim
+from benchrun.observe.trim import child_of, is_finished
 from benchrun.observe.views import Child
-from benchrun.runtime import indexes as module
-from benchrun.runtime.indexes import Body, Indexes, RunKey, SweepKey, is_finished, sweep_of_run
+from benchrun.runtime.indexes import Body, Indexes, RunKey, SweepKey, sweep_of_run
 from unit.runtime.bodies import KEY, UID, child_body, pod_body, run_body, stage_body
 
 FINISHED = {
@@ -48,6 +48,16 @@ def test_event_of_a_run_or_of_anything_with_its_label_names_the_run(indexes: Ind
     assert indexes.heard("BenchmarkRun", run_body(), deleted=False) == KEY
     assert indexes.heard("Deployment", child_body(), deleted=False) == KEY
     assert indexes.heard("Pod", pod_body(), deleted=False) == KEY
+
+
+def test_an_object_whose_label_is_changed_belongs_to_the_other_run(indexes: Indexes) -> None:
+    """Once: the first run could not be looked at any more when the object was gone, and was let go."""
+    indexes.heard("Service", child_body(version=200), deleted=False)
+    other = indexes.heard("Service", child_body(version=201, run="other"), deleted=False)
+    assert other == RunKey(KEY.namespace, "other")
+    assert (len(indexes.children(KEY).objects), len(indexes.children(other).objects)) == (0, 1)
+    indexes.heard("Service", child_body(version=202, run="other"), deleted=True)
+    assert (indexes.children(KEY).objects, indexes.children(other).objects) == ((), ())
 
 
 def test_views_are_found_by_run(indexes: Indexes) -> None:
@@ -348,7 +358,7 @@ def test_object_that_cannot_be_read_is_kept_by_its_metadata_and_stops_no_list(
             raise RecursionError
         return child_of(kind, body)
 
-    monkeypatch.setattr(module, "child_of", reads_metadata_only)
+    monkeypatch.setattr(trim, "child_of", reads_metadata_only)
     hostile = child_body(status="hostile")
     listed(indexes, "Deployment", hostile, child_body("well", uid="2"))
     assert [(c.name, c.owner_uid) for c in indexes.children(KEY).objects] == [
@@ -370,7 +380,7 @@ def test_object_of_which_not_even_the_metadata_can_be_read_is_passed_over(
     def raises(kind: str, body: Body) -> Child:
         raise ValueError
 
-    monkeypatch.setattr(module, "child_of", raises)
+    monkeypatch.setattr(trim, "child_of", raises)
     listed(indexes, "Deployment", child_body())
     assert indexes.children(KEY).objects == ()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from benchrun.api import names
 from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.status_patch import as_json
 from benchrun.decide.decision import Event, Ref
 from benchrun.effects.errors import NotFound
 from benchrun.plan.metadata import stamped
 from benchrun.runtime.queue import Later
-from benchrun.runtime.status_patch import as_json
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body, stage_body
 from unit.runtime.memory_cluster import status_of
 from unit.runtime.scene import ENDED, NOW, PULL, RUNNING, SCRAPE, Scene, manifest

@@ -97,3 +97,14 @@ def test_two_operators_in_one_process_do_not_share_metrics(telemetry: Telemetry)
     other = Telemetry()
     other.records_taken(5)
     assert value(telemetry, "records_total") == 0
+
+
+def test_a_reading_that_breaks_is_no_success() -> None:
+    telemetry = Telemetry()
+    with pytest.raises(OverflowError), telemetry.a_scrape():
+        raise OverflowError
+    counted = {
+        result: telemetry.registry.get_sample_value("benchrun_scrapes_total", {"result": result})
+        for result in ("success", "failure")
+    }
+    assert counted == {"success": None, "failure": 1}

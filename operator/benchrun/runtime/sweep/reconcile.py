@@ -10,6 +10,7 @@ from typing import Any
 
 from benchrun.api.base import KIND
 from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api.status_patch import status_changes
 from benchrun.api.sweep.essence import essence
 from benchrun.decide.sweep.decision import NotCreated, SweepDecision, SweepWorld, TableMade, TableWanted
 from benchrun.decide.sweep.reconcile import decide
@@ -26,7 +27,6 @@ from benchrun.observe.views import Sweep
 from benchrun.runtime.indexes import Indexes, Key, SweepKey
 from benchrun.runtime.memory import Memories, SweepMemory
 from benchrun.runtime.passes import LOOK_AGAIN_SECONDS, Writer, guarded
-from benchrun.runtime.status_patch import status_changes
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from benchrun.api.status import (
     ServerStatus,
     read_status,
 )
+from benchrun.api.status_patch import as_json, status_changes
 from benchrun.api.sweep.status import read_sweep_status
-from benchrun.runtime.status_patch import as_json, status_changes
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.runtime.memory_cluster import merge
