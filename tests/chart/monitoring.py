@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from benchrun.api.status import BenchmarkRunStatus, Live
 from benchrun.observe.finished import HEADLINE_FIGURES
-from benchrun.runtime.indexes import RunKey
+from benchrun.observe.identity import RunKey
 from benchrun.runtime.process import Operator
 from benchrun.runtime.settings import Settings
 from chart.rendering import NAMESPACE

@@ -17,7 +17,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from benchrun.api import names
 from benchrun.api.base import KIND
@@ -25,6 +25,7 @@ from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.effects.resources import EXTENSION_KINDS, LEADER_WORKER_SET
 from benchrun.observe import raw
 from benchrun.observe.finished import finished_run_of
+from benchrun.observe.identity import Identity, Key, ObjectKey, RunKey, SweepKey, belongs_to, identity_of, object_of
 from benchrun.observe.trim import is_finished, view_of
 from benchrun.observe.views import Child, Children, Pod, Run, Sweep, View
 from benchrun.runtime.results import LatestResults
@@ -35,45 +36,7 @@ Body = dict[str, Any]
 UNWATCHED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 """ConfigMaps that hold what was measured: listed by their metadata, never watched, since every event would carry the data."""
 _DECLARED = (KIND, SWEEP_KIND)
-_MAX_VERSION_CHARS = 40
 _SERVING_KINDS = ("Deployment", LEADER_WORKER_SET)
-
-
-class RunKey(NamedTuple):
-    """Which run."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class SweepKey:
-    """Which sweep. Never equal to a run's key."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"sweep {self.namespace}/{self.name}"
-
-
-Key = RunKey | SweepKey
-
-
-class ObjectKey(NamedTuple):
-    """Which object."""
-
-    kind: str
-    namespace: str
-    name: str
-
-
-def object_of(key: Key) -> ObjectKey:
-    """The object that a key stands for."""
-    return ObjectKey(KIND if isinstance(key, RunKey) else SWEEP_KIND, key.namespace, key.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +144,7 @@ class Indexes:
 
     def heard(self, kind: str, body: Body, *, deleted: bool) -> Key | None:
         """A watch event; the run or sweep it concerns, or None when it changes nothing."""
-        identity = _identity(kind, body)
+        identity = self._identity(kind, body)
         if identity is None:
             return None
         key, uid, version = identity
@@ -196,7 +159,7 @@ class Indexes:
 
     def learnt(self, kind: str, body: Body) -> Key | None:
         """An object as it came back from a write; its watch event is due."""
-        identity = _identity(kind, body)
+        identity = self._identity(kind, body)
         return None if identity is None else self._learnt(*identity, body)
 
     def _learnt(self, key: ObjectKey, uid: str, version: int, body: Body) -> Key | None:
@@ -235,7 +198,7 @@ class Indexes:
 
     def listed(self, listing: Listing, body: Body) -> None:
         """One object of a list."""
-        identity = _identity(listing.kind, body)
+        identity = self._identity(listing.kind, body)
         if identity is None:
             return
         key, uid, version = identity
@@ -261,7 +224,7 @@ class Indexes:
         before = self._seen.get(key)
         if before is not None and before.uid == uid and before.version >= version:
             return None
-        owner = _belongs_to(key, body)
+        owner = belongs_to(key, body)
         if owner is None:
             return None
         view = self._view(key, body)
@@ -276,6 +239,12 @@ class Indexes:
         if before is not None and before.uid == uid and before.view == view and before.belongs_to == owner:
             return None  # something changed that no decision looks at
         return owner
+
+    def _identity(self, kind: str, body: Body) -> Identity | None:
+        found = identity_of(kind, body)
+        if found is None:
+            logger.warning("a %s does not say which object it is, or which version: passed over", kind)
+        return found
 
     def _view(self, key: ObjectKey, body: Body) -> View | None:
         """The whole object's, or that of its metadata alone; None where not even these can be read."""
@@ -323,37 +292,6 @@ class Indexes:
             status = raw.mapping(body.get("status"))
             ended = finished_run_of(status) if is_finished(status) else None
             self.results.note((key.namespace, key.name), uid, ended)
-
-
-def _identity(kind: str, body: Body) -> tuple[ObjectKey, str, int] | None:
-    """Which object, its uid and its version; None where it does not say."""
-    meta = raw.mapping(body.get("metadata"))
-    namespace, name, uid = (raw.text(meta.get(key)) for key in ("namespace", "name", "uid"))
-    # resourceVersions of one kind are comparable as numbers, which Kubernetes promises since 1.35.
-    version = raw.text(meta.get("resourceVersion"), _MAX_VERSION_CHARS)
-    if not (namespace and name and uid and version.isascii() and version.isdigit()):
-        logger.warning(
-            "a %s (%s/%s) does not say which object it is, or which version: passed over", kind, namespace, name
-        )
-        return None
-    return ObjectKey(kind, namespace, name), uid, int(version)
-
-
-def sweep_of_run(body: Body) -> SweepKey | None:
-    """The sweep that controls this run, if one does."""
-    meta = raw.mapping(body.get("metadata"))
-    owner = raw.controller(meta)
-    namespace, name = raw.text(meta.get("namespace")), raw.text(owner.get("name"))
-    return SweepKey(namespace, name) if owner.get("kind") == SWEEP_KIND and namespace and name else None
-
-
-def _belongs_to(key: ObjectKey, body: Body) -> Key | None:
-    if key.kind == KIND:
-        return RunKey(key.namespace, key.name)
-    if key.kind == SWEEP_KIND:
-        return SweepKey(key.namespace, key.name)
-    name = raw.text(raw.mapping(raw.mapping(body["metadata"]).get("labels")).get(names.LABEL_RUN))
-    return RunKey(key.namespace, name) if name else None
 
 
 def _watched(view: View) -> bool:

@@ -15,9 +15,9 @@ from benchrun.api import names
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.decide.collected import Collected
 from benchrun.decide.sweep.decision import NotCreated, SweepCollected, TableMade
+from benchrun.observe.identity import Key
 from benchrun.observe.swept_runs import SweptRun
 from benchrun.observe.views import Child, Children
-from benchrun.runtime.indexes import Key
 
 
 @dataclass(slots=True)

@@ -14,8 +14,9 @@ from benchrun.decide.decision import Event, Ref
 from benchrun.effects.clock import Clock
 from benchrun.effects.errors import ClusterError, Conflict, NotFound, Throttled
 from benchrun.effects.kubernetes_api import Cluster
+from benchrun.observe.identity import Key, object_of
 from benchrun.observe.views import Declared
-from benchrun.runtime.indexes import Indexes, Key, object_of
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
 from benchrun.runtime.telemetry import Telemetry
 

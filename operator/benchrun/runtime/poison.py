@@ -14,9 +14,10 @@ from benchrun.api.conditions import Reason, timestamp
 from benchrun.decide.decision import Ref
 from benchrun.effects.clock import Clock
 from benchrun.effects.errors import ClusterError, Invalid
+from benchrun.observe.identity import RunKey
 from benchrun.observe.trim import is_finished
 from benchrun.observe.views import Child
-from benchrun.runtime.indexes import Indexes, RunKey
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.passes import Writer
 from benchrun.runtime.queue import Later
 

@@ -21,8 +21,9 @@ from benchrun.effects.lookups.asking import LookUps
 from benchrun.effects.lookups.tools import Tools
 from benchrun.effects.pod_proxy import PROXY_CONNECTIONS, ProxyFetcher
 from benchrun.effects.scraper import HttpFetcher
+from benchrun.observe.identity import Key, RunKey, SweepKey
 from benchrun.runtime.health import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS, Health, Pulse
-from benchrun.runtime.indexes import Indexes, Key, RunKey, SweepKey
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.keeping import Keeper
 from benchrun.runtime.listing import ALL_NAMESPACES, Lister
 from benchrun.runtime.memory import Memories, RunMemory

@@ -24,9 +24,10 @@ from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotServed,
 from benchrun.effects.kubernetes_api import Cluster
 from benchrun.effects.lookups.asking import LookUps
 from benchrun.effects.lookups.tools import About
+from benchrun.observe.identity import RunKey
 from benchrun.observe.views import Run
 from benchrun.plan.stored import TIMELINE_KEY
-from benchrun.runtime.indexes import Indexes, RunKey
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.passes import Writer, guarded
 from benchrun.runtime.poison import Poison

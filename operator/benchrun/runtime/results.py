@@ -11,8 +11,6 @@ from benchrun.observe.finished import HEADLINE_FIGURES, MAX_CELLS, FinishedRun
 
 MAX_RUNS = 100
 """Most runs that can be asked for: with 16 load points and 8 figures each, 1 MB kept and a page of 1.3 MB."""
-SERIES_A_RUN = 3 + MAX_CELLS * (1 + len(HEADLINE_FIGURES))
-"""Most series that one run has."""
 
 Key = tuple[str, str]
 """Namespace and name of a run."""

@@ -18,9 +18,10 @@ from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.kubernetes_api import Cluster
 from benchrun.effects.resources import LEADER_WORKER_SET
 from benchrun.observe import raw
+from benchrun.observe.identity import RunKey
 from benchrun.observe.views import Run
 from benchrun.runtime.following import Follower
-from benchrun.runtime.indexes import Indexes, RunKey
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.keeping import Kept, Work, doubling
 from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.scraping import Scraper

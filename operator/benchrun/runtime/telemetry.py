@@ -20,7 +20,7 @@ from prometheus_client import (
 )
 
 from benchrun.api.status import BenchmarkRunStatus
-from benchrun.runtime.indexes import RunKey
+from benchrun.observe.identity import RunKey
 
 MAX_LIVE_RUNS = 200
 """Runs with gauges of their own at a time; more would make the page too long."""
@@ -57,21 +57,15 @@ class Telemetry:
         self._passes = self._counter("reconcile", "Passes over runs and sweeps, by result.", "result")
         self._pass_seconds = self._histogram("reconcile_seconds", "Duration of passes over runs and sweeps.")
         self._decision_seconds = self._histogram("decision_cpu_seconds", "CPU time to decide on a run, in a pass.")
-        self.run_poisoned = self._counter(
-            "runs_let_go", "Runs that were ended because no pass over them succeeded."
-        ).inc
-        self._writes = self._counter(
-            "api_writes", "Requests that change something in the cluster.", "verb", "resource", "code"
-        )
+        self.run_poisoned = self._counter("runs_let_go", "Runs that were ended: no pass over them succeeded.").inc
+        self._writes = self._counter("api_writes", "Requests that change something.", "verb", "resource", "code")
         self._scrapes = self._counter("scrapes", "Readings of servers' metrics pages, by result.", "result")
         self._scrape_seconds = self._histogram("scrape_seconds", "Duration of readings of servers' metrics pages.")
         self.records_taken = self._counter("records", "Stage records taken from clients.").inc
         self.records_refused = self._counter("records_refused", "Answers and records of clients that were refused.").inc
         self._events = self._counter("watch_events", "Watch events, by kind and type.", "kind", "type")
         self._restarts = self._counter("tasks_restarted", "Background tasks that ended and were started again.", "task")
-        self._unreadable = self._gauge(
-            "namespace_unreadable", "Whether a namespace could not be read when it was last tried.", "namespace"
-        )
+        self._unreadable = self._gauge("namespace_unreadable", "Whether it could not be read, last time.", "namespace")
         self.loop_lag_seconds = self._gauge("event_loop_lag_seconds", "How late the event loop ran its last tick.")
         self._live = {figure: self._gauge(name, meaning, "namespace", "run") for figure, name, meaning in _LIVE}
         self._live_runs: set[RunKey] = set()
@@ -84,11 +78,9 @@ class Telemetry:
         """A gauge that is asked for its value whenever the page is read."""
         self._gauge(name, meaning).set_function(value)
 
-    @contextmanager
-    def a_pass(self) -> Iterator[Outcome]:
+    def a_pass(self) -> AbstractContextManager[Outcome]:
         """Time one pass."""
-        with self._timed(self._pass_seconds, self._passes, broken="error") as outcome:
-            yield outcome
+        return self._timed(self._pass_seconds, self._passes, broken="error")
 
     @contextmanager
     def a_decision(self) -> Iterator[None]:

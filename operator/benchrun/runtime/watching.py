@@ -14,7 +14,8 @@ from benchrun.api import names
 from benchrun.api.base import KIND
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.effects.resources import CHILD_KINDS, RESOURCES, RUN
-from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes, Key, sweep_of_run
+from benchrun.observe.identity import Key, sweep_of_run
+from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes
 from benchrun.runtime.keeping import doubling
 from benchrun.runtime.telemetry import Telemetry
 

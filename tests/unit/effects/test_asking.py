@@ -14,8 +14,8 @@ from benchrun.effects.errors import NotFound, Unavailable
 from benchrun.effects.lookups.asking import AT_ONCE, PROBLEM_CHARS, LookUps
 from benchrun.effects.lookups.kinds import KINDS
 from benchrun.effects.lookups.tools import About, Kind, NotFoundOut, Tools
+from benchrun.observe.identity import RunKey
 from benchrun.observe.views import Children, Run
-from benchrun.runtime.indexes import RunKey
 from unit.runtime.bodies import KEY, NAMESPACE, UID
 from unit.runtime.fast_time import now, passing, run_fast
 from unit.runtime.judges import Judge

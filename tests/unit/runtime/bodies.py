@@ -6,7 +6,7 @@ from typing import Any
 
 from benchrun.api import names
 from benchrun.api.base import API_VERSION, KIND
-from benchrun.runtime.indexes import RunKey
+from benchrun.observe.identity import RunKey
 
 Json = dict[str, Any]
 

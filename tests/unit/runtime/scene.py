@@ -15,9 +15,10 @@ from benchrun.effects.lookups.asking import LookUps
 from benchrun.effects.lookups.tools import Tools
 from benchrun.measure.samples import Sample
 from benchrun.measure.timeline import bucketed, encode
+from benchrun.observe.identity import RunKey
 from benchrun.plan.metadata import Owner, metadata, stamped
 from benchrun.plan.stored import TimelinePart, stage_config_map
-from benchrun.runtime.indexes import Indexes, RunKey
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.reconcile import Reconciler
 from benchrun.runtime.sessions import Sessions

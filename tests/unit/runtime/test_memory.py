@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from benchrun.api import names
 from benchrun.decide.collected import Arrival
+from benchrun.observe.identity import RunKey
 from benchrun.observe.views import Child, Children
-from benchrun.runtime.indexes import RunKey
 from benchrun.runtime.memory import Memories, RunMemory
 
 

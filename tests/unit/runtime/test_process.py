@@ -13,9 +13,10 @@ from benchrun.api.status import Live
 from benchrun.decide.decision import Decision
 from benchrun.effects.errors import Unavailable
 from benchrun.effects.lease import LEASE_SECONDS, WATCH_SECONDS
+from benchrun.observe.identity import RunKey
 from benchrun.runtime import process
 from benchrun.runtime.health import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS
-from benchrun.runtime.indexes import Indexes, RunKey
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.keeping import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
 from benchrun.runtime.process import Operator
 from benchrun.runtime.settings import Settings

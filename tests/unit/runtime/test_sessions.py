@@ -13,8 +13,9 @@ from benchrun.api import names
 from benchrun.decide.decision import PullTarget, ScrapeTarget
 from benchrun.effects.errors import ClusterError, Forbidden, Unavailable
 from benchrun.effects.resources import LEADER_WORKER_SET
+from benchrun.observe.identity import RunKey
 from benchrun.observe.views import Run
-from benchrun.runtime.indexes import Indexes, RunKey
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.sessions import FIRST_RESTART_SECONDS, GROUP_SECONDS, LONGEST_RESTART_SECONDS, Sessions
 from benchrun.runtime.telemetry import Telemetry

@@ -15,7 +15,8 @@ from benchrun.effects.errors import Conflict, Forbidden, Invalid, Unavailable
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import Part, SweepJob, SweepTable, pack_job, read_job
 from benchrun.judge_process.tabling import table_job
-from benchrun.runtime.indexes import Indexes, Key, RunKey, SweepKey, sweep_of_run
+from benchrun.observe.identity import Key, RunKey, SweepKey, sweep_of_run
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
 from benchrun.runtime.sweep.reconcile import LEFTOVER_SECONDS, NOT_CREATED_AGAIN_SECONDS, SweepReconciler
 from benchrun.runtime.telemetry import Telemetry

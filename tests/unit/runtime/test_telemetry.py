@@ -6,7 +6,7 @@ import math
 
 import pytest
 from benchrun.api.status import BenchmarkRunStatus, Live
-from benchrun.runtime.indexes import RunKey
+from benchrun.observe.identity import RunKey
 from benchrun.runtime.telemetry import MAX_LIVE_RUNS, Telemetry
 from prometheus_client.parser import text_string_to_metric_families
 

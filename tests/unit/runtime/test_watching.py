@@ -9,8 +9,9 @@ from typing import Any
 import kopf
 import pytest
 from benchrun.effects.resources import CHILD_KINDS, RESOURCES
+from benchrun.observe.identity import Key, SweepKey
 from benchrun.runtime import watching
-from benchrun.runtime.indexes import Indexes, Key, SweepKey
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.bodies import KEY, child_body, run_body
 

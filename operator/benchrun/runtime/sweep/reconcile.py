@@ -20,11 +20,12 @@ from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.effects.kubernetes_api import Cluster
 from benchrun.judge_process.job import Part, SweepJob
 from benchrun.observe import raw
+from benchrun.observe.identity import Key, SweepKey
 from benchrun.observe.last_words import bounded
 from benchrun.observe.swept_runs import swept_runs
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Sweep
-from benchrun.runtime.indexes import Indexes, Key, SweepKey
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Memories, SweepMemory
 from benchrun.runtime.passes import LOOK_AGAIN_SECONDS, Writer, guarded
 from benchrun.runtime.telemetry import Telemetry
