@@ -1,4 +1,4 @@
-"""Real vLLM: three of the experiments of docs/experiments, applied as they are, with what their reports say. The sweeps are in
+"""Real vLLM: two of the experiments of docs/experiments, applied as they are, with what their reports say. The longer ones are in
 tests/long."""
 
 from __future__ import annotations
@@ -94,28 +94,3 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(na
     assert shown["sixteen/rate=8"]["E2EL p99"].endswith("?")
     assert not shown["enough/rate=8"]["E2EL p99"].endswith("?")
     assert "too few requests for this percentile" in said.text
-
-
-def test_texts_packed_differently_stand_in_one_table(namespace: Namespace) -> None:
-    objects = example("e4-one-long-or-many-short-tiny.yaml")
-    wanted = on_a_busy_machine(objects["e4-packing-tiny"])
-    namespace.apply(objects["e4-reviews"], wanted)
-    status = measured(namespace, RUN, "e4-packing-tiny", timeout_seconds=600)
-    packed = {w["name"]: w["dataset"]["texts"].get("textsPerPrompt", 1) for w in wanted["spec"]["workloads"]}
-    found = {row["workload"]: row["metrics"] for row in status["results"]}
-
-    texts = {name: found[name]["completed"] * packed[name] for name in packed}
-    assert len(set(texts.values())) == 1, "every row classifies as many texts"
-    # A text is a token of output, however packed; the instruction is sent once a prompt.
-    assert {found[name]["total_output_tokens"] for name in packed} == set(texts.values())
-    fewest, *_, most = sorted(packed, key=lambda name: -packed[name])
-    assert found[most]["total_input_tokens"] > 1.1 * found[fewest]["total_input_tokens"]
-    # No copy came from the cache, which is off.
-    assert {row["roles"][0].get("prefixHitPercent") for row in status["results"]} == {None}
-
-    said = benchrun(namespace, "report", "e4-packing-tiny", "--wide")
-    shown = {row["load point"].partition("/")[0]: row for row in said.table("load point", "req/s", "texts/s", "tok/s")}
-    assert list(shown) == list(packed)
-    for name, row in shown.items():
-        assert float(row["texts/s"]) == pytest.approx(found[name]["request_throughput"] * packed[name], rel=0.01)
-        assert float(row["total tok/s"]) == pytest.approx(found[name]["total_token_throughput"], rel=0.01)
