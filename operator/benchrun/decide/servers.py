@@ -6,13 +6,12 @@ when the log is rotated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from itertools import accumulate
-from typing import TypeVar
 
 from benchrun.api import names
 from benchrun.api.conditions import timestamp
+from benchrun.api.room import as_many_as_fit, size_bytes
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.api.startup import Startup
 from benchrun.api.status import MAX_ADDRESSES, CompiledKernels, ServerStatus, Truncated
@@ -34,7 +33,6 @@ CLOCK_MARGIN = timedelta(seconds=10)
 GPU_UNKNOWN = "no nodeSelector names it, and the operator has no permission to read nodes"
 GPU_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name")
 """Labels of nodes that name the kind of their GPUs: a pod that selects one runs on no other."""
-_T = TypeVar("_T")
 
 
 def server_statuses(situation: Situation) -> list[ServerStatus]:
@@ -118,7 +116,7 @@ def _of_pods(situation: Situation, pods: Sequence[Pod], old: ServerStatus | None
         image_digest=pod.image_digest or known.image_digest,
         version=facts.version or known.version,
         kv_cache_tokens=facts.kv_cache_tokens or known.kv_cache_tokens,
-        args=_first(pod.args, _bytes, ARGS_BYTES),
+        args=as_many_as_fit(pod.args, size_bytes, ARGS_BYTES),
         reported=_reported(facts) or known.reported,
         seconds_to_ready=_seconds(instant(status.scheduled_time), instant(status.server_ready_time)),
         no_gpu_telemetry_reason=no_telemetry_reason(situation, pods),
@@ -169,17 +167,7 @@ def _start_of(pod: Pod) -> ServerStart:
 
 
 def _reported(facts: ServerFacts) -> dict[str, str]:
-    return dict(_first(facts.reported.items(), lambda pair: _bytes(pair[0]) + _bytes(pair[1]), REPORTED_BYTES))
-
-
-def _first(given: Iterable[_T], size_of: Callable[[_T], int], room: int) -> list[_T]:
-    """The first of them, as many as fit."""
-    each = list(given)
-    return [item for item, upto in zip(each, accumulate(map(size_of, each)), strict=True) if upto <= room]
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode())
+    return dict(as_many_as_fit(facts.reported.items(), lambda pair: sum(map(size_bytes, pair)), REPORTED_BYTES))
 
 
 def _seconds(start: datetime | None, end: datetime | None) -> float | None:

@@ -34,7 +34,7 @@ def current_step(situation: Situation, *, server: Diagnosis | None, client: Diag
     done, total = len(situation.known), situation.stages_in_words
     if situation.all_known:
         return Step("Collecting", Reason.COLLECTING, f"all {total} stages measured; storing the records", True, True)
-    stage = heard.stage if heard is not None and heard.stage else "the next stage"
+    stage = _stage(situation) or "the next stage"
     return Step("Running", Reason.MEASURING, f"measuring {stage}; {done} of {total} stages are done", True, True)
 
 
@@ -42,13 +42,21 @@ def progress(situation: Situation) -> Progress:
     """Stages done and under way."""
     known, done = situation.total_stages, len(situation.known)
     total = situation.most_stages if known is None else known
-    heard = situation.collected.client.progress
     return Progress(
         stages_total=total,
         stages_done=done,
-        stage=heard.stage if heard is not None else None,
+        stage=_stage(situation),
         summary=f"{done}/{total}" if known is not None else f"{done}/<={total}",
     )
+
+
+def _stage(situation: Situation) -> str | None:
+    """The stage under way. It is told with the record of the one before, which comes a moment later: both in one write."""
+    heard, told = situation.collected.client.progress, situation.status.progress
+    if heard is None or heard.stage is None:
+        return None
+    is_ahead = heard.stage in situation.planned[len(situation.known) + 1 :]
+    return told.stage if is_ahead and told is not None else heard.stage
 
 
 def live_figures(situation: Situation) -> Live | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from benchrun.api import names
 from benchrun.api.conditions import Reason
+from benchrun.api.room import as_many_as_fit
 from benchrun.api.status import Truncated
 from benchrun.decide.children import ref_to
 from benchrun.decide.deadlines import deadlines
@@ -24,7 +24,7 @@ from benchrun.observe.raw import instant
 from benchrun.observe.views import Child
 from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
 
-CHUNK_SECONDS = 120.0
+CHUNK_SECONDS = 240.0
 """The timeline within a stage is kept at least this often: what a dead operator can lose."""
 PLAN_BYTES = 128 * 1024
 """Room for the plan: its largest, of 256 stages."""
@@ -104,9 +104,9 @@ class Stored:
 def kept(stored: Iterable[Stored]) -> tuple[Stored, ...]:
     """Those that stay, timeline first."""
     ordered = sorted(stored, key=lambda s: _in_order(s.name))
-    timeline = _prefix([s for s in ordered if s.role == names.ROLE_TIMELINE], TIMELINE_BYTES)
+    timeline = _that_fit(ordered, names.ROLE_TIMELINE, TIMELINE_BYTES)
     room = RESULT_BYTES - sum(s.size_bytes for s in timeline)
-    return (*timeline, *_prefix([s for s in ordered if s.role == names.ROLE_STAGE], room))
+    return (*timeline, *_that_fit(ordered, names.ROLE_STAGE, room))
 
 
 def to_prune(situation: Situation) -> tuple[Ref, ...]:
@@ -137,10 +137,8 @@ def _in_order(name: str) -> tuple[int, str]:
     return len(name), name
 
 
-def _prefix(ordered: Sequence[Stored], room: int) -> list[Stored]:
-    """The first of them, as many as fit."""
-    sums = accumulate(s.size_bytes for s in ordered)
-    return [s for s, upto in zip(ordered, sums, strict=True) if upto <= room]
+def _that_fit(ordered: Sequence[Stored], role: str, room: int) -> list[Stored]:
+    return as_many_as_fit((s for s in ordered if s.role == role), lambda s: s.size_bytes, room)
 
 
 def _of_object(child: Child) -> Stored:

@@ -11,6 +11,9 @@ def main() -> int:
         from benchrun.release.main import main as release
 
         return release(sys.argv[2:])
+    from benchrun.effects.client_package import import_only_what_is_used
+
+    import_only_what_is_used()
     from benchrun.runtime.main import main as operate
 
     return operate()

@@ -49,17 +49,29 @@ def test_the_timeline_goes_with_the_first_record_of_a_pass() -> None:
     assert "timeline.json.gz" not in second["binaryData"]
 
 
+def test_a_stage_is_told_with_the_record_of_the_one_before() -> None:
+    """Two writes a stage, once: the client names the next one a moment before its record comes."""
+    first = Scene().measuring().settled()
+    ahead = first.says(stage="chat/rate=4/r1").settled()
+    progress = [scene.decide().status.progress for scene in (first, ahead, ahead.arrived(0))]
+    assert [(p.stages_done, p.stage) for p in progress if p is not None] == [
+        (0, "chat/rate=1/r1"),
+        (0, "chat/rate=1/r1"),
+        (1, "chat/rate=4/r1"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("stored", "now"),
-    [pytest.param([], 199, id="119 s old"), pytest.param(["ConfigMap timeline"], 200, id="120 s old")],
+    [pytest.param([], 319, id="239 s old"), pytest.param(["ConfigMap timeline"], 320, id="240 s old")],
 )
-def test_the_timeline_of_a_long_stage_is_stored_every_two_minutes(stored: list[str], now: int) -> None:
+def test_the_timeline_of_a_long_stage_is_stored_every_four_minutes(stored: list[str], now: int) -> None:
     assert applied(MEASURING.sampled(80, 100, 120).at(now).decide()) == stored
 
 
 def test_timeline_chunks_are_numbered_on() -> None:
     three = MEASURING.having(*[("ConfigMap", "timeline")] * 3)
-    (manifest,) = three.sampled(80).at(200).decide().apply
+    (manifest,) = three.sampled(80).at(320).decide().apply
     assert manifest["metadata"]["name"] == "br-qwen-6316e01c-chunk-003"
 
 
