@@ -88,7 +88,9 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
     ceiling = limits.sequences if limits.sequences is not None else _ceiling(busy, full, limits, lengths)
     queued = [s for s in busy if _is_queued(s, ceiling, full)]
     preempting = bool(found.preemptions)
-    holds = Counter(hold for s in queued if (hold := _hold(s, ceiling, full, preempting=preempting)) is not None)
+    # Requests that began together end together: until the next step is over the server says that none runs, which holds nobody.
+    telling = [s for s in queued if s.running] or queued
+    holds = Counter(hold for s in telling if (hold := _hold(s, ceiling, full, preempting=preempting)) is not None)
     hold = holds.most_common(1)[0][0] if holds else None
     running, waiting = [s.running or 0.0 for s in busy], [s.waiting or 0.0 for s in busy]
     return Pressure(

@@ -31,6 +31,14 @@ def under(
     [
         pytest.param(Hold.SEQUENCES, [(2, 6, 0.1)] * 9, ServerLimits(sequences=2), 0, id="at the limit that is set"),
         pytest.param(Hold.STEP, [(2, 6, 0.1)] * 9, ServerLimits(sequences=4), 0, id="below it with room"),
+        pytest.param(
+            Hold.SEQUENCES,
+            [(0, 300, 0.0)] * 6 + [(16, 284, 0.1)] * 4,
+            ServerLimits(sequences=16),
+            0,
+            id="at the limit, all ending together: between two steps none runs",
+        ),
+        pytest.param(Hold.STEP, [(0, 6, 0.1)] * 9, ServerLimits(sequences=4), 0, id="none ever seen running"),
         pytest.param(Hold.SEQUENCES, [(2, 6, 0.99)] * 9, ServerLimits(sequences=2), 0, id="the limit is asked first"),
         pytest.param(Hold.SEQUENCES, [(32, 6, 0.1)] * 9, UNKNOWN, 0, id="a ceiling that nothing else explains"),
         pytest.param(Hold.STEP, [(32, 6, 0.1)] * 4, UNKNOWN, 0, id="four readings are no ceiling"),
