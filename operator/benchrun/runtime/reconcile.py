@@ -214,11 +214,13 @@ class Reconciler:
         if changes.get("phase") == JUDGED_NEXT:
             is_judged = any(isinstance(question, Judging) for question in decision.lookups)
             due = since + (JUDGED_WITHIN_SECONDS if is_judged else STORED_WITHIN_SECONDS)
+        elif changes.keys() == {"servers"}:
+            due = since + STORED_WITHIN_SECONDS  # what they are is soon told with what they do
         elif tells_of_progress(run.status, changes):
             due = max(due, memory.written_at + self._live_interval_seconds())
         is_urgent = decision.forget or decision.ending is not None or "observedGeneration" in changes
         # What the servers were is known only for as long as their pods are there.
-        is_urgent |= changes.get("phase") == JUDGED_NEXT and "servers" in changes
+        is_urgent |= bool(decision.delete) and "servers" in changes
         if not is_urgent and due > now:
             return due - now
         await self._writer.change_status(key, run, changes)

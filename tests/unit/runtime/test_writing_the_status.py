@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from benchrun.api.status import BenchmarkRunStatus, Live
+from benchrun.api.status import BenchmarkRunStatus, Live, ServerStatus
 from benchrun.decide.collected import Ending
-from benchrun.decide.decision import Event
+from benchrun.decide.decision import Event, Ref
 from benchrun.decide.lookups import Judging
 from benchrun.runtime.reconcile import (
     JUDGED_WITHIN_SECONDS,
@@ -118,6 +118,16 @@ async def test_what_is_measured_is_told_with_its_results_where_they_come_soon(sc
     await passing(JUDGED_WITHIN_SECONDS)
     await scene.once(**judging)
     assert (writes(scene), status_of(scene.cluster)["phase"]) == (1, "Collecting")
+
+
+@scenario
+async def test_what_the_servers_were_is_written_while_their_pods_are_there(scene: Scene) -> None:
+    server = ServerStatus(role="server", replicas=3)
+    held = status(phase="Collecting", servers=[server])
+    assert await scene.once(status=status(servers=[server])) == STORED_WITHIN_SECONDS
+    assert writes(scene) == 0
+    await scene.once(status=held, delete=(Ref("Deployment", "lab", "br-chat-4e20caa2-server", "u"),))
+    assert (writes(scene), status_of(scene.cluster)["servers"][0]["replicas"]) == (1, 3)
 
 
 @scenario
