@@ -76,16 +76,18 @@ class CountingProxy:
             writer.close()
             return
         back = asyncio.create_task(_pass_on(answers, writer))
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                body = await reader.readexactly(_body_bytes(head))
-                self.requests.append(self._request(head, body))
-                onward.write(head + body)
-                await onward.drain()
-        back.cancel()
-        for end in (onward, writer):
-            end.close()
+        try:
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                while True:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    body = await reader.readexactly(_body_bytes(head))
+                    self.requests.append(self._request(head, body))
+                    onward.write(head + body)
+                    await onward.drain()
+        finally:
+            back.cancel()
+            writer.close()
+            onward.transport.abort()  # to part properly takes an answer, for which nobody may wait any more
 
     def _request(self, head: bytes, body: bytes) -> Request:
         method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ", 2)

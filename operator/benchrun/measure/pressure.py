@@ -34,6 +34,10 @@ STEP_TOLERANCE = 0.3
 """How near what runs comes to what the tokens of a step allow; prompts differ in length."""
 
 
+MIN_FULL_SHARE = 0.1
+"""Of the readings with a queue: where so many show all places taken, places are what is waited for."""
+
+
 class Hold(Enum):
     """What a waiting request waited for."""
 
@@ -88,9 +92,11 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
     ceiling = limits.sequences if limits.sequences is not None else _ceiling(busy, full, limits, lengths)
     queued = [s for s in busy if _is_queued(s, ceiling, full)]
     preempting = bool(found.preemptions)
-    # Requests that began together end together: until the next step is over the server says that none runs, which holds nobody.
-    telling = [s for s in queued if s.running] or queued
-    holds = Counter(hold for s in telling if (hold := _hold(s, ceiling, full, preempting=preempting)) is not None)
+    holds = Counter(hold for s in queued if (hold := _hold(s, ceiling, full, preempting=preempting)) is not None)
+    if holds[Hold.SEQUENCES] >= MIN_FULL_SHARE * len(queued):
+        # Requests that began together end together, and until the next step is over the server tells of the few that are left.
+        # Those places are not free: whoever waited has them already.
+        del holds[Hold.STEP]
     hold = holds.most_common(1)[0][0] if holds else None
     running, waiting = [s.running or 0.0 for s in busy], [s.waiting or 0.0 for s in busy]
     return Pressure(

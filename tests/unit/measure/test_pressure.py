@@ -33,10 +33,10 @@ def under(
         pytest.param(Hold.STEP, [(2, 6, 0.1)] * 9, ServerLimits(sequences=4), 0, id="below it with room"),
         pytest.param(
             Hold.SEQUENCES,
-            [(0, 300, 0.0)] * 6 + [(16, 284, 0.1)] * 4,
+            [(1, 300, 0.0)] * 6 + [(16, 284, 0.1)] * 2,
             ServerLimits(sequences=16),
             0,
-            id="at the limit, all ending together: between two steps none runs",
+            id="at the limit, where all end together and few are told of meanwhile",
         ),
         pytest.param(Hold.STEP, [(0, 6, 0.1)] * 9, ServerLimits(sequences=4), 0, id="none ever seen running"),
         pytest.param(Hold.SEQUENCES, [(2, 6, 0.99)] * 9, ServerLimits(sequences=2), 0, id="the limit is asked first"),
