@@ -46,4 +46,6 @@ def test_nothing_that_is_obeyed_is_left_of_any_text(text: str) -> None:
 def test_half_a_megabyte_of_them_takes_no_time(unit: str) -> None:
     began = time.process_time()
     plain_text(unit * (512 * 1024 // len(unit)))
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 20, (
+        "what grows with the square of the length takes minutes, not a part of a second"
+    )

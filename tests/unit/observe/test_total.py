@@ -186,7 +186,9 @@ def test_half_a_megabyte_of_anything_takes_no_time(unit: str) -> None:
     bounded(log)
     startup_phases(log)
     compilations(log, complete=True)
-    assert time.process_time() - began < 0.7, "a generous bound; what grows with the square of the length takes minutes"
+    assert time.process_time() - began < 20, (
+        "what grows with the square of the length takes minutes, not a part of a second"
+    )
 
 
 def test_words_steer_no_terminal() -> None:
