@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from benchrun.plan.client_manifests import client_network_policy
+from benchrun.plan.network_policies import network_policies
 from benchrun.plan.metadata import Owner
 from chart.rendering import Object, render
 from kit.kubectl import RUN, CommandFailed, Namespace, command
@@ -128,7 +128,8 @@ def config_map(namespace: Namespace, **metadata: Any) -> Object:
 @pytest.mark.parametrize("case", SPECS)
 def test_the_operator_makes_what_a_run_is_made_of(operator: Confined, home: Namespace, case: str) -> None:
     whose = owner(home)
-    made = [*objects(whose, spec(**SPECS[case])), client_network_policy(whose, operator_namespace=home.name)]
+    body = spec(**SPECS[case])
+    made = [*objects(whose, body), *network_policies(whose, body, operator_namespace=home.name)]
     assert refused(operator, {"apiVersion": "v1", "kind": "List", "items": made}) == ""
 
 

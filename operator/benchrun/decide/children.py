@@ -5,15 +5,16 @@ from __future__ import annotations
 from benchrun_client.contract import digest_of_token
 
 from benchrun.api import names
-from benchrun.decide.decision import Context, Manifest, Ref, World
+from benchrun.decide.decision import Manifest, Ref, World
 from benchrun.decide.followed import endpoint_addresses
 from benchrun.decide.situation import Situation
 from benchrun.observe.views import Child
 from benchrun.plan.channel import token_of
-from benchrun.plan.client_manifests import client_job, client_network_policy, client_service, plan_config_map
+from benchrun.plan.client_manifests import client_job, client_service, plan_config_map
 from benchrun.plan.client_plan import client_plan
+from benchrun.plan.network_policies import network_policies
 from benchrun.plan.roles import in_development_mode, roles
-from benchrun.plan.server_manifests import network_policy, service, workload
+from benchrun.plan.server_manifests import service, workload
 from benchrun.plan.shards import division_of
 
 
@@ -22,7 +23,7 @@ def missing_children(situation: Situation) -> tuple[Manifest, ...]:
     not made again: either would void the measurement."""
     if situation.begun:
         return ()
-    wanted = [*_client(situation), *_server(situation)]
+    wanted = [*_fence(situation), *_client(situation), *_server(situation)]
     return tuple(m for m in wanted if situation.children.named(m["kind"], m["metadata"]["name"]) is None)
 
 
@@ -57,10 +58,9 @@ def _own(world: World) -> list[Child]:
 
 def _client(situation: Situation) -> list[Manifest]:
     owner, spec, context = situation.owner, situation.spec, situation.world.context
-    fence = [client_network_policy(owner, operator_namespace=context.operator_namespace)] if _is_fenced(context) else []
     meeting = [client_service(owner)] if division_of(spec).pods > 1 else []
     if situation.has_plan and situation.child("Job", names.ROLE_CLIENT) is not None:
-        return [*fence, *meeting]  # to write a plan of many stages takes its time
+        return meeting  # to write a plan of many stages takes its time
     token = token_of(context.channel_key, owner.uid)
     plan = client_plan(
         owner, spec, token_digest=digest_of_token(token), endpoint_addresses=endpoint_addresses(situation)
@@ -73,7 +73,7 @@ def _client(situation: Situation) -> list[Manifest]:
         pull_policy=context.client_image_pull_policy,
         max_hold_seconds=context.max_hold_seconds,
     )
-    return [plan_config_map(owner, plan), *fence, *meeting, job]
+    return [plan_config_map(owner, plan), *meeting, job]
 
 
 def _server(situation: Situation) -> list[Manifest]:
@@ -89,17 +89,22 @@ def _server(situation: Situation) -> list[Manifest]:
         max_hold_seconds=context.max_hold_seconds,
     )
     early = [service(owner, role) for role in started]
-    if _is_fenced(context) or in_development_mode(situation.spec):
-        # Before the pods, and left to the garbage collector: a fence that goes with the Deployment would fall before them.
-        early += [
-            network_policy(owner, role, operator_namespace=context.operator_namespace, extra_peers=context.policy_peers)
-            for role in started
-        ]
     if not (situation.client_ready and situation.client_heard):
         return early
     return [*early, *(workload(owner, role) for role in started)]
 
 
-def _is_fenced(context: Context) -> bool:
-    """An operator that reaches pods through the API server would be shut out itself."""
-    return context.network_policies and context.pod_road == "Direct"
+def _fence(situation: Situation) -> list[Manifest]:
+    """Before the pods, and left to the garbage collector: what goes with the Deployment would fall before them. An operator that
+    reaches pods through the API server would be shut out itself; servers in development mode are fenced nevertheless."""
+    spec, context = situation.spec, situation.world.context
+    is_asked = context.network_policies and context.pod_road == "Direct"
+    if not is_asked and not in_development_mode(spec):
+        return []
+    return network_policies(
+        situation.owner,
+        spec,
+        operator_namespace=context.operator_namespace,
+        extra_peers=context.policy_peers,
+        servers_only=not is_asked,
+    )

@@ -1,4 +1,4 @@
-"""The plan's ConfigMap, the client's Job, the Service by which its pods find their first, and the NetworkPolicy around them."""
+"""The plan's ConfigMap, the client's Job, and the Service by which its pods find their first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from benchrun.plan.dataset_files import placed_files
 from benchrun.plan.hold import MAX_HOLD_SECONDS, client_seconds
 from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
 from benchrun.plan.model_files import model_files
-from benchrun.plan.network_peers import ingress_policy, operator_peers, own_pods, tcp
 from benchrun.plan.shards import Division, division_of
 
 CLIENT_CONTAINER = "client"
@@ -91,18 +90,6 @@ def client_service(owner: Owner) -> Manifest:
                 "ports": [{"name": "gate", "port": GATE_PORT, "targetPort": GATE_PORT, "protocol": "TCP"}],
             },
         }
-    )
-
-
-def client_network_policy(owner: Owner, *, operator_namespace: str) -> Manifest:
-    """Records are for the operator only, and the gate for the run's own client pods. kubelet's probes come from the node, which
-    NetworkPolicies let through."""
-    role = names.ROLE_CLIENT
-    return ingress_policy(
-        owner,
-        role,
-        {"from": operator_peers(operator_namespace), "ports": tcp(RECORD_PORT)},
-        {"from": [own_pods(owner, role)], "ports": tcp(GATE_PORT)},
     )
 
 

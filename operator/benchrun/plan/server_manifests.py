@@ -1,13 +1,10 @@
-"""What makes the pods of a server role, its headless Service, and the NetworkPolicy around them."""
+"""What makes the pods of a server role, and its headless Service."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from benchrun.api import names
 from benchrun.plan.leader_worker_set import leader_worker_set
 from benchrun.plan.metadata import Manifest, Owner, held, metadata, stamped
-from benchrun.plan.network_peers import ingress_policy, operator_peers, own_pods, tcp
 from benchrun.plan.pods import STAY
 from benchrun.plan.roles import Role
 from benchrun.plan.vllm_pod import SERVER_PORT
@@ -63,18 +60,4 @@ def service(owner: Owner, role: Role) -> Manifest:
                 "ports": [{"name": "http", "port": SERVER_PORT, "targetPort": SERVER_PORT, "protocol": "TCP"}],
             },
         }
-    )
-
-
-def network_policy(
-    owner: Owner, role: Role, *, operator_namespace: str, extra_peers: Sequence[Manifest] = ()
-) -> Manifest:
-    """Lets only this run's client, the operator, which scrapes, and `extra_peers` connect to the port of the role's pods. Pods
-    that serve reach each other on every port: those of one server, and roles that hand over the KV cache, choose theirs."""
-    callers = [own_pods(owner, names.ROLE_CLIENT), *operator_peers(operator_namespace), *extra_peers]
-    return ingress_policy(
-        owner,
-        role.name,
-        {"from": callers, "ports": tcp(SERVER_PORT)},
-        {"from": [own_pods(owner, *names.SERVING_ROLES)]},
     )

@@ -16,7 +16,7 @@ RESETTING = {**TWO_STAGES, "measurement": {"cachePolicy": "Reset"}}
         pytest.param(["ConfigMap plan", "Job client", "Service server"], Scene(), id="fresh: all but the server"),
         pytest.param(["ConfigMap plan", "Job client"], Scene(spec=URL_ENDPOINT), id="fresh, against an endpoint"),
         pytest.param(
-            ["ConfigMap plan", "Job client", "Service server", "NetworkPolicy server"],
+            ["NetworkPolicy server", "ConfigMap plan", "Job client", "Service server"],
             Scene(spec=RESETTING),
             id="fresh, in development mode: the fence comes long before the server",
         ),

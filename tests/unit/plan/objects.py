@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from benchrun.api.spec import BenchmarkRunSpec
 from benchrun.decide.collected import Arrival
 from benchrun.plan.client_manifests import client_job, client_service, plan_config_map
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.metadata import Manifest, Owner
 from benchrun.plan.roles import in_development_mode, roles
-from benchrun.plan.server_manifests import network_policy, service, workload
+from benchrun.plan.network_policies import network_policies
+from benchrun.plan.server_manifests import service, workload
 from benchrun.plan.shards import division_of
 from unit.client.plans import TOKEN_DIGEST
 
@@ -22,12 +21,11 @@ def objects(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[s
     """Plan, Job, and a Service and what makes pods a role, fenced where it is in development mode."""
     plan = client_plan(owner, spec, endpoint_addresses=endpoint_addresses, token_digest=TOKEN_DIGEST)
     job = client_job(owner, spec, plan_digest=plan.digest(), default_image=CLIENT_IMAGE, pull_policy="IfNotPresent")
-    fence = partial(network_policy, operator_namespace=OPERATOR_NAMESPACE)
-    makers = (service, *((fence,) if in_development_mode(spec) else ()), workload)
+    fences = network_policies(owner, spec, operator_namespace=OPERATOR_NAMESPACE, servers_only=True)
     started = roles(owner, spec, client_image=spec.client.image or CLIENT_IMAGE, pull_policy="IfNotPresent")
-    servers = [make(owner, role) for role in started for make in makers]
+    servers = [make(owner, role) for role in started for make in (service, workload)]
     meeting = [client_service(owner)] if division_of(spec).pods > 1 else []
-    return [plan_config_map(owner, plan), *meeting, job, *servers]
+    return [plan_config_map(owner, plan), *meeting, job, *(fences if in_development_mode(spec) else []), *servers]
 
 
 def arrived(*, sequence: int, digest: str = "d", data: bytes = b"record", ends_search: str | None = None) -> Arrival:

@@ -12,7 +12,7 @@ from benchrun.plan.roles import answering_args, answering_servers, front_role, m
 from benchrun.plan.stages import gpus
 from benchrun_client.contract import RoleServers
 from unit.client.plans import TOKEN_DIGEST
-from unit.plan.objects import objects
+from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, spec
 
 GPU: Json = {"limits": {"nvidia.com/gpu": 1}}
@@ -159,5 +159,5 @@ def test_who_answers_and_by_which_arguments() -> None:
 def test_under_reset_both_roles_open_the_endpoint_and_are_fenced() -> None:
     body = spec(server=server(), measurement={"cachePolicy": "Reset"})
     made = objects(OWNER, body)
-    fenced = {m["metadata"]["labels"]["benchrun.dev/role"] for m in made if m["kind"] == "NetworkPolicy"}
-    assert fenced == {"prefill", "decode", "proxy"}
+    (selected,) = of_kind(made, "NetworkPolicy")["spec"]["podSelector"]["matchExpressions"]
+    assert set(selected["values"]) == {"prefill", "decode", "proxy"}
