@@ -84,7 +84,8 @@ class Scene:
 
     def __init__(self, status: dict[str, Any] | None = None, *, gpu_exporters: GpuExporters | None = None) -> None:
         self.cluster = MemoryCluster()
-        self.cluster.add("BenchmarkRun", run_body(status=status))
+        # By default it is an edited run's, which is told at once.
+        self.cluster.add("BenchmarkRun", run_body(status={"observedGeneration": 0} if status is None else status))
         self.indexes = Indexes()
         self.memories = Memories(RunMemory)
         self.sessions = Background(self.cluster.log)

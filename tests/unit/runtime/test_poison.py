@@ -171,7 +171,7 @@ def test_a_delete_that_fails_is_tried_again_and_keeps_no_other_from_being_tried(
         await fails(scene, MOST_FAILURES)
         assert left(scene) >= {"server"}
         assert left(scene).isdisjoint({"group", "client"})
-        assert status_of(scene.cluster) == {}, "it is not over before everything is let go"
+        assert "phase" not in status_of(scene.cluster), "it is not over before everything is let go"
         scene.cluster.broken_objects.clear()
         assert await scene.reconciler(KEY) is None
         assert "server" not in left(scene)

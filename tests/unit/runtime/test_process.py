@@ -29,6 +29,8 @@ from unit.runtime.memory_lease import MemoryLease
 from unit.runtime.scene import RUNNING
 
 SETTINGS = Settings(client_image="client", listen_host="127.0.0.1", listen_port=0)
+EDITED = {"observedGeneration": 0}
+"""Of a run whose first pass writes its status."""
 A_MINUTE = 60.4
 """Not on a beat of the pulse, which comes with every full second."""
 
@@ -37,7 +39,7 @@ A_MINUTE = 60.4
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Fenced:
     """What the operator finds where it looks for an API server."""
     there = Fenced()
-    there.add("BenchmarkRun", run_body())
+    there.add("BenchmarkRun", run_body(status=EDITED))
 
     async def configuration(**_: object) -> Configuration:
         return Configuration()
@@ -206,7 +208,7 @@ def test_resync_goes_on_where_one_namespace_is_not_readable_any_more(cluster: Fe
     async def scenario() -> None:
         async with running(settings) as operator:
             cluster.fenced.add("closed")
-            cluster.add("BenchmarkRun", run_body("late", uid="2"))
+            cluster.add("BenchmarkRun", run_body("late", uid="2", status=EDITED))
             await passing(SETTINGS.resync_seconds)
             assert RunKey(NAMESPACE, "late") in list(operator.indexes.runs())
             assert len(operator.remarks()) == 1
@@ -277,7 +279,7 @@ def test_a_standby_knows_everything_is_live_and_ready_and_makes_no_pass(cluster:
 def test_the_standby_takes_over_with_what_is_there_then(cluster: Fenced, lease: MemoryLease) -> None:
     async def scenario() -> None:
         async with running(electing("a")) as leader, running(electing("b")) as standby:
-            cluster.add("BenchmarkRun", run_body("late", uid="2"))
+            cluster.add("BenchmarkRun", run_body("late", uid="2", status=EDITED))
             await leader.stop()
             assert lease.holder == ""
             await passing(WATCH_SECONDS + 1)

@@ -83,6 +83,21 @@ async def test_what_was_edited_is_seen_at_once(scene: Scene) -> None:
     assert status_of(scene.cluster)["observedGeneration"] == 2
 
 
+def test_the_first_words_wait_for_those_that_follow() -> None:
+    """Of a hundred runs that are applied at once the children come before."""
+
+    async def go() -> None:
+        scene = Scene({})
+        await scene.listed()
+        assert await scene.once(status=RUNNING) == SETTLE_SECONDS
+        assert writes(scene) == 0
+        await passing(SETTLE_SECONDS)
+        await scene.once(status=status(start_time="a"))
+        assert (writes(scene), status_of(scene.cluster)["startTime"]) == (1, "a")
+
+    run_fast(go())
+
+
 @scenario
 async def test_live_figures_are_written_at_intervals(scene: Scene) -> None:
     for second in range(1, 31):
