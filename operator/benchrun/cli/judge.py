@@ -1,4 +1,4 @@
-"""`benchrun judge NAME`: a finished run judged anew from what it stored, by other lines if asked."""
+"""`benchrun judge NAME`: a finished run judged anew from what it stored, by other thresholds if asked."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ line each of what it means and what to do; its page says the rest. The page of a
 
 `validity.severities` in the spec changes a severity or switches a rule off, and the result says so. A rule whose input is
 missing finds nothing, and [NotChecked](NotChecked.md) names it. Every line that a rule draws stands with its reason in
-`operator/benchrun/judge/thresholds.py`; `benchrun judge` judges a finished run anew by other lines.
+`operator/benchrun/judge/thresholds.py`; `benchrun judge` judges a finished run anew by other thresholds.
 
 In the order in which results list them:
 

@@ -18,6 +18,9 @@ MIN_QUEUED_SHARE = 0.1
 MIN_QUEUE_MS = 1.0
 """By the servers' own count: below it no request waited that anybody would ask about."""
 
+STAYED_SHARE = 0.95
+"""Of the limit: what runs on average, for words that it stayed there."""
+
 
 def waiting(
     pressure: Pressure | None,
@@ -70,10 +73,14 @@ def _waiting(
 
 
 def held_at(pressure: Pressure) -> str:
-    """Where running stood while others waited: "running stayed at 256, the server's max-num-seqs"."""
+    """Where running stood while others waited: "running stayed at 256, the server's max-num-seqs"; "reached", where requests that
+    end together leave a gauge below it for a part of each step."""
     if pressure.hold is Hold.SEQUENCES:
         whose = "the server's max-num-seqs" if pressure.sequence_limit_is_set else "as high as it ever went"
-        return f"running stayed at {number(pressure.sequence_limit)}, {whose}"
+        limit, mean = number(pressure.sequence_limit), pressure.queued_running
+        if mean is not None and pressure.sequence_limit is not None and mean < STAYED_SHARE * pressure.sequence_limit:
+            return f"running reached {limit}, {whose} ({number(mean)} on average)"
+        return f"running stayed at {limit}, {whose}"
     usage = f"KV cache usage reached {percent(pressure.kv_max_percent)}"
     return f"{number(pressure.queued_running)} ran on average and {usage}"
 

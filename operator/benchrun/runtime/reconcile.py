@@ -131,14 +131,14 @@ class Reconciler:
         due = None
         if unapplied is None or not decision.forget:
             due = await self._write_status(key, run, decision, memory)
+            if due is None:
+                await self._writer.say(run, decision.events)
         if failed:
             raise failed[0]
         if isinstance(unapplied, ClusterError):
             raise unapplied
         if unapplied is not None:
             return _earliest(REFUSED_AGAIN_SECONDS, decision.requeue_after_seconds, due)
-        if due is None:
-            await self._writer.say(run, decision.events)
         self.telemetry.live(key, decision.status, ended=decision.forget)
         if decision.delete_run:
             await self.cluster.delete(Ref(KIND, run.namespace, run.name, run.uid))

@@ -21,7 +21,7 @@ async def test_what_fails_for_a_moment_is_tried_again_and_the_status_is_written_
     with pytest.raises(Later, match=str(error)):
         await scene.once(apply=(manifest(), manifest("b")), acknowledge=1, events=(Event("Running", "go"),))
     assert status_of(scene.cluster)["phase"] == "Running"
-    assert [e[0] for e in scene.cluster.writes()] == ["apply", "status"]
+    assert [e[0] for e in scene.cluster.writes()] == ["apply", "status", "event"]
     assert ("acknowledge", "1") not in scene.cluster.log
     refused = scene.collected.refused_object
     assert refused is not None
