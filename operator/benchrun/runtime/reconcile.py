@@ -42,8 +42,7 @@ RUNS_A_SECOND = 20
 REFUSED_AGAIN_SECONDS = 15.0
 """How often an object that the API server refused is offered again; a change of the run or its children comes before."""
 SETTLE_SECONDS = 1.0
-"""How long a change of the status waits for others that follow it closely, at least; so do the first words, which are soon
-others, but not ends."""
+"""How long a change of the status waits for others that follow it closely, at least; ends do not."""
 JUDGED_NEXT = "Collecting"
 STORED_WITHIN_SECONDS = 15.0
 JUDGED_WITHIN_SECONDS = 60.0
@@ -219,7 +218,7 @@ class Reconciler:
             due = since + STORED_WITHIN_SECONDS  # what they are is soon told with what they do
         elif tells_of_progress(run.status, changes):
             due = max(due, memory.written_at + self._live_interval_seconds())
-        is_edited = bool(run.status) and "observedGeneration" in changes
+        is_edited = bool(run.status) and "observedGeneration" in changes  # the first words are soon others
         is_urgent = decision.forget or decision.ending is not None or is_edited
         # What the servers were is known only for as long as their pods are there.
         is_urgent |= bool(decision.delete) and "servers" in changes
