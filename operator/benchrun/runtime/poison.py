@@ -93,7 +93,7 @@ class Poison:
             return True
         try:
             minimal = _minimal(type(error).__name__, timestamp(self.clock.now()), run.generation)
-            await self.writer.change_status(key, run, minimal)
+            await self.writer.change_status(run, minimal)
         except ClusterError as refused:
             logger.warning("%s: its status is not written yet: %s", key, refused)
             return False

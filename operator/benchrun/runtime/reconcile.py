@@ -130,7 +130,7 @@ class Reconciler:
             await self._acknowledge(key, memory, decision.acknowledge)
         due = None
         if unapplied is None or not decision.forget:
-            due = await self._write_status(key, run, decision, memory)
+            due = await self._write_status(run, decision, memory)
             if due is None:
                 await self._writer.say(run, decision.events)
         if failed:
@@ -202,7 +202,7 @@ class Reconciler:
         if through is not None and through > memory.acknowledged and await self.sessions.acknowledge(key, through):
             memory.acknowledged = through
 
-    async def _write_status(self, key: RunKey, run: Run, decision: Decision, memory: RunMemory) -> float | None:
+    async def _write_status(self, run: Run, decision: Decision, memory: RunMemory) -> float | None:
         """Write what changed, if it is time; else in how many seconds it will be. Changes that follow each other closely are one
         write, and those that tell of nothing but progress wait for the next figures."""
         changes = status_changes(run.status, decision.status)
@@ -225,7 +225,7 @@ class Reconciler:
         is_urgent |= bool(decision.delete) and "servers" in changes
         if not is_urgent and due > now:
             return due - now
-        await self._writer.change_status(key, run, changes)
+        await self._writer.change_status(run, changes)
         memory.written_at, memory.outdated_since = now, None
         return None
 

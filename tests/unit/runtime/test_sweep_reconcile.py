@@ -273,6 +273,24 @@ async def test_a_conflict_is_read_again_and_tried_again(scene: Scene) -> None:
     assert ("get", SWEEP_KIND, NAME) in scene.cluster.log
 
 
+async def test_what_came_to_be_during_a_pass_is_never_overwritten(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_run = scene.cluster.create_run
+
+    async def meanwhile(manifest: Json) -> Json:
+        body = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
+        over = {"phase": "Completed", "message": "another operator's"}
+        body = scene.cluster.change(SWEEP_KIND, body, {"status": over})
+        scene.indexes.heard(SWEEP_KIND, body, deleted=False)
+        return await create_run(manifest)
+
+    monkeypatch.setattr(scene.cluster, "create_run", meanwhile)
+    with pytest.raises(Later):
+        await scene.once()
+    assert scene.status == {"phase": "Completed", "message": "another operator's"}
+
+
 async def test_nothing_is_lost_when_the_api_server_is_away(scene: Scene) -> None:
     scene.cluster.broken["create"] = Unavailable("down", code=503)
     with pytest.raises(Later):

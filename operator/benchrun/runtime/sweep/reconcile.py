@@ -71,7 +71,7 @@ class SweepReconciler:
             self.memories.drop(key)
             return None
         memory = self.memories.of(key, sweep.uid)
-        seen = (self.indexes.version(key), swept_runs(self.indexes.runs_of(sweep.uid)))
+        seen = (sweep.version, swept_runs(self.indexes.runs_of(sweep.uid)))
         if memory.settled == seen:
             return None
         memory.settled = None
@@ -87,7 +87,7 @@ class SweepReconciler:
             return 0.0  # it is decided anew with what was found out
         changes = status_changes(sweep.status, decision.status)
         if changes:
-            await self._writer.change_status(key, sweep, changes)
+            await self._writer.change_status(sweep, changes)
         await self._writer.say(sweep, decision.events)
         if decision.forget:
             self.memories.drop(key)
