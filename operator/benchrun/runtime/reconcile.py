@@ -167,9 +167,10 @@ class Reconciler:
                     return error
                 # The run ends for one already, and what can't be stored keeps it from nothing.
             except ClusterError as error:
-                refused = refused or (_refused(manifest, error), error)
-                if refused[0].role not in RESULTS:
-                    break  # the client before the server; of records each is by itself
+                found = _refused(manifest, error)
+                refused = refused or (found, error)
+                if found.is_transient or found.role not in RESULTS:
+                    break  # the client before the server; of records each is refused by itself; none where nothing answers
         if not decision.apply:
             return None
         before, collected.refused_object = collected.refused_object, refused[0] if refused is not None else None
@@ -178,8 +179,8 @@ class Reconciler:
         if refused[0].is_transient:
             return refused[1]
         if _turned(before, refused[0]):
-            found = diagnose_refusal(refused[0])
-            await self._writer.say(run, (Event(found.reason, found.message, warning=True),))
+            why = diagnose_refusal(refused[0])
+            await self._writer.say(run, (Event(why.reason, why.message, warning=True),))
         return refused[0]
 
     async def _apply_one(self, key: RunKey, run: Run, manifest: dict[str, Any], memory: RunMemory) -> None:
