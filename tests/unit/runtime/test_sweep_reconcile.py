@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from benchrun.api.base import API_VERSION, KIND
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.decide.decision import Ref
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, Unavailable
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import Part, SweepJob, SweepTable, pack_job, read_job
@@ -204,6 +205,26 @@ async def test_cancel_is_told_to_what_runs_and_waited_for() -> None:
         scene.end(name, failed("Cancelled"))
     await scene.until_settled()
     assert scene.status["phase"] == "Cancelled"
+
+
+async def test_a_run_that_can_not_be_told_to_end_keeps_none_of_the_others_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(maxParallel=2)
+    await scene.until_settled()
+    cancel_run = scene.cluster.cancel_run
+
+    async def refused(ref: Ref) -> Json | None:
+        if ref.name == FIRST:
+            raise Invalid("spec: another rule is broken", code=422)
+        return await cancel_run(ref)
+
+    monkeypatch.setattr(scene.cluster, "cancel_run", refused)
+    sweep = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
+    scene.cluster.change(SWEEP_KIND, sweep, {"spec": {"cancel": True}, "metadata": {"generation": 2}})
+    with pytest.raises(Later):
+        await scene.once()
+    assert scene.cluster.objects[KIND, NAMESPACE, SECOND]["spec"]["cancel"] is True
 
 
 def foreign(controller: Json | None) -> Json:
