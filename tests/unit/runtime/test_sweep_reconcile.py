@@ -227,6 +227,14 @@ async def test_a_run_that_can_not_be_told_to_end_keeps_none_of_the_others_from_i
     assert scene.cluster.objects[KIND, NAMESPACE, SECOND]["spec"]["cancel"] is True
 
 
+async def test_values_of_a_newer_operator_do_not_stand_between_a_cancelled_sweep_and_its_runs(scene: Scene) -> None:
+    await scene.until_settled()
+    sweep = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
+    scene.cluster.change(SWEEP_KIND, sweep, {"spec": {"cancel": True}, "status": {"phase": "Rebalancing"}})
+    await scene.once()
+    assert scene.cluster.objects[KIND, NAMESPACE, FIRST]["spec"]["cancel"] is True
+
+
 def foreign(controller: Json | None) -> Json:
     owners = [] if controller is None else [{"apiVersion": API_VERSION, "controller": True, **controller}]
     meta = {"name": FIRST, "namespace": NAMESPACE, "uid": "x", "resourceVersion": "7", "ownerReferences": owners}
