@@ -157,7 +157,8 @@ def _restarted(situation: Situation) -> Ending | None:
 def _restarted_as(situation: Situation, role: str) -> Pod | None:
     """A pod of the role that tells of a restart; None: there was none."""
     pods = situation.serving_as(role)
-    before = next((s for s in situation.status.servers if s.role == role), None)
+    # What was noted before they were ready is of another start.
+    before = next((s for s in situation.status.servers if s.role == role and situation.was_ready), None)
     restarted = before is not None and sum(pod.restarts for pod in pods) > before.restarts
     replaced = before is not None and before.pod not in {pod.name for pod in pods}
     within = [pod for pod in pods if _started_within(situation, pod)]
