@@ -89,9 +89,9 @@ class Reconciler:
     async def _pass(self, key: RunKey) -> float | None:
         run = self.indexes.run(key)
         if run is None or run.deleting:
-            # The garbage collector removes the children, with or without us.
+            # The garbage collector removes the children, with or without us, but not before somebody's finalizer lets the run go.
             self._forget(key)
-            return None
+            return None if await self._poison.let_go(key) else REFUSED_AGAIN_SECONDS
         children = self.indexes.children(key)
         memory = self.memories.of(key, run.uid)
         memory.let_go_of_stored(children)
