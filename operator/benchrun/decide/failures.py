@@ -216,7 +216,7 @@ def _vanished(situation: Situation) -> Ending | None:
     measuring = situation.status.server_ready_time is not None
     # Once it had its node it is not made again, either: whoever deleted it meant to have the GPU back.
     held = measuring or situation.status.scheduled_time is not None
-    if held and situation.spec.started is not None and not situation.server_is_whole:
+    if held and situation.spec.started is not None and not (situation.server_is_whole or situation.is_released):
         kind = "Deployment" if nodes(situation.spec) == 1 else "LeaderWorkerSet"
         return Ending(Reason.SERVER_GONE, f"the server's {kind} was deleted before everything was measured")
     if measuring and situation.child("Job", names.ROLE_CLIENT) is None:
