@@ -157,7 +157,8 @@ def _restarted(situation: Situation) -> Ending | None:
 def _restarted_as(situation: Situation, role: str) -> Pod | None:
     """A pod of the role that tells of a restart; None: there was none."""
     pods = situation.serving_as(role)
-    before = next((s for s in situation.status.servers if s.role == role), None)
+    # What was noted before they were ready is of another start.
+    before = next((s for s in situation.status.servers if s.role == role and situation.was_ready), None)
     restarted = before is not None and sum(pod.restarts for pod in pods) > before.restarts
     replaced = before is not None and before.pod not in {pod.name for pod in pods}
     within = [pod for pod in pods if _started_within(situation, pod)]
@@ -215,7 +216,7 @@ def _vanished(situation: Situation) -> Ending | None:
     measuring = situation.status.server_ready_time is not None
     # Once it had its node it is not made again, either: whoever deleted it meant to have the GPU back.
     held = measuring or situation.status.scheduled_time is not None
-    if held and situation.spec.started is not None and not situation.server_is_whole:
+    if held and situation.spec.started is not None and not (situation.server_is_whole or situation.is_released):
         kind = "Deployment" if nodes(situation.spec) == 1 else "LeaderWorkerSet"
         return Ending(Reason.SERVER_GONE, f"the server's {kind} was deleted before everything was measured")
     if measuring and situation.child("Job", names.ROLE_CLIENT) is None:

@@ -84,7 +84,7 @@ def _with_compilations(situation: Situation, server: ServerStatus) -> ServerStat
 def _of_role(situation: Situation, role: str) -> ServerStatus | None:
     old = next((s for s in situation.status.servers if s.role == role), None)
     pods = situation.serving_as(role)
-    if old is not None and situation.is_released:
+    if old is not None and (situation.is_released or situation.workload(role) is None):
         # Its pods go one after the other; what one of them was asked before may still be answered.
         same = next((pod for pod in pods if pod.name == old.pod), None)
         late = _startup(same, situation.collected.answers) if same is not None else None

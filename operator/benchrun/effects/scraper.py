@@ -9,7 +9,6 @@ from typing import Protocol
 import aiohttp
 
 CONNECTIONS_A_POD = 2
-KEEP_ALIVE_SECONDS = 30.0
 AS_IT_IS = "identity"
 """The only encoding taken: compressing costs the server that is measured time at every reading, and unpacking knows no bound."""
 MAX_ANSWER_BYTES = 64 * 1024
@@ -39,9 +38,8 @@ class HttpFetcher:
 
     def __init__(self) -> None:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0, limit_per_host=CONNECTIONS_A_POD, keepalive_timeout=KEEP_ALIVE_SECONDS, ssl=False
-            ),
+            # A connection that is kept is read whether something was asked or not, and what comes then knows no bound.
+            connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_A_POD, force_close=True, ssl=False),
             headers={"User-Agent": "benchrun-operator", "Accept-Encoding": AS_IT_IS},
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(),

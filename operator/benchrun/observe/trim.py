@@ -67,6 +67,7 @@ def _declared(body: Object) -> dict[str, Any]:
         "status": raw.shared(dict(raw.mapping(body.get("status")))),
         "created_at": raw.instant(metadata.get("creationTimestamp")),
         "deleting": "deletionTimestamp" in metadata,
+        "version": raw.text(metadata.get("resourceVersion")),
     }
 
 

@@ -135,6 +135,8 @@ class Declared:
     status: dict[str, object] = field(default_factory=dict)
     created_at: datetime | None = None
     deleting: bool = False
+    version: str = field(default="", compare=False)
+    """The resourceVersion that was read: what is decided on it is written over it alone."""
 
 
 @dataclass(frozen=True, slots=True)

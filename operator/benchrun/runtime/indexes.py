@@ -86,10 +86,6 @@ class Indexes:
         seen = self._seen.get(object_of(key))
         return seen.view if seen is not None and isinstance(seen.view, Sweep) else None
 
-    def version(self, key: Key) -> str:
-        """The resourceVersion of `run(key)` or `sweep(key)`."""
-        return str(self._seen[object_of(key)].version)
-
     def children(self, key: RunKey) -> Children:
         """Everything that carries the run's label, whoever owns it."""
         views = [self._seen[o].view for o in sorted(self._by_run.get(key, ()))]

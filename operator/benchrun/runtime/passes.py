@@ -67,10 +67,9 @@ class Writer:
                 failed.append(error)
         return failed
 
-    async def change_status(self, key: Key, declared: Declared, changes: dict[str, Any]) -> None:
-        """Write it over the version that is known. Raises ClusterError."""
-        version = self.indexes.version(key)
-        body = await self.cluster.patch_status(declared, resource_version=version, changes=changes)
+    async def change_status(self, declared: Declared, changes: dict[str, Any]) -> None:
+        """Write it over the version that was decided on, not over what was heard of since. Raises ClusterError."""
+        body = await self.cluster.patch_status(declared, resource_version=declared.version, changes=changes)
         self.indexes.learnt(declared.kind, body)
 
     async def say(self, about: Declared, events: Iterable[Event]) -> None:

@@ -69,12 +69,12 @@ class Poison:
         if failures.count < MOST_FAILURES and now - failures.since < LONGEST_SECONDS:
             return False
         logger.error("%s: let go after %d failed passes", key, failures.count, exc_info=cause)
-        if not await self._let_go(key) or not await self._say(key, cause or error):
+        if not await self.let_go(key) or not await self._say(key, cause or error):
             return False
         self.forget(key)
         return True
 
-    async def _let_go(self, key: RunKey) -> bool:
+    async def let_go(self, key: RunKey) -> bool:
         """Whether the deletion of everything that the run holds was asked for."""
         run = self.indexes.run(key)
         if run is None:
@@ -93,7 +93,7 @@ class Poison:
             return True
         try:
             minimal = _minimal(type(error).__name__, timestamp(self.clock.now()), run.generation)
-            await self.writer.change_status(key, run, minimal)
+            await self.writer.change_status(run, minimal)
         except ClusterError as refused:
             logger.warning("%s: its status is not written yet: %s", key, refused)
             return False

@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 120.0
+LONGEST_URGENT_RETRY_SECONDS = 15.0
+"""Deadlines go on while passes fail, and servers are held."""
 STOP_SECONDS = 3.0
 PICKS_IN_A_ROW = 7
 """Urgent keys that are taken one after the other while other keys wait."""
@@ -210,7 +212,8 @@ class WorkQueue(Generic[K]):
 
     def _back_off(self, key: K) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 20))
+        limit = LONGEST_URGENT_RETRY_SECONDS if self.urgent(key) else LONGEST_RETRY_SECONDS
+        longest = min(limit, FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 20))
         return longest * (0.5 + self.jitter() / 2)
 
     def _due(self, key: K) -> None:

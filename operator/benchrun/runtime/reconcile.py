@@ -88,9 +88,9 @@ class Reconciler:
     async def _pass(self, key: RunKey) -> float | None:
         run = self.indexes.run(key)
         if run is None or run.deleting:
-            # The garbage collector removes the children, with or without us.
+            # The garbage collector removes the children, with or without us, but not before somebody's finalizer lets the run go.
             self._forget(key)
-            return None
+            return None if await self._poison.let_go(key) else REFUSED_AGAIN_SECONDS
         children = self.indexes.children(key)
         memory = self.memories.of(key, run.uid)
         memory.let_go_of_stored(children)
@@ -129,7 +129,7 @@ class Reconciler:
             await self._acknowledge(key, memory, decision.acknowledge)
         due = None
         if unapplied is None or not decision.forget:
-            due = await self._write_status(key, run, decision, memory)
+            due = await self._write_status(run, decision, memory)
             if due is None:
                 await self._writer.say(run, decision.events)
         if failed:
@@ -166,9 +166,10 @@ class Reconciler:
                     return error
                 # The run ends for one already, and what can't be stored keeps it from nothing.
             except ClusterError as error:
-                refused = refused or (_refused(manifest, error), error)
-                if refused[0].role not in RESULTS:
-                    break  # the client before the server; of records each is by itself
+                found = _refused(manifest, error)
+                refused = refused or (found, error)
+                if found.is_transient or found.role not in RESULTS:
+                    break  # the client before the server; of records each is refused by itself; none where nothing answers
         if not decision.apply:
             return None
         before, collected.refused_object = collected.refused_object, refused[0] if refused is not None else None
@@ -177,8 +178,8 @@ class Reconciler:
         if refused[0].is_transient:
             return refused[1]
         if _turned(before, refused[0]):
-            found = diagnose_refusal(refused[0])
-            await self._writer.say(run, (Event(found.reason, found.message, warning=True),))
+            why = diagnose_refusal(refused[0])
+            await self._writer.say(run, (Event(why.reason, why.message, warning=True),))
         return refused[0]
 
     async def _apply_one(self, key: RunKey, run: Run, manifest: dict[str, Any], memory: RunMemory) -> None:
@@ -201,7 +202,7 @@ class Reconciler:
         if through is not None and through > memory.acknowledged and await self.sessions.acknowledge(key, through):
             memory.acknowledged = through
 
-    async def _write_status(self, key: RunKey, run: Run, decision: Decision, memory: RunMemory) -> float | None:
+    async def _write_status(self, run: Run, decision: Decision, memory: RunMemory) -> float | None:
         """Write what changed, if it is time; else in how many seconds it will be. Changes that follow each other closely are one
         write, and those that tell of nothing but progress wait for the next figures."""
         changes = status_changes(run.status, decision.status)
@@ -224,7 +225,7 @@ class Reconciler:
         is_urgent |= bool(decision.delete) and "servers" in changes
         if not is_urgent and due > now:
             return due - now
-        await self._writer.change_status(key, run, changes)
+        await self._writer.change_status(run, changes)
         memory.written_at, memory.outdated_since = now, None
         return None
 

@@ -82,6 +82,14 @@ def test_what_they_were_is_told_however_many_of_their_pods_are_gone() -> None:
     assert (told.replicas, told.pod) == (3, "server-1")
 
 
+def test_nor_by_an_operator_that_was_started_while_they_went() -> None:
+    """When they were released stands in no status yet. Once the throughput of a GPU was that of three, by one."""
+    over = MEASURING.stored(0, 1).operator_restarted().without("Deployment", "server")
+    (last,) = (pod for pod in MEASURING.pods if pod.name == "server-3")
+    (told,) = replace(over, pods=(*over.pods, last)).ended().status.servers
+    assert (told.replicas, told.pod) == (3, "server-1")
+
+
 def test_every_page_is_scraped() -> None:
     assert {target.pod for target in MEASURING.ended().scrape} == {"server-1", "server-2", "server-3"}
 

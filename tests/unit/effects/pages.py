@@ -7,11 +7,10 @@ from aiohttp.test_utils import TestServer
 
 
 class Pages:
-    """A server that keeps what it was asked, and over how many connections."""
+    """A server that keeps what it was asked."""
 
     def __init__(self) -> None:
         self.asked: list[web.Request] = []
-        self.connections: set[object] = set()
         self.headers: dict[str, str] = {}
         self.status = 200
         self.body = b"up 1\n"
@@ -19,7 +18,6 @@ class Pages:
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append(request)
-        self.connections.add(request.transport)
         return web.Response(status=self.status, body=self.body, headers=self.headers)
 
     async def start(self) -> TestServer:

@@ -15,6 +15,7 @@ from benchrun.observe.identity import RunKey
 from benchrun.runtime.queue import (
     FIRST_RETRY_SECONDS,
     LONGEST_RETRY_SECONDS,
+    LONGEST_URGENT_RETRY_SECONDS,
     PICKS_IN_A_ROW,
     STOP_SECONDS,
     Later,
@@ -211,6 +212,22 @@ def test_failures_are_retried_with_pauses_that_double_to_a_limit() -> None:
         assert pauses[:4] == [FIRST_RETRY_SECONDS, 1.0, 2.0, 4.0]
         assert pauses[-1] == max(pauses) == LONGEST_RETRY_SECONDS
         assert len(pauses) == 12
+        await queue.stop()
+
+    run_fast(scenario())
+
+
+def test_an_urgent_key_is_tried_again_soon_however_often_it_failed() -> None:
+    """Once after up to 120 s: so late was a deadline seen that had passed meanwhile, and a delete offered that had failed."""
+
+    async def scenario() -> None:
+        passes = Passes(*[RuntimeError("no")] * 20)
+        queue = WorkQueue(passes, workers=1, urgent=lambda _: True, jitter=highest)
+        queue.start()
+        queue.add(run("a"))
+        await passing(300)
+        pauses = [b - a for a, b in pairwise(passes.instants)]
+        assert pauses[-1] == max(pauses) == LONGEST_URGENT_RETRY_SECONDS == 15
         await queue.stop()
 
     run_fast(scenario())

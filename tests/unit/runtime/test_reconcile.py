@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from benchrun.api import names
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.api.status_patch import as_json
 from benchrun.decide.decision import Event, Ref
 from benchrun.effects.errors import NotFound
+from benchrun.observe.views import Declared
 from benchrun.plan.metadata import stamped
 from benchrun.runtime.queue import Later
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body, stage_body
@@ -125,6 +130,36 @@ async def test_run_made_anew_under_the_same_name_is_not_given_the_old_ones_statu
     run = scene.indexes.run(KEY)
     assert run is not None
     assert run.uid == "other"
+
+
+@pytest.mark.parametrize("uid", [UID, "made-anew"])
+async def test_what_came_to_be_during_a_pass_is_never_overwritten(scene: Scene, uid: str) -> None:
+    """Once the newest version that was known was named, not the one that was decided on: an end that another operator had just
+    written was taken back, and a run made anew was given the status of the old one."""
+    over = run_body(uid=uid, version=150, status={"phase": "Completed", "message": "another operator's"})
+
+    async def meanwhile(ref: Ref) -> None:
+        scene.cluster.add("BenchmarkRun", over)
+        scene.indexes.heard("BenchmarkRun", over, deleted=False)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(scene.cluster, "delete", meanwhile)
+        patched.setattr(scene.cluster, "patch_status", blind_to_uids(scene))
+        with pytest.raises(Later):
+            await scene.once(delete=(Ref("Deployment", NAMESPACE, "old", "old"),))
+    assert status_of(scene.cluster) == {"phase": "Completed", "message": "another operator's"}
+
+
+def blind_to_uids(scene: Scene) -> Callable[..., Awaitable[dict[str, Any]]]:
+    """As /status is, which heeds the version alone."""
+    patch_status = scene.cluster.patch_status
+
+    async def patch(declared: Declared, *, resource_version: str, changes: dict[str, Any]) -> dict[str, Any]:
+        there = scene.cluster.objects[declared.kind, declared.namespace, declared.name]
+        same = replace(declared, uid=there["metadata"]["uid"])
+        return await patch_status(same, resource_version=resource_version, changes=changes)
+
+    return patch
 
 
 async def test_run_that_turns_out_to_be_gone_is_forgotten(scene: Scene) -> None:

@@ -12,7 +12,7 @@ from benchrun.decide.lookups import Compilations, LogTail
 from benchrun.effects.errors import ClusterError, Conflict, Invalid, Throttled, Unavailable
 from benchrun.runtime.queue import Later
 from benchrun.runtime.reconcile import LAST_WORDS_SECONDS
-from unit.runtime.bodies import KEY, NAMESPACE, child_body
+from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body
 from unit.runtime.fast_time import now, passing, run_fast
 from unit.runtime.memory_cluster import status_of
 from unit.runtime.scene import RUNNING, Scene, manifest
@@ -177,5 +177,23 @@ def test_what_can_not_be_stored_keeps_the_run_from_being_called_finished(forget:
         assert status_of(scene.cluster).get("phase") == (None if forget else "Collecting")
         assert len(scene.memories) == 1
         await scene.lookups.close()
+
+    run_fast(end())
+
+
+@pytest.mark.parametrize("error", [None, Unavailable("down")])
+def test_a_run_that_is_being_deleted_lets_go_however_long_a_finalizer_keeps_it(error: ClusterError | None) -> None:
+    """Nothing else would: until it is gone the garbage collector removes nothing, and no deadline of it is looked at."""
+
+    async def end() -> None:
+        scene = await served()
+        leaving = run_body(version=2000, deletionTimestamp="2026-11-21T12:00:00Z", finalizers=["example.com/slow"])
+        scene.indexes.heard("BenchmarkRun", leaving, deleted=False)
+        if error is not None:
+            scene.cluster.broken_objects["prefill"] = error
+            assert await scene.once() is not None
+            scene.cluster.broken_objects.clear()
+        assert await scene.once() is None
+        assert (held(scene), len(scene.memories)) == ([], 0)
 
     run_fast(end())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from benchrun.decide.decision import Decision, World
 from benchrun.effects.errors import Unavailable
 from benchrun.runtime.queue import Later
+from unit.runtime.fast_time import now, passing, run_fast
 from unit.runtime.scene import RUNNING, Scene, arrival, sample, stage
 
 
@@ -65,3 +68,22 @@ async def test_a_record_that_an_earlier_attempt_has_stored_is_no_conflict_and_th
     assert ("acknowledge", "1") in scene.cluster.log
     await scene.once()
     assert [c.sequence for c in scene.worlds[-1].children.objects] == [0]
+
+
+def test_where_the_api_server_does_not_answer_the_other_records_wait_for_the_next_pass() -> None:
+    """Once each was offered in turn: of 20 records a pass took 10 minutes, in which no deadline and no cancel was looked at."""
+
+    async def go() -> None:
+        scene = Scene()
+        await scene.listed()
+
+        async def hang(manifest: dict[str, Any]) -> dict[str, Any]:
+            await passing(30)
+            raise Unavailable("TimeoutError")
+
+        scene.cluster.apply = hang  # type: ignore[method-assign]
+        with pytest.raises(Later):
+            await scene.once(apply=tuple(stage(arrival(sequence)) for sequence in range(20)))
+        assert now() == 30
+
+    run_fast(go())

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from benchrun.api.base import API_VERSION, KIND
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.decide.decision import Ref
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, Unavailable
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import Part, SweepJob, SweepTable, pack_job, read_job
@@ -206,6 +207,34 @@ async def test_cancel_is_told_to_what_runs_and_waited_for() -> None:
     assert scene.status["phase"] == "Cancelled"
 
 
+async def test_a_run_that_can_not_be_told_to_end_keeps_none_of_the_others_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(maxParallel=2)
+    await scene.until_settled()
+    cancel_run = scene.cluster.cancel_run
+
+    async def refused(ref: Ref) -> Json | None:
+        if ref.name == FIRST:
+            raise Invalid("spec: another rule is broken", code=422)
+        return await cancel_run(ref)
+
+    monkeypatch.setattr(scene.cluster, "cancel_run", refused)
+    sweep = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
+    scene.cluster.change(SWEEP_KIND, sweep, {"spec": {"cancel": True}, "metadata": {"generation": 2}})
+    with pytest.raises(Later):
+        await scene.once()
+    assert scene.cluster.objects[KIND, NAMESPACE, SECOND]["spec"]["cancel"] is True
+
+
+async def test_values_of_a_newer_operator_do_not_stand_between_a_cancelled_sweep_and_its_runs(scene: Scene) -> None:
+    await scene.until_settled()
+    sweep = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
+    scene.cluster.change(SWEEP_KIND, sweep, {"spec": {"cancel": True}, "status": {"phase": "Rebalancing"}})
+    await scene.once()
+    assert scene.cluster.objects[KIND, NAMESPACE, FIRST]["spec"]["cancel"] is True
+
+
 def foreign(controller: Json | None) -> Json:
     owners = [] if controller is None else [{"apiVersion": API_VERSION, "controller": True, **controller}]
     meta = {"name": FIRST, "namespace": NAMESPACE, "uid": "x", "resourceVersion": "7", "ownerReferences": owners}
@@ -271,6 +300,24 @@ async def test_a_conflict_is_read_again_and_tried_again(scene: Scene) -> None:
     with pytest.raises(Later):
         await scene.once()
     assert ("get", SWEEP_KIND, NAME) in scene.cluster.log
+
+
+async def test_what_came_to_be_during_a_pass_is_never_overwritten(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_run = scene.cluster.create_run
+
+    async def meanwhile(manifest: Json) -> Json:
+        body = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
+        over = {"phase": "Completed", "message": "another operator's"}
+        body = scene.cluster.change(SWEEP_KIND, body, {"status": over})
+        scene.indexes.heard(SWEEP_KIND, body, deleted=False)
+        return await create_run(manifest)
+
+    monkeypatch.setattr(scene.cluster, "create_run", meanwhile)
+    with pytest.raises(Later):
+        await scene.once()
+    assert scene.status == {"phase": "Completed", "message": "another operator's"}
 
 
 async def test_nothing_is_lost_when_the_api_server_is_away(scene: Scene) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from benchrun.api.base import KIND
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.api.status_patch import status_changes
 from benchrun.api.sweep.essence import essence
+from benchrun.decide.decision import Ref
 from benchrun.decide.sweep.decision import NotCreated, SweepDecision, SweepWorld, TableMade, TableWanted
 from benchrun.decide.sweep.reconcile import decide
 from benchrun.effects.clock import Clock
@@ -71,7 +72,7 @@ class SweepReconciler:
             self.memories.drop(key)
             return None
         memory = self.memories.of(key, sweep.uid)
-        seen = (self.indexes.version(key), swept_runs(self.indexes.runs_of(sweep.uid)))
+        seen = (sweep.version, swept_runs(self.indexes.runs_of(sweep.uid)))
         if memory.settled == seen:
             return None
         memory.settled = None
@@ -81,13 +82,12 @@ class SweepReconciler:
             decision = decide(self._world(sweep, memory))
         if decision.read:
             return LOOK_AGAIN_SECONDS  # runs come and go faster than they can be read
-        for ref in decision.cancel:
-            self._learnt(await self.cluster.cancel_run(ref))
+        await self._cancel(decision.cancel)
         if await self._create(decision, memory):
             return 0.0  # it is decided anew with what was found out
         changes = status_changes(sweep.status, decision.status)
         if changes:
-            await self._writer.change_status(key, sweep, changes)
+            await self._writer.change_status(sweep, changes)
         await self._writer.say(sweep, decision.events)
         if decision.forget:
             self.memories.drop(key)
@@ -146,6 +146,17 @@ class SweepReconciler:
         memory.table = TableMade(wanted, table, problem)
         memory.making = memory.settled = None
         self.enqueue(key)
+
+    async def _cancel(self, refs: Iterable[Ref]) -> None:
+        """Tell each of the runs to end, whatever the others answer. Raises what failed first."""
+        failed: list[ClusterError] = []
+        for ref in refs:
+            try:
+                self._learnt(await self.cluster.cancel_run(ref))
+            except ClusterError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
 
     async def _create(self, decision: SweepDecision, memory: SweepMemory) -> bool:
         """Whether something turned out that is to be decided on."""
