@@ -27,13 +27,7 @@ MOST_FAILURES = 5
 LONGEST_SECONDS = 60.0
 """Whichever comes first, of passes that failed in a row."""
 _HOLDERS = ("Deployment", "LeaderWorkerSet", "Job")
-_CONDITIONS = (
-    ("Complete", "False"),
-    ("Failed", "True"),
-    ("Succeeded", "False"),
-    ("Ready", "False"),
-    ("Stalled", "True"),
-)
+_CONDITIONS = {"Complete": "False", "Failed": "True", "Succeeded": "False", "Ready": "False", "Stalled": "True"}
 
 
 @dataclass(slots=True)
@@ -107,24 +101,19 @@ def _is_holder(child: Child) -> bool:
 def _minimal(error: str, now: str, generation: int) -> dict[str, object]:
     """A status that says only this, and is valid whatever stood there before."""
     message = f"the operator could not work on this run ({error}) and let go of its servers; see the operator's log"
-    conditions = [
-        {
-            "type": type_,
-            "status": status,
-            "reason": Reason.INTERNAL_ERROR,
-            "message": message,
-            "observedGeneration": generation,
-            "lastTransitionTime": now,
-        }
-        for type_, status in _CONDITIONS
-    ]
+    same = {
+        "reason": Reason.INTERNAL_ERROR,
+        "message": message,
+        "observedGeneration": generation,
+        "lastTransitionTime": now,
+    }
     return {
         "observedGeneration": generation,
         "phase": "Failed",
         "message": message,
         "verdict": "Unknown",
         "completionTime": now,
-        "conditions": conditions,
+        "conditions": [{"type": type_, "status": status, **same} for type_, status in _CONDITIONS.items()],
         "live": None,
         "ending": None,
     }

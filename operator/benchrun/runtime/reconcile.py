@@ -265,5 +265,5 @@ def _refused(manifest: dict[str, Any], error: ClusterError) -> RefusedObject:
 
 def _turned(before: RefusedObject | None, after: RefusedObject | None) -> bool:
     """Whether something else is refused now. Words alone may change with every answer."""
-    known = [(refused.kind, refused.name, refused.curable) for refused in (before, after) if refused is not None]
-    return len(known) == 1 or (len(known) == 2 and known[0] != known[1])
+    old, new = (refused and (refused.kind, refused.name, refused.curable) for refused in (before, after))
+    return old != new
