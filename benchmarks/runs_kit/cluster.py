@@ -71,16 +71,16 @@ class Cluster:
             return found
 
     async def watch(self, path: str, tell: Callable[[str, Json], None]) -> None:
-        """Tell of everything there is and of every change; raises when the watch ends."""
+        """Tell of everything there is and of every change, for ever. The API server ends a watch when the kind's definition changes;
+        what went before the next one began is not told."""
         # From whatever the API server has at hand: the namespace is new, and nothing in it can be out of date.
         query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": str(WATCH_SECONDS)}
         while True:
             async with self._session.get(path, params=query) as answer:
+                # Too many requests: a kind that was just defined, whose storage is not there yet.
                 if answer.status != TOO_MANY_REQUESTS:
                     await _tell_lines(answer, tell)
-                    raise RuntimeError(f"the watch of {path} ended")
-            # A kind that was just defined: its storage is not there yet.
-            await asyncio.sleep(float(answer.headers.get("Retry-After", "1")))
+            await asyncio.sleep(float(answer.headers.get("Retry-After", "0.1")))
 
 
 async def _tell_lines(answer: aiohttp.ClientResponse, tell: Callable[[str, Json], None]) -> None:
