@@ -75,7 +75,6 @@ test: lint test-unit devcluster-up images test-chart test-cluster test-e2e ## Al
 .PHONY: test-long
 test-long: .venv devcluster-up images ## The longer proofs: a second cluster, the client alone, long sweeps, the benchmarks
 	$(PYTEST) tests/devcluster
-	$(DEVCLUSTER) vllm-rs
 	$(PYTEST) tests/client
 	$(DEVCLUSTER) lws
 	$(PYTEST) tests/long

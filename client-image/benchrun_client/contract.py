@@ -60,7 +60,6 @@ from benchrun_client.contract_plan import MAX_REQUESTS_A_STAGE as MAX_REQUESTS_A
 from benchrun_client.contract_plan import PLAN_FILE as PLAN_FILE
 from benchrun_client.contract_plan import PLAN_SCHEMA as PLAN_SCHEMA
 from benchrun_client.contract_plan import CachePolicy as CachePolicy
-from benchrun_client.contract_plan import EngineKind as EngineKind
 from benchrun_client.contract_plan import LoadPoint as LoadPoint
 from benchrun_client.contract_plan import Plan as Plan
 from benchrun_client.contract_plan import RoleServers as RoleServers

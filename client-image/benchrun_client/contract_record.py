@@ -142,7 +142,7 @@ class ClientFigures(Message):
     """Of all its processes that send."""
     wall_seconds: Finite = Field(ge=0)
     processes: Count = Field(default=1, ge=1)
-    """Each fills a core at most: of an engine that is one process with several threads, the threads."""
+    """Each fills a core at most."""
     throttled_periods: Count | None = None
     lag_p99_us: Micros | None = None
     """99th percentile of how late the client's event loop came to what was due: it delays sends and the reading of tokens."""

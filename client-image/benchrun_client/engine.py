@@ -37,7 +37,6 @@ from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
-from benchrun_client.self_watch import Toll
 from benchrun_client.shards.arrivals import arrivals_of
 from benchrun_client.shards.sharing import Place, Share
 from benchrun_client.stand_ins import Sessions, SharedPage, always_ready, reading_bounded
@@ -100,8 +99,6 @@ class Outcome:
 
     result: dict[str, Any]
     instants: Instants
-    toll: Toll | None = None
-    """Of an engine that is a process of its own; None: this process sent."""
 
 
 def _nothing() -> None:

@@ -79,8 +79,6 @@ class RawStage:
     throttled_periods: int | None
     lags: list[float]
     """How late the event loop came to each of the probe's ticks."""
-    processes: int = 1
-    """That send, or threads that do."""
     probe: Probe | None = None
     """Of a search's stage; known once its outcome is."""
     decodes: list[float] | None = None
@@ -112,7 +110,6 @@ def record_of(raw: RawStage) -> StageRecord:
         client=ClientFigures(
             cpu_seconds=raw.cpu_seconds,
             wall_seconds=raw.wall_seconds,
-            processes=raw.processes,
             throttled_periods=raw.throttled_periods,
             lag_p99_us=_lag_p99(raw.lags),
             lag_max_us=micros(max(raw.lags)) if raw.lags else None,

@@ -21,7 +21,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="The client could not keep up: it sent late or read tokens late. TTFT and the tails of all latencies are too "
         "high, and TPOT may be too low.",
         remedy="Give the client more CPU (client.resources) and a node of its own, or lower the load. One process carries "
-        "about 150 streams; client.parallelism has several send the load together, and client.engine VLLMRust carries more.",
+        "about 150 streams; client.parallelism has several send the load together.",
     ),
     Code.CLIENT_THROTTLED: Explanation(
         meaning="The kernel stopped the client for having used up its CPU limit. For as long it neither sent nor read: "
