@@ -81,8 +81,7 @@ class Load:
 
 @dataclass(slots=True)
 class Instants:
-    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and how it ended. `due` and
-    `ended` are empty where the engine does not tell."""
+    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and how it ended."""
 
     due: list[float] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)

@@ -278,10 +278,8 @@ class Measuring:
         )
 
 
-def _outcome_of(warmup: Warmup, instants: Instants | None, *, seconds: float) -> WarmupOutcome:
+def _outcome_of(warmup: Warmup, instants: Instants, *, seconds: float) -> WarmupOutcome:
     """A request that had not ended when time was up is neither answered nor failed."""
-    if instants is None:
-        return WarmupOutcome(requests=warmup.requests, answered=None, failed=None, took_us=micros(seconds))
     ended = sum(1 for answered in instants.answered if answered)
     ok = instants.ok.count(True)
     return WarmupOutcome(requests=warmup.requests, answered=ok, failed=ended - ok, took_us=micros(seconds))

@@ -45,7 +45,6 @@ class RawStage:
     engine: Engine
     scalars: dict[str, float | int | None]
     due: list[float]
-    """Empty, as `ended` may be: the engine does not tell."""
     sent: list[float]
     answered: list[float]
     ok: list[bool]
@@ -129,7 +128,7 @@ def _columns(raw: RawStage) -> RequestColumns:
     first = raw.sent[0]
     return RequestColumns(
         start_us=tuple(micros(sent - first) for sent in raw.sent),
-        queue_us=tuple(micros(sent - due) for sent, due in zip(raw.sent, raw.due, strict=True)) if raw.due else (),
+        queue_us=tuple(micros(sent - due) for sent, due in zip(raw.sent, raw.due, strict=True)),
         ttft_us=tuple(micros(ttft) for ttft in raw.ttfts),
         # vLLM's latency ends with the last token: it is the first one's time and all gaps.
         e2el_us=tuple(micros(ttft + decode) for ttft, decode in zip(raw.ttfts, _decodes(raw), strict=True)),

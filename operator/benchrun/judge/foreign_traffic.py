@@ -64,5 +64,5 @@ def _prompt_tokens(record: StageRecord) -> tuple[int, int]:
     """
     columns = record.requests
     asked = sum(columns.input_tokens)
-    uncertain = asked - sum(compress(columns.input_tokens, columns.known_ended))
+    uncertain = asked - sum(compress(columns.input_tokens, columns.ended))
     return asked, len(columns.ok) + uncertain
