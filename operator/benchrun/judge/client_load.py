@@ -126,7 +126,7 @@ def _server_ttft_ms(record: StageRecord) -> float | None:
     if proxy_edges(record):
         total, count = proxy_ttft(record)
     else:
-        total, count = rise(record.servers, TTFT_SUM).value, rise(record.servers, TTFT_COUNT).value
+        total, count = rise(record.servers, TTFT_SUM), rise(record.servers, TTFT_COUNT)
     if total is None or not count or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
         return None
     return 1000 * total / count
