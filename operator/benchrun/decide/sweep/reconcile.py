@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from benchrun.api.base import KIND
 from benchrun.api.conditions import has_ended, timestamp
-from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepPhase, SweepReason
+from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepPhase, SweepReason, read_sweep_status
 from benchrun.api.text import sentence
 from benchrun.decide import condition_table
 from benchrun.decide.acceptance import Unacceptable, accept_sweep
@@ -33,7 +33,7 @@ from benchrun.plan.sweep.runs import run_manifest
 
 def decide(world: SweepWorld) -> SweepDecision:
     """What to do about a sweep now. The same world gives the same decision; its own outcome, seen again, changes nothing."""
-    status = BenchmarkSweepStatus.model_validate(world.sweep.status)
+    status = read_sweep_status(world.sweep.status)
     if world.sweep.deleting:
         return SweepDecision(status=status, forget=True)
     if has_ended(status.conditions):
