@@ -91,7 +91,7 @@ lint: .venv ## Style, types, import contracts, generated files
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	.venv/bin/python -m benchrun.cli.generate --check
+	.venv/bin/python -m dev.generate --check
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator module; remove it"; exit 1; }
 
 .PHONY: test-unit
@@ -126,7 +126,7 @@ bench-%: .venv
 
 .PHONY: crds
 crds: .venv ## Generate the CRD, its copy in the chart, and the reference page from the models
-	.venv/bin/python -m benchrun.cli.generate
+	.venv/bin/python -m dev.generate
 
 .PHONY: format
 format: .venv ## Format the code
