@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,8 +10,6 @@ CPU_STAT_FILES = (
     Path("/sys/fs/cgroup/cpu/cpu.stat"),  # version 1
     Path("/sys/fs/cgroup/cpu,cpuacct/cpu.stat"),
 )
-
-CPU_MAX_FILE = Path("/sys/fs/cgroup/cpu.max")
 
 
 def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
@@ -24,15 +21,3 @@ def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
         except (OSError, ValueError, KeyError):
             continue
     return None
-
-
-def usable_cores(file: Path = CPU_MAX_FILE) -> int:
-    """Cores that threads of this process can fill together: those it may run on, or what its limit comes to, rounded down, as
-    programs in Rust count them."""
-    cores = len(os.sched_getaffinity(0))
-    try:
-        quota, period = file.read_text().split()
-        return max(1, min(cores, int(quota) // int(period)))
-    except (OSError, ValueError):
-        # No limit ("max"), or not version 2.
-        return cores

@@ -38,7 +38,6 @@ from benchrun_client.contract_data import S3Object as S3Object
 from benchrun_client.contract_data import ShareGPTData as ShareGPTData
 from benchrun_client.contract_data import TextsData as TextsData
 from benchrun_client.contract_data import TimedTraceData as TimedTraceData
-from benchrun_client.contract_delivery import CONTRACT_VERSION as CONTRACT_VERSION
 from benchrun_client.contract_delivery import MAX_BODIES_BYTES as MAX_BODIES_BYTES
 from benchrun_client.contract_delivery import MAX_DELIVERY_BYTES as MAX_DELIVERY_BYTES
 from benchrun_client.contract_delivery import MAX_ENVELOPES as MAX_ENVELOPES
@@ -58,9 +57,7 @@ from benchrun_client.contract_delivery import seal as seal
 from benchrun_client.contract_delivery import unpack_delivery as unpack_delivery
 from benchrun_client.contract_plan import MAX_REQUESTS_A_STAGE as MAX_REQUESTS_A_STAGE
 from benchrun_client.contract_plan import PLAN_FILE as PLAN_FILE
-from benchrun_client.contract_plan import PLAN_SCHEMA as PLAN_SCHEMA
 from benchrun_client.contract_plan import CachePolicy as CachePolicy
-from benchrun_client.contract_plan import EngineKind as EngineKind
 from benchrun_client.contract_plan import LoadPoint as LoadPoint
 from benchrun_client.contract_plan import Plan as Plan
 from benchrun_client.contract_plan import RoleServers as RoleServers
@@ -70,8 +67,6 @@ from benchrun_client.contract_plan import Warmup as Warmup
 from benchrun_client.contract_record import MAX_GAP_VALUES as MAX_GAP_VALUES
 from benchrun_client.contract_record import MAX_PACKED_BYTES as MAX_PACKED_BYTES
 from benchrun_client.contract_record import MAX_RECORD_BYTES as MAX_RECORD_BYTES
-from benchrun_client.contract_record import MAX_RECORDS as MAX_RECORDS
-from benchrun_client.contract_record import RECORD_SCHEMA as RECORD_SCHEMA
 from benchrun_client.contract_record import CacheReset as CacheReset
 from benchrun_client.contract_record import ClientFigures as ClientFigures
 from benchrun_client.contract_record import Engine as Engine
@@ -82,7 +77,6 @@ from benchrun_client.contract_record import Shards as Shards
 from benchrun_client.contract_record import StageRecord as StageRecord
 from benchrun_client.contract_record import WarmupOutcome as WarmupOutcome
 from benchrun_client.contract_record import ended_search as ended_search
-from benchrun_client.contract_record import in_short as in_short
 from benchrun_client.contract_record import open_record as open_record
 from benchrun_client.contract_search import Limit as Limit
 from benchrun_client.contract_search import Probe as Probe

@@ -46,7 +46,6 @@ class Stage(Message):
 
 
 CachePolicy = Literal["Isolate", "Reset", "Share"]
-EngineKind = Literal["VLLM", "VLLMRust"]
 
 
 class Warmup(Message):
@@ -103,8 +102,6 @@ class Plan(Message):
     stages: tuple[Stage, ...] = Field(max_length=1024)
     searches: tuple[Search, ...] = Field(default=(), max_length=16)
     warmups: tuple[Warmup, ...] = Field(default=(), max_length=64)
-    engine: EngineKind = "VLLM"
-    """Who sends the load: vLLM's own benchmark client, or its client in Rust."""
     cache_policy: CachePolicy = "Isolate"
     """Reset: the prefix cache of every server is emptied before each stage."""
     percentiles: tuple[DecimalText, ...] = Field(max_length=64)
@@ -127,12 +124,10 @@ class Plan(Message):
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces. A plan without a search, a proxy or another engine says nothing of them."""
+        """Canonical JSON: sorted keys, no spaces. A plan without a search or a proxy says nothing of them."""
         document = self.model_dump(mode="json", by_alias=True)
         if not self.searches:
             del document["searches"]
-        if self.engine == "VLLM":
-            del document["engine"]
         if not self.target.behind:
             del document["target"]["behind"]
         return json.dumps(document, sort_keys=True, separators=(",", ":"))

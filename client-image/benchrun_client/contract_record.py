@@ -38,9 +38,6 @@ Counts = Annotated[tuple[Count, ...], Field(max_length=MAX_REQUESTS_A_STAGE), Fa
 Flags = Annotated[tuple[Literal[0, 1], ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()]
 Counters = Annotated[dict[Annotated[str, Field(max_length=80)], Finite], Field(max_length=64)]
 
-NOT_ALWAYS_TOLD = frozenset({"queue_us", "ended"})
-"""Columns that an engine may leave empty."""
-
 
 class RequestColumns(Message):
     """Per-request values, one entry a request, in order of sending. A failed request has `ok` 0."""
@@ -48,7 +45,7 @@ class RequestColumns(Message):
     start_us: Column
     """Send instant, relative to the stage's first send."""
     queue_us: Column
-    """Wait in the client for a free place under the cap. Empty: the engine does not tell when requests were due."""
+    """Wait in the client for a free place under the cap."""
     ttft_us: Column
     e2el_us: Column
     input_tokens: Counts
@@ -56,27 +53,15 @@ class RequestColumns(Message):
     asked_tokens: Counts
     """Output tokens asked for."""
     ended: Flags
-    """Whether the server's closing word (its own count of tokens) arrived: 0 is a stream that broke off unnoticed. Empty: the
-    engine does not tell."""
+    """Whether the server's closing word (its own count of tokens) arrived: 0 is a stream that broke off unnoticed."""
     ok: Flags
 
     @model_validator(mode="after")
     def _equal_lengths(self) -> RequestColumns:
-        columns = {name: getattr(self, name) for name in type(self).model_fields}
-        lengths = {name: len(column) for name, column in columns.items() if column or name not in NOT_ALWAYS_TOLD}
+        lengths = {name: len(getattr(self, name)) for name in type(self).model_fields}
         if len(set(lengths.values())) != 1:
             raise ValueError(f"columns must be equally long, got {lengths}")
         return self
-
-    @property
-    def waits_us(self) -> tuple[int, ...]:
-        """`queue_us`, or no wait at all where it is not known: to reckon with, never to show."""
-        return self.queue_us or (0,) * len(self.ok)
-
-    @property
-    def known_ended(self) -> tuple[int, ...]:
-        """Of which answers it is known that they came to their end."""
-        return self.ended or (0,) * len(self.ok)
 
 
 class GapCounts(Message):
@@ -129,9 +114,8 @@ class WarmupOutcome(Message):
 
     requests: Count = Field(ge=1)
     """Asked for."""
-    answered: Count | None
-    """None, as `failed`: it was cut short, and the engine does not tell how far it came."""
-    failed: Count | None
+    answered: Count
+    failed: Count
     took_us: Micros
 
 
@@ -142,7 +126,7 @@ class ClientFigures(Message):
     """Of all its processes that send."""
     wall_seconds: Finite = Field(ge=0)
     processes: Count = Field(default=1, ge=1)
-    """Each fills a core at most: of an engine that is one process with several threads, the threads."""
+    """Each fills a core at most."""
     throttled_periods: Count | None = None
     lag_p99_us: Micros | None = None
     """99th percentile of how late the client's event loop came to what was due: it delays sends and the reading of tokens."""

@@ -37,7 +37,6 @@ from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
-from benchrun_client.self_watch import Toll
 from benchrun_client.shards.arrivals import arrivals_of
 from benchrun_client.shards.sharing import Place, Share
 from benchrun_client.stand_ins import Sessions, SharedPage, always_ready, reading_bounded
@@ -82,8 +81,7 @@ class Load:
 
 @dataclass(slots=True)
 class Instants:
-    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and how it ended. `due` and
-    `ended` are empty where the engine does not tell."""
+    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and how it ended."""
 
     due: list[float] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)
@@ -100,8 +98,6 @@ class Outcome:
 
     result: dict[str, Any]
     instants: Instants
-    toll: Toll | None = None
-    """Of an engine that is a process of its own; None: this process sent."""
 
 
 def _nothing() -> None:

@@ -28,7 +28,6 @@ Reason = Literal[
     "DatasetTooSmall",
     "PromptTooLong",
     "ModelNotServed",
-    "EngineMissing",
     # What we talked to is wrong, or away.
     "EndpointNotFound",
     "EndpointNotReady",
@@ -50,7 +49,6 @@ BAD_INPUT = frozenset(
         "DatasetTooSmall",
         "PromptTooLong",
         "ModelNotServed",
-        "EngineMissing",
     }
 )
 MAX_MESSAGE_CHARACTERS = 1500

@@ -20,8 +20,8 @@ class LoadEngine(Protocol):
     name: EngineName
 
     @property
-    def instants(self) -> Instants | None:
-        """Of the load under way, or of the last one; None: of one that was cut short this engine tells nothing."""
+    def instants(self) -> Instants:
+        """Of the load under way, or of the last one; what is left of one that was cut short."""
 
     async def run(
         self,

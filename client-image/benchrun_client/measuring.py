@@ -166,8 +166,7 @@ class Measuring:
             watch.on_answer()
 
         outcome = await self._engine.run(load, self._servers, on_send=on_send, on_answer=on_answer)
-        ours = watch.toll()
-        toll = outcome.toll or ours
+        toll = watch.toll()
         ok = outcome.instants.ok
         elsewhere = await self._elsewhere()
         any_ok = any(ok) or elsewhere.succeeded > 0
@@ -258,7 +257,7 @@ class Measuring:
             shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(stage.api, 0),
             repeated_tokens=sum(sample.repeated_tokens for sample in own),
             datasets=self._traffic.datasets.get(stage.workload, ()),
-            asked_lens=result.get("asked_lens") or [sample.output_tokens for sample in own],
+            asked_lens=[sample.output_tokens for sample in own],
             errors=result["errors"],
             diagnostic=diagnostic,
             addresses=self._servers.addresses,
@@ -274,16 +273,13 @@ class Measuring:
             cpu_seconds=toll.cpu_seconds,
             wall_seconds=toll.wall_seconds,
             throttled_periods=toll.throttled_periods,
-            processes=toll.processes,
             lags=toll.lags,
             decodes=result.get("decodes"),
         )
 
 
-def _outcome_of(warmup: Warmup, instants: Instants | None, *, seconds: float) -> WarmupOutcome:
+def _outcome_of(warmup: Warmup, instants: Instants, *, seconds: float) -> WarmupOutcome:
     """A request that had not ended when time was up is neither answered nor failed."""
-    if instants is None:
-        return WarmupOutcome(requests=warmup.requests, answered=None, failed=None, took_us=micros(seconds))
     ended = sum(1 for answered in instants.answered if answered)
     ok = instants.ok.count(True)
     return WarmupOutcome(requests=warmup.requests, answered=ok, failed=ended - ok, took_us=micros(seconds))

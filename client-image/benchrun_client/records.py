@@ -45,7 +45,6 @@ class RawStage:
     engine: Engine
     scalars: dict[str, float | int | None]
     due: list[float]
-    """Empty, as `ended` may be: the engine does not tell."""
     sent: list[float]
     answered: list[float]
     ok: list[bool]
@@ -79,8 +78,6 @@ class RawStage:
     throttled_periods: int | None
     lags: list[float]
     """How late the event loop came to each of the probe's ticks."""
-    processes: int = 1
-    """That send, or threads that do."""
     probe: Probe | None = None
     """Of a search's stage; known once its outcome is."""
     decodes: list[float] | None = None
@@ -112,7 +109,6 @@ def record_of(raw: RawStage) -> StageRecord:
         client=ClientFigures(
             cpu_seconds=raw.cpu_seconds,
             wall_seconds=raw.wall_seconds,
-            processes=raw.processes,
             throttled_periods=raw.throttled_periods,
             lag_p99_us=_lag_p99(raw.lags),
             lag_max_us=micros(max(raw.lags)) if raw.lags else None,
@@ -132,7 +128,7 @@ def _columns(raw: RawStage) -> RequestColumns:
     first = raw.sent[0]
     return RequestColumns(
         start_us=tuple(micros(sent - first) for sent in raw.sent),
-        queue_us=tuple(micros(sent - due) for sent, due in zip(raw.sent, raw.due, strict=True)) if raw.due else (),
+        queue_us=tuple(micros(sent - due) for sent, due in zip(raw.sent, raw.due, strict=True)),
         ttft_us=tuple(micros(ttft) for ttft in raw.ttfts),
         # vLLM's latency ends with the last token: it is the first one's time and all gaps.
         e2el_us=tuple(micros(ttft + decode) for ttft, decode in zip(raw.ttfts, _decodes(raw), strict=True)),

@@ -34,8 +34,6 @@ from benchrun_client.plan_file import peek_run_uid, read_plan
 from benchrun_client.record_server import RecordServer
 from benchrun_client.recorder import Recorder, packed
 from benchrun_client.records import RawStage
-from benchrun_client.rust.engine import RustEngine, check_plan
-from benchrun_client.rust.finding import Binary, find_binary
 from benchrun_client.search.scribe import Desk, Scribe
 from benchrun_client.search.upcoming import Upcoming
 from benchrun_client.shards.company import Company, run_sibling
@@ -84,14 +82,13 @@ class Run:
         plan = self._read_plan()
         gate = self._open_gate(plan) if self._company.place.shards > 1 else None
         counter, material = find_all(plan)
-        binary = _find_rust(plan)
         tls = tls_context(plan.target.ca_file)
         self._ledger.mark_ready()
         log.info("ready: plan, tokenizer and data found")
         looking = self._watched(look_out(plan, material, self._ledger, tls=tls))
         self._recorder = self._background.run(Recorder.start(self._on_record))
         scribe = self._scribe(plan)
-        engine = _engine(plan, counter, binary, tls=tls)
+        engine = _engine(plan, counter, tls=tls)
         traffic = write_traffic(plan, material, counter)
         upcoming = self._upcoming(scribe, material, traffic)
         digests = digests_of(traffic)
@@ -213,14 +210,9 @@ def end_process(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _engine(plan: Plan, counter: TokenCounter, binary: Binary | None, *, tls: ssl.SSLContext | None) -> LoadEngine:
+def _engine(plan: Plan, counter: TokenCounter, *, tls: ssl.SSLContext | None) -> LoadEngine:
     """Who sends the load."""
-    target = plan.target
-    if target.offline:
-        return OfflineEngine()
-    if binary is not None:
-        return RustEngine(binary, model=target.served_model, percentiles=plan.percentiles, ca_file=target.ca_file)
-    return vllm_engine(plan, counter, tls=tls)
+    return OfflineEngine() if plan.target.offline else vllm_engine(plan, counter, tls=tls)
 
 
 def vllm_engine(plan: Plan, counter: TokenCounter, *, tls: ssl.SSLContext | None) -> Engine:
@@ -228,14 +220,6 @@ def vllm_engine(plan: Plan, counter: TokenCounter, *, tls: ssl.SSLContext | None
     engine = Engine(tokenizer=counter.tokenizer, model=plan.target.served_model, percentiles=plan.percentiles, tls=tls)
     log.info("vLLM %s imported", engine.name.version)
     return engine
-
-
-def _find_rust(plan: Plan) -> Binary | None:
-    """The Rust client where the plan asks for it; looked for before a server is started, too."""
-    if plan.engine != "VLLMRust":
-        return None
-    check_plan(plan)
-    return find_binary()
 
 
 def find_all(plan: Plan) -> tuple[TokenCounter, Material]:

@@ -54,8 +54,6 @@ class Toll:
     wall_seconds: float
     throttled_periods: int | None
     lags: list[float]
-    processes: int = 1
-    """Or threads of one, that each fill a core at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, Decimal, Percentile, SpecModel, Text
 from benchrun.api.codes import FIXED, Code
-from benchrun.api.load_engines import LoadEngine
 from benchrun.api.parallelism import Parallelism
 from benchrun.api.pods import PodOverrides, Resources
 from benchrun.api.rules import Rule, Unique, exactly_one
@@ -123,11 +122,6 @@ class Client(SpecModel):
     """The pod that generates the load."""
 
     image: Text | None = Field(default=None, description="Client image; the operator's default if left out.")
-    engine: LoadEngine = Field(
-        default="VLLM",
-        description="VLLM: vLLM's own benchmark client, in Python. VLLMRust: vLLM's client in Rust, for loads that are too much "
-        "for the one in Python; the client image must have it, as vLLM's images for GPUs do from 0.32 on.",
-    )
     parallelism: Parallelism = Field(
         default=1,
         description="Processes that send the load together, each its share; every stage has one record of all requests. Auto: as "

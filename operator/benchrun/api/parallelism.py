@@ -35,10 +35,4 @@ RULES = (
         message="client.parallelism: offline takes each load in one call, which one process makes; take 1",
         path=".client.parallelism",
     ),
-    Rule(
-        cel=f"{_ONE} || self.client.engine != 'VLLMRust'",
-        holds=lambda spec: _asks_for_one(spec) or spec.client.engine != "VLLMRust",
-        message="client.parallelism: VLLMRust is one process with threads of its own; take 1, or client.engine VLLM",
-        path=".client.parallelism",
-    ),
 )

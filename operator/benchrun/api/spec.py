@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api import load_engines, parallelism, run_size, search
+from benchrun.api import parallelism, run_size, search
 from benchrun.api.base import SpecModel
 from benchrun.api.comparison import Baseline
 from benchrun.api.cost import Cost
@@ -106,7 +106,6 @@ class BenchmarkRunSpec(SpecModel):
         ),
         *run_size.rules(_POINTS),
         *search.RULES,
-        *load_engines.RULES,
         *parallelism.RULES,
         Rule(
             cel=f"has(self.offline) || self.workloads.all(w, !has({_BATCHES}))",

@@ -373,7 +373,6 @@ class BenchmarkRunStatus(StatusModel):
     )
     conditions: Conditions = Field(default=(), description="Observations about the run, one a type.")
     message: Text | None = Field(default=None, description="What the run waits for, or why it ended; in a sentence.")
-    attempt: int = Field(default=1, description="Which attempt the children belong to.")
     accepted_time: Instant | None = Field(default=None, description="When the spec was found good.")
     start_time: Instant | None = Field(default=None, description="First measured request.")
     completion_time: Instant | None = Field(default=None, description="When the run ended, however it did.")

@@ -79,10 +79,10 @@ def _other_spec(kind: str, name: str, error: KubectlError) -> str:
 
 
 def _measured_already(kind: str, name: str, status: raw.Object) -> str:
-    noun, show = ("sweep", "sweep") if kind == SWEEP_KIND else ("run", "report")
+    noun = "sweep" if kind == SWEEP_KIND else "run"
     return (
         f"{name} has run before ({raw.text(status.get('phase'))}, {raw.text(status.get('completionTime'))}), and a {noun} is "
-        f"measured once; benchrun {show} {name} shows its result. To measure again write generateName: {name}- in place of "
+        f"measured once; benchrun report {name} shows its result. To measure again write generateName: {name}- in place of "
         f"the name, or delete it and its results first: {_delete(kind, name)}"
     )
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from rich.console import Console
 
-from benchrun.cli import check, compare, explain, export, get, judge, kv_cache, logs, report, run, sweep, watch
+from benchrun.cli import check, compare, explain, export, get, judge, kv_cache, logs, report, run, watch
 
 
 class Command(Protocol):
@@ -23,4 +23,4 @@ class Command(Protocol):
         """Do it. Returns the exit code; raises CommandError."""
 
 
-COMMANDS: tuple[Command, ...] = (run, watch, get, logs, report, export, compare, sweep, judge, explain, check, kv_cache)
+COMMANDS: tuple[Command, ...] = (run, watch, get, logs, report, export, compare, judge, explain, check, kv_cache)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,12 @@ from rich.console import Console
 from benchrun.api.text import plain_text
 from benchrun.cli.cluster_options import add_cluster_options
 from benchrun.cli.errors import CommandError, unknown
+from benchrun.cli.export_formats import GROUP, export_format
 from benchrun.cli.finished_run import FinishedRun, add_run_options, finished_run
 from benchrun.report.exit_codes import PASSED
-from benchrun.report.export import inferencex
 from benchrun.report.export.exported import ExportedRun, Identity, exported, only, trusted
 from benchrun.report.export.files import NotExportable
-from benchrun.report.export.formats import FORMATS, TABLES, Choices, Format
+from benchrun.report.export.formats import FORMATS, TABLES, Format, TableName
 
 STANDARD_OUTPUT = "-"
 SUMMARY = "write a finished run's records in the format of another tool"
@@ -41,7 +41,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     add_run_options(parser)
     add = parser.add_argument
-    add("--format", required=True, choices=tuple(FORMATS), metavar="FORMAT", help=f"one of {', '.join(FORMATS)}")
+    add("--format", required=True, type=export_format, metavar="FORMAT", help=f"one of {', '.join(FORMATS)}")
     add(
         "-o",
         "--output",
@@ -56,13 +56,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="store_true",
         help="export what can't be trusted, too, marked where there is a place",
     )
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="FIELD=VALUE",
-        help=f"of inferencex: what the run does not know of itself ({', '.join(inferencex.SETTABLE)}); repeatable",
-    )
     add_cluster_options(parser)
     return parser
 
@@ -70,18 +63,16 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Read the run, and write it down. Raises CommandError."""
     del console  # What goes to standard output is the export alone.
-    chosen, choices = FORMATS[options.format], Choices(table=options.table, fields=_fields(options))
     finished = finished_run(options)
     whole = _whole(finished)
     wanted = _stages(whole, options.stage)
     kept, untrusted = (wanted, {}) if options.include_invalid else trusted(wanted)
-    unfit = chosen.unfit(kept)
-    notes = [*_left_out(untrusted, unfit), *_lost(whole), *_unknown(options.format, kept, choices.fields)]
-    notes += finished.measured.unreadable
-    if all(stage.cell in unfit for stage in kept.stages):
+    notes = [f"left out: {cell}: {why}; --include-invalid exports it" for cell, why in untrusted.items()]
+    notes += [*_lost(whole), *finished.measured.unreadable]
+    if not kept.stages:
         raise CommandError("\n".join(["nothing to export", *notes]))
     try:
-        written = _write(chosen, choices, kept, options.output)
+        written = _write(options.format, options.table, kept, options.output)
     except NotExportable as error:
         raise CommandError(str(error)) from error
     for note in (*written, *notes):
@@ -102,27 +93,6 @@ def _stages(whole: ExportedRun, wanted: Sequence[str]) -> ExportedRun:
     return only(whole, wanted) if wanted else whole
 
 
-def _fields(options: argparse.Namespace) -> Mapping[str, str]:
-    fields = {}
-    for each in options.set:
-        name, equals, value = each.partition("=")
-        if not equals or not value:
-            raise CommandError(f"--set takes FIELD=VALUE, for example hw=h100, not {each!r}")
-        if name not in inferencex.SETTABLE:
-            raise unknown("field", name, inferencex.SETTABLE)
-        fields[name] = value
-    if fields and options.format != "inferencex":
-        raise CommandError(f"--set is for --format inferencex; {options.format} takes all from the run")
-    return fields
-
-
-def _left_out(untrusted: Mapping[str, str], unfit: Mapping[str, str]) -> list[str]:
-    return [
-        *(f"left out: {cell}: {why}; --include-invalid exports it" for cell, why in untrusted.items()),
-        *(f"left out: {cell}: {why}" for cell, why in unfit.items()),
-    ]
-
-
 def _lost(whole: ExportedRun) -> list[str]:
     """Load points of which the run has judged more than it could keep."""
     kept = Counter(stage.cell for stage in whole.stages)
@@ -133,29 +103,21 @@ def _lost(whole: ExportedRun) -> list[str]:
     ]
 
 
-def _unknown(format_name: str, kept: ExportedRun, fields: Mapping[str, str]) -> list[str]:
-    missing = inferencex.unknown_fields(kept, fields) if format_name == "inferencex" else []
-    if not missing:
-        return []
-    hint = " ".join(f"--set {name}=..." for name in missing)
-    return [f"InferenceX asks for what the run does not know: {', '.join(missing)}; give {hint}"]
-
-
-def _write(chosen: Format, choices: Choices, kept: ExportedRun, output: str) -> list[str]:
+def _write(chosen: Format, table: TableName, kept: ExportedRun, output: str) -> list[str]:
     """Lines that say what was written where."""
     if output == STANDARD_OUTPUT:
         if not chosen.is_text and sys.stdout.isatty():
             raise CommandError("this format is no text: name a file or a folder with --output")
-        sys.stdout.buffer.write(chosen.document(kept, choices))
+        sys.stdout.buffer.write(chosen.document(kept, table))
         return []
     path = Path(output)
     try:
         if output.endswith("/") or path.is_dir() or not path.suffix:
-            files = chosen.files(kept, choices)
+            files = chosen.files(kept)
             for name, content in files.items():
                 _write_file(path / name, content)
             return [f"wrote {path / name}" for name in files]
-        _write_file(path, chosen.document(kept, choices))
+        _write_file(path, chosen.document(kept, table))
     except OSError as error:
         raise CommandError(f"{error.filename or path}: {error.strerror}") from error
     return [f"wrote {path}"]
@@ -169,4 +131,4 @@ def _write_file(path: Path, content: bytes) -> None:
 def _epilog() -> str:
     width = max(map(len, FORMATS))
     formats = "\n".join(f"  {name:{width}}  {each.summary}" for name, each in FORMATS.items())
-    return f"formats:\n{formats}\n\nexit codes: 0 exported; 1 nothing to export."
+    return f"formats:\n{formats}\nand those that other packages register as {GROUP}\n\nexit codes: 0 exported; 1 nothing to export."

@@ -9,14 +9,19 @@ from rich.console import Console
 
 from benchrun.api.base import SHORT_NAME
 from benchrun.api.sweep.spec import SHORT_NAME as SWEEP_SHORT_NAME
+from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli.following import Following, Thing, follow
 from benchrun.cli.interrupts import sigterm_interrupts
+from benchrun.cli.kubectl import Kubectl
+from benchrun.cli.kubectl_errors import KubectlError
 from benchrun.cli.log_reporter import LogReporter
 from benchrun.cli.screen_reporter import ScreenReporter
 from benchrun.cli.show import show_result
 from benchrun.cli.show_sweep import show_sweep
 from benchrun.cli.targets import Target
 from benchrun.cli.terminal import Terminal
+from benchrun.cli.whole_table import runs_in_cluster, whole_table
+from benchrun.observe.trim import sweep_of
 from benchrun.report.durations import written
 from benchrun.report.exit_codes import worst_code
 from benchrun.report.followed_sweep import FollowedSweep
@@ -41,15 +46,15 @@ def follow_to_the_end(
     targets: MutableMapping[str, Target], console: Console, *, wide: bool, timeout_seconds: float | None = None
 ) -> int:
     """Every run and sweep, until all have ended; their results; the worst of their codes. Raises CommandError."""
-    found = followed(targets, console, timeout_seconds=timeout_seconds)
+    found = _followed(targets, console, timeout_seconds=timeout_seconds)
     for name in (name for name in targets if name in found.codes):
-        _show(console, found.things[name], wide=wide)
+        _show(console, found.things[name], targets[name].kubectl, wide=wide)
     for name, error in found.errors.items():
         console.print(f"{name}: {error}", style="red", markup=False, soft_wrap=True)
     return worst_code([*found.codes.values(), *(error.code for error in found.errors.values())])
 
 
-def followed(
+def _followed(
     targets: MutableMapping[str, Target], console: Console, *, timeout_seconds: float | None = None
 ) -> Following:
     """The same, without the results. Raises CommandError, also where the only one can't be read."""
@@ -80,11 +85,22 @@ def say_how_to_go_on(targets: Mapping[str, Target], console: Console) -> None:
         console.print(f"  to end it:     kubectl patch {short} {name}{where} {patch}", markup=False, soft_wrap=True)
 
 
-def _show(console: Console, thing: Thing, *, wide: bool) -> None:
+def _show(console: Console, thing: Thing, kubectl: Kubectl, *, wide: bool) -> None:
     if isinstance(thing, FollowedSweep):
-        show_sweep(console, thing.name, thing.status, texts_per_prompt=thing.texts_per_prompt, wide=wide)
+        show_sweep(console, thing.name, _whole(thing, kubectl), texts_per_prompt=thing.texts_per_prompt, wide=wide)
     else:
         show_result(console, thing.name, thing.status, texts_per_prompt=thing.texts_per_prompt, wide=wide)
+
+
+def _whole(followed: FollowedSweep, kubectl: Kubectl) -> BenchmarkSweepStatus:
+    """Its status, with what that had no room for; as it is where the cluster does not give it."""
+    if not followed.status.truncated:
+        return followed.status
+    try:
+        sweep = sweep_of(kubectl.sweep(followed.name))
+    except KubectlError:
+        return followed.status
+    return whole_table(sweep, followed.status, lambda sweep: runs_in_cluster(sweep, kubectl))
 
 
 def _duration(text: str) -> float:

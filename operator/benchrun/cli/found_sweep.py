@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
 from rich.console import Console
 
+from benchrun.api.base import KIND as RUN_KIND
 from benchrun.api.sweep.spec import KIND
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.api.text import plain_text
+from benchrun.cli.cluster_options import kubectl_of
 from benchrun.cli.errors import CommandError
 from benchrun.cli.run_files import objects_in
 from benchrun.cli.show_sweep import show_sweep
-from benchrun.cli.whole_table import whole_table
+from benchrun.cli.whole_table import runs_in_cluster, whole_table
 from benchrun.cli.written_page import written_page
 from benchrun.observe import raw
 from benchrun.observe.trim import sweep_of
@@ -49,6 +52,18 @@ def sweep_in(path: Path, name: str | None) -> raw.Object | None:
     return named[0] if len(named) == 1 else None
 
 
+def named_sweep(options: argparse.Namespace) -> FoundSweep:
+    """The sweep that the options name. Raises CommandError."""
+    if options.file is None:
+        if options.name is None:
+            raise CommandError("which sweep? Give its name, or -f FILE")
+        return typed_sweep(kubectl_of(options).sweep(options.name))
+    body = sweep_in(options.file, options.name)
+    if body is None:
+        raise CommandError(f"{options.file} holds no {KIND} {options.name or ''}".rstrip())
+    return typed_sweep(body)
+
+
 def typed_sweep(body: raw.Object) -> FoundSweep:
     """Raises CommandError where its status is another version's."""
     sweep = sweep_of(body)
@@ -61,7 +76,7 @@ def typed_sweep(body: raw.Object) -> FoundSweep:
 def told_sweep(found: FoundSweep, options: argparse.Namespace, console: Console) -> int:
     """Show it, with what its status had no room for. Returns the code of its verdict; of a sweep that goes on, 0. Raises
     CommandError."""
-    found = replace(found, status=whole_table(found.sweep, found.status, options))
+    found = replace(found, status=whole_table(found.sweep, found.status, lambda sweep: _runs(sweep, options)))
     name, texts = found.sweep.name, texts_per_prompt(raw.mapping(found.sweep.spec.get("template")))
     code = sweep_exit_code(found.status)
     if options.html is not None:
@@ -73,6 +88,13 @@ def told_sweep(found: FoundSweep, options: argparse.Namespace, console: Console)
     else:
         show_sweep(console, name, found.status, texts_per_prompt=texts, wide=options.wide)
     return PASSED if code is None else code
+
+
+def _runs(sweep: Sweep, options: argparse.Namespace) -> Sequence[raw.Object]:
+    """From where the sweep is."""
+    if options.file is None:
+        return runs_in_cluster(sweep, kubectl_of(options))
+    return [body for body in objects_in(options.file) if body.get("kind") == RUN_KIND]
 
 
 def _page(found: FoundSweep) -> str:

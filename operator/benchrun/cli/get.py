@@ -103,10 +103,7 @@ def _summary(kubectl: Kubectl, name: str, now: datetime) -> Summary:
     try:
         return _of_run(run_of(kubectl.get(name)), now)
     except KubectlError as error:
-        sweep = kubectl.sweep_if_any(name) if error.trouble == "NotFound" else None
-        if sweep is None:
-            raise
-    found = typed_sweep(sweep)
+        found = typed_sweep(kubectl.sweep_instead(name, error))
     return sweep_summary(found.sweep, found.status, now=now)
 
 

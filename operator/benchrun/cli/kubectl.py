@@ -63,6 +63,20 @@ class Kubectl:
         except KubectlError:
             return None  # who may read runs may perhaps not read sweeps
 
+    def sweep_instead(self, name: str, error: KubectlError) -> Body:
+        """The sweep of that name, where looking for a run raised `error`. Raises it, or says that there is neither."""
+        if error.trouble != "NotFound":
+            raise error
+        found = self.sweep_if_any(name)
+        if found is None:
+            raise self.missing_either(name)
+        return found
+
+    def missing_either(self, name: str) -> KubectlError:
+        """What to say where there is neither a run nor a sweep of that name."""
+        others = dict.fromkeys([*self._names(RUN), *self._names(SWEEP)])
+        return no_such(f"{KIND} or {SWEEP_KIND}", name, self.namespace, list(others))
+
     def missing_sweep(self, name: str) -> KubectlError:
         """What to say where there is no sweep of that name."""
         return no_such(SWEEP_KIND, name, self.namespace, self._names(SWEEP))

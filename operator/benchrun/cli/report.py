@@ -13,11 +13,11 @@ from benchrun.api.text import plain_text
 from benchrun.cli.cluster_options import add_cluster_options, kubectl_of
 from benchrun.cli.errors import CommandError
 from benchrun.cli.finished_run import FinishedRun, add_run_options, named_run, with_measurement
-from benchrun.cli.found_sweep import add_forms, sweep_in, told_sweep, typed_sweep
+from benchrun.cli.found_sweep import FoundSweep, add_forms, named_sweep, sweep_in, told_sweep, typed_sweep
 from benchrun.cli.kubectl_errors import KubectlError
 from benchrun.cli.show import add_wide, show_result
+from benchrun.cli.targets import add_sweep
 from benchrun.cli.written_page import written_page
-from benchrun.observe import raw
 from benchrun.observe.views import Run
 from benchrun.report.exit_codes import PASSED, exit_code
 from benchrun.report.markdown import markdown
@@ -29,17 +29,28 @@ DESCRIPTION = """\
 Show the result of a run, or of a sweep where there is no run of that name: on the terminal, as Markdown on standard output,
 or as one HTML file.
 
+Of a sweep that is what every variant measured and what its servers did meanwhile, by how much it differs from the baseline and
+whether that is more than noise, who did best, and which load points no other beats in both throughput per GPU and TPOT.
+
 The HTML file has everything: verdict, limits, figures, plots, timeline, findings, provenance, and the manifest to measure the
 same again. It holds no script and needs no network. Plots of distributions and the timeline need the run's records, which -f
 alone does not bring."""
+EPILOG = """\
+exit codes: 0 measured, Valid or Suspect, or it goes on; 1 it can't be read; 2 failed, or a run of the sweep did; 3 an objective
+missed or a figure regressed; 4 some numbers are invalid; 5 cancelled. Of a sweep objectives and changes are no gate."""
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "report", help=SUMMARY, description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+        "report",
+        help=SUMMARY,
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_run_options(parser)
+    add_sweep(parser)
     add_forms(parser)
     add_cluster_options(parser)
     add_wide(parser)
@@ -48,13 +59,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Show what is there; of what goes on, how far it is. Raises CommandError."""
+    if options.sweep:
+        return told_sweep(named_sweep(options), options, console)
     try:
         found = named_run(options)
     except CommandError as error:
-        sweep = _sweep_instead(options, error)
-        if sweep is None:
-            raise
-        return told_sweep(typed_sweep(sweep), options, console)
+        return told_sweep(_sweep_instead(options, error), options, console)
     return _told(found, options, console)
 
 
@@ -79,13 +89,16 @@ def _told(found: Run, options: argparse.Namespace, console: Console) -> int:
     return code
 
 
-def _sweep_instead(options: argparse.Namespace, error: CommandError) -> raw.Object | None:
-    """A sweep of that name, where there is no such run."""
+def _sweep_instead(options: argparse.Namespace, error: CommandError) -> FoundSweep:
+    """A sweep of that name, where looking for a run raised `error`. Raises CommandError."""
     if options.file is not None:
-        return sweep_in(options.file, options.name)
-    if options.name is None or not isinstance(error, KubectlError) or error.trouble != "NotFound":
-        return None
-    return kubectl_of(options).sweep_if_any(options.name)
+        body = sweep_in(options.file, options.name)
+        if body is None:
+            raise error
+        return typed_sweep(body)
+    if options.name is None or not isinstance(error, KubectlError):
+        raise error
+    return typed_sweep(kubectl_of(options).sweep_instead(options.name, error))
 
 
 def _page(found: FinishedRun) -> str:

@@ -33,7 +33,9 @@ UNBOUNDED = 10_000
 def add_wide(parser: argparse.ArgumentParser) -> None:
     """The option of every command that shows a result."""
     parser.add_argument(
-        "--wide", action="store_true", help="show the total of tokens and the 95 %% interval of every percentile, too"
+        "--wide",
+        action="store_true",
+        help="show the total of tokens and the 95 %% interval of every percentile, too; of a sweep every figure",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -12,6 +13,11 @@ from benchrun.cli.kubectl import RUN, SWEEP, Kubectl
 
 RESOURCES = {KIND: RUN, SWEEP_KIND: SWEEP}
 """By kind, those that are followed; others are applied and left to themselves."""
+
+
+def add_sweep(parser: argparse.ArgumentParser) -> None:
+    """The option of commands that take the name of a run, else of a sweep."""
+    parser.add_argument("--sweep", action="store_true", help="NAME is a sweep; for a sweep that has the name of a run")
 
 
 @dataclass(frozen=True, slots=True)

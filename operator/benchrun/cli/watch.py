@@ -7,11 +7,13 @@ from typing import Any
 
 from rich.console import Console
 
+from benchrun.api.base import KIND
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.cli.cluster_options import add_cluster_options, kubectl_of
 from benchrun.cli.follow_runs import EXIT_CODES, add_timeout, follow_to_the_end, say_how_to_go_on
 from benchrun.cli.following import TimeIsUp
 from benchrun.cli.show import add_wide
-from benchrun.cli.targets import Target, by_name
+from benchrun.cli.targets import Target, add_sweep, by_name
 
 DESCRIPTION = """\
 Follow runs and sweeps to their ends, then show their results.
@@ -30,6 +32,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="+", metavar="NAME", help="name of a BenchmarkRun, else of a BenchmarkSweep")
+    add_sweep(parser)
     add_timeout(parser)
     add_cluster_options(parser)
     add_wide(parser)
@@ -38,7 +41,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Until all have ended. Raises CommandError."""
-    target = Target(kubectl_of(options))
+    target = Target(kubectl_of(options), SWEEP_KIND if options.sweep else KIND)
     targets = by_name((name, target) for name in options.names)
     try:
         return follow_to_the_end(targets, console, wide=options.wide, timeout_seconds=options.timeout)

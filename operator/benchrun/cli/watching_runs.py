@@ -37,7 +37,7 @@ class RunWatcher(Watcher):
         """Only now: most of what is followed is a run."""
         if self._kubectl.sweep_if_any(self._name) is not None:
             return IsSweep(self._name)
-        return Over(self._name, self._kubectl.missing(self._name))
+        return Over(self._name, self._kubectl.missing_either(self._name))
 
     def _seen(self, body: Body) -> Seen:
         progress = raw.mapping(raw.mapping(body.get("status")).get("progress"))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
 from benchrun.api import names
-from benchrun.api.base import KIND
 from benchrun.api.status import BenchmarkRunStatus
 from benchrun.api.sweep.essence import essence
 from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.cli.cluster_options import kubectl_of
+from benchrun.cli.kubectl import Kubectl
 from benchrun.cli.kubectl_errors import KubectlError
-from benchrun.cli.run_files import objects_in
 from benchrun.decide.acceptance import Unacceptable, accept_sweep
 from benchrun.decide.sweep.decision import SweepCollected, SweepWorld, TableMade
 from benchrun.decide.sweep.situation import SweepSituation
@@ -27,11 +24,13 @@ from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run, Sweep
 
 
-def whole_table(sweep: Sweep, status: BenchmarkSweepStatus, options: argparse.Namespace) -> BenchmarkSweepStatus:
-    """The status with all rows and figures, if its runs are where the options say that it is; else as it is."""
+def whole_table(
+    sweep: Sweep, status: BenchmarkSweepStatus, runs_of: Callable[[Sweep], Sequence[raw.Object]]
+) -> BenchmarkSweepStatus:
+    """The status with all rows and figures, if its runs can be had; else as it is. They are asked for where they are needed."""
     if not status.truncated:
         return status
-    runs = [run for run in map(run_of, _bodies(sweep, options)) if run.sweep_uid == sweep.uid]
+    runs = [run for run in map(run_of, runs_of(sweep)) if run.sweep_uid == sweep.uid]
     collected = SweepCollected(measured=_measured(runs))
     return _untruncated(SweepWorld(sweep, swept_runs(runs), collected, datetime.now(UTC)), status) or status
 
@@ -57,11 +56,10 @@ def _untruncated(world: SweepWorld, status: BenchmarkSweepStatus) -> BenchmarkSw
     return tabled(situation, TableMade(wanted, table))
 
 
-def _bodies(sweep: Sweep, options: argparse.Namespace) -> Sequence[raw.Object]:
-    if options.file is not None:
-        return [body for body in objects_in(options.file) if body.get("kind") == KIND]
+def runs_in_cluster(sweep: Sweep, kubectl: Kubectl) -> Sequence[raw.Object]:
+    """Of the sweep; none where they are not to be seen."""
     try:
-        return kubectl_of(options).runs(selector=f"{names.LABEL_SWEEP}={sweep.name}")
+        return kubectl.runs(selector=f"{names.LABEL_SWEEP}={sweep.name}")
     except KubectlError:
         return []  # who may read sweeps may perhaps not read runs
 

@@ -41,7 +41,6 @@ class Context:
     """How long a pod that no node could ever take is waited for: an autoscaler may add such a node."""
     max_hold_seconds: int = 86_400
     """How long a server may be held once it is scheduled, whatever its deadlines say."""
-    operator_version: str = "0"
     pod_road: PodRoad = "Direct"
     gpu_exporters: GpuExporters | None = None
     channel_key: bytes = field(default=b"", repr=False)

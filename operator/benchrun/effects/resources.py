@@ -18,11 +18,6 @@ class Resource:
     version: str
     plural: str
 
-    @property
-    def api_version(self) -> str:
-        """As manifests write it."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
         """URL path of the collection, an object, or a subresource; without a namespace, of all namespaces."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]

@@ -74,7 +74,7 @@ def rate_not_achieved(record: StageRecord, context: StageContext) -> Found:
 
 def _recorded_rate(record: StageRecord) -> float | None:
     """Of a trace, as it was due; None: all of it at one instant."""
-    due = list(map(sub, record.requests.start_us, record.requests.waits_us))
+    due = list(map(sub, record.requests.start_us, record.requests.queue_us))
     seconds = (max(due) - min(due)) / 1e6
     return len(due) / seconds if seconds > 0 else None
 

@@ -21,7 +21,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
         meaning="The client could not keep up: it sent late or read tokens late. TTFT and the tails of all latencies are too "
         "high, and TPOT may be too low.",
         remedy="Give the client more CPU (client.resources) and a node of its own, or lower the load. One process carries "
-        "about 150 streams; client.parallelism has several send the load together, and client.engine VLLMRust carries more.",
+        "about 150 streams; client.parallelism has several send the load together.",
     ),
     Code.CLIENT_THROTTLED: Explanation(
         meaning="The kernel stopped the client for having used up its CPU limit. For as long it neither sent nor read: "
@@ -64,7 +64,7 @@ def client_saturated(record: StageRecord, context: StageContext) -> Found:
     signs = _signs(record, context, at_server)
     crossed = [sign for sign in signs if sign.load > 1]
     if not crossed:
-        return _missing(record, context, at_server)
+        return _missing(record, at_server)
     worst = max(crossed, key=lambda sign: (sign.severity == "Invalid", sign.load))
     evidence: Evidence = {sign.name: rounded(sign.value) for sign in signs} | {
         "eventLoopLagMaxMs": rounded(milliseconds(record.client.lag_max_us)),
@@ -96,7 +96,7 @@ def _signs(record: StageRecord, context: StageContext, at_server: float | None) 
     if at_server is not None and at_client is not None:
         line = max(lines.client_gap_suspect_ms, lines.client_gap_suspect_percent / 100 * at_server)
         signs.append(_Sign("ttftGapMs", at_client - at_server, line, factor))
-    if context.asked.has_due_instants and record.requests.queue_us:
+    if context.asked.has_due_instants:
         late = milliseconds(Distribution.of(record.requests.queue_us).percentile(99)) or 0.0
         signs.append(_Sign("sendLagP99Ms", late, lines.client_lag_suspect_ms, factor))
     if client.lag_p99_us is not None:
@@ -107,12 +107,11 @@ def _signs(record: StageRecord, context: StageContext, at_server: float | None) 
     return signs
 
 
-def _missing(record: StageRecord, context: StageContext, at_server: float | None) -> Found:
+def _missing(record: StageRecord, at_server: float | None) -> Found:
     """What was not looked at, where nothing else was found."""
     known = {
         "TTFT at the servers": at_server is not None,
         "event-loop lag": record.client.lag_p99_us is not None,
-        "when requests were due": bool(record.requests.queue_us) or not context.asked.has_due_instants,
     }
     missing = [name for name, is_known in known.items() if not is_known]
     return [NotChecked(Code.CLIENT_SATURATED, f"unknown: {', '.join(missing)}")] if missing else []
@@ -127,7 +126,7 @@ def _server_ttft_ms(record: StageRecord) -> float | None:
     if proxy_edges(record):
         total, count = proxy_ttft(record)
     else:
-        total, count = rise(record.servers, TTFT_SUM).value, rise(record.servers, TTFT_COUNT).value
+        total, count = rise(record.servers, TTFT_SUM), rise(record.servers, TTFT_COUNT)
     if total is None or not count or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
         return None
     return 1000 * total / count

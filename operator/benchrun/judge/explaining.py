@@ -128,8 +128,8 @@ def _queued_share(observed: Observed) -> float:
 def _queue_ms(cell: CellContext, role: str) -> float | None:
     """Mean wait of a request in the servers, over all stages; None where a server did not count at both ends."""
     edges = [by_role(stage.record.servers).get(role, ()) for stage in cell.stages]
-    sums = [rise(of_role, QUEUE_TIME_SUM).value for of_role in edges]
-    counts = [rise(of_role, QUEUE_TIME_COUNT).value for of_role in edges]
+    sums = [rise(of_role, QUEUE_TIME_SUM) for of_role in edges]
+    counts = [rise(of_role, QUEUE_TIME_COUNT) for of_role in edges]
     seconds, requests = (math.fsum(v for v in values if v is not None) for values in (sums, counts))
     return None if None in (*sums, *counts) or not requests else 1000 * seconds / requests
 

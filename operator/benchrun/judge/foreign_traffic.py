@@ -30,8 +30,8 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
 def foreign_traffic(record: StageRecord, context: StageContext) -> Found:
     """Requests finished and, for Completions, prompt tokens processed beyond those of this stage."""
     line = context.thresholds.foreign_invalid_percent
-    sent, finished = len(record.requests.ok), rise(answering(record.servers), REQUESTS_FINISHED).value
-    prompted = rise(answering(record.servers), PROMPT_TOKENS).value
+    sent, finished = len(record.requests.ok), rise(answering(record.servers), REQUESTS_FINISHED)
+    prompted = rise(answering(record.servers), PROMPT_TOKENS)
     if finished is None or prompted is None:
         return [NotChecked(Code.FOREIGN_TRAFFIC, "a server's requests and prompt tokens were not read at both ends")]
     asked, slack = _prompt_tokens(record)
@@ -64,5 +64,5 @@ def _prompt_tokens(record: StageRecord) -> tuple[int, int]:
     """
     columns = record.requests
     asked = sum(columns.input_tokens)
-    uncertain = asked - sum(compress(columns.input_tokens, columns.known_ended))
+    uncertain = asked - sum(compress(columns.input_tokens, columns.ended))
     return asked, len(columns.ok) + uncertain

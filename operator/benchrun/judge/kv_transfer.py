@@ -28,18 +28,18 @@ def kv_recomputed(record: StageRecord, context: StageContext) -> Found:
     servers = by_role(record.servers).get(ROLE_DECODE, ())
     if not servers:
         return []
-    prompts, fetched = rise(servers, PROMPT_TOKENS).value, rise(servers, EXTERNAL_HITS).value
+    prompts, fetched = rise(servers, PROMPT_TOKENS), rise(servers, EXTERNAL_HITS)
     if prompts is None or fetched is None:
         return [NotChecked(Code.KV_RECOMPUTED, "a decode server's fetched tokens were not read at both ends")]
     if prompts <= 0:
         return []
-    cached = rise(servers, PREFIX_HITS).value or 0.0
+    cached = rise(servers, PREFIX_HITS) or 0.0
     computed = max(prompts - fetched - cached, 0.0)
     percent, lines = 100 * computed / prompts, context.thresholds
     if percent <= lines.recomputed_suspect_percent:
         return []
     severity: Severity = "Invalid" if percent > lines.recomputed_invalid_percent else "Suspect"
-    failed = [value for name in FAILED_TRANSFERS if (value := rise(record.servers, name).value) is not None]
+    failed = [value for name in FAILED_TRANSFERS if (value := rise(record.servers, name)) is not None]
     evidence: Evidence = {
         "promptTokens": prompts,
         "fetchedTokens": fetched,

@@ -31,7 +31,6 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
     ),
 }
 _NO_COUNTS = "the server tells no token counts, which is what ends a stream"
-_ENDS_NOT_TOLD = "answers were short, and the load engine does not tell which of them had ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def output_too_short(record: StageRecord, context: StageContext) -> Found:
     severity: Severity = "Invalid" if answers.percent < lines.output_invalid_percent else "Suspect"
     if answers.are_guesses and severity == "Suspect":
         # Text that is tokenised again comes out some percent shorter: only a large lack is certain.
-        return [NotChecked(Code.OUTPUT_TOO_SHORT, _unknown(record))]
+        return [NotChecked(Code.OUTPUT_TOO_SHORT, _NO_COUNTS)]
     evidence = {
         **answers.evidence(context),
         "suspectPercent": lines.output_suspect_percent,
@@ -88,7 +87,7 @@ def stream_truncated(record: StageRecord, context: StageContext) -> Found:
         return []
     too_short = context.asked.ignore_eos and answers.percent < lines.output_invalid_percent
     if answers.are_guesses and not too_short:
-        return [NotChecked(Code.STREAM_TRUNCATED, _unknown(record))]
+        return [NotChecked(Code.STREAM_TRUNCATED, _NO_COUNTS)]
     percent = 100 * answers.unended / answers.count
     if percent <= lines.truncated_invalid_percent:
         return []
@@ -102,10 +101,6 @@ def stream_truncated(record: StageRecord, context: StageContext) -> Found:
     return [StageFinding(Code.STREAM_TRUNCATED, "Invalid", record.stage_id, evidence, weight=percent)]
 
 
-def _unknown(record: StageRecord) -> str:
-    return _NO_COUNTS if record.requests.ended else _ENDS_NOT_TOLD
-
-
 def _answers(record: StageRecord) -> _Answers:
     columns = record.requests
     count = sum(columns.ok)
@@ -113,5 +108,5 @@ def _answers(record: StageRecord) -> _Answers:
         count=count,
         asked_tokens=sum(compress(columns.asked_tokens, columns.ok)),
         output_tokens=sum(compress(columns.output_tokens, columns.ok)),
-        unended=count - sum(compress(columns.known_ended, columns.ok)),
+        unended=count - sum(compress(columns.ended, columns.ok)),
     )

@@ -36,7 +36,7 @@ def overload_of(stages: Sequence[MeasuredStage], found: Sequence[StageFinding]) 
         return None
     columns, demand = stage.record.requests, stage.shape.demand
     # Under a cap the last sending is late: demand has fallen by then.
-    due = [start - queue for start, queue in zip(columns.start_us, columns.waits_us, strict=True)]
+    due = [start - queue for start, queue in zip(columns.start_us, columns.queue_us, strict=True)]
     first, last = min(due), max(due)
     middle = (first + last) // 2
     return Overload(arrived, completed, demand.at(middle), demand.at(last), (last - middle) / 1e6)

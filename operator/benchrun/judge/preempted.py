@@ -24,7 +24,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
 
 def preempted(record: StageRecord, context: StageContext) -> Found:
     """Any preemption is worth knowing; more than a few shape the tail."""
-    preemptions, requests = rise(of_vllm(record.servers), PREEMPTIONS).value, len(record.requests.ok)
+    preemptions, requests = rise(of_vllm(record.servers), PREEMPTIONS), len(record.requests.ok)
     if preemptions is None:
         return [NotChecked(Code.PREEMPTED, "a server's preemptions were not read at both ends")]
     if preemptions == 0:

@@ -44,7 +44,7 @@ EXPLANATIONS: Mapping[Code, Explanation] = {
 
 def prefix_cache(record: StageRecord, context: StageContext) -> Found:
     """Hits among the tokens looked up, by the servers' own counters. No look-ups: the cache is off, or nothing arrived."""
-    hits, queries = (rise(prefilling(record.servers), counter).value for counter in (PREFIX_HITS, PREFIX_QUERIES))
+    hits, queries = (rise(prefilling(record.servers), counter) for counter in (PREFIX_HITS, PREFIX_QUERIES))
     if hits is None or queries is None:
         return [
             NotChecked(Code.PREFIX_CACHE_CONTAMINATED, "a server's prefix-cache counters were not read at both ends")

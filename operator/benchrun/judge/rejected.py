@@ -27,7 +27,7 @@ SERVICE_UNAVAILABLE = frozenset({"service unavailable", "service temporarily una
 def requests_rejected(record: StageRecord, context: StageContext) -> Found:
     """Answers 429 and 503 by their words, or the servers' own count. A server without that count has no such limit."""
     too_many, unavailable = _times(record, TOO_MANY_REQUESTS), _times(record, SERVICE_UNAVAILABLE)
-    counted = rise(of_vllm(record.servers), ADMISSION_REJECTIONS).value
+    counted = rise(of_vllm(record.servers), ADMISSION_REJECTIONS)
     rejected = max(too_many + unavailable, counted or 0)
     if rejected == 0:
         return []

@@ -91,7 +91,7 @@ def _is_silent(servers: Sequence[ServerEdge], name: str) -> bool:
 
 def _by_unknown_servers(record: StageRecord, context: StageContext) -> float:
     """Answers that no known server counted, in percent; 0 where that can't be told."""
-    answered, finished = sum(record.requests.ok), rise(answering(record.servers), REQUESTS_FINISHED).value
+    answered, finished = sum(record.requests.ok), rise(answering(record.servers), REQUESTS_FINISHED)
     if not context.asked.through_service or not answered or finished is None:
         return 0.0
     return 100 * max(answered - finished, 0) / answered
@@ -110,7 +110,7 @@ def _uneven(servers: Sequence[ServerEdge], record: StageRecord, context: StageCo
     lines = context.thresholds
     if len(servers) == 1:
         return []
-    finished = rise(servers, REQUESTS_FINISHED).value
+    finished = rise(servers, REQUESTS_FINISHED)
     if finished is None:
         return [NotChecked(Code.LOAD_UNEVEN, "a server's requests were not read at both ends")]
     if finished == 0:

@@ -53,7 +53,7 @@ def not_steady_state(record: StageRecord, context: StageContext) -> Found:
 
 def _due_us(shape: StageShape) -> Sequence[int]:
     """When requests arrived: a cap may have sent them later."""
-    return list(map(sub, shape.record.requests.start_us, shape.record.requests.waits_us))
+    return list(map(sub, shape.record.requests.start_us, shape.record.requests.queue_us))
 
 
 def _is_long(where: Plateau, shape: StageShape) -> bool:
@@ -92,7 +92,7 @@ def _closed_loop(shape: StageShape, where: Plateau, lines: Thresholds) -> Found:
 def _growing_queue(shape: StageShape, lines: Thresholds) -> Found:
     """Answers take about as long as the sending: either the stage is too short for them, or the queue grows."""
     requests, due = shape.record.requests, _due_us(shape)
-    queued = requests.waits_us
+    queued = requests.queue_us
     waits = [queued[i] + requests.ttft_us[i] for i in shape.answered]
     waits = waits[round(SKIPPED_SHARE * len(waits)) :]
     moved = _moved("queueWaitAndTtft", waits, lines.queue_growth_percent, lines)

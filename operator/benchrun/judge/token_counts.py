@@ -41,7 +41,7 @@ def token_counts_disagree(record: StageRecord, context: StageContext) -> Found:
     counted = sum(compress(columns.output_tokens, columns.ok))
     if counted == 0:
         return []
-    served = rise(answering(record.servers), GENERATION_TOKENS).value
+    served = rise(answering(record.servers), GENERATION_TOKENS)
     if served is None:
         return [NotChecked(Code.TOKEN_COUNTS_DISAGREE, "a server's generated tokens were not read at both ends")]
     of_failed = sum(compress(columns.asked_tokens, [not ok for ok in columns.ok]))

@@ -24,13 +24,10 @@ def warmup_incomplete(record: StageRecord, context: StageContext) -> Found:
     """Fewer answers than requests. Told with the first stage of a workload: the others follow on that one, whatever the
     warm-up was."""
     warmup = record.warmup
-    if warmup is None or (warmup.answered is not None and warmup.answered >= warmup.requests):
+    if warmup is None or warmup.answered >= warmup.requests:
         return []
-    if warmup.answered is None or warmup.failed is None:
-        evidence: Evidence = {"requests": warmup.requests, "seconds": rounded(warmup.took_us / 1e6)}
-        return [StageFinding(Code.WARMUP_INCOMPLETE, "Note", record.stage_id, evidence, weight=1.0)]
     missing = warmup.requests - warmup.answered
-    evidence = {
+    evidence: Evidence = {
         "requests": warmup.requests,
         "answered": warmup.answered,
         "failed": warmup.failed,

@@ -7,7 +7,7 @@ module, so that nothing of the judge itself is imported here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
@@ -132,11 +132,6 @@ class _Readable(Protocol):
     def readline(self, limit: int, /) -> bytes: ...
 
     def read(self, size: int, /) -> bytes: ...
-
-
-def pack_job(job: Job | SweepJob, parts: Iterable[Part]) -> bytes:
-    """All in one piece, for tests; the operator sends one part after the other."""
-    return b"".join([job.line(), *(part.head.line() + part.data for part in parts), END])
 
 
 def read_job(source: _Readable) -> tuple[Job | SweepJob, Iterator[Part]] | None:

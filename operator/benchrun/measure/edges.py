@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from benchrun_client.contract import PROXY_COUNTERS, SERVER_COUNTERS, START_TIME, ServerEdge
 
@@ -57,25 +56,15 @@ def by_role(edges: Iterable[ServerEdge]) -> dict[str, tuple[ServerEdge, ...]]:
     return {role: tuple(edge for edge in known if edge.role == role) for role in roles}
 
 
-@dataclass(frozen=True, slots=True)
-class Rise:
-    """How far a counter rose, summed over servers."""
-
-    value: float | None
-    """None: a server did not say at both edges, or started anew in between."""
-    reset: bool = False
-    """A server started anew in between."""
-
-
-def rise(edges: Iterable[ServerEdge], counter: str) -> Rise:
-    """Rise of one counter over all these servers."""
+def rise(edges: Iterable[ServerEdge], counter: str) -> float | None:
+    """Rise of one counter, summed over all these servers; None: one did not say at both edges, or started anew in between."""
     known = list(edges)
     if any(is_reset(edge) for edge in known):
-        return Rise(value=None, reset=True)
+        return None
     rises = [rise_at(edge, counter) for edge in known]
     if not rises or None in rises:
-        return Rise(value=None)
-    return Rise(value=math.fsum(r for r in rises if r is not None))
+        return None
+    return math.fsum(r for r in rises if r is not None)
 
 
 def count(snapshot: Mapping[str, float] | None, counter: str) -> float | None:

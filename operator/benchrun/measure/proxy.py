@@ -44,7 +44,7 @@ def proxy_figures(records: Iterable[StageRecord]) -> ProxyFigures | None:
     if not through:
         return None
     added, count, queued, cpu = (
-        _sum([rise(proxy_edges(record), counter).value for record in through])
+        _sum([rise(proxy_edges(record), counter) for record in through])
         for counter in (ADDED_SUM, ADDED_COUNT, QUEUE_SUM, CPU)
     )
     seconds = math.fsum(duration_seconds(record) for record in through)
@@ -61,7 +61,7 @@ def proxy_ttft(record: StageRecord) -> tuple[float | None, float | None]:
     A request is not read before the proxy's loop comes to it, so the loop's mean lag is added for each.
     """
     total, count, lag, ticks = (
-        rise(proxy_edges(record), counter).value for counter in (PROXY_TTFT_SUM, PROXY_TTFT_COUNT, LAG_SUM, LAG_COUNT)
+        rise(proxy_edges(record), counter) for counter in (PROXY_TTFT_SUM, PROXY_TTFT_COUNT, LAG_SUM, LAG_COUNT)
     )
     if total is None or count is None:
         return None, count

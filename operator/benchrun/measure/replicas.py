@@ -57,9 +57,9 @@ def _replica(edge: ServerEdge, pod: PodWindow | None) -> Replica:
     return Replica(
         address=edge.address,
         pod=pod.pod if pod is not None else None,
-        requests_finished=rise([edge], REQUESTS_FINISHED).value,
-        prompt_tokens=rise([edge], PROMPT_TOKENS).value,
-        generation_tokens=rise([edge], GENERATION_TOKENS).value,
+        requests_finished=rise([edge], REQUESTS_FINISHED),
+        prompt_tokens=rise([edge], PROMPT_TOKENS),
+        generation_tokens=rise([edge], GENERATION_TOKENS),
         mean_ttft_ms=_mean_ms(edge, TTFT_SUM, TTFT_COUNT),
         mean_queue_ms=_mean_ms(edge, QUEUE_TIME_SUM, QUEUE_TIME_COUNT),
         figures=figures([Window(edge.role, read, (edge,), expected=0.0)]),
@@ -67,5 +67,5 @@ def _replica(edge: ServerEdge, pod: PodWindow | None) -> Replica:
 
 
 def _mean_ms(edge: ServerEdge, total: str, count: str) -> float | None:
-    seconds, requests = rise([edge], total).value, rise([edge], count).value
+    seconds, requests = rise([edge], total), rise([edge], count)
     return 1000 * seconds / requests if seconds is not None and requests else None

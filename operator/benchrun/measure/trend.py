@@ -31,7 +31,6 @@ class Trend:
     """From the begin of the series to its end, as a share of its mean: 0.5 is half the mean upward."""
     p_value: float
     """Two-sided: how likely a series that keeps its level would seem to move so steadily."""
-    batches: int
 
 
 def trend(values: Sequence[float], *, batches: int = BATCHES) -> Trend | None:
@@ -45,7 +44,6 @@ def trend(values: Sequence[float], *, batches: int = BATCHES) -> Trend | None:
     return Trend(
         relative_change=slope * len(means) / level if level else 0.0,
         p_value=min(1.0, 2 * min(ordered, _directed_steps_p_value(means))),
-        batches=len(means),
     )
 
 

@@ -40,8 +40,6 @@ class Figures:
     samples: int
     coverage_percent: float | None
     """Readings there are, of those the interval should have given; at most 100."""
-    reset: bool
-    """A server started anew within a stage; counts that span it are None."""
     fetched_percent: float | None = None
     """Prompt tokens that came from outside of the server, of those that were looked up there."""
     fetched_tokens: float | None = None
@@ -94,14 +92,13 @@ def figures(stage_windows: Iterable[Window]) -> Figures:
         waiting_max=max(waiting, default=None),
         kv_cache_mean_percent=_mean(usage),
         kv_cache_max_percent=max(usage, default=None),
-        preemptions=_sum([r.value for r in preemptions]),
-        prefix_hit_percent=_percent(_sum([r.value for r in hits]), _sum([r.value for r in queries])),
-        fetched_percent=_percent(_sum([r.value for r in fetched]), _sum([r.value for r in looked_up])),
-        fetched_tokens=_sum([r.value for r in fetched]) if any(r.value for r in looked_up) else None,
-        transfer_failures=_sum_of_known(rise(part.edges, name).value for part in parts for name in FAILED_TRANSFERS),
+        preemptions=_sum(preemptions),
+        prefix_hit_percent=_percent(_sum(hits), _sum(queries)),
+        fetched_percent=_percent(_sum(fetched), _sum(looked_up)),
+        fetched_tokens=_sum(fetched) if any(looked_up) else None,
+        transfer_failures=_sum_of_known(rise(part.edges, name) for part in parts for name in FAILED_TRANSFERS),
         samples=len(samples),
         coverage_percent=min(100.0, 100 * len(samples) / expected) if expected > 0 else None,
-        reset=any(r.reset for r in preemptions),
     )
 
 

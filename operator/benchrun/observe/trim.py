@@ -92,7 +92,6 @@ def child_of(kind: str, body: Object) -> Child:
         plan_digest=raw.text(annotations.get(names.ANNOTATION_PLAN_DIGEST)) or None,
         ends_search=raw.text(annotations.get(names.ANNOTATION_ENDS_SEARCH)) or None,
         stored_bytes=raw.number(annotations.get(names.ANNOTATION_BYTES)),
-        generation=raw.number(metadata.get("generation")),
         created_at=raw.instant(metadata.get("creationTimestamp")),
         failure=_failure(kind, raw.mapping(body.get("status"))),
     )
@@ -182,8 +181,6 @@ def _termination(value: object) -> Termination | None:
         exit_code=raw.number(ended.get("exitCode"), default=-1),
         reason=raw.text(ended.get("reason")),
         message=raw.end_of(ended.get("message")),
-        started_at=raw.instant(ended.get("startedAt")),
-        finished_at=raw.instant(ended.get("finishedAt")),
     )
 
 

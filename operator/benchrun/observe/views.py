@@ -36,7 +36,6 @@ class Child:
     """ConfigMaps of stages: the workload whose search ended with this one."""
     stored_bytes: int = 0
     """ConfigMaps of stages and timeline: how much they hold."""
-    generation: int = 0
     created_at: datetime | None = None
     failure: str | None = None
     """What the object itself says is wrong (a Deployment's ReplicaFailure, a Job's Failed message); None if nothing."""
@@ -50,8 +49,6 @@ class Termination:
     reason: str
     message: str
     """Termination message, or the last lines of the log (FallbackToLogsOnError)."""
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

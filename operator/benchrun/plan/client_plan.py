@@ -42,7 +42,6 @@ def client_plan(
         stages=tuple(_stage(s) for s in stages(spec, run_uid=owner.uid)),
         searches=planned_searches(owner, spec),
         warmups=_warmups(owner, spec),
-        engine=spec.client.engine,
         cache_policy=spec.measurement.cache_policy,
         percentiles=tuple(spec.measurement.percentiles),
         # Of an endpoint only the client knows why it isn't ready; a server's loading the operator watches.

@@ -41,8 +41,7 @@ def division_of(spec: BenchmarkRunSpec) -> Division:
 
 def _enough(spec: BenchmarkRunSpec) -> int:
     """Processes for the highest load asked for; one where only one can do it."""
-    only_one = spec.offline is not None or spec.client.engine != "VLLM"
-    if only_one or any(workload.load.search is not None for workload in spec.workloads):
+    if spec.offline is not None or any(workload.load.search is not None for workload in spec.workloads):
         return 1
     most = max(_needed(workload, value) for workload in spec.workloads for value in load_points(workload.load)[1])
     return min(max(ceil(most), 1), MAX_PROCESSES)

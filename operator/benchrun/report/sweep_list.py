@@ -36,7 +36,7 @@ def sweep_list_rows(
 def sweep_summary(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -> Summary:
     """Of a sweep that waits, goes on or has ended."""
     where = f" -n {sweep.namespace}" if sweep.namespace else ""
-    command = "watch" if status.completion_time is None else "sweep"
+    command = "watch" if status.completion_time is None else "report"
     return Summary(
         title=f"{sweep.namespace}/{sweep.name}" if sweep.namespace else sweep.name,
         word=_state(status),

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import socket
-from importlib.metadata import PackageNotFoundError, version
 
 from benchrun.decide.decision import Context
 from benchrun.effects.channel_key import channel_key
@@ -278,10 +277,6 @@ class Operator:
 
 
 def _context(settings: Settings, key: bytes) -> Context:
-    try:
-        installed = version("benchrun-operator")
-    except PackageNotFoundError:  # run from a source tree
-        installed = "0"
     return Context(
         client_image=settings.client_image,
         client_image_pull_policy=settings.client_image_pull_policy,
@@ -289,7 +284,6 @@ def _context(settings: Settings, key: bytes) -> Context:
         gpu_exporters=settings.gpu_exporters,
         unschedulable_grace_seconds=settings.unschedulable_grace_seconds,
         max_hold_seconds=settings.max_hold_seconds,
-        operator_version=installed,
         channel_key=key,
         network_policies=settings.network_policies,
         operator_namespace=settings.operator_namespace,

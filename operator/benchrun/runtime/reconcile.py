@@ -7,7 +7,6 @@ being made: what failed is raised at its end, so that the pass is made again. Ev
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,8 +32,6 @@ from benchrun.runtime.passes import Writer, guarded
 from benchrun.runtime.poison import Poison
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.telemetry import Telemetry
-
-logger = logging.getLogger(__name__)
 
 Decide = Callable[[World], Decision]
 RUNS_A_SECOND = 20

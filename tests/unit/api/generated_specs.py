@@ -148,12 +148,7 @@ RUN_SPECS = st.builds(
             "repeats": st.sampled_from([1, 2, 8, 9, 100]),
             "measurement": _MEASUREMENTS,
             "objectives": _OBJECTIVES,
-            "client": st.fixed_dictionaries(
-                {
-                    "engine": st.sampled_from(["VLLM", "VLLM", "VLLMRust"]),
-                    "parallelism": st.sampled_from([1, 1, 3, "Auto"]),
-                }
-            ),
+            "client": st.fixed_dictionaries({"parallelism": st.sampled_from([1, 1, 3, "Auto"])}),
             "cost": some_of({"perGPUHour": st.sampled_from(["2.49", "0"]), "perHour": st.just("0.5")}),
             "validity": st.fixed_dictionaries({"maxFailedPercent": st.sampled_from(["0", "1", "100", "100.1"])}),
             "suspend": st.booleans(),

@@ -138,32 +138,6 @@ REFUSED: dict[str, Refused] = {
         _offline({"batchSizes": [1]}) | {"measurement": {"cachePolicy": "Reset"}},
         "measurement.cachePolicy Reset needs a server to ask; with offline use Isolate, or turn the prefix cache off",
     ),
-    "the Rust client without an API server": Refused(
-        "spec.client.engine",
-        _offline({"batchSizes": [1]}) | {"client": {"engine": "VLLMRust"}},
-        "client.engine VLLMRust sends requests to an API server; with offline there is none: take VLLM",
-    ),
-    "the Rust client with a search": Refused(
-        "spec.client.engine",
-        {"client.engine": "VLLMRust", "objectives": _P90, _LOAD: searching()},
-        "client.engine VLLMRust does not do load.search: take VLLM, or list the loads",
-    ),
-    "the Rust client with a trace": Refused(
-        "spec.client.engine",
-        {"client.engine": "VLLMRust", _FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["1"]}},
-        "client.engine VLLMRust can't send our prompts at recorded instants (load.traceSpeeds): take VLLM",
-    ),
-    "the Rust client under a cap": Refused(
-        "spec.client.engine",
-        {"client.engine": "VLLMRust", "workloads.0.load.maxConcurrency": 8},
-        "client.engine VLLMRust does not tell how long load.maxConcurrency held a request back, which no latency may "
-        "leave out: take VLLM, or leave the cap out",
-    ),
-    "the Rust client and replicas": Refused(
-        "spec.client.engine",
-        {"client.engine": "VLLMRust", "server.replicas": 2},
-        "client.engine VLLMRust knows one server and would send all requests to the first of server.replicas: take VLLM",
-    ),
     "several processes and a search": Refused(
         "spec.client.parallelism",
         {"client.parallelism": 2, "objectives": _P90, _LOAD: searching()},
@@ -174,16 +148,10 @@ REFUSED: dict[str, Refused] = {
         _offline({"batchSizes": [1]}) | {"client": {"parallelism": 2}},
         "client.parallelism: offline takes each load in one call, which one process makes; take 1",
     ),
-    "several processes of the Rust client": Refused(
-        "spec.client.parallelism",
-        {"client": {"parallelism": 16, "engine": "VLLMRust"}},
-        "client.parallelism: VLLMRust is one process with threads of its own; take 1, or client.engine VLLM",
-    ),
     "no process": Refused("spec.client.parallelism", {"client.parallelism": 0}),
     "too many processes": Refused("spec.client.parallelism", {"client.parallelism": 17}),
     "another word for as many as needed": Refused("spec.client.parallelism", {"client.parallelism": "auto"}),
     "processes as a text": Refused("spec.client.parallelism", {"client.parallelism": "4"}),
-    "an unknown engine": Refused("spec.client.engine", {"client.engine": "Locust"}),
     "batches against a server": Refused(
         "spec.workloads",
         {_LOAD: {"batchSizes": [8]}},
@@ -577,8 +545,6 @@ ACCEPTED: dict[str, Spec] = {
     "as many as needed, which a search has one of": minimal(
         {"client.parallelism": "Auto", "objectives": _P90, _LOAD: searching()}
     ),
-    "the Rust client": minimal({"client.engine": "VLLMRust"}),
-    "the Rust client with users": minimal({"client.engine": "VLLMRust", _LOAD: {"concurrencies": [1, 512]}}),
     "offline, all at once": minimal(_offline({"requestRates": ["inf"]})),
     "offline, batch by batch": minimal(_offline({"batchSizes": [1, 16]}) | {"workloads.0.api": "Chat"}),
     "minimal": minimal(),

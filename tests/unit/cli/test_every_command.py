@@ -27,7 +27,8 @@ ASKING = {
     "export": ["export", "chat", "--format=csv"],
     "compare": ["compare", "chat", "rag"],
     "judge": ["judge", "chat"],
-    "sweep": ["sweep", "chat"],
+    "report-sweep": ["report", "chat", "--sweep"],
+    "watch-sweep": ["watch", "chat", "--sweep"],
 }
 """Commands that ask the cluster."""
 TROUBLES = {

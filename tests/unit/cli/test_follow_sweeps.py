@@ -145,7 +145,7 @@ def test_one_that_has_ended_is_not_measured_again_and_does_not_look_so(
     assert main(["run", "-f", file(tmp_path, asked(done))]) == 1
     said = capsys.readouterr().err
     assert "seqs has run before (Completed, 2026-01-01T12:00:00Z), and a sweep is measured once" in said
-    assert "benchrun sweep seqs shows its result" in said
+    assert "benchrun report seqs shows its result" in said
     assert "kubectl delete bms seqs" in said
 
 
@@ -218,8 +218,17 @@ def test_what_was_found_to_be_a_sweep_is_known_as_one(kubectl: FakeKubectl) -> N
 def test_a_sweep_that_is_deleted_meanwhile_ends_it(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.watch(sweep_going_on(), sweep_going_on(), of=NAME, last="DELETED")
     kubectl.watch(run_of_sweep(1, running()), of=OF_ITS_RUNS)
-    assert main(["sweep", NAME, "--wait"]) == 1
+    assert main(["watch", NAME, "--sweep"]) == 1
     assert capsys.readouterr().err == "benchrun: seqs was deleted\n"
+
+
+def test_waiting_has_an_end(kubectl: FakeKubectl, capsys: Capture) -> None:
+    watched(kubectl, sweep_object({}, spec=sweep_body()))
+    assert main(["watch", NAME, "--sweep", "--timeout", "0.3s", "-n", "lab"]) == 124
+    said = capsys.readouterr()
+    assert "the sweep goes on in the cluster" in said.out
+    assert "kubectl patch bms seqs -n lab" in said.out
+    assert said.err == "benchrun: seqs: not ended within the timeout\n"
 
 
 def test_a_run_and_a_sweep_of_one_name_are_told_apart_by_hand() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.effects.resources import CHILD_KINDS, EXTENSION_KINDS, RESOURCES, RUN
+from benchrun.effects.resources import CHILD_KINDS, EXTENSION_KINDS, RESOURCES
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,6 @@ from benchrun.effects.resources import CHILD_KINDS, EXTENSION_KINDS, RESOURCES, 
 )
 def test_path(path: str, kind: str, parts: tuple[str | None, ...]) -> None:
     assert RESOURCES[kind].path(*parts) == path
-
-
-def test_api_version_is_written_as_in_manifests() -> None:
-    assert (RUN.api_version, RESOURCES["Pod"].api_version) == ("benchrun.dev/v1alpha1", "v1")
 
 
 def test_every_kind_of_a_child_has_an_address_and_is_watched_or_looked_up() -> None:

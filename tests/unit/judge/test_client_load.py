@@ -8,7 +8,7 @@ import pytest
 from benchrun.api.status import Severity
 from benchrun.judge.asked import Asked
 from benchrun.judge.client_load import client_saturated, client_throttled
-from benchrun.judge.finding import Code, NotChecked, StageFinding
+from benchrun.judge.finding import Code, StageFinding
 from benchrun_client.contract import ServerEdge, StageRecord
 from unit.judge.stages import asked, context, findings, only, unchecked, users
 from unit.measure.records import STAGE, client, edge, record, requests
@@ -169,27 +169,3 @@ def test_throttling(found: bool, periods: int) -> None:
 def test_throttling_that_cannot_be_read() -> None:
     (missed,) = unchecked(client_throttled(stage(throttled_periods=None), context()))
     assert missed.code is Code.CLIENT_THROTTLED
-
-
-def rust(**changes: Any) -> StageRecord:
-    """As vLLM's client in Rust tells it: neither when requests were due nor how late its threads ran."""
-    told = stage(**{"lag_p99_us": None, "lag_max_us": None, **changes})
-    return told.model_copy(update={"requests": told.requests.model_copy(update={"queue_us": ()})})
-
-
-def test_what_an_engine_does_not_tell_is_not_taken_for_none_of_it() -> None:
-    why = "unknown: event-loop lag"
-    open_loop = context(of=asked(rate=4.0))
-    assert client_saturated(rust(), context(of=users(4))) == [NotChecked(Code.CLIENT_SATURATED, why)]
-    assert client_saturated(rust(), open_loop) == [NotChecked(Code.CLIENT_SATURATED, f"{why}, when requests were due")]
-
-
-def test_an_engine_with_threads_is_held_against_all_of_them() -> None:
-    assert findings(client_saturated(rust(cpu_seconds=23.0, processes=4), context())) == []
-    assert only(client_saturated(rust(cpu_seconds=39.0, processes=4), context())).evidence["worst"] == "coresAProcess"
-
-
-def test_an_engine_that_tells_less_is_judged_by_the_servers_ttft() -> None:
-    found = only(client_saturated(rust(ttft_ms=80.0), context()))
-    assert (found.severity, found.evidence["worst"]) == ("Invalid", "ttftGapMs")
-    assert "sendLagP99Ms" not in found.evidence

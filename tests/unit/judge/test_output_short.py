@@ -143,20 +143,3 @@ def test_evidence_of_truncated_streams() -> None:
             weight=25.0,
         )
     ]
-
-
-def not_told(output: list[int]) -> StageRecord:
-    """Answers whose ends the load engine does not tell."""
-    stage = answers(output)
-    return stage.model_copy(update={"requests": stage.requests.model_copy(update={"ended": ()})})
-
-
-def test_an_engine_that_tells_no_ends_leaves_both_open() -> None:
-    stage = not_told([100, 85])
-    why = "answers were short, and the load engine does not tell which of them had ended"
-    assert stream_truncated(stage, context()) == [NotChecked(Code.STREAM_TRUNCATED, why)]
-    assert output_too_short(stage, context()) == [NotChecked(Code.OUTPUT_TOO_SHORT, why)]
-
-
-def test_answers_far_too_short_are_told_by_any_engine() -> None:
-    assert only(output_too_short(not_told([50, 50]), context())).severity == "Invalid"

@@ -50,10 +50,3 @@ def test_evidence() -> None:
             weight=0.25,
         )
     ]
-
-
-def test_of_one_that_was_cut_short_an_engine_may_tell_nothing() -> None:
-    measured = record(warmup=WarmupOutcome(requests=16, answered=None, failed=None, took_us=60_010_000))
-    assert warmup_incomplete(measured, context()) == [
-        StageFinding(Code.WARMUP_INCOMPLETE, "Note", STAGE, {"requests": 16, "seconds": 60.01}, weight=1.0)
-    ]

@@ -68,7 +68,6 @@ def test_any_series_has_a_trend_or_too_few_values(values: list[int]) -> None:
     found = trend(values)
     assert found is not None
     assert 0 <= found.p_value <= 1
-    assert 10 <= found.batches <= 20
 
 
 @pytest.mark.parametrize("count", [0, 1, 9])

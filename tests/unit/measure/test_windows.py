@@ -141,7 +141,6 @@ def test_figures_of_a_role() -> None:
         prefix_hit_percent=0.5,
         samples=2,
         coverage_percent=20.0,  # 2 of the 10 that one a second gives in 10 s
-        reset=False,
         transfer_failures=0.0,
     )
 
@@ -171,16 +170,16 @@ def test_a_silent_page_leaves_figures_empty_but_counts_as_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reset", "servers"),
+    "servers",
     [
-        pytest.param(True, (edge(after={START_TIME: 2000.0}),), id="restart"),
-        pytest.param(True, (edge(before={PREEMPTIONS: 5.0}, after={PREEMPTIONS: 1.0}),), id="a fallen counter"),
-        pytest.param(False, (ServerEdge(address="a", before=ZERO, after=None),), id="an unread edge"),
+        pytest.param((edge(after={START_TIME: 2000.0}),), id="restart"),
+        pytest.param((edge(before={PREEMPTIONS: 5.0}, after={PREEMPTIONS: 1.0}),), id="a fallen counter"),
+        pytest.param((ServerEdge(address="a", before=ZERO, after=None),), id="an unread edge"),
     ],
 )
-def test_counts_over_a_reset_are_none_and_flagged(reset: bool, servers: tuple[ServerEdge, ...]) -> None:
+def test_counts_over_a_reset_are_none(servers: tuple[ServerEdge, ...]) -> None:
     found = only(record(servers=servers), sample(1005))
-    assert (found.preemptions, found.prefix_hit_percent, found.reset) == (None, None, reset)
+    assert (found.preemptions, found.prefix_hit_percent) == (None, None)
 
 
 def test_one_stage_without_counts_leaves_the_cell_without() -> None:

@@ -167,7 +167,6 @@ CASES: dict[str, Json] = {
         workloads=[workload(load=concurrencies(500))],
     ),
     "shards-in-pods": spec_body(client={"parallelism": "Auto"}, workloads=[workload(load=rates("50", "250"))]),
-    "rust-client": spec_body(client={"engine": "VLLMRust"}, workloads=[workload(load=rates("4"))]),
     "search": spec_body(
         workloads=[
             workload("listed", load=rates("2")),

@@ -42,11 +42,6 @@ def test_auto_follows_the_workload_that_needs_most() -> None:
     assert division({"parallelism": "Auto"}, *two).shards == 3
 
 
-def test_auto_is_one_with_the_engine_in_rust() -> None:
-    client = {"parallelism": "Auto", "engine": "VLLMRust"}
-    assert division(client, workload(load=rates("900"))).shards == 1
-
-
 @pytest.mark.parametrize(
     ("shards", "resources", "processes", "pods"),
     [

@@ -14,7 +14,7 @@ from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.decide.decision import Ref
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, Unavailable
 from benchrun.effects.judge_child import JudgeChild, NotJudged
-from benchrun.judge_process.job import Part, SweepJob, SweepTable, pack_job, read_job
+from benchrun.judge_process.job import END, Part, SweepJob, SweepTable, read_job
 from benchrun.judge_process.tabling import table_job
 from benchrun.observe.identity import Key, RunKey, SweepKey, sweep_of_run
 from benchrun.runtime.indexes import Indexes
@@ -44,7 +44,8 @@ class JudgeAtHand(JudgeChild):
         if self.problem is not None:
             raise NotJudged(self.problem)
         assert isinstance(parts, Iterable)
-        found = read_job(io.BytesIO(pack_job(job, parts)))
+        sent = [job.line(), *(part.head.line() + part.data for part in parts), END]
+        found = read_job(io.BytesIO(b"".join(sent)))
         assert found is not None
         asked, received = found
         assert isinstance(asked, SweepJob)

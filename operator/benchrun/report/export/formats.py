@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from benchrun.report.export import inferencex, pytorch_records
 from benchrun.report.export.csv_table import as_csv
 from benchrun.report.export.exported import ExportedRun
-from benchrun.report.export.files import Files, as_json
+from benchrun.report.export.files import Files
 from benchrun.report.export.llmd_report import llmd_document, llmd_files
 from benchrun.report.export.parquet_table import as_parquet
 from benchrun.report.export.replica_table import replica_table
@@ -30,29 +29,13 @@ TABLES = tuple(_TABLES)
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """What a format may be asked for beyond itself."""
-
-    table: TableName = "stages"
-    """Of CSV and Parquet, where they go to one file."""
-    fields: Mapping[str, str] = field(default_factory=dict)
-    """Of an InferenceX row."""
-
-
-def _nothing(_: ExportedRun) -> Mapping[str, str]:
-    return {}
-
-
-@dataclass(frozen=True, slots=True)
 class Format:
     """One format. `files` and `document` raise NotExportable."""
 
     summary: str
-    files: Callable[[ExportedRun, Choices], Files]
-    document: Callable[[ExportedRun, Choices], bytes]
-    """For a file, or for standard output."""
-    unfit: Callable[[ExportedRun], Mapping[str, str]] = _nothing
-    """Cells that the format has no place for, and why."""
+    files: Callable[[ExportedRun], Files]
+    document: Callable[[ExportedRun, TableName], bytes]
+    """For a file, or for standard output; the table is of formats that are tables."""
     is_text: bool = True
 
 
@@ -64,45 +47,26 @@ def _parquet(run: ExportedRun, table: TableName) -> bytes:
     return as_parquet(_TABLES[table](run), run_uid=run.uid)
 
 
-def _inferencex(run: ExportedRun, choices: Choices) -> bytes:
-    return as_json(inferencex.rows(run, choices.fields))
-
-
-def _pytorch(run: ExportedRun) -> bytes:
-    return as_json(pytorch_records.records(run))
-
-
 FORMATS: Mapping[str, Format] = {
     "vllm": Format(
         summary="result files of `vllm bench serve`, which `vllm bench sweep plot` reads",
-        files=lambda run, _: vllm_files(run),
+        files=vllm_files,
         document=lambda run, _: vllm_lines(run),
     ),
     "csv": Format(
         summary="tables of stages, of their servers and of requests",
-        files=lambda run, _: {f"{table}.csv": _csv(run, table) for table in TABLES},
-        document=lambda run, choices: _csv(run, choices.table),
+        files=lambda run: {f"{table}.csv": _csv(run, table) for table in TABLES},
+        document=_csv,
     ),
     "parquet": Format(
         summary="the same, with types",
-        files=lambda run, _: {f"{table}.parquet": _parquet(run, table) for table in TABLES},
-        document=lambda run, choices: _parquet(run, choices.table),
+        files=lambda run: {f"{table}.parquet": _parquet(run, table) for table in TABLES},
+        document=_parquet,
         is_text=False,
     ),
     "llm-d": Format(
         summary="llm-d benchmark reports v0.2, one a stage",
-        files=lambda run, _: llmd_files(run),
+        files=llmd_files,
         document=lambda run, _: llmd_document(run),
-    ),
-    "inferencex": Format(
-        summary="InferenceX rows, one a load point",
-        files=lambda run, choices: {"agg_bmk.json": _inferencex(run, choices)},
-        document=_inferencex,
-        unfit=inferencex.unfit,
-    ),
-    "pytorch": Format(
-        summary="records of the PyTorch OSS benchmark database",
-        files=lambda run, _: {f"{run.name}.pytorch.json": _pytorch(run)},
-        document=lambda run, _: _pytorch(run),
     ),
 }

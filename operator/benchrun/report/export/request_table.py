@@ -43,14 +43,14 @@ def _rows(run: ExportedRun, stage: ExportedStage) -> Iterator[tuple[Value, ...]]
             number,
             bool(ok),
             columns.start_us[number] / 1000,
-            columns.queue_us[number] / 1000 if columns.queue_us else None,
+            columns.queue_us[number] / 1000,
             ttft / 1000 if ok else None,
             _tpot_ms(ttft, e2el, tokens) if ok else None,
             e2el / 1000 if ok else None,
             columns.input_tokens[number],
             tokens if ok else None,
             columns.asked_tokens[number],
-            bool(columns.ended[number]) if ok and columns.ended else None,
+            bool(columns.ended[number]) if ok else None,
         )
 
 

@@ -1,8 +1,7 @@
-"""What the arguments of `vllm serve` say of how a model is spread over GPUs, and how it decodes."""
+"""What the arguments of `vllm serve` say of how a model is spread over GPUs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -54,20 +53,6 @@ def parallelism_of(flags: Flags) -> Parallelism:
     """As far as the flags tell; a value that is no number counts as not given."""
     tensor, pipeline, data = (_number(flags, name) for name in _SHORT.values())
     return Parallelism(tensor, pipeline, data, expert=tensor * data if "--enable-expert-parallel" in flags else 1)
-
-
-def speculative_method(flags: Flags) -> str | None:
-    """`none` where the server does not speculate; None where it does in a way that its arguments don't name."""
-    given = flags.get("--speculative-config")
-    if given is None:
-        speculates = any(name.startswith(("--spec", "--config")) for name in flags)
-        return None if speculates else "none"
-    try:
-        said = json.loads(given)
-    except ValueError:
-        return None
-    method = said.get("method") if isinstance(said, dict) else None
-    return method if isinstance(method, str) else None
 
 
 def _number(flags: Flags, name: str) -> int:

@@ -47,7 +47,7 @@ def detailed(run: ExportedRun, stage: ExportedStage) -> Json:
         "ttfts": _seconds(columns.ttft_us, answered),
         "latencies": _seconds(columns.e2el_us, answered),
         "start_times": [(began + start) / 1e6 for start in columns.start_us],
-        **({"queue_times": [queued / 1e6 for queued in columns.queue_us]} if columns.queue_us else {}),
+        "queue_times": [queued / 1e6 for queued in columns.queue_us],
         "errors": _errors(stage),
     }
 

@@ -30,8 +30,8 @@ ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
             id="engine",
         ),
         pytest.param(
-            "client engine: vllm 0.32.0 in a, vllm-rs 0.32.0 in b",
-            run("b", client=CLIENT.model_copy(update={"engine": "vllm-rs"})),
+            "client engine: vllm 0.32.0 in a, vllm-offline 0.32.0 in b",
+            run("b", client=CLIENT.model_copy(update={"engine": "vllm-offline"})),
             id="another engine",
         ),
         pytest.param(

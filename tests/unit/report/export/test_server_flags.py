@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.report.export.server_flags import Parallelism, parallelism_of, parsed, speculative_method
+from benchrun.report.export.server_flags import Parallelism, parallelism_of, parsed
 
 
 @pytest.mark.parametrize(
@@ -35,18 +35,3 @@ def test_flags(args: list[str], expected: dict[str, str | None]) -> None:
 )
 def test_parallelism(args: list[str], expected: Parallelism) -> None:
     assert parallelism_of(parsed(args)) == expected
-
-
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
-        ([], "none"),
-        (['--speculative-config={"method": "mtp"}'], "mtp"),
-        (['--speculative-config={"model": "draft"}'], None),
-        (["--speculative-config={"], None),
-        (["--speculative-config=[]"], None),
-        (["--config=settings.yaml"], None),
-    ],
-)
-def test_speculation(args: list[str], expected: str | None) -> None:
-    assert speculative_method(parsed(args)) == expected

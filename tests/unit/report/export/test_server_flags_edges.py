@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api.status import BenchmarkRunStatus
-from benchrun.report.export.server_flags import Parallelism, flags_of, parallelism_of, parsed, speculative_method
+from benchrun.report.export.server_flags import Parallelism, flags_of, parallelism_of, parsed
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.report.export.runs import ARGS, endpoint_spec, run, status
@@ -54,23 +54,6 @@ def test_a_size_that_is_no_number_counts_as_not_given(value: str | None) -> None
 )
 def test_experts_are_spread_over_tensor_and_data_ranks_where_asked_for(args: list[str], expert: int) -> None:
     assert parallelism_of(parsed(args)).expert == expert
-
-
-@pytest.mark.parametrize(
-    ("args", "method"),
-    [
-        (["--speculative-config", '{"method": "eagle3", "model": "x"}'], "eagle3"),
-        (['--speculative-config={"method": 3}'], None),
-        (['--speculative-config={"method": null}'], None),
-        (["--speculative-config="], None),
-        (["--speculative-config"], None),
-        (["--spec-method=ngram"], None),
-        (["--config", "serve.yaml"], None),
-        (["--seed=1"], "none"),
-    ],
-)
-def test_how_a_server_decodes(args: list[str], method: str | None) -> None:
-    assert speculative_method(parsed(args)) == method
 
 
 def test_what_ran_comes_before_what_was_asked_for() -> None:

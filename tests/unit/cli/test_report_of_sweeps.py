@@ -1,4 +1,4 @@
-"""`benchrun sweep` on files and on what kubectl gives."""
+"""`benchrun report` of sweeps: on files and on what kubectl gives."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from benchrun.cli.__main__ import TABLE_WIDTH, main
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import concurrencies, spec_body, workload
-from unit.report.finished_sweeps import FinishedSweep, Measured, batches, finished_sweep, sweep_object
+from unit.report.finished_sweeps import FinishedSweep, Measured, batches, finished_sweep
 from unit.report.going_on import run_body, running
 from unit.sweep import simulated
 from unit.sweep.simulated import SimulatedCluster, SimulatedOperator
 from unit.sweep.sweeps import NAME, THREE, a_run, ended, failed, sweep_body
 
 Capture = pytest.CaptureFixture[str]
+NO_RUN = 'Error from server (NotFound): benchmarkruns.benchrun.dev "seqs" not found'
 
 
 @pytest.fixture
@@ -40,6 +41,7 @@ def body(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @pytest.fixture
 def file(tmp_path: Path, body: dict[str, Any]) -> str:
+    """It holds a run of that name as well."""
     path = tmp_path / "sweeps.json"
     path.write_text(json.dumps({"kind": "List", "items": [{"kind": "BenchmarkRun", "metadata": {"name": NAME}}, body]}))
     return str(path)
@@ -50,7 +52,7 @@ def lines(said: str) -> list[list[str]]:
 
 
 def test_figures_then_changes_then_who_did_best(file: str, capsys: Capture) -> None:
-    assert main(["sweep", NAME, "-f", file]) == 2, "a run failed: the table has a hole"
+    assert main(["report", NAME, "--sweep", "-f", file]) == 2, "a run failed: the table has a hole"
     said = lines(capsys.readouterr().out)
     assert said[0][:2] == ["seqs:", "Valid"]
     assert ["base", "chat/rate=4", "1", "9.4", "1000", "43", "11", "1440", "Valid"] in said
@@ -62,39 +64,67 @@ def test_figures_then_changes_then_who_did_best(file: str, capsys: Capture) -> N
 
 
 def test_what_is_to_be_known_of_the_table_is_said(file: str, capsys: Capture) -> None:
-    main(["sweep", NAME, "-f", file])
+    main(["report", NAME, "--sweep", "-f", file])
     said = " ".join(capsys.readouterr().out.split())
     assert "against base, within one server: the intervals hold the noise of repeats" in said
     assert "wider: OutOfGPUMemory in seqs-v3-r1: CUDA out of memory" in said
 
 
-def test_it_is_asked_of_the_cluster(kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture) -> None:
+@pytest.mark.parametrize("options", [[], ["--sweep"]])
+def test_it_is_asked_of_the_cluster(
+    options: list[str], kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture
+) -> None:
+    kubectl.fails("get", "benchmarkruns.benchrun.dev", NAME, error=NO_RUN)
     kubectl.answer("get", "benchmarksweeps.benchrun.dev", NAME, out=json.dumps(body))
-    assert main(["sweep", NAME, "-n", "lab"]) == 2
+    assert main(["report", NAME, "-n", "lab", *options]) == 2
+    assert "against base" in capsys.readouterr().out
+
+
+def test_where_a_run_has_its_name_the_option_says_which_is_meant(
+    kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture
+) -> None:
+    kubectl.gives("get", "benchmarkruns.benchrun.dev", NAME, body=run_body(running()))
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=body)
+    assert main(["report", NAME]) == 0
+    assert "against base" not in capsys.readouterr().out
+    assert main(["report", NAME, "--sweep"]) == 2
     assert "against base" in capsys.readouterr().out
 
 
 def test_a_sweep_that_nobody_looked_at_yet(kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture) -> None:
-    kubectl.answer("get", NAME, out=json.dumps({**body, "status": {"observedGeneration": -1}}))
-    assert main(["sweep", NAME]) == 0
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body={**body, "status": {"observedGeneration": -1}})
+    assert main(["report", NAME, "--sweep"]) == 0
     assert capsys.readouterr().out.startswith("seqs: Unknown")
 
 
 def test_a_file_without_it_is_named(file: str, capsys: Capture) -> None:
-    assert main(["sweep", "other", "-f", file]) == 1
+    assert main(["report", "other", "--sweep", "-f", file]) == 1
     assert "holds no BenchmarkSweep other" in " ".join(capsys.readouterr().err.split())
-    assert main(["sweep", "other", "-f", f"{file}.none"]) == 1
+    assert main(["report", "other", "--sweep", "-f", f"{file}.none"]) == 1
     assert "No such file" in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_name_that_is_none_is_answered_with_those_that_there_are(kubectl: FakeKubectl, capsys: Capture) -> None:
-    error = 'Error from server (NotFound): benchmarksweeps.benchrun.dev "sqes" not found'
-    kubectl.fails("get", "sqes", error=error)
+def test_a_sweep_without_a_name_is_that_of_the_file(file: str, capsys: Capture) -> None:
+    assert main(["report", "--sweep", "-f", file]) == 2
+    assert "against base" in capsys.readouterr().out
+    assert main(["report", "--sweep"]) == 1
+    assert "which sweep? Give its name, or -f FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("what", "options"), [("BenchmarkRun or BenchmarkSweep", []), ("BenchmarkSweep", ["--sweep"])], ids=["", "sweep"]
+)
+def test_a_name_that_is_none_is_answered_with_those_that_there_are(
+    what: str, options: list[str], kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    for resource in ("benchmarkruns", "benchmarksweeps"):
+        error = f'Error from server (NotFound): {resource}.benchrun.dev "sqes" not found'
+        kubectl.fails("get", f"{resource}.benchrun.dev", "sqes", error=error, unless="--ignore-not-found")
+    kubectl.answer("get", "benchmarksweeps.benchrun.dev", "sqes", "--ignore-not-found")
+    kubectl.gives("get", "benchmarkruns.benchrun.dev", body={"items": []})
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", body={"items": [{"metadata": {"name": "seqs"}}]})
-    assert main(["sweep", "sqes", "-n", "lab"]) == 1
-    assert capsys.readouterr().err == (
-        "benchrun: there is no BenchmarkSweep sqes in namespace lab; did you mean seqs?\n"
-    )
+    assert main(["report", "sqes", "-n", "lab", *options]) == 1
+    assert capsys.readouterr().err == f"benchrun: there is no {what} sqes in namespace lab; did you mean seqs?\n"
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------------
@@ -116,16 +146,16 @@ def test_the_exit_code_is_that_of_the_verdict(
     code: int, measured: dict[str, Measured | None], form: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["sweep", NAME, "-f", written(tmp_path, finished_sweep(measured)), *form]) == code
+    assert main(["report", NAME, "-f", written(tmp_path, finished_sweep(measured)), *form]) == code
 
 
 def test_a_wide_table_is_as_wide_as_it_must_be(tmp_path: Path, capsys: Capture) -> None:
     file = written(tmp_path, batches())
-    assert main(["sweep", NAME, "-f", file]) == 0
+    assert main(["report", NAME, "-f", file]) == 0
     narrow = capsys.readouterr().out.splitlines()
     assert max(map(len, narrow)) <= TABLE_WIDTH
     assert "total tok/s" not in narrow[1]
-    assert main(["sweep", NAME, "-f", file, "--wide"]) == 0
+    assert main(["report", NAME, "-f", file, "--wide"]) == 0
     wide = capsys.readouterr().out.splitlines()
     assert len(wide[1]) > TABLE_WIDTH
     assert lines("\n".join(wide))[2] == [
@@ -135,7 +165,7 @@ def test_a_wide_table_is_as_wide_as_it_must_be(tmp_path: Path, capsys: Capture) 
 
 
 def test_markdown_goes_to_standard_output(tmp_path: Path, capsys: Capture) -> None:
-    assert main(["sweep", NAME, "-f", written(tmp_path, batches()), "--markdown"]) == 0
+    assert main(["report", NAME, "-f", written(tmp_path, batches()), "--markdown"]) == 0
     assert capsys.readouterr().out.startswith("## seqs: Valid\n\n")
 
 
@@ -143,7 +173,7 @@ def test_a_sweep_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -
     going_on = {"kind": "BenchmarkSweep", "metadata": {"name": NAME}, "spec": sweep_body(), "status": {}}
     file, page = tmp_path / "s.json", tmp_path / "page.html"
     file.write_text(json.dumps(going_on), encoding="utf-8")
-    assert main(["sweep", NAME, "-f", str(file), "--html", str(page)]) == 1
+    assert main(["report", NAME, "-f", str(file), "--html", str(page)]) == 1
     assert "seqs has not ended" in capsys.readouterr().err
     assert not page.exists()
 
@@ -177,7 +207,7 @@ def test_rows_that_the_status_has_no_room_for_come_from_the_runs(
     kubectl.gives(
         "get", "benchmarkruns.benchrun.dev", f"--selector=benchrun.dev/sweep={NAME}", body={"items": large.runs}
     )
-    assert main(["sweep", NAME, "--wide"]) == 2
+    assert main(["report", NAME, "--sweep", "--wide"]) == 2
     said = capsys.readouterr().out
     rows = shown_rows(said)
     assert len(rows) == 32 * 8
@@ -188,7 +218,7 @@ def test_rows_that_the_status_has_no_room_for_come_from_the_runs(
 def test_of_a_file_that_holds_the_runs_as_well(large: FinishedSweep, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "all.json"
     file.write_text(json.dumps({"kind": "List", "items": [large.body, *large.runs]}))
-    assert main(["sweep", NAME, "-f", str(file)]) == 2
+    assert main(["report", NAME, "-f", str(file)]) == 2
     assert len(shown_rows(capsys.readouterr().out)) == 32 * 8
 
 
@@ -208,7 +238,7 @@ def test_where_runs_are_gone_the_status_is_shown_with_what_is_missing(
             runs[0]["metadata"] = {**runs[0]["metadata"], "ownerReferences": []}
     file = tmp_path / "some.json"
     file.write_text(json.dumps({"kind": "List", "items": [large.body, *runs]}))
-    assert main(["sweep", NAME, "-f", str(file)]) == 2
+    assert main(["report", NAME, "-f", str(file)]) == 2
     said = capsys.readouterr().out
     assert len(shown_rows(said)) == len(large.status.results) < 32 * 8
     assert "did not fit into the status" in " ".join(said.split())
@@ -217,41 +247,33 @@ def test_where_runs_are_gone_the_status_is_shown_with_what_is_missing(
 def test_who_may_not_read_runs_sees_the_status(kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture) -> None:
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
     kubectl.fails("get", "benchmarkruns.benchrun.dev", error="Error from server (Forbidden): no")
-    assert main(["sweep", NAME]) == 2
+    assert main(["report", NAME, "--sweep"]) == 2
     assert len(shown_rows(capsys.readouterr().out)) == len(large.status.results)
 
 
-# ---- waiting ---------------------------------------------------------------------------------------------------------
-
-
-def test_it_is_waited_for_and_then_shown(kubectl: FakeKubectl, capsys: Capture) -> None:
-    done = batches()
-    kubectl.watch(sweep_object({}, spec=done.written), done.body, of=NAME)
+def test_whoever_watched_it_sees_the_whole_table_too(
+    kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture
+) -> None:
+    kubectl.watch(large.body, of=NAME)
     kubectl.watch(run_body(running()), of=f"--selector=benchrun.dev/sweep={NAME}")
-    kubectl.gives("get", NAME, body=done.body)
-    assert main(["sweep", NAME, "--wait", "--markdown"]) == 0
-    said = capsys.readouterr()
-    assert said.out.startswith("## seqs: Valid\n\n"), "nothing else is among the Markdown"
-    assert "Completed · 3/3 runs" in said.err
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
+    kubectl.gives(
+        "get", "benchmarkruns.benchrun.dev", f"--selector=benchrun.dev/sweep={NAME}", body={"items": large.runs}
+    )
+    assert main(["watch", NAME, "--sweep", "--wide"]) == 2
+    assert len(shown_rows(capsys.readouterr().out)) == 32 * 8
 
 
-def test_waiting_has_an_end(kubectl: FakeKubectl, capsys: Capture) -> None:
-    kubectl.watch(sweep_object({}, spec=sweep_body()), of=NAME)
+@pytest.mark.parametrize("gone", ["benchmarksweeps.benchrun.dev", "benchmarkruns.benchrun.dev"])
+def test_what_is_gone_after_watching_leaves_the_table_of_the_status(
+    gone: str, kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture
+) -> None:
+    kubectl.watch(large.body, of=NAME)
     kubectl.watch(run_body(running()), of=f"--selector=benchrun.dev/sweep={NAME}")
-    assert main(["sweep", NAME, "--wait", "--timeout", "0.3s", "-n", "lab"]) == 124
-    said = capsys.readouterr()
-    assert "the sweep goes on in the cluster" in said.out
-    assert "kubectl patch bms seqs -n lab" in said.out
-    assert said.err == "benchrun: seqs: not ended within the timeout\n"
-
-
-@pytest.mark.parametrize("options", [["--timeout", "1m"], ["-f", "x.yaml", "--timeout", "1m"]])
-def test_a_timeout_without_waiting_is_a_mistake(options: list[str], capsys: Capture) -> None:
-    assert main(["sweep", NAME, *options]) == 1
-    assert "it goes with --wait" in capsys.readouterr().err
-
-
-def test_nobody_waits_for_a_file(capsys: Capture) -> None:
-    with pytest.raises(SystemExit):
-        main(["sweep", NAME, "-f", "x.yaml", "--wait"])
-    assert "not allowed with" in capsys.readouterr().err
+    kubectl.fails("get", gone, error="Error from server (Forbidden): no")
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
+    kubectl.gives("get", "benchmarkruns.benchrun.dev", body={"items": large.runs})
+    assert main(["watch", NAME, "--sweep"]) == 2
+    said = capsys.readouterr().out
+    assert len(shown_rows(said)) == len(large.status.results) < 32 * 8
+    assert "did not fit into the status" in " ".join(said.split())

@@ -8,7 +8,8 @@ from benchrun.api.base import API_VERSION, CATEGORY
 from benchrun.api.structural import Schema
 from benchrun.api.sweep.crd import printer_columns, spec_schema, status_schema
 from benchrun.api.sweep.spec import KIND, MAX_NAME, MUTABLE_FIELDS, SHORT_NAME
-from benchrun.cli.reference import page
+
+from dev.reference import page
 
 _INTRO = f"""\
 # {KIND}

@@ -1,8 +1,5 @@
-"""`python -m benchrun.cli.generate [--check] [ROOT]`: writes what is made from the API models and the pages of findings, or says that
-it is out of date.
-
-A tool for people who change benchrun; the installed program never runs it.
-"""
+"""`python -m dev.generate [--check] [ROOT]`: writes what is made from the API models and the pages of findings, or says that it
+is out of date."""
 
 from __future__ import annotations
 
@@ -14,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from benchrun.api.crd import CRD_NAME, custom_resource_definition
 from benchrun.api.sweep.crd import CRD_NAME as SWEEP_CRD_NAME
 from benchrun.api.sweep.crd import custom_resource_definition as sweep_definition
-from benchrun.cli.pages import index_text
-from benchrun.cli.reference import reference_text
-from benchrun.cli.sweep_reference import sweep_reference_text
 
-COMMAND = "python -m benchrun.cli.generate"
+from dev.findings_index import index_text
+from dev.reference import reference_text
+from dev.sweep_reference import sweep_reference_text
+
+COMMAND = "python -m dev.generate"
 CRD_FILE = f"crds/{CRD_NAME}.yaml"
 CHART_CRD_FILE = f"charts/benchrun/files/{CRD_NAME}.yaml"
 SWEEP_CRD_FILE = f"crds/{SWEEP_CRD_NAME}.yaml"
