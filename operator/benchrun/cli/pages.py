@@ -76,11 +76,10 @@ A finding is a problem with a measurement. `status.findings` has its code, its s
 | Suspect | The figures may be wrong. Condition `Valid` is True with the reason `Suspect`. |
 | Note | Good to know. The load point stays Valid. |
 
-`validity.severities` in the spec changes a severity or switches a rule off; the result shows it. A rule without its input
-reports nothing itself and is listed in [NotChecked](NotChecked.md). `benchrun judge --help` lists every threshold;
-`benchrun judge` re-evaluates a finished run with other thresholds.
+`validity.severities` in the spec changes a severity or switches a rule off; the result shows it. `benchrun judge --help`
+lists every threshold, and `benchrun judge` re-evaluates a finished run with others.
 
-In the order in which results list them:
+Findings in the order of results:
 
 | code | severity | finding |
 |---|---|---|
