@@ -7,23 +7,21 @@ from benchrun.cli.pages import pages
 _HEAD = """\
 # Findings
 
-What can be wrong with a measurement. In `status.findings` each has a code, a severity, the numbers it rests on, and a
-line each of what it means and what to do; its page says the rest. The page of a code is `docs/findings/CODE.md`, and
-`benchrun explain CODE` prints it; `benchrun explain` prints this list.
+A finding is a problem with a measurement. `status.findings` has its code, its severity and the numbers behind it.
+`benchrun explain CODE` prints the page of a code, `benchrun explain` prints this list.
 
-| severity | what follows |
+| severity | meaning |
 |---|---|
-| Invalid | The number is wrong, or means something else. Condition `Valid` is False, and commands exit with 4. |
-| Suspect | It may be. Condition `Valid` is True with the reason `Suspect`. |
-| Note | Worth knowing. The load point stays Valid. |
+| Invalid | The figures are wrong, or answer another question. Condition `Valid` is False, and commands exit with 4. |
+| Suspect | The figures may be wrong. Condition `Valid` is True with the reason `Suspect`. |
+| Note | Good to know. The load point stays Valid. |
 
-`validity.severities` in the spec changes a severity or switches a rule off, and the result says so. A rule whose input is
-missing finds nothing, and [NotChecked](NotChecked.md) names it. Every line that a rule draws stands with its reason in
-`operator/benchrun/judge/thresholds.py`; `benchrun judge` judges a finished run anew by other thresholds.
+`validity.severities` in the spec changes a severity or switches a rule off; the result shows it. `benchrun judge --help`
+lists every threshold, and `benchrun judge` re-evaluates a finished run with others.
 
-In the order in which results list them:
+Findings in the order of results:
 
-| code | severity | what was found |
+| code | severity | finding |
 |---|---|---|
 """
 
