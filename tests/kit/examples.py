@@ -16,6 +16,8 @@ from kit.kubectl import RUN, SWEEP, Namespace, Object
 from kit.runs import OF_A_BUSY_MACHINE, condition, is_finished, merged
 
 FOLDER = Path(__file__).parents[2] / "examples"
+LATENCIES = ("ttft", "tpot", "itl", "e2el")
+PERCENTILES = ("50", "95", "99")
 KINDS = {"BenchmarkRun": RUN, "BenchmarkSweep": SWEEP}
 COLUMNS = 300
 """Wide enough that no cell of a table takes two lines."""
@@ -39,6 +41,19 @@ def measured(namespace: Namespace, kind: str, name: str, *, timeout_seconds: flo
     assert condition(found, "Complete")["status"] == "True", found["status"]
     status: Object = found["status"]
     return status
+
+
+def rows(status: Object) -> dict[str, Object]:
+    """Its results by load point."""
+    return {row["cell"]: row for row in status["results"]}
+
+
+def finding(status: Object, code: str) -> Object:
+    """The one finding of that code."""
+    found = [each for each in status["findings"] if each["code"] == code]
+    assert len(found) == 1, status["findings"]
+    only: Object = found[0]
+    return only
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from kit.examples import benchrun, example, measured, on_a_busy_machine
-from kit.kubectl import Namespace, Object
+from kit.examples import LATENCIES, PERCENTILES, benchrun, example, finding, measured, on_a_busy_machine, rows
+from kit.kubectl import Namespace
 
 pytestmark = pytest.mark.timeout(1800)
 
 RUN = "BenchmarkRun"
-LATENCIES = ("ttft", "tpot", "itl", "e2el")
-PERCENTILES = ("50", "95", "99")
-
-
-def rows(status: Object) -> dict[str, Object]:
-    return {row["cell"]: row for row in status["results"]}
-
-
-def finding(status: Object, code: str) -> Object:
-    found = [each for each in status["findings"] if each["code"] == code]
-    assert len(found) == 1, status["findings"]
-    only: Object = found[0]
-    return only
 
 
 def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> None:
