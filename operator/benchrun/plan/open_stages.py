@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchrun_client.contract import Envelope, Search, open_stage
+from benchrun_client import contract
+from benchrun_client.contract import Envelope, open_stage
 
 
-def problem_with(envelope: Envelope, searches: Sequence[Search], *, listed: int) -> str | None:
+def problem_with(envelope: Envelope, searches: Sequence[contract.Search], *, listed: int) -> str | None:
     """Why the record can't be of one of these searches, whose stages follow the `listed` ones; None: it can, as far as its
     envelope says. Its load stands in the record (`benchrun.measure.search_stages`)."""
     most = listed + sum(search.most_stages for search in searches)

@@ -8,13 +8,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from benchrun.observe.finished import HEADLINE_FIGURES, MAX_CELLS, FinishedRun
+from benchrun.observe.identity import Key
 
 MAX_RUNS = 100
 """Most runs that can be asked for: with 16 load points and 8 figures each, 1 MB kept and a page of 1.3 MB."""
-
-Key = tuple[str, str]
-"""Namespace and name of a run."""
-
 
 class LatestResults:
     """At most `most` runs; one that ended later takes the place of the one that ended first."""

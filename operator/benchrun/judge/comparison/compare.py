@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchrun.api.comparison import ComparedCell, ComparedMetric, Gate, Outcome, Scope
-from benchrun.judge.comparison.comparability import cell_obstacle, obstacle, unknowns
+from benchrun.judge.comparison.comparability import Side, cell_obstacle, obstacle, unknowns
 from benchrun.judge.comparison.figures import figure_of
 from benchrun.judge.comparison.gate import gate
 from benchrun.judge.comparison.runs import MeasuredRun
 from benchrun.judge.comparison.sentence import sentence
 from benchrun.judge.comparison.words import Question, answers
 
-Side = Sequence[MeasuredRun]
 
 
 @dataclass(frozen=True, slots=True)
