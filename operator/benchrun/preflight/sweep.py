@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 from benchrun.api.structural import Schema
-from benchrun.api.sweep.crd import root_schema
+from benchrun.api.sweep.crd import sweep_schema
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.plan.sweep.variants import Variant, variants
 from benchrun.preflight.remark import Remark, error, note, warning
@@ -24,7 +24,7 @@ _ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
 @cache
 def schema_of_all() -> Schema:
     """The schema of a BenchmarkSweep; it takes longer to make than all the rest."""
-    return root_schema()
+    return sweep_schema()
 
 
 def check_sweep(body: Object, known: Known) -> Checked:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from typing import Any
-
 from benchrun.api.base import GROUP
 from benchrun.api.crd import column, definition, object_schema, with_change_rules
 from benchrun.api.structural import Schema, structural_schema
 from benchrun.api.sweep.spec import KIND, MAX_NAME, MUTABLE_FIELDS, PLURAL, SHORT_NAME, BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 
+
 CRD_NAME = f"{PLURAL}.{GROUP}"
 
 
 def custom_resource_definition() -> dict[str, Any]:
     """The whole manifest, ready to be written as YAML."""
-    return definition(kind=KIND, plural=PLURAL, short_name=SHORT_NAME, columns=printer_columns(), schema=root_schema())
+    return definition(kind=KIND, plural=PLURAL, short_name=SHORT_NAME, columns=printer_columns(), schema=sweep_schema())
 
 
-def root_schema() -> Schema:
+def sweep_schema() -> Schema:
     """Schema of the object as a whole."""
     return object_schema(
         "A benchmark in many variants: runs that differ in what is swept, and the table that compares them.",
@@ -52,3 +52,5 @@ def printer_columns() -> list[dict[str, Any]]:
         column("Baseline", ".status.baseline", "Variant that the others are compared with.", wide=True),
         column("Message", ".status.message", "What goes on, or why the sweep ended.", wide=True),
     ]
+
+

@@ -11,21 +11,21 @@ from benchrun.report.html.sweep.reported import ReportedSweep
 from benchrun.report.html.sweep.sections.best import best_section
 from benchrun.report.html.sweep.sections.changes import changes_section
 from benchrun.report.html.sweep.sections.front import front_section
-from benchrun.report.html.sweep.sections.limits import limits_section
-from benchrun.report.html.sweep.sections.provenance import provenance_section
-from benchrun.report.html.sweep.sections.repeat import repeat_section
-from benchrun.report.html.sweep.sections.results import results_section
-from benchrun.report.html.sweep.sections.verdict import verdict_section, word
+from benchrun.report.html.sweep.sections.limits import sweep_limits_section
+from benchrun.report.html.sweep.sections.provenance import sweep_provenance_section
+from benchrun.report.html.sweep.sections.repeat import sweep_repeat_section
+from benchrun.report.html.sweep.sections.results import sweep_results_section
+from benchrun.report.html.sweep.sections.verdict import sweep_verdict_section, word
 
 SECTIONS: tuple[Callable[[ReportedSweep], Section | None], ...] = (
-    verdict_section,
+    sweep_verdict_section,
     best_section,
     front_section,
     changes_section,
-    limits_section,
-    results_section,
-    provenance_section,
-    repeat_section,
+    sweep_limits_section,
+    sweep_results_section,
+    sweep_provenance_section,
+    sweep_repeat_section,
 )
 
 

@@ -7,7 +7,7 @@ from benchrun.report.html.sweep.reported import ReportedSweep
 from benchrun.report.rows import Rows
 
 
-def limits_section(sweep: ReportedSweep) -> Section | None:
+def sweep_limits_section(sweep: ReportedSweep) -> Section | None:
     """Where there is something to say."""
     limited = [(row.variant, row.cell, row.limit.sentence) for row in sweep.status.results if row.limit is not None]
     reasons = [(row.variant, row.cell, row.reason) for row in sweep.status.results if row.runs and row.reason]
@@ -25,3 +25,5 @@ def limits_section(sweep: ReportedSweep) -> Section | None:
         blocks.append(Table("Rows without words", Rows(headers, tuple(reasons)), stacked=True))
     blocks += [Prose(sentence) for sentence in left_out]
     return Section("limits", "What limits, and what is missing", tuple(blocks)) if blocks else None
+
+

@@ -10,7 +10,7 @@ from benchrun.report.html.sweep.reported import ReportedSweep
 from benchrun.report.rows import ABSENT, Rows
 
 
-def provenance_section(sweep: ReportedSweep) -> Section:
+def sweep_provenance_section(sweep: ReportedSweep) -> Section:
     """Image digests, nodes and settings that servers report belong to a run, and stand on its page."""
     blocks: list[Block] = [Facts("Sweep", _facts(sweep))]
     made = _variants(sweep)
@@ -79,3 +79,5 @@ def _set_by(spec: BenchmarkRunSpec, template: BenchmarkRunSpec | None) -> str:
         ),
     ]
     return " ".join(parts) or "nothing"
+
+

@@ -9,10 +9,11 @@ from benchrun.report.html.manifest_text import asked_again, manifest_text
 from benchrun.report.html.sections.repeat import RUN_FIELDS
 from benchrun.report.html.sweep.reported import ReportedSweep
 
+
 _FIELDS = tuple(field.alias or name for name, field in BenchmarkSweepSpec.model_fields.items())
 
 
-def repeat_section(sweep: ReportedSweep) -> Section:
+def sweep_repeat_section(sweep: ReportedSweep) -> Section:
     """With a name of its own: a finished sweep never starts again."""
     lead = (
         "Save it and give it to benchrun run -f or kubectl apply -f. It is the spec of this sweep under another name, since a "
@@ -27,3 +28,5 @@ def manifest(sweep: ReportedSweep) -> str:
     if "template" in spec:
         spec["template"] = asked_again(raw.mapping(spec["template"]), RUN_FIELDS)
     return manifest_text(KIND, sweep.name, sweep.namespace, spec, max_name=MAX_NAME)
+
+

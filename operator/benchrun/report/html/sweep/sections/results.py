@@ -7,7 +7,7 @@ from benchrun.report.html.sweep.reported import ReportedSweep
 from benchrun.report.sweep_rows import LEGEND, cuts, variant_rows
 
 
-def results_section(sweep: ReportedSweep) -> Section:
+def sweep_results_section(sweep: ReportedSweep) -> Section:
     """The table of the terminal, as wide as it goes."""
     rows = variant_rows(sweep.status, texts_per_prompt=sweep.texts_per_prompt, wide=True)
     if not rows.rows:
@@ -18,3 +18,5 @@ def results_section(sweep: ReportedSweep) -> Section:
     ]
     blocks += [Prose(f"{cut}.") for cut in cuts(sweep.status)]
     return Section("results", "Results", tuple(blocks))
+
+

@@ -10,6 +10,7 @@ from benchrun.report.html.blocks import Block, Facts, Section, Table, Verdict
 from benchrun.report.html.sweep.reported import ReportedSweep
 from benchrun.report.rows import ABSENT, Rows, figure
 
+
 MEANINGS = {
     "Valid": "The mistakes that the rules know were looked for in every run and not found.",
     "Suspect": "Some numbers may be off: read the findings of their runs before you quote them.",
@@ -27,7 +28,7 @@ def word(status: BenchmarkSweepStatus) -> str:
     return status.phase if status.phase in ("Failed", "Cancelled") else status.verdict or "Unknown"
 
 
-def verdict_section(sweep: ReportedSweep) -> Section:
+def sweep_verdict_section(sweep: ReportedSweep) -> Section:
     """The word, why, the best of each workload, and how each variant fared."""
     status = sweep.status
     meaning = MEANINGS.get(word(status), "")
@@ -90,3 +91,5 @@ def _row(variant: VariantStatus, status: BenchmarkSweepStatus, *, searched: bool
         *((found,) if searched else ()),
         *((str(variant.failed), because) if failed else ()),
     )
+
+
