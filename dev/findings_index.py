@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.cli.pages import pages
+from benchrun.cli.commands.explain import pages
 
 _HEAD = """\
 # Findings

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from benchrun.api.crd import CRD_NAME, custom_resource_definition
-from benchrun.api.sweep.crd import CRD_NAME as SWEEP_CRD_NAME
-from benchrun.api.sweep.crd import custom_resource_definition as sweep_definition
+from benchrun.api.schema.crd import CRD_NAME, custom_resource_definition
+from benchrun.api.schema.sweep_crd import CRD_NAME as SWEEP_CRD_NAME
+from benchrun.api.schema.sweep_crd import custom_resource_definition as sweep_definition
 
 from dev.findings_index import index_text
 from dev.reference import reference_text

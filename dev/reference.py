@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from benchrun.api.base import API_VERSION, CATEGORY, KIND, SHORT_NAME
-from benchrun.api.crd import printer_columns, spec_schema, status_schema
-from benchrun.api.rules import VALIDATIONS
-from benchrun.api.spec import MUTABLE_FIELDS
-from benchrun.api.structural import Schema
+from benchrun.api import MUTABLE_FIELDS, VALIDATIONS
+from benchrun.api.schema.crd import printer_columns, spec_schema, status_schema
+from benchrun.api.schema.structural import Schema
+from benchrun.names import API_VERSION, CATEGORY, KIND, SHORT_NAME
 
 _INTRO = f"""\
 # {KIND}

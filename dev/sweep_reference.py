@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchrun.api.base import API_VERSION, CATEGORY
-from benchrun.api.structural import Schema
-from benchrun.api.sweep.crd import printer_columns, spec_schema, status_schema
+from benchrun.api.schema.structural import Schema
+from benchrun.api.schema.sweep_crd import printer_columns, spec_schema, status_schema
 from benchrun.api.sweep.spec import KIND, MAX_NAME, MUTABLE_FIELDS, SHORT_NAME
+from benchrun.names import API_VERSION, CATEGORY
 
 from dev.reference import page
 

@@ -9,7 +9,7 @@ from itertools import compress
 from statistics import fmean
 from typing import Any
 
-from benchrun.judge.asked import asked_of
+from benchrun.judge.stage_profile import asked_of
 from benchrun.measure.cells import duration_seconds
 from benchrun.measure.percentiles import Distribution
 from benchrun.plan.stages import cells

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from benchrun_client.contract import RECORD_PORT
 from benchrun_client.run import Run
-from benchrun_client.shards.company import IN_THE_POD, INDEX_VARIABLE, company_of
+from benchrun_client.shards.first import IN_THE_POD, INDEX_VARIABLE, company_of
 from benchrun_client.shards.shard_run import ShardRun
 
 

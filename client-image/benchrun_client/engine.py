@@ -28,18 +28,16 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
-from benchrun_client.beginning import Beginning
 from benchrun_client.canary import PATHS
 from benchrun_client.contract import Engine as EngineName
 from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
-from benchrun_client.shards.arrivals import arrivals_of
-from benchrun_client.shards.sharing import Place, Share
-from benchrun_client.stand_ins import Sessions, SharedPage, always_ready, reading_bounded
+from benchrun_client.shards.sharing import Place, Share, arrivals_of
+from benchrun_client.stand_ins import Beginning, Sessions, SharedPage, always_ready, reading_bounded
 from benchrun_client.target import Servers
 from benchrun_client.tokenizer import Api
 
@@ -300,3 +298,27 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise RunFailure("ClientError", f"this version of vLLM does not take our arguments: {message}")
+
+
+# ---- load engine ------------------------------------------------------------------------------------------------------
+# What the story of a run needs of a load engine, whichever it is.
+
+
+class LoadEngine(Protocol):
+    """Sends one load after the other."""
+
+    name: EngineName
+
+    @property
+    def instants(self) -> Instants:
+        """Of the load under way, or of the last one; what is left of one that was cut short."""
+
+    async def run(
+        self,
+        load: Load,
+        servers: Servers,
+        *,
+        on_send: Callable[[], None] = _nothing,
+        on_answer: Callable[[], None] = _nothing,
+    ) -> Outcome:
+        """Send one load; returns when every request has ended. Failed requests are in the outcome, not raised."""

@@ -1,4 +1,4 @@
-"""How the client talks HTTP: one place for proxies, the API key and private certificates.
+"""How the client talks HTTP: one place for proxies, the API key and private certificates; and an event loop in a thread.
 
 Proxies: with `trust_env`, aiohttp looks up netrc and proxy variables in the default thread pool for every request, inside the
 measured TTFT (35 to 480 ms of it with 64 to 512 streams). It is on only where a proxy variable is set.
@@ -6,10 +6,14 @@ measured TTFT (35 to 480 ms of it with 64 to 512 streams). It is on only where a
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
 
 import aiohttp
 
@@ -86,3 +90,41 @@ async def read_bounded(response: aiohttp.ClientResponse, max_bytes: int) -> byte
             response.close()
             break
     return bytes(data[:max_bytes])
+
+
+# ---- background -------------------------------------------------------------------------------------------------------
+# An event loop in a thread of its own.
+#
+# Importing vLLM holds the main thread for half a minute, and measuring must share its loop with nobody. What has to answer
+# meanwhile, the record server and the look-out for the target, lives here.
+
+T = TypeVar("T")
+
+
+class BackgroundLoop:
+    """Runs coroutines for other threads; it ends with the process."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="background", daemon=True).start()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin, and do not wait."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def watch(
+        self, work: Coroutine[Any, Any, T], *, end_failed: Callable[[Exception], Coroutine[Any, Any, NoReturn]]
+    ) -> Future[T]:
+        """Begin work whose failure ends the run at once, whatever other threads are busy with."""
+
+        async def watched() -> T:
+            try:
+                return await work
+            except Exception as error:
+                await end_failed(error)
+
+        return self.start(watched())
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Begin, and wait for the result. Never from the background thread itself: it would wait for ever."""
+        return self.start(work).result()

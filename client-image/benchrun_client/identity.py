@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from benchrun_client.contract_served import MAX_ID_CHARACTERS, MAX_ROOT_CHARACTERS, ServedModel
+from benchrun_client.contract.record import MAX_ID_CHARACTERS, MAX_ROOT_CHARACTERS, ServedModel
 from benchrun_client.http_session import answer_of
 from benchrun_client.snapshot import read_page
 

@@ -6,6 +6,7 @@ Written by the thread that measures, read by the thread that serves; every metho
 from __future__ import annotations
 
 import hmac
+import json
 import threading
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ from benchrun_client.contract import (
     Failure,
     Progress,
     Sealed,
+    StageRecord,
     digest_of_token,
 )
 
@@ -181,3 +183,27 @@ class Ledger:
     def _tell(self) -> None:
         for listener in self._listeners:
             listener()
+
+
+# ---- headline ---------------------------------------------------------------------------------------------------------
+# One line a stage for the log: what is left of a measurement when nobody came to fetch its record.
+
+HEADLINE_SCHEMA = "benchrun.headline/1"
+MAX_HEADLINE_BYTES = 8 * 1024
+
+
+def headline(record: StageRecord, *, digest: str) -> str:
+    """The line: who, the digest of the full record, and as many of the engine's figures as fit."""
+    line: dict[str, object] = {
+        "schema": HEADLINE_SCHEMA,
+        "run_uid": record.run_uid,
+        "sequence": record.sequence,
+        "stage": record.stage_id,
+        "digest": digest,
+    }
+    scalars = list(record.scalars.items())
+    while True:
+        text = json.dumps({**line, "scalars": dict(scalars)}, separators=(",", ":"))
+        if len(text) <= MAX_HEADLINE_BYTES or not scalars:
+            return text
+        del scalars[-max(len(scalars) // 8, 1) :]

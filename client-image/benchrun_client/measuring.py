@@ -14,23 +14,20 @@ from dataclasses import replace
 
 import aiohttp
 
-from benchrun_client.cache_reset import reset_caches
-from benchrun_client.canary import ask, words_of
+from benchrun_client.canary import ask, reset_caches, words_of
 from benchrun_client.contract import CacheReset, LoadPoint, Plan, Probe, Search, Stage, Warmup, WarmupOutcome
 from benchrun_client.datasets.samples import Sample, prompts_digest
-from benchrun_client.engine import Instants, Load, Outcome
+from benchrun_client.engine import Instants, Load, LoadEngine, Outcome
 from benchrun_client.failures import first_line
 from benchrun_client.ledger import Ledger
-from benchrun_client.load_engine import LoadEngine
-from benchrun_client.lookout import Found
 from benchrun_client.records import RawStage, micros, scalars_of
 from benchrun_client.search import course
-from benchrun_client.search.fared import Fared, fared, outcome_of
-from benchrun_client.search.probes import stage_at
-from benchrun_client.search.upcoming import Ready, Upcoming
+from benchrun_client.search.course import Fared, fared, outcome_of
+from benchrun_client.search.probes import Ready, Upcoming, stage_at
 from benchrun_client.self_watch import SelfWatch, Toll
 from benchrun_client.shards.first import Elsewhere, FirstShard
 from benchrun_client.snapshot import Snapshot, take, take_idle, take_settled
+from benchrun_client.target import Found
 from benchrun_client.traffic import Traffic
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Callable, Sequence
 
 from benchrun_client.contract import Sealed, open_record, seal
-from benchrun_client.headline import headline
+from benchrun_client.ledger import headline
 from benchrun_client.piped import Piped, serve
 from benchrun_client.records import RawStage, record_of
 from benchrun_client.shards.merging import Together, merged

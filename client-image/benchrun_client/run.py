@@ -1,16 +1,11 @@
-"""The story of one run, told from the main thread.
-
-read plan -> load tokenizer -> find data -> ready
-import the load engine, write the prompts          | meanwhile, in the background: wait for the target, prove the path
-warm up -> stage, stage, stage                     | meanwhile: serve records, make records
-wait until all is acknowledged
-"""
+"""The story of one run, told from the main thread."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import gc
+import json
 import logging
 import os
 import ssl
@@ -20,27 +15,79 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from benchrun_client.background import BackgroundLoop
+from pydantic import ValidationError
+
 from benchrun_client.contract import Plan, Sealed
-from benchrun_client.engine import Engine
-from benchrun_client.failures import RunFailure, as_failure, tell
-from benchrun_client.http_session import open_session, tls_context
+from benchrun_client.engine import Engine, LoadEngine
+from benchrun_client.failures import RunFailure, as_failure, first_line, tell
+from benchrun_client.http_session import BackgroundLoop, open_session, tls_context
 from benchrun_client.ledger import Ledger
-from benchrun_client.load_engine import LoadEngine
-from benchrun_client.lookout import FIRST_REQUEST_SECONDS, look_out
 from benchrun_client.measuring import Measuring, digests_of
 from benchrun_client.offline.asking import OfflineEngine
-from benchrun_client.plan_file import peek_run_uid, read_plan
 from benchrun_client.record_server import RecordServer
 from benchrun_client.recorder import Recorder, packed
 from benchrun_client.records import RawStage
+from benchrun_client.search.probes import Upcoming
 from benchrun_client.search.scribe import Desk, Scribe
-from benchrun_client.search.upcoming import Upcoming
-from benchrun_client.shards.company import Company, run_sibling
-from benchrun_client.shards.first import FirstShard
+from benchrun_client.shards.first import Company, FirstShard, run_sibling
 from benchrun_client.shards.gate import Gate
+from benchrun_client.target import FIRST_REQUEST_SECONDS, look_out
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer, longest_context
 from benchrun_client.traffic import Material, Traffic, check_lengths, find_material, is_written_late, write_traffic
+
+# ---- plan file --------------------------------------------------------------------------------------------------------
+# The plan as the operator mounted it.
+
+MAX_PLAN_BYTES = 4 * 1024 * 1024
+"""A ConfigMap holds 1 MiB; anything larger is not a plan."""
+SHOWN_ERRORS = 5
+
+
+def read_plan(path: Path) -> Plan:
+    """Read and check the plan.
+
+    Raises:
+        RunFailure: `InvalidPlan`, naming the fields that are wrong.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_PLAN_BYTES + 1)
+    except OSError as error:
+        raise RunFailure("InvalidPlan", f"cannot read {path}: {error.strerror}") from error
+    if len(text) > MAX_PLAN_BYTES:
+        raise RunFailure("InvalidPlan", f"{path} is larger than {MAX_PLAN_BYTES} bytes")
+    try:
+        return Plan.model_validate_json(text)
+    except ValidationError as error:
+        raise RunFailure("InvalidPlan", f"{path}: {_told(error)}") from error
+
+
+def peek_run_uid(path: Path) -> str:
+    """The run's uid even when the plan is broken elsewhere, so that the operator knows whose failure it reads; else ''."""
+    try:
+        uid = json.loads(path.read_bytes()[:MAX_PLAN_BYTES])["run_uid"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return uid if isinstance(uid, str) and len(uid) <= 64 else ""
+
+
+def _told(error: ValidationError) -> str:
+    """The first errors as `field.path: what is wrong`; values are left out: not all of them are for a log."""
+    problems = error.errors(include_input=False, include_url=False)
+    told = [
+        f"{'.'.join(str(part) for part in p['loc']) or 'plan'}: {first_line(p['msg'])}" for p in problems[:SHOWN_ERRORS]
+    ]
+    more = len(problems) - SHOWN_ERRORS
+    return "; ".join(told) + (f"; and {more} more" if more > 0 else "")
+
+
+# ---- run --------------------------------------------------------------------------------------------------------------
+# The story of one run, told from the main thread.
+#
+# read plan -> load tokenizer -> find data -> ready
+# import the load engine, write the prompts          | meanwhile, in the background: wait for the target, prove the path
+# warm up -> stage, stage, stage                     | meanwhile: serve records, make records
+# wait until all is acknowledged
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

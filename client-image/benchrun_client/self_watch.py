@@ -1,18 +1,41 @@
-"""What the client costs, and how late it is, from a stage's first send to its last answer.
-
-A client that is late sends late and reads tokens late, and shows it to nobody: the server looks slow. So a probe on the load's
-own event loop notes how late the loop comes to ticks that are due at even intervals. A loop that is held up for 100 ms is late
-for every tick within them, as a request or a token there would have been.
-"""
+"""What the client costs, and how late it is, from a stage's first send to its last answer."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from benchrun_client.cgroup import throttled_periods
+# ---- cgroup -----------------------------------------------------------------------------------------------------------
+# What the kernel lets the client have: a CPU limit shows in the figures of whoever measures.
+
+CPU_STAT_FILES = (
+    Path("/sys/fs/cgroup/cpu.stat"),  # version 2
+    Path("/sys/fs/cgroup/cpu/cpu.stat"),  # version 1
+    Path("/sys/fs/cgroup/cpu,cpuacct/cpu.stat"),
+)
+
+
+def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
+    """Periods in which the process was throttled so far (`nr_throttled`); None when the kernel does not tell."""
+    for file in files:
+        try:
+            fields = dict(line.split(maxsplit=1) for line in file.read_text().splitlines())
+            return int(fields["nr_throttled"])
+        except (OSError, ValueError, KeyError):
+            continue
+    return None
+
+
+# ---- self watch -------------------------------------------------------------------------------------------------------
+# What the client costs, and how late it is, from a stage's first send to its last answer.
+#
+# A client that is late sends late and reads tokens late, and shows it to nobody: the server looks slow. So a probe on the load's
+# own event loop notes how late the loop comes to ticks that are due at even intervals. A loop that is held up for 100 ms is late
+# for every tick within them, as a request or a token there would have been.
 
 TICK_SECONDS = 0.02
 """A loop with nothing else to do pays 50 to 130 us to wake up for a tick, on a virtual machine; a busy one 2 us."""

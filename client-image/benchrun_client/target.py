@@ -1,4 +1,4 @@
-"""The server to measure: where it is, and when it is up.
+"""The server to measure: where it is, and waiting until it answers.
 
 A headless Service is resolved until it has all its addresses, once; from then on they are pinned, so that no name is looked up
 within a measurement and every figure belongs to a known server.
@@ -9,15 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import time
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 
-from benchrun_client.contract import Target
+from benchrun_client.canary import send_canary, served_models
+from benchrun_client.contract import Plan, Target
 from benchrun_client.failures import RunFailure, first_line, shorten
-from benchrun_client.http_session import answer_of
+from benchrun_client.http_session import answer_of, open_session
+from benchrun_client.identity import Identity, identify
+from benchrun_client.ledger import Ledger
+from benchrun_client.records import micros
+from benchrun_client.traffic import Material, check_lengths
 
 POLL_SECONDS = 0.05
 RESOLVE_SECONDS = 0.1
@@ -180,3 +186,46 @@ async def _health_problem(session: aiohttp.ClientSession, url: str) -> str | Non
         ) from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         return shorten(first_line(error) or type(error).__name__, 300)
+
+
+# ---- lookout ----------------------------------------------------------------------------------------------------------
+# Waiting for the target: from "nothing there" to "a completion came back", while the main thread imports and prepares.
+
+FIRST_REQUEST_SECONDS = 300.0
+"""The first forward pass of a server may compile for minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Servers that answered a completion, the last of them at `answered` (`time.perf_counter`)."""
+
+    servers: Servers
+    identities: tuple[Identity, ...]
+    """One for each metrics page."""
+    answered: float
+
+
+async def look_out(plan: Plan, material: Material, ledger: Ledger, *, tls: ssl.SSLContext | None) -> Found:
+    """Find the servers, wait until they are healthy, check lengths against what they serve, prove the path.
+
+    Raises:
+        RunFailure: the target cannot be measured.
+    """
+    deadline = Deadline(plan.health_deadline_seconds)
+    ledger.enter("Waiting")
+    async with open_session(tls=tls, seconds=FIRST_REQUEST_SECONDS) as session:
+        servers = await find_healthy(session, plan.target, deadline)
+        ledger.note(healthy_unix_us=micros(time.time()))
+        served = await served_models(session, servers.url)
+        if context := served.context_of(plan.target.served_model):
+            check_lengths(plan, material, context_tokens=context, whose="the server (max_model_len)")
+        # An engine without an API server has proved itself before it says that it is healthy.
+        for url in servers.urls if not plan.target.offline else ():
+            for api in plan.apis:
+                await send_canary(
+                    session, url, api=api, model=plan.target.served_model, run_uid=plan.run_uid, served=served.names
+                )
+        answered = time.perf_counter()
+        # Not earlier: with several API processes some figures are there from the first request on only.
+        identities = await identify(session, servers.metrics_urls, model=plan.target.served_model)
+    return Found(servers, identities, answered)

@@ -12,14 +12,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.api.base import KIND
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.decide.collected import LogTail, ServerStart
 from benchrun.decide.decision import Event, Ref
-from benchrun.decide.lookups import LogTail, ServerStart
-from benchrun.effects.connection import Connection, configuration
+from benchrun.effects.connection import EXTENSION_KINDS, RESOURCES, Connection, Resource, configuration
 from benchrun.effects.errors import ClusterError, Forbidden
 from benchrun.effects.kubernetes_api import KubernetesApi
-from benchrun.effects.resources import EXTENSION_KINDS, RESOURCES, Resource
+from benchrun.names import KIND
 from benchrun.observe.views import Run, Sweep
 from chart.rendering import PROXY, Object, render
 from chart.test_permissions import OWN_ROLE, named

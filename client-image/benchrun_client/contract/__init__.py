@@ -18,12 +18,7 @@ client's clock. Unknown fields are refused on both sides. Every list, text and n
 
 from __future__ import annotations
 
-from benchrun_client.contract_counters import (
-    PROXY_COUNTERS,
-    SERVER_COUNTERS,
-    START_TIME,
-)
-from benchrun_client.contract_data import (
+from benchrun_client.contract.data import (
     MOST,
     AgentData,
     CustomData,
@@ -42,7 +37,7 @@ from benchrun_client.contract_data import (
     TextsData,
     TimedTraceData,
 )
-from benchrun_client.contract_delivery import (
+from benchrun_client.contract.delivery import (
     MAX_BODIES_BYTES,
     MAX_DELIVERY_BYTES,
     MAX_ENVELOPES,
@@ -61,42 +56,41 @@ from benchrun_client.contract_delivery import (
     seal,
     unpack_delivery,
 )
-from benchrun_client.contract_plan import (
+from benchrun_client.contract.plan import (
     MAX_REQUESTS_A_STAGE,
     PLAN_FILE,
     CachePolicy,
+    Limit,
     LoadPoint,
     Plan,
+    Probe,
     RoleServers,
+    Search,
     Stage,
     Target,
     Warmup,
+    open_stage,
+    open_stage_id,
 )
-from benchrun_client.contract_record import (
+from benchrun_client.contract.record import (
     MAX_GAP_VALUES,
     MAX_PACKED_BYTES,
     MAX_RECORD_BYTES,
+    PROXY_COUNTERS,
+    SERVER_COUNTERS,
+    START_TIME,
     CacheReset,
     ClientFigures,
     Engine,
     GapCounts,
     RequestColumns,
+    ServedModel,
     ServerEdge,
     Shards,
     StageRecord,
     WarmupOutcome,
     ended_search,
     open_record,
-)
-from benchrun_client.contract_search import (
-    Limit,
-    Probe,
-    Search,
-    open_stage,
-    open_stage_id,
-)
-from benchrun_client.contract_served import (
-    ServedModel,
 )
 
 RECORD_PORT = 8090

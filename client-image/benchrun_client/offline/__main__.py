@@ -14,11 +14,10 @@ import traceback
 from types import FrameType
 from typing import Any, NoReturn
 
-from benchrun_client.background import BackgroundLoop
 from benchrun_client.failures import first_line, shorten
-from benchrun_client.offline.generating import NoTimesKept, generated
+from benchrun_client.http_session import BackgroundLoop
 from benchrun_client.offline.messages import OfflineAnswer, OfflineLoad
-from benchrun_client.offline.port import EnginePort
+from benchrun_client.offline.port import EnginePort, NoTimesKept, generated
 
 PORT = 8000
 CANARY_TOKENS = 2

@@ -14,8 +14,7 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-from benchrun_client.proxy.arguments import Arguments, parse
-from benchrun_client.proxy.assembly import answering
+from benchrun_client.proxy.port import Arguments, answering, parse
 
 
 def main() -> NoReturn:

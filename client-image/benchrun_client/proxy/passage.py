@@ -1,8 +1,9 @@
-"""A completion on its way: to a prefill server for one token, to a decode server for all of them, and back as it comes."""
+"""A completion on its way: to a prefill server for one token, to a decode server for all of them, and back."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 import uuid
 from dataclasses import dataclass
@@ -12,12 +13,73 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from benchrun_client.proxy import bodies
 from benchrun_client.proxy.figures import Figures, Outcome
-from benchrun_client.proxy.places import NoPlace, Places
-from benchrun_client.proxy.relaying import Broken, answered, complaint, passed_on, relay
-from benchrun_client.proxy.roles import Role, Unreachable
-from benchrun_client.proxy.steps import Steps
+from benchrun_client.proxy.roles import NoPlace, Places, Role, Unreachable
+from benchrun_client.proxy.steps import Broken, Steps, answered, complaint, passed_on, relay
+
+# ---- bodies -----------------------------------------------------------------------------------------------------------
+# What a prefill server is asked, and what the decode server is told of its answer.
+#
+# The fields are those of vLLM's connectors that hand blocks over by request (NIXL and its kin): the prefill server learns that
+# somebody else will decode, answers where its blocks are, and that answer goes into the request to the decode server. Connectors
+# that find blocks by the prompt itself say nothing, and the decode server gets the client's own bytes.
+
+TRANSFER = "kv_transfer_params"
+_TO_PREFILL = {
+    "do_remote_decode": True,
+    "do_remote_prefill": False,
+    "remote_engine_id": None,
+    "remote_block_ids": None,
+    "remote_host": None,
+    "remote_port": None,
+}
+_OF_THE_ANSWER = ("stream_options", "min_tokens", "max_tokens", "max_completion_tokens")
+"""About an answer's length and form, which is one token in one piece."""
+
+
+class NotAnObject(ValueError):
+    """The body is no JSON object."""
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """The client's request.
+
+    Raises:
+        NotAnObject: it is something else.
+    """
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise NotAnObject("the body is not JSON") from error
+    if not isinstance(asked, dict):
+        raise NotAnObject("the body is not a JSON object")
+    return asked
+
+
+def prefill_body(asked: dict[str, Any]) -> bytes:
+    """The same request for one token, not streamed, whose blocks somebody else is going to fetch."""
+    most = "max_completion_tokens" if asked.get("max_completion_tokens") is not None else "max_tokens"
+    kept = {name: value for name, value in asked.items() if name not in _OF_THE_ANSWER}
+    return json.dumps(kept | {most: 1, "stream": False, TRANSFER: _TO_PREFILL}).encode()
+
+
+def transfer_of(answer: bytes) -> dict[str, Any] | None:
+    """What the prefill server says about its blocks, if it says anything."""
+    try:
+        told = json.loads(answer)
+    except (ValueError, RecursionError):
+        return None
+    transfer = told.get(TRANSFER) if isinstance(told, dict) else None
+    return transfer if isinstance(transfer, dict) else None
+
+
+def decode_body(body: bytes, asked: dict[str, Any], transfer: dict[str, Any] | None) -> bytes:
+    """The client's own request, with what the prefill server said; without that its very bytes."""
+    return body if transfer is None else json.dumps(asked | {TRANSFER: transfer}).encode()
+
+
+# ---- passage ----------------------------------------------------------------------------------------------------------
+# A completion on its way: to a prefill server for one token, to a decode server for all of them, and back as it comes.
 
 REQUEST_ID = "X-Request-Id"
 
@@ -62,8 +124,8 @@ class Passages:
         body = await request.read()
         received = time.perf_counter()
         try:
-            asked = bodies.read_object(body)
-        except bodies.NotAnObject as error:
+            asked = read_object(body)
+        except NotAnObject as error:
             return _Ended(complaint(HTTPStatus.BAD_REQUEST, str(error)), "refused")
         read = time.perf_counter()
         try:
@@ -85,14 +147,14 @@ class Passages:
         first = await self._steps.ask(
             "prefill",
             self._prefill.next_server() + request.path_qs,
-            body=bodies.prefill_body(asked),
+            body=prefill_body(asked),
             headers=headers,
         )
         prefilled = time.perf_counter()
         self._figures.prefill.observe(prefilled - first.sent_at)
         if first.status != HTTPStatus.OK:
             return _Ended(answered(first), "prefill_error")
-        body = bodies.decode_body(body, asked, bodies.transfer_of(first.body))
+        body = decode_body(body, asked, transfer_of(first.body))
         url = self._decode.next_server() + request.path_qs
         async with self._steps.open("decode", url, body=body, headers=headers) as (response, sent):
             added = (first.sent_at - received - queued_seconds) + (sent.at - prefilled)

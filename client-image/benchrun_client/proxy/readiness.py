@@ -18,7 +18,7 @@ import aiohttp
 
 from benchrun_client.failures import first_line, shorten
 from benchrun_client.http_session import answer_of
-from benchrun_client.proxy import bodies
+from benchrun_client.proxy import passage
 from benchrun_client.proxy.passage import REQUEST_ID
 from benchrun_client.proxy.roles import Role, Unreachable
 from benchrun_client.proxy.steps import Steps, Whole
@@ -106,9 +106,9 @@ class Readiness:
             }
             headers = {REQUEST_ID: f"proof-{uuid.uuid4().hex}", "Content-Type": "application/json"}
             prefill, decode = prefills[turn % len(prefills)] + PROOF_PATH, decodes[turn % len(decodes)] + PROOF_PATH
-            body = bodies.prefill_body(asked)
+            body = passage.prefill_body(asked)
             first = _fine("prefill", await self._steps.ask("prefill", prefill, body=body, headers=headers))
-            body = bodies.decode_body(json.dumps(asked).encode(), asked, bodies.transfer_of(first.body))
+            body = passage.decode_body(json.dumps(asked).encode(), asked, passage.transfer_of(first.body))
             _fine("decode", await self._steps.ask("decode", decode, body=body, headers=headers))
 
     async def _model(self) -> tuple[str, int]:

@@ -16,7 +16,6 @@ import aiohttp
 
 from benchrun_client.contract import Plan
 from benchrun_client.failures import RunFailure
-from benchrun_client.shards.clock import Asked, Offset, offset_of
 from benchrun_client.shards.messages import (
     BEAT_SECONDS,
     GATE_PATH,
@@ -24,9 +23,11 @@ from benchrun_client.shards.messages import (
     PREPARING_SILENT_SECONDS,
     SILENT_SECONDS,
     Answer,
+    Asked,
     Beat,
     Ended,
     Go,
+    Offset,
     Over,
     Part,
     Question,
@@ -34,6 +35,7 @@ from benchrun_client.shards.messages import (
     Said,
     Target,
     Trouble,
+    offset_of,
     understood,
 )
 from benchrun_client.target import Servers

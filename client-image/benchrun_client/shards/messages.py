@@ -1,4 +1,4 @@
-"""What shards say to each other at the gate, as JSON over one WebSocket a shard.
+"""What shards say to each other at the gate, as JSON over one WebSocket a shard, and what time it is there.
 
 Whoever knocks shows the token digest of the plan, and which run, plan and shard it is; a stranger is refused before anything of
 it is read. The digest can't be guessed and stands in the plan alone, which all shards have.
@@ -6,12 +6,14 @@ it is read. The digest can't be guessed and stands in the plan alone, which all 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from benchrun_client.contract import MAX_PACKED_BYTES, Failure
-from benchrun_client.contract_data import Count, Finite, LongText, Message
+from benchrun_client.contract.data import Count, Finite, LongText, Message
 
 GATE_PATH = "/gate"
 MAX_MESSAGE_BYTES = 2 * MAX_PACKED_BYTES
@@ -114,3 +116,33 @@ _SAID: TypeAdapter[Said] = TypeAdapter(Said)
 def understood(text: str) -> Said:
     """A message; ValueError for anything else."""
     return _SAID.validate_json(text)
+
+
+# ---- clock ------------------------------------------------------------------------------------------------------------
+# What time it is at the gate, by the clock of whoever asks. Pure.
+#
+# Nodes' clocks need not agree. A question takes its way there and back; somewhere between the two the answer was given. So the
+# quickest question of several bounds the error best: by half of what it took.
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question: when it left and when its answer came, by our clock, and what the gate's clock said between. Seconds."""
+
+    left: float
+    came: float
+    said: float
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """Added to our clock it gives the gate's; off by at most `error`. Seconds."""
+
+    seconds: float
+    error: float
+
+
+def offset_of(asked: Iterable[Asked]) -> Offset:
+    """By the quickest of the questions."""
+    best = min(asked, key=lambda each: each.came - each.left)
+    return Offset(best.said - (best.left + best.came) / 2, (best.came - best.left) / 2)

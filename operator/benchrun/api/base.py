@@ -1,23 +1,143 @@
-"""Shared building blocks of the API models: casing, closedness, decimals written as strings."""
+"""Building blocks of the API models: casing, closedness, rules between fields, decimals as strings, text that is safe to show."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, WithJsonSchema, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from benchrun.api.casing import json_name
-from benchrun.api.rules import VALIDATIONS, Rule
+# ---- casing -----------------------------------------------------------------------------------------------------------
+# How a Python name is written on the wire.
 
-GROUP = "benchrun.dev"
-VERSION = "v1alpha1"
-API_VERSION = f"{GROUP}/{VERSION}"
-KIND = "BenchmarkRun"
-PLURAL = "benchmarkruns"
-SHORT_NAME = "bmr"
-CATEGORY = "benchrun"
+_ACRONYMS = {
+    "ignore_eos": "ignoreEOS",
+    "share_gpt": "shareGPT",
+    "p99_ttft": "p99TTFT",
+    "throughput_per_gpu": "throughputPerGPU",
+    "mean_tpot_ms": "meanTPOTMs",
+    "per_gpu_hour": "perGPUHour",
+    "no_gpu_telemetry_reason": "noGPUTelemetryReason",
+}
+
+
+def json_name(name: str) -> str:
+    """`max_concurrency` is `maxConcurrency`; acronyms stay whole."""
+    return _ACRONYMS.get(name) or to_camel(name)
+
+
+# ---- rules ------------------------------------------------------------------------------------------------------------
+# Rules that a type alone can't say, each told twice, side by side: in CEL for the API server, in Python for the operator.
+#
+# The operator checks again because an object may be older than the rule.
+
+T = TypeVar("T")
+VALIDATIONS = "x-kubernetes-validations"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule about a value: listed in a model's `rules`, or put into a field's `Annotated` type."""
+
+    cel: str
+    """True where the rule is kept; `self` is the value."""
+    holds: Callable[[Any], bool]
+    """The same in Python."""
+    message: str
+    cel_message: str | None = None
+    """CEL that makes a message with figures in it; `message` is used where that fails."""
+    python_message: Callable[[Any], str] | None = None
+    """The same in Python."""
+    path: str | None = None
+    """Field below the value that the API server shall name."""
+
+    def check(self, value: T) -> T:
+        """The value, if it keeps the rule. Raises PydanticCustomError with the message if not."""
+        if self.holds(value):
+            return value
+        text = self.python_message(value) if self.python_message else self.message
+        raise PydanticCustomError("rule", "{text}", {"text": text, "path": self.path or ""})
+
+    def entry(self) -> dict[str, str]:
+        """The rule as one entry of `x-kubernetes-validations`."""
+        entry = {"rule": self.cel, "message": self.message}
+        if self.cel_message is not None:
+            entry["messageExpression"] = self.cel_message
+        if self.path is not None:
+            entry["fieldPath"] = self.path
+        return entry
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        json_schema = handler(schema)
+        json_schema[VALIDATIONS] = [*json_schema.get(VALIDATIONS, ()), self.entry()]
+        return json_schema
+
+
+def exactly_one(*names: str) -> Rule:
+    """A union of named members, of which exactly one is set. Takes Python names."""
+    members = [json_name(name) for name in names]
+    if len(members) == 2:
+        cel = f"has(self.{members[0]}) != has(self.{members[1]})"
+    else:
+        cel = f"[{', '.join(f'has(self.{member})' for member in members)}].filter(x, x).size() == 1"
+    return Rule(
+        cel=cel,
+        holds=lambda value: sum(getattr(value, name) is not None for name in names) == 1,
+        message=f"must set exactly one of {', '.join(members[:-1])} and {members[-1]}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """A list without duplicates: of equal entries, or of entries with the same value of the field `key`."""
+
+    key: str | None = None
+
+    def check(self, entries: list[T]) -> list[T]:
+        """The list, if nothing is in it twice. Raises PydanticCustomError if something is."""
+        values = entries if self.key is None else [getattr(entry, self.key) for entry in entries]
+        if len(set(values)) < len(values):
+            twice = next(value for value in values if values.count(value) > 1)
+            raise PydanticCustomError("duplicate", "{twice} is listed twice", {"twice": repr(twice)})
+        return entries
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(schema) | (SET if self.key is None else list_map(self.key))
+
+
+ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
+"""A list that is applied as a whole."""
+SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
+"""A list without duplicates, whose entries may have different owners."""
+
+
+def list_map(key: str) -> dict[str, Any]:
+    """A list whose entries are told apart by one of their fields, and may have different owners."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [json_name(key)]}
+
+
+# ---- base -------------------------------------------------------------------------------------------------------------
+# Shared building blocks of the API models: casing, closedness, decimals written as strings.
 
 
 class SpecModel(BaseModel):
@@ -78,3 +198,58 @@ KubernetesObject = Annotated[dict[str, KubernetesValue], Field(max_length=32)]
 A map of unknown values, not an unknown object: of the latter the API server's CEL does not notice when a key is exchanged
 for another, and the spec must be immutable.
 """
+
+
+# ---- text -------------------------------------------------------------------------------------------------------------
+# Text that others wrote, made fit to be stored and shown: what a terminal or a reader would obey instead of show is gone.
+
+MESSAGE_BYTES = 1000
+"""A message stands in up to nine conditions at once."""
+
+_OBEYED = re.compile(
+    # What terminals take as commands: colours and the cursor; the window's title, links, the clipboard; the rest.
+    r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"
+    r"|\x1b[]PX^_][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)"
+    r"|\x1b[ -/]{0,8}[0-~]?"
+    # Control characters but tab and line feed, what turns the direction of writing, and halves of characters.
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def plain_text(text: str) -> str:
+    """Without control characters (but tab and line feed; a carriage return is one), escape sequences and marks that turn the
+    direction of writing."""
+    return _OBEYED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def sentence(text: str) -> str:
+    """The beginning of a text, plain, in at most 1,000 bytes."""
+    data = plain_text(text).encode()
+    kept = data if len(data) <= MESSAGE_BYTES else data[: MESSAGE_BYTES - 3]
+    return kept.decode(errors="ignore") + ("" if kept is data else "…")
+
+
+# ---- room -------------------------------------------------------------------------------------------------------------
+# How much of a list has room.
+
+_T = TypeVar("_T")
+
+
+def as_many_as_fit(given: Iterable[_T], size_of: Callable[[_T], int], room: int) -> list[_T]:
+    """The first of them, up to the first that has no room any more."""
+    each = list(given)
+    return [item for item, upto in zip(each, accumulate(map(size_of, each)), strict=True) if upto <= room]
+
+
+def size_bytes(text: str) -> int:
+    """Of a text."""
+    return len(text.encode())
+
+
+# ---- gpus -------------------------------------------------------------------------------------------------------------
+# Which resource names are GPUs.
+
+
+def is_gpu(resource: str) -> bool:
+    """Whole devices and their slices, whatever the vendor: `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`, `gpu.intel.com/i915`."""
+    return resource.endswith(("/gpu", ".gpu")) or "/mig-" in resource or resource.startswith("gpu.")

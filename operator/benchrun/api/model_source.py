@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from benchrun.api.base import Key, ObjectName, SpecModel, Text
-from benchrun.api.rules import Rule, exactly_one
+from benchrun.api.base import Key, ObjectName, Rule, SpecModel, Text, exactly_one
 
 
 class SecretKeyRef(SpecModel):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchrun.api.base import NUMBER
-from benchrun.api.rules import Rule
+from benchrun.api.base import NUMBER, Rule
 
 MAX_RUN_REQUESTS = 1_000_000
 """Some 70 MB of records in the cluster, and some ten seconds of judging."""

@@ -6,13 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api import parallelism, run_size, search
-from benchrun.api.base import SpecModel
-from benchrun.api.comparison import Baseline
-from benchrun.api.cost import Cost
+from benchrun.api import measurement, run_size, workloads
+from benchrun.api.base import ATOMIC, Rule, SpecModel, Unique, exactly_one
+from benchrun.api.comparison import Baseline, Cost
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
 from benchrun.api.model_source import Model
-from benchrun.api.rules import ATOMIC, Rule, Unique, exactly_one
 from benchrun.api.server import DEVELOPMENT_MODE, Endpoint, Offline, Server, Started
 from benchrun.api.workloads import MAX_CELLS, MAX_STAGES, MAX_WORKLOADS, Load, Workload
 
@@ -35,7 +33,7 @@ _POINTS = (
     f"has({_SEARCH}) ? {_SEARCH}.maxProbes : has({_SPEEDS}) ? size({_SPEEDS}) : has({_BATCHES}) ? size({_BATCHES}) : 0)"
 )
 _CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
-_STAGES = search.search_stages("self.workloads", listed=_POINTS)
+_STAGES = workloads.search_stages("self.workloads", listed=_POINTS)
 
 
 def _cells(spec: BenchmarkRunSpec) -> int:
@@ -105,8 +103,8 @@ class BenchmarkRunSpec(SpecModel):
             path=".workloads",
         ),
         *run_size.rules(_POINTS),
-        *search.RULES,
-        *parallelism.RULES,
+        *workloads.WORKLOAD_RULES,
+        *measurement.MEASUREMENT_RULES,
         Rule(
             cel=f"has(self.offline) || self.workloads.all(w, !has({_BATCHES}))",
             holds=lambda spec: spec.offline is not None or all(w.load.batch_sizes is None for w in spec.workloads),

@@ -6,13 +6,38 @@ from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from benchrun.api.base import StatusModel
-from benchrun.api.comparison import Comparison
+from benchrun.api.base import ATOMIC, StatusModel, list_map
+from benchrun.api.comparison import Comparison, CostStatus
 from benchrun.api.conditions import Conditions
-from benchrun.api.cost import CostStatus
 from benchrun.api.reading import read_leniently
-from benchrun.api.rules import ATOMIC, list_map
-from benchrun.api.startup import Startup
+
+# ---- startup ----------------------------------------------------------------------------------------------------------
+# `status.servers[].startup`: where the time until a server was ready went.
+
+
+class Startup(StatusModel):
+    """Parts of the time to ready, in seconds, one after the other. What nobody told is absent."""
+
+    pod_seconds: float | None = Field(
+        default=None,
+        description="From scheduled to the container's start: volumes, network, init containers, image. In whole seconds.",
+    )
+    image_pull_seconds: float | None = Field(
+        default=None,
+        description="Of that, the wait for the image, as the node's event says; 0 where the node had it.",
+    )
+    download_seconds: float | None = Field(default=None, description="Downloading weights, if it took half a second.")
+    load_seconds: float | None = Field(default=None, description="Making the model and loading its weights.")
+    compile_seconds: float | None = Field(default=None, description="torch.compile.")
+    warm_up_seconds: float | None = Field(
+        default=None,
+        description="What remains of the engine's initialisation: profiling, KV cache, graph capture, warm-up; and compiling "
+        "where vLLM does not tell it apart.",
+    )
+
+
+# ---- status -----------------------------------------------------------------------------------------------------------
+# `BenchmarkRun.status`: what the operator found. Always under 100 kB; lists say when they were cut.
 
 Phase = Literal[
     "Pending", "Suspended", "Preparing", "WaitingForNode", "Starting", "WarmingUp", "Running", "Collecting",
@@ -28,7 +53,7 @@ Evidence = Annotated[
     float | str | None, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True, "nullable": True})
 ]
 """A number or a word; the API server has no type for that."""
-Text = Annotated[str, Field(max_length=1024)]
+StatusText = Annotated[str, Field(max_length=1024)]
 MAX_ADDRESSES = 32
 """Of a role's pods: as many as there can be, and as many again that were replaced while they loaded."""
 Instant = Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})]
@@ -193,7 +218,7 @@ class Waiting(StatusModel):
     """Why requests waited in the server."""
 
     reason: WaitingReason = Field(description="None: hardly any waited.")
-    sentence: Text = Field(description="The reason with its numbers.")
+    sentence: StatusText = Field(description="The reason with its numbers.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
         default_factory=dict, description="The numbers it rests on."
     )
@@ -203,7 +228,7 @@ class Bottleneck(StatusModel):
     """What more load, or another setting, would run into."""
 
     limit: LimitKind = Field(description="None: the server kept up.")
-    sentence: Text = Field(description="The limit with its numbers.")
+    sentence: StatusText = Field(description="The limit with its numbers.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
         default_factory=dict, description="The numbers it rests on."
     )
@@ -314,7 +339,7 @@ class SearchResult(StatusModel):
     )
     probes: int = Field(description="Load points measured.")
     stages: int = Field(description="Stages measured.")
-    sentence: Text = Field(description="The answer in a sentence.")
+    sentence: StatusText = Field(description="The answer in a sentence.")
 
 
 class Finding(StatusModel):
@@ -333,8 +358,8 @@ class Finding(StatusModel):
     evidence: Annotated[dict[str, Evidence], Field(max_length=24)] = Field(
         default_factory=dict, description="The figures behind it, from that stage."
     )
-    meaning: Text = Field(default="", description="What it does to the numbers.")
-    remedy: Text = Field(default="", description="What to change.")
+    meaning: StatusText = Field(default="", description="What it does to the numbers.")
+    remedy: StatusText = Field(default="", description="What to change.")
 
 
 class Judge(StatusModel):
@@ -351,7 +376,7 @@ class EndingStatus(StatusModel):
     """Why a run ends early."""
 
     reason: str = Field(max_length=128, description="In one stable word.")
-    message: Text = Field(default="", description="In a sentence.")
+    message: StatusText = Field(default="", description="In a sentence.")
 
 
 class Truncated(StatusModel):
@@ -372,7 +397,9 @@ class BenchmarkRunStatus(StatusModel):
         default=None, description="Where the run is, in a word, for people. Programs read the conditions."
     )
     conditions: Conditions = Field(default=(), description="Observations about the run, one a type.")
-    message: Text | None = Field(default=None, description="What the run waits for, or why it ended; in a sentence.")
+    message: StatusText | None = Field(
+        default=None, description="What the run waits for, or why it ended; in a sentence."
+    )
     accepted_time: Instant | None = Field(default=None, description="When the spec was found good.")
     start_time: Instant | None = Field(default=None, description="First measured request.")
     completion_time: Instant | None = Field(default=None, description="When the run ended, however it did.")

@@ -6,11 +6,36 @@ import argparse
 import io
 import os
 import sys
+from typing import Any, Protocol
 
-from benchrun.cli.commands import COMMANDS
+from rich.console import Console
+
+from benchrun.cli.commands import check, compare, explain, export, get, judge, kv_cache, logs, report, run, watch
 from benchrun.cli.errors import CommandError
-from benchrun.cli.interrupts import code_of
-from benchrun.cli.terminal import Terminal
+from benchrun.cli.processes import code_of
+from benchrun.cli.show import Terminal
+
+# ---- commands ---------------------------------------------------------------------------------------------------------
+# The commands of `benchrun`, in the order in which its help lists them.
+#
+# A command is a module: `add_parser` says what it takes, `run` does it. A new one is a file and a line here.
+
+
+class Command(Protocol):
+    """What the module of a command offers."""
+
+    def add_parser(self, commands: Any) -> argparse.ArgumentParser:
+        """Add the command with its options to the subparsers."""
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Do it. Returns the exit code; raises CommandError."""
+
+
+COMMANDS: tuple[Command, ...] = (run, watch, get, logs, report, export, compare, judge, explain, check, kv_cache)
+
+
+# ----   main   ---------------------------------------------------------------------------------------------------------
+# The `benchrun` command, also `kubectl benchrun`.
 
 TABLE_WIDTH = 120
 """A narrower terminal wraps the lines; folded cells could not be read at all."""

@@ -2,22 +2,92 @@
 
 from __future__ import annotations
 
+import argparse
 import time
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.cli.errors import CommandError
-from benchrun.cli.kubectl_errors import KubectlError
-from benchrun.cli.targets import Target
-from benchrun.cli.watching import IsSweep, Lost, Over, Seen, SweepSeen, SweptRunSeen, Watcher, Word
-from benchrun.cli.watching_runs import RunWatcher
-from benchrun.cli.watching_sweeps import SweepWatcher, SweptRunsWatcher
+from benchrun.cli.errors import CommandError, KubectlError
+from benchrun.cli.kubectl import RUN, SWEEP, Kubectl
+from benchrun.cli.watching import (
+    IsSweep,
+    Lost,
+    Over,
+    RunWatcher,
+    Seen,
+    SweepSeen,
+    SweepWatcher,
+    SweptRunSeen,
+    SweptRunsWatcher,
+    Watcher,
+    Word,
+)
+from benchrun.names import KIND
 from benchrun.report.exit_codes import exit_code, sweep_exit_code
-from benchrun.report.followed import Followed, first_sight, seen_again
-from benchrun.report.followed_sweep import FollowedSweep, sweep_first_sight, sweep_seen_again, with_run
+from benchrun.report.followed import (
+    Followed,
+    FollowedSweep,
+    first_sight,
+    seen_again,
+    sweep_first_sight,
+    sweep_seen_again,
+    with_run,
+)
+
+# ---- targets ----------------------------------------------------------------------------------------------------------
+# What can be followed to its end: a run, or a sweep with its runs.
+
+RESOURCES = {KIND: RUN, SWEEP_KIND: SWEEP}
+"""By kind, those that are followed; others are applied and left to themselves."""
+
+
+def add_sweep(parser: argparse.ArgumentParser) -> None:
+    """The option of commands that take the name of a run, else of a sweep."""
+    parser.add_argument("--sweep", action="store_true", help="NAME is a sweep; for a sweep that has the name of a run")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Of which kind it is, and the kubectl of its namespace."""
+
+    kubectl: Kubectl
+    kind: str = KIND
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it is a sweep."""
+        return self.kind == SWEEP_KIND
+
+    @property
+    def resource(self) -> str:
+        """As kubectl takes it."""
+        return RESOURCES[self.kind]
+
+    @property
+    def noun(self) -> str:
+        """In a sentence."""
+        return "sweep" if self.is_sweep else "run"
+
+
+def by_name(targets: Iterable[tuple[str, Target]]) -> dict[str, Target]:
+    """Each under its name. Raises CommandError where two have one name."""
+    found: dict[str, Target] = {}
+    for name, target in targets:
+        other = found.setdefault(name, target)
+        if other.kind != target.kind:
+            raise CommandError(f"a run and a sweep are both called {name}; follow one after the other")
+        if other != target:
+            raise CommandError(
+                f"two {target.noun}s of different namespaces are called {name}; follow one after the other"
+            )
+    return found
+
+
+# ---- following --------------------------------------------------------------------------------------------------------
+# Runs and sweeps, followed to their ends: what is heard of them goes to a reporter as it comes.
 
 MAX_TARGETS = 16
 """Each has a kubectl of its own, a sweep two."""

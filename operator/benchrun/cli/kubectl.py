@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import subprocess
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchrun.api import names
-from benchrun.api.base import GROUP, KIND, PLURAL
+from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.api.sweep.spec import PLURAL as SWEEP_PLURAL
-from benchrun.cli.kubectl_errors import NO_KUBECTL, KubectlError, explained, no_such
+from benchrun.cli.errors import NO_KUBECTL, KubectlError, explained, no_such
+from benchrun.names import GROUP, KIND, PLURAL
 
 RUN = f"{PLURAL}.{GROUP}"
 SWEEP = f"{SWEEP_PLURAL}.{GROUP}"
@@ -160,3 +161,18 @@ def _object(said: str) -> Body:
     if not isinstance(found, dict):
         raise KubectlError(f"kubectl was asked for JSON, and said {said[:100]!r}; which kubectl shows where it is")
     return found
+
+
+# ---- cluster options --------------------------------------------------------------------------------------------------
+# Which cluster and namespace a command talks to.
+
+
+def add_cluster_options(parser: argparse.ArgumentParser) -> None:
+    """`-n` and `--context`, as kubectl has them."""
+    parser.add_argument("-n", "--namespace", help="namespace of the run")
+    parser.add_argument("--context", help="kubeconfig context")
+
+
+def kubectl_of(options: argparse.Namespace) -> Kubectl:
+    """kubectl with what was given."""
+    return Kubectl(namespace=options.namespace, context=options.context)

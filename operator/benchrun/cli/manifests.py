@@ -1,7 +1,4 @@
-"""Manifests in files or on standard input, as `run -f` takes them.
-
-They are looked into, and handed to kubectl as they are written: it has its own idea of what a YAML value means.
-"""
+"""Objects in files or on standard input: read, and brought into the cluster."""
 
 from __future__ import annotations
 
@@ -10,13 +7,75 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from benchrun.api.base import KIND
-from benchrun.cli.errors import CommandError
-from benchrun.cli.run_files import LOADER
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep.spec import SHORT_NAME as SWEEP_SHORT_NAME
+from benchrun.cli.errors import OF_THE_CLUSTER, CommandError, KubectlError
+from benchrun.cli.following import RESOURCES
+from benchrun.cli.kubectl import Body, Kubectl
+from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe import raw
+from benchrun.observe.trim import run_of
+from benchrun.observe.views import Run
+
+# ---- run files --------------------------------------------------------------------------------------------------------
+# Objects in files, as `kubectl get -o yaml` or `-o json` writes them: one object, a list, or several documents.
+
+ENDINGS = frozenset({".yaml", ".yml", ".json"})
+"""Of files that are looked into, where a folder is named."""
+
+
+def runs_in(path: Path) -> list[Run]:
+    """The BenchmarkRuns of a file, in order. Raises CommandError where it can't be read or holds none."""
+    found = [run_of(body) for body in objects_in(path) if body.get("kind") == KIND]
+    if not found:
+        raise CommandError(f"{path} holds no {KIND}")
+    return found
+
+
+def config_maps_in(path: Path) -> list[raw.Object]:
+    """The ConfigMaps of a file, or of all files of a folder. Raises CommandError where one can't be read."""
+    files = sorted(each for each in path.iterdir() if each.suffix in ENDINGS) if path.is_dir() else [path]
+    return [body for file in files for body in objects_in(file) if body.get("kind") == "ConfigMap"]
+
+
+def objects_in(path: Path) -> list[raw.Object]:
+    """All objects of a file, of any kind. Raises CommandError where it can't be read."""
+    try:
+        documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=LOADER))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise CommandError(f"{path}: {error}") from error
+    return [body for document in documents for body in _objects(document)]
+
+
+def _objects(document: object) -> Iterator[raw.Object]:
+    body = raw.mapping(document)
+    yield from raw.mappings(body.get("items")) if "items" in body else (body,)
+
+
+_FASTEST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Where libyaml was there when PyYAML was built; ten times as fast, and a run's records are a megabyte."""
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+LOADER: Any = type(
+    "KubernetesLoader",
+    (_FASTEST,),
+    {
+        "yaml_implicit_resolvers": {
+            first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+            for first, resolvers in _FASTEST.yaml_implicit_resolvers.items()
+        }
+    },
+)
+"""Reads as Kubernetes does: what looks like a date is a string."""
+
+
+# ---- manifests --------------------------------------------------------------------------------------------------------
+# Manifests in files or on standard input, as `run -f` takes them.
+#
+# They are looked into, and handed to kubectl as they are written: it has its own idea of what a YAML value means.
 
 STANDARD_INPUT = "-"
 MAX_BYTES = 8 * 1024 * 1024
@@ -120,3 +179,83 @@ def _where(error: yaml.YAMLError) -> str:
     if mark is None or problem is None:
         return str(error).splitlines()[0]
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
+
+
+# ---- applying ---------------------------------------------------------------------------------------------------------
+# Objects of a manifest, brought into the cluster.
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """An object as it is in the cluster now."""
+
+    kind: str
+    namespace: str
+    name: str
+    was_there: bool = False
+    """A run or sweep that had been created before and has not ended."""
+
+
+def applied(manifest: Manifest, kubectl: Kubectl) -> Applied:
+    """The object. Raises CommandError; where the object is at fault, what it says begins with the file."""
+    if kubectl.namespace and manifest.namespace not in (None, kubectl.namespace):
+        raise CommandError(
+            f"{manifest.source}: metadata.namespace is {manifest.namespace}, and -n says {kubectl.namespace}; "
+            "leave one of them out"
+        )
+    try:
+        return _applied(manifest, kubectl.within(manifest.namespace))
+    except CommandError as error:
+        if isinstance(error, KubectlError) and error.trouble in OF_THE_CLUSTER:
+            raise
+        raise CommandError(f"{manifest.source}: {error}") from error
+
+
+def _applied(manifest: Manifest, kubectl: Kubectl) -> Applied:
+    if manifest.name is None:
+        return _told(kubectl.create(manifest.text))
+    if manifest.kind not in RESOURCES:
+        return _told(kubectl.apply(manifest.text))
+    return _once(manifest, manifest.name, kubectl)
+
+
+def _once(manifest: Manifest, name: str, kubectl: Kubectl) -> Applied:
+    """What has ended is not measured again, so it must not look as if it were."""
+    there = kubectl.find(name, resource=RESOURCES[manifest.kind])
+    ended = raw.mapping(there.get("status")) if there is not None else {}
+    has_ended = bool(ended.get("completionTime"))
+    try:
+        body = kubectl.apply(manifest.text, dry_run=has_ended)
+    except KubectlError as error:
+        if error.trouble != "Immutable":
+            raise
+        raise CommandError(_other_spec(manifest.kind, name, error)) from error
+    if has_ended:
+        raise CommandError(_measured_already(manifest.kind, name, ended))
+    return _told(body, was_there=there is not None)
+
+
+def _told(body: Body, *, was_there: bool = False) -> Applied:
+    metadata = raw.mapping(body.get("metadata"))
+    name, namespace = raw.text(metadata.get("name")), raw.text(metadata.get("namespace"))
+    return Applied(raw.text(body.get("kind")), namespace, name, was_there)
+
+
+def _other_spec(kind: str, name: str, error: KubectlError) -> str:
+    return (
+        f"{name} exists, with another spec ({error}). Give this one another name, or generateName: {name}- for a new one "
+        f"each time, or delete the old one and its results first: {_delete(kind, name)}"
+    )
+
+
+def _measured_already(kind: str, name: str, status: raw.Object) -> str:
+    noun = "sweep" if kind == SWEEP_KIND else "run"
+    return (
+        f"{name} has run before ({raw.text(status.get('phase'))}, {raw.text(status.get('completionTime'))}), and a {noun} is "
+        f"measured once; benchrun report {name} shows its result. To measure again write generateName: {name}- in place of "
+        f"the name, or delete it and its results first: {_delete(kind, name)}"
+    )
+
+
+def _delete(kind: str, name: str) -> str:
+    return f"kubectl delete {SWEEP_SHORT_NAME if kind == SWEEP_KIND else SHORT_NAME} {name}"

@@ -11,8 +11,8 @@ from typing import Any
 
 from benchrun.cli.errors import CommandError
 from benchrun.sizing.config_json import model_shape
+from benchrun.sizing.engine import NotWeights, bytes_by_header, bytes_by_index
 from benchrun.sizing.layers import ModelShape, UnknownShape
-from benchrun.sizing.weights import NotWeights, bytes_by_header, bytes_by_index
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"

@@ -1,17 +1,20 @@
-"""Tables on a terminal."""
+"""Tables on a terminal, and the console that every command writes to."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.cli.show_comparison import show_comparison
+from benchrun.api import BenchmarkRunStatus, plain_text
+from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.cli.commands.compare import show_comparison
+from benchrun.judge.comparison.figures import SCOPES
 from benchrun.report.result_rows import NO_TEXTS, result_rows
 from benchrun.report.rows import (
     UNCERTAIN,
@@ -22,6 +25,7 @@ from benchrun.report.rows import (
     has_uncertain,
     interval_rows,
 )
+from benchrun.report.sweep_rows import LEGEND, best_rows, change_rows, cuts, front_rows, remarks, variant_rows
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
 ENDED_EARLY = ("Failed", "Cancelled")
@@ -113,3 +117,57 @@ def as_table(rows: Rows, *, folded: Collection[str] | None = None) -> Table:
 def _style(cell: str) -> str:
     """Colours only where the terminal has them; the mark of an uncertain figure is there in any case."""
     return "dim" if cell.endswith(UNCERTAIN) else COLOURS.get(cell, "")
+
+
+# ---- show sweep -------------------------------------------------------------------------------------------------------
+# The tables of a sweep on a terminal.
+
+NAMES = ("variant", "load point", "not to be told from it")
+"""Columns that may take several lines."""
+
+
+def show_sweep(
+    console: Console,
+    name: str,
+    status: BenchmarkSweepStatus,
+    *,
+    texts_per_prompt: Mapping[str, int] = NO_TEXTS,
+    wide: bool = False,
+) -> None:
+    """Where it stands, then the tables, then what is to be known of them."""
+    width, verdict = prose_width(console), status.verdict or "Unknown"
+    word = status.phase if status.phase in ENDED_EARLY else verdict
+    title = Text.assemble((f"{name}: ", "bold"), (word, COLOURS.get(word, "bold")), f" - {status.message or ''}")
+    console.print(title, width=width)
+    if status.results:
+        rows = variant_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
+        show_figures(console, rows, names=NAMES, wide=wide)
+        console.print(Text(LEGEND, style="dim"), width=width)
+    if status.scope is not None:
+        against = Text.assemble("\n", (f"against {status.baseline}", "bold"), f", {SCOPES[status.scope]}")
+        console.print(against, width=width)
+        show_figures(console, change_rows(status), names=NAMES, wide=wide)
+    for title_text, table in (("best", best_rows(status)), ("Pareto front", front_rows(status))):
+        if table.rows:
+            console.print(Text(f"\n{title_text}", style="bold"))
+            console.print(as_table(table))
+    for remark in remarks(status):
+        console.print(Text(remark, style="yellow"), width=width)
+    for cut in cuts(status):
+        console.print(Text(cut, style="dim"), width=width)
+
+
+# ---- terminal ---------------------------------------------------------------------------------------------------------
+# The console that every command writes to: what others wrote is shown and never obeyed.
+
+
+class Terminal(Console):
+    """Rich's console without highlighting. Names, messages and logs of a cluster can't steer the terminal."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, highlight=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Styles and the cursor are Rich's own and come beside the text."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=plain_text(segment.text))

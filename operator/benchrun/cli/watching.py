@@ -1,4 +1,4 @@
-"""Objects watched in a thread: what kubectl tells of them, however often its watch must be begun anew."""
+"""Objects watched in a thread: what kubectl tells of runs and sweeps, however often its watch must be begun anew."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, ClassVar
 
-from benchrun.cli.followed_process import FollowedProcess
-from benchrun.cli.kubectl import Body, Kubectl
-from benchrun.cli.kubectl_errors import KubectlError, explained
-from benchrun.cli.lines_of import streaming
-from benchrun.report.stage_line import StageLine
+from benchrun import names
+from benchrun.cli.errors import KubectlError, explained
+from benchrun.cli.kubectl import RUN, SWEEP, Body, Kubectl
+from benchrun.cli.processes import FollowedProcess, streaming
+from benchrun.observe import raw
+from benchrun.plan.stored import RECORD_KEY, stored_part, stored_record
+from benchrun.report.followed import StageLine, stage_line
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
@@ -146,3 +148,99 @@ def objects(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
         if line.startswith("}") or (collected == line and line.rstrip().endswith("}")):
             yield json.loads(collected)
             collected = ""
+
+
+# ---- watching runs ----------------------------------------------------------------------------------------------------
+# One run, watched: its status, and its stages as they finish.
+
+LATEST_STAGES = 8
+"""Figures of more stages than that are not fetched when a run is looked at for the first time."""
+
+
+class RunWatcher(Watcher):
+    """Watches one run."""
+
+    def __init__(self, kubectl: Kubectl, name: str, words: SimpleQueue[Word]) -> None:
+        super().__init__(kubectl, name, words)
+        self._stages_known = -1
+        self._stage = ""
+        self._may_read_records = True
+
+    def _watched(self) -> tuple[str, ...]:
+        return (RUN, self._name)
+
+    def _word(self, body: Body, *, deleted: bool) -> Word:
+        if deleted:
+            raise KubectlError(f"{self._name} was deleted", "NotFound")
+        return self._seen(body)
+
+    def _unknown(self) -> Word:
+        """Only now: most of what is followed is a run."""
+        if self._kubectl.sweep_if_any(self._name) is not None:
+            return IsSweep(self._name)
+        return Over(self._name, self._kubectl.missing_either(self._name))
+
+    def _seen(self, body: Body) -> Seen:
+        progress = raw.mapping(raw.mapping(body.get("status")).get("progress"))
+        done, under_way = raw.number(progress.get("stagesDone")), raw.text(progress.get("stage"))
+        known = self._stages_known
+        if known < 0:
+            ended = raw.mapping(body.get("status")).get("completionTime") is not None
+            known = done if ended else max(0, done - LATEST_STAGES)
+        finished = tuple(self._line(body, sequence, last=done - 1) for sequence in range(known, done))
+        self._stages_known, self._stage = max(known, done), under_way or self._stage
+        return Seen(self._name, body, finished)
+
+    def _line(self, body: Body, sequence: int, *, last: int) -> StageLine:
+        """From the stored record; where it is not to be had, what the status told of it before."""
+        if self._may_read_records:
+            try:
+                return self._stored_line(body, sequence)
+            except KubectlError as error:
+                self._may_read_records = error.trouble != "Forbidden"
+            except ValueError:
+                pass  # a record of another version; the stage was measured all the same
+        return StageLine(sequence, (self._stage or None) if sequence == last else None)
+
+    def _stored_line(self, body: Body, sequence: int) -> StageLine:
+        """Raises KubectlError or ValueError."""
+        uid = raw.text(raw.mapping(body.get("metadata")).get("uid"))
+        held = self._kubectl.config_map(names.stage_name(self._name, uid, sequence))
+        packed = stored_part(held, RECORD_KEY)
+        if packed is None:
+            raise ValueError("holds no record")
+        return stage_line(stored_record(packed, run_uid=uid, sequence=sequence))
+
+
+# ---- watching sweeps --------------------------------------------------------------------------------------------------
+# A sweep, watched: its own status, and beside it those of its runs, which tell what goes on.
+
+
+class SweepWatcher(Watcher):
+    """Watches one sweep."""
+
+    def _watched(self) -> tuple[str, ...]:
+        return (SWEEP, self._name)
+
+    def _word(self, body: Body, *, deleted: bool) -> Word:
+        if deleted:
+            raise KubectlError(f"{self._name} was deleted", "NotFound")
+        return SweepSeen(self._name, body)
+
+    def _unknown(self) -> Word:
+        return Over(self._name, self._kubectl.missing_sweep(self._name))
+
+
+class SweptRunsWatcher(SweepWatcher):
+    """Watches the runs of one sweep. They are news beside the sweep's own: it goes on to its end without them."""
+
+    may_be_silent = True
+
+    def _watched(self) -> tuple[str, ...]:
+        return (RUN, f"--selector={names.LABEL_SWEEP}={self._name}")
+
+    def _word(self, body: Body, *, deleted: bool) -> Word:
+        return SweptRunSeen(self._name, body, gone=deleted)
+
+    def _failed(self, error: KubectlError) -> None:
+        """Nobody waits for it: who may read sweeps may perhaps not read runs."""

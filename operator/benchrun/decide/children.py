@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from benchrun_client.contract import digest_of_token
 
-from benchrun.api import names
+from benchrun import names
 from benchrun.decide.decision import Manifest, Ref, World
 from benchrun.decide.followed import endpoint_addresses
 from benchrun.decide.situation import Situation
 from benchrun.observe.views import Child
-from benchrun.plan.channel import token_of
-from benchrun.plan.client_manifests import client_job, client_service, plan_config_map
+from benchrun.plan.client_manifests import client_job, client_service, division_of, plan_config_map
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.network_policies import network_policies
+from benchrun.plan.pods import token_of
 from benchrun.plan.roles import in_development_mode, roles
 from benchrun.plan.server_manifests import service, workload
-from benchrun.plan.shards import division_of
 
 
 def missing_children(situation: Situation) -> tuple[Manifest, ...]:

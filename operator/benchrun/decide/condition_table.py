@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from benchrun.api.conditions import Condition, ConditionStatus, ConditionType, Reason, with_condition
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus, Condition, ConditionStatus, ConditionType, Reason, with_condition
 from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepReason
 from benchrun.decide.step import Step
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from benchrun.api import names
-from benchrun.api.conditions import Condition, Reason, find_condition, timestamp
+from benchrun import names
+from benchrun.api import Condition, Reason, find_condition, timestamp
 from benchrun.decide.refused import no_pod, refusal
 from benchrun.decide.situation import Situation
 from benchrun.observe.raw import instant

@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from benchrun_client.contract import Search
 
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.collected import Collected, Ending
-from benchrun.decide.lookups import LogTail, Question
+from benchrun.api import BenchmarkRunStatus
+from benchrun.decide.collected import Collected, Ending, LogTail, Question
 from benchrun.observe.views import Children, Run
 
 Manifest = dict[str, Any]

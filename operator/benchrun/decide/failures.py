@@ -6,17 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from benchrun.api import names
-from benchrun.api.conditions import Reason
-from benchrun.decide.collected import CANCELLED, Ending
+from benchrun import names
+from benchrun.api import Reason
+from benchrun.decide.collected import CANCELLED, Ending, LogTail
 from benchrun.decide.deadlines import deadlines, with_grace
-from benchrun.decide.lookups import LogTail
 from benchrun.decide.refused import refusal
 from benchrun.decide.situation import Situation
-from benchrun.observe.client_failures import diagnose_client
-from benchrun.observe.hidden_causes import find_pod_with_hidden_cause
+from benchrun.observe.failures.diagnosis import diagnose_client, diagnose_server, find_pod_with_hidden_cause
 from benchrun.observe.raw import instant
-from benchrun.observe.server_failures import diagnose_server
 from benchrun.observe.views import Diagnosis, Pod
 from benchrun.plan.roles import main_container, nodes
 

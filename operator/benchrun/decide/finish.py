@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchrun.api import names
-from benchrun.api.conditions import Reason, is_true, timestamp
-from benchrun.api.judgement import Judgement
-from benchrun.api.status import BenchmarkRunStatus, ClientStatus, Phase
-from benchrun.api.text import plain_text, sentence
+from benchrun import names
+from benchrun.api import (
+    BenchmarkRunStatus,
+    ClientStatus,
+    Judgement,
+    Phase,
+    Reason,
+    is_true,
+    plain_text,
+    sentence,
+    timestamp,
+)
 from benchrun.decide import condition_table
 from benchrun.decide.children import release_all, release_client, release_servers
-from benchrun.decide.collected import Ending
+from benchrun.decide.collected import Answer, Ending, Judging
 from benchrun.decide.condition_table import Row
 from benchrun.decide.decision import Decision, World
-from benchrun.decide.lookups import Answer, Judging
 from benchrun.decide.servers import server_statuses, truncations
 from benchrun.decide.situation import Situation
 from benchrun.decide.step import progress

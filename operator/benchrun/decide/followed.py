@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from benchrun_client.contract import RECORD_PORT
 
-from benchrun.api import names
+from benchrun import names
+from benchrun.decide.collected import EndpointPods, GpuExporter
 from benchrun.decide.decision import GpuPage, PullTarget, ScrapeTarget
-from benchrun.decide.lookups import EndpointPods, GpuExporter
 from benchrun.decide.situation import Situation
 from benchrun.observe.views import Pod
-from benchrun.plan.channel import token_of
 from benchrun.plan.client_plan import planned_searches
+from benchrun.plan.pods import token_of
 from benchrun.plan.roles import nodes
 from benchrun.plan.vllm_pod import SERVER_PORT
 

@@ -8,20 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from benchrun.api.conditions import Reason, has_ended, timestamp
-from benchrun.api.status import BenchmarkRunStatus, EndingStatus, read_status
-from benchrun.api.text import sentence
+from benchrun.api import BenchmarkRunStatus, EndingStatus, Reason, has_ended, read_status, sentence, timestamp
 from benchrun.decide import condition_table
-from benchrun.decide.acceptance import Unacceptable, accept
 from benchrun.decide.children import missing_children, release_all, release_client, release_servers
-from benchrun.decide.collected import Ending
+from benchrun.decide.collected import Ending, EndpointPods, Question
 from benchrun.decide.deadlines import deadlines, grace_ends, noticed
 from benchrun.decide.decision import Decision, Event, World
 from benchrun.decide.failures import client_diagnosis, ending, hidden_cause, last_words, server_diagnosis
 from benchrun.decide.finish import after_finish, after_unreadable_finish, final_status, judging
 from benchrun.decide.followed import endpoint_addresses, endpoint_pods, exporters_wanted, pull_target, scrape_targets
-from benchrun.decide.lookups import EndpointPods, Question
-from benchrun.decide.refused import no_pod_at, results_refused, with_refusal
+from benchrun.decide.refused import Unacceptable, accept, no_pod_at, results_refused, with_refusal
 from benchrun.decide.servers import compilations_wanted, server_statuses, startups_wanted, truncations
 from benchrun.decide.situation import Situation
 from benchrun.decide.step import Step, current_step, live_figures, progress

@@ -1,17 +1,23 @@
-"""Objects that the API server does not take: it is said and waited while it may change its mind, else the run ends."""
+"""Specs and objects that are refused, by the operator or by the API server: it is said, and waited while it may change."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from benchrun.api import names
-from benchrun.api.conditions import Reason
+from pydantic import ValidationError
+
+from benchrun import names
+from benchrun.api import BenchmarkRunSpec, Reason, first_problem, without
+from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.api.sweep.status import MAX_ROWS
 from benchrun.decide.collected import RefusedObject
 from benchrun.decide.situation import Situation
 from benchrun.decide.step import Step
 from benchrun.observe.last_words import bounded
-from benchrun.observe.views import Diagnosis
+from benchrun.observe.views import Diagnosis, Run, Sweep
+from benchrun.plan.stages import cells
+from benchrun.plan.variants import Variant, variants
 
 RESULTS = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 NO_POD_SECONDS = 10
@@ -84,3 +90,44 @@ def no_pod(situation: Situation) -> str:
     """Where to look, for a Job whose pod is not made."""
     job = names.child_name(situation.owner.name, situation.owner.uid, names.ROLE_CLIENT)
     return f"Job {job} has no pod: a quota or an admission policy may refuse it; `kubectl describe job {job}` says why"
+
+
+# ---- acceptance -------------------------------------------------------------------------------------------------------
+# Whether the spec of a run or a sweep can be acted on: what the API server checked is checked again, since an object may be older
+# than a rule.
+
+
+class Unacceptable(ValueError):
+    """The spec can't be acted on; the text names the field and what is wrong with it."""
+
+
+def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
+    """The spec, checked. Raises Unacceptable naming the field's path.
+
+    `begun`: the run has a server or records. What they are made of is settled, so that a field of a newer operator, which made
+    them, is left out; before, a server without it would be another experiment.
+    """
+    try:
+        return BenchmarkRunSpec.model_validate(run.spec)
+    except ValidationError as error:
+        if begun and all(each["type"] == "extra_forbidden" for each in error.errors(include_url=False)):
+            return accept(replace(run, spec=without(run.spec, [each["loc"] for each in error.errors()])))
+        raise Unacceptable(first_problem(error)) from error
+
+
+def accept_sweep(sweep: Sweep) -> tuple[BenchmarkSweepSpec, tuple[Variant, ...]]:
+    """The spec, checked, and its variants: all are made before any run is. Raises Unacceptable naming the field's path."""
+    try:
+        spec = BenchmarkSweepSpec.model_validate(sweep.spec)
+        made = variants(spec)
+    except ValidationError as error:
+        raise Unacceptable(first_problem(error)) from error
+    except ValueError as error:
+        raise Unacceptable(str(error)) from error
+    points = len(cells(spec.template))
+    if len(made) * points > MAX_ROWS:
+        raise Unacceptable(
+            f"spec.template.workloads: {len(made)} variants x {points} load points = {len(made) * points} rows; "
+            f"the limit is {MAX_ROWS}"
+        )
+    return spec, made

@@ -9,19 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from benchrun.api import names
-from benchrun.api.conditions import timestamp
-from benchrun.api.room import as_many_as_fit, size_bytes
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.startup import Startup
-from benchrun.api.status import MAX_ADDRESSES, CompiledKernels, ServerStatus, Truncated
+from benchrun import names
+from benchrun.api import (
+    MAX_ADDRESSES,
+    BenchmarkRunSpec,
+    CompiledKernels,
+    ServerStatus,
+    Startup,
+    Truncated,
+    as_many_as_fit,
+    size_bytes,
+    timestamp,
+)
+from benchrun.decide.collected import Answers, Compilations, ServerStart, Start
 from benchrun.decide.followed import no_telemetry_reason
-from benchrun.decide.lookups import Answers, Compilations, ServerStart, Start
 from benchrun.decide.situation import Situation
-from benchrun.measure.samples import ServerFacts
+from benchrun.measure.exposition import ServerFacts
 from benchrun.observe.raw import instant
-from benchrun.observe.startup_log import StartupPhases
 from benchrun.observe.views import Pod
+from benchrun.observe.vllm_log import StartupPhases
 from benchrun.plan.roles import main_container, nodes, role_replicas, started_args
 from benchrun.plan.vllm_pod import SERVER_CONTAINER
 

@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
 
-from benchrun.api import names
-from benchrun.api.conditions import timestamp
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.collected import Collected, Ending
+from benchrun import names
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, timestamp
+from benchrun.decide.collected import Answer, Collected, Ending, LogTail
 from benchrun.decide.decision import World
-from benchrun.decide.lookups import Answer, LogTail
 from benchrun.observe.views import Child, Children, Pod
-from benchrun.plan.metadata import Owner
+from benchrun.plan.client_manifests import division_of
+from benchrun.plan.pods import Owner
 from benchrun.plan.roles import nodes, role_replicas
 from benchrun.plan.searches import searched
-from benchrun.plan.shards import division_of
 from benchrun.plan.stages import most_probe_stages, stages
 
 

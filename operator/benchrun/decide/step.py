@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchrun.api.conditions import Reason
-from benchrun.api.status import Live, Phase, Progress
+from benchrun.api import Live, Phase, Progress, Reason
 from benchrun.decide.situation import Situation
 from benchrun.measure.timeline import live
 from benchrun.observe.views import Diagnosis

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from benchrun.api import names
-from benchrun.api.conditions import Reason
-from benchrun.api.room import as_many_as_fit
-from benchrun.api.status import Truncated
+from benchrun import names
+from benchrun.api import Reason, Truncated, as_many_as_fit
 from benchrun.decide.children import ref_to
 from benchrun.decide.deadlines import deadlines
 from benchrun.decide.decision import Manifest, Ref

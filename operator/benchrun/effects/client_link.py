@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from benchrun_client.contract import (
@@ -20,8 +22,10 @@ from benchrun_client.contract import (
 )
 
 from benchrun.decide.collected import Arrival
+from benchrun.effects.connection import Connection, Resource
+from benchrun.effects.errors import Exists, Invalid, NotFound
 from benchrun.effects.scraper import Fetcher, FetchError
-from benchrun.plan.open_stages import problem_with
+from benchrun.plan.searches import problem_with
 
 WAIT_SECONDS = 20
 """How long a client holds an answer back when there is nothing new."""
@@ -169,3 +173,57 @@ class ClientLink:
         if envelope.stage_id != (planned := self._stage_ids[envelope.sequence]):
             return f"it is of stage {envelope.stage_id!r}, the plan says {planned!r}"
         return None if envelope.ends_search is None else "it is of no search"
+
+
+# ---- channel key ------------------------------------------------------------------------------------------------------
+# The key that the tokens of all runs are made from (`benchrun.plan.channel`).
+#
+# The operator makes it itself and keeps it in a Secret of its own namespace: tools that render the chart anew each time could not
+# keep a random value. It may read that one Secret by name and create it, and no other.
+
+CHANNEL_KEY = "benchrun-channel-key"
+"""Name of the Secret."""
+_ENTRY = "key"
+_BYTES = 32
+# Not among RESOURCES: nothing else has any business with Secrets.
+_SECRET = Resource("", "v1", "secrets")
+
+
+async def channel_key(connection: Connection, *, namespace: str) -> bytes:
+    """The operator's key, made if there is none yet. Raises ClusterError: without it no client can be talked to."""
+    try:
+        return _key_in(await connection.json("GET", _SECRET.path(namespace, CHANNEL_KEY)))
+    except NotFound:
+        pass
+    try:
+        return _key_in(await connection.json("POST", _SECRET.path(namespace), body=_manifest(namespace)))
+    except Exists:
+        # Another replica was faster.
+        return _key_in(await connection.json("GET", _SECRET.path(namespace, CHANNEL_KEY)))
+
+
+def _manifest(namespace: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": CHANNEL_KEY,
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/managed-by": "benchrun-operator"},
+        },
+        "type": "Opaque",
+        "immutable": True,
+        "data": {_ENTRY: base64.b64encode(secrets.token_bytes(_BYTES)).decode()},
+    }
+
+
+def _key_in(body: dict[str, Any]) -> bytes:
+    """Raises Invalid, which does not say what was found."""
+    try:
+        key = base64.b64decode(body["data"][_ENTRY], validate=True)
+    except (KeyError, TypeError, ValueError):
+        key = b""
+    if len(key) < _BYTES:
+        # Without what was found as a cause: a traceback is logged.
+        raise Invalid(f"Secret {CHANNEL_KEY} holds no key of {_BYTES} bytes at {_ENTRY!r}; delete it to have one made")
+    return key

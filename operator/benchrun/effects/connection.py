@@ -9,16 +9,24 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep.spec import PLURAL as SWEEP_PLURAL
 from benchrun.effects.errors import Forbidden, Unavailable, error_of
+from benchrun.names import GROUP, KIND, PLURAL, VERSION
 
 Json = dict[str, Any]
 Query = tuple[tuple[str, str], ...]
@@ -176,3 +184,57 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
         return bytes(chunks)
     finally:
         response.release()
+
+
+# ---- client package ---------------------------------------------------------------------------------------------------
+# The official client's package, of which the operator uses the asyncio half.
+
+
+def import_only_what_is_used() -> None:
+    """To be called before anything imports `kubernetes`. Its top level imports its synchronous half, OAuth and websockets: 7 MiB
+    that nobody here uses. With the package itself in place, each of its modules is imported alone."""
+    found = PathFinder.find_spec("kubernetes")
+    if found is not None:
+        sys.modules["kubernetes"] = module_from_spec(found)
+
+
+# ---- resources --------------------------------------------------------------------------------------------------------
+# Where each kind lives in the API: the few kinds the operator speaks of.
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind's address."""
+
+    group: str
+    version: str
+    plural: str
+
+    def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+        """URL path of the collection, an object, or a subresource; without a namespace, of all namespaces."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        parts += ["namespaces", namespace] if namespace is not None else []
+        parts += [self.plural, *(p for p in (name, subresource) if p is not None)]
+        return "/".join([parts[0], *(quote(part, safe="") for part in parts[1:])])
+
+
+RUN = Resource(GROUP, VERSION, PLURAL)
+LEADER_WORKER_SET = "LeaderWorkerSet"
+RESOURCES = {
+    KIND: RUN,
+    SWEEP_KIND: Resource(GROUP, VERSION, SWEEP_PLURAL),
+    LEADER_WORKER_SET: Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
+    "Deployment": Resource("apps", "v1", "deployments"),
+    "Job": Resource("batch", "v1", "jobs"),
+    "Service": Resource("", "v1", "services"),
+    "ConfigMap": Resource("", "v1", "configmaps"),
+    "Pod": Resource("", "v1", "pods"),
+    "Event": Resource("", "v1", "events"),
+    "NetworkPolicy": Resource("networking.k8s.io", "v1", "networkpolicies"),
+    "EndpointSlice": Resource("discovery.k8s.io", "v1", "endpointslices"),
+}
+CHILD_KINDS = ("Deployment", "Job", "Service", "ConfigMap", "NetworkPolicy", "Pod")
+"""Kinds that carry our run label, and are watched."""
+EXTENSION_KINDS = (LEADER_WORKER_SET,)
+"""Kinds that a cluster may lack. They carry our run label, too, but a watch would want them there when the operator starts:
+they are listed with the others, and looked up for the runs that have one."""

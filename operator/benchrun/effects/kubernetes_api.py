@@ -12,15 +12,24 @@ from datetime import datetime
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple, Protocol
 
-from benchrun.api import names
-from benchrun.api.base import API_VERSION
-from benchrun.api.conditions import timestamp
-from benchrun.api.text import plain_text
+from benchrun import names
+from benchrun.api import plain_text, timestamp
+from benchrun.decide.collected import Compilations, ExporterPod, LogTail, ServerStart
 from benchrun.decide.decision import Event, GpuExporters, Ref
-from benchrun.decide.lookups import Compilations, ExporterPod, LogTail, ServerStart
-from benchrun.effects.connection import METADATA_LIST_ONLY, METADATA_ONLY, Connection, Json, Query
+from benchrun.effects.connection import (
+    EXTENSION_KINDS,
+    LEADER_WORKER_SET,
+    METADATA_LIST_ONLY,
+    METADATA_ONLY,
+    RESOURCES,
+    RUN,
+    Connection,
+    Json,
+    Query,
+    Resource,
+)
 from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound, NotServed, Occupied
-from benchrun.effects.resources import EXTENSION_KINDS, LEADER_WORKER_SET, RESOURCES, RUN, Resource
+from benchrun.names import API_VERSION
 from benchrun.observe.views import Declared
 
 LIST_PAGE = 50

@@ -19,9 +19,8 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from benchrun.effects.clock import Clock
-from benchrun.effects.connection import Connection, Json
+from benchrun.effects.connection import Connection, Json, Resource
 from benchrun.effects.errors import ClusterError, Conflict, NotFound
-from benchrun.effects.resources import Resource
 from benchrun.observe import raw
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from benchrun.api.status import Bottleneck, Finding, Result, Truncated, Waiting
+from benchrun.api import Bottleneck, Finding, Result, Truncated, Waiting
 from benchrun.measure.cells import percentile_word
 
 MAX_BYTES = 78_000

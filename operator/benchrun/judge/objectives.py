@@ -11,13 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from benchrun.api.measurement import Objective
-from benchrun.api.status import ObjectiveResult, Verdict
-from benchrun.measure.cells import LATENCIES, Pools, milliseconds, rounded
-from benchrun.measure.client_queue import QUEUED_E2EL, QUEUED_TTFT
-from benchrun.measure.goodput import RequestLimits
-from benchrun.measure.intervals import is_certainly_above, percentile_interval
-from benchrun.measure.percentiles import Distribution
+from benchrun.api import Objective, ObjectiveResult, Verdict
+from benchrun.measure.cells import LATENCIES, QUEUED_E2EL, QUEUED_TTFT, Pools, RequestLimits, milliseconds, rounded
+from benchrun.measure.percentiles import Distribution, is_certainly_above, percentile_interval
 
 Outcome = Literal["Met", "Missed", "Inconclusive"]
 

@@ -1,34 +1,150 @@
-"""The judged results of a run: one row a cell, in the order of the plan."""
+"""The judged results of a run: cell by cell, one row each, in the order of the plan."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord
 
-from benchrun.api.cells import Cell
-from benchrun.api.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Finding, Headline, Result, SearchResult, ServerStatus, Truncated, Verdict
-from benchrun.judge.aggregate import aggregate
-from benchrun.judge.comparison.fitting import SHARE_BYTES
-from benchrun.judge.cost import cost_status, priced
-from benchrun.judge.explaining import Limits, Seen, explanations
-from benchrun.judge.finding import StageFinding
+from benchrun.api import (
+    BenchmarkRunSpec,
+    Cell,
+    Finding,
+    Headline,
+    Result,
+    SearchResult,
+    ServerStatus,
+    Truncated,
+    Verdict,
+)
+from benchrun.judge.comparison.against_baseline import SHARE_BYTES
+from benchrun.judge.explain.cells import Limits, Seen, explanations, seen_at
 from benchrun.judge.fitting import MAX_BYTES, fitted
-from benchrun.judge.headline import headline
-from benchrun.judge.judged_cell import JudgedCell, cell_context, judged_cell
-from benchrun.judge.judging import judge_run
-from benchrun.judge.overrides import overridden
-from benchrun.judge.per_gpu import gpus_of, shared_out
-from benchrun.judge.row import row
-from benchrun.judge.rules import RunContext
+from benchrun.judge.row import cost_status, gpus_of, measured_row, priced, row, shared_out
+from benchrun.judge.rules.finding import StageFinding, overridden
+from benchrun.judge.rules.judging import judge_cell, judge_run
+from benchrun.judge.rules.rule import CellContext, CellSummary, MeasuredStage, RunContext, StageContext
 from benchrun.judge.searching import SEARCH_BYTES, deciding, search_results
+from benchrun.judge.stage_profile import asked_of
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.judge.verdict import verdict_of_findings, worst
-from benchrun.measure.samples import Sample
-from benchrun.measure.server_limits import ServerLimits, server_limits
+from benchrun.judge.verdict import aggregate, verdict_of_findings, worst
+from benchrun.measure.cells import QUEUED_TTFT, milliseconds, pools_of
+from benchrun.measure.exposition import Sample
+from benchrun.measure.percentiles import percentile_ranks
+from benchrun.measure.pressure import ServerLimits, server_limits
+from benchrun.measure.windows import windows
+from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
+
+# ---- headline ---------------------------------------------------------------------------------------------------------
+# The two figures of `kubectl get`: throughput and p99 TTFT at the highest load whose numbers hold.
+
+WITH_QUEUE = "with queue"
+UNCERTAIN = "?"
+"""Follows a figure that so few requests can't bound."""
+
+
+def headline(results: Iterable[Result], p99_ttft: Callable[[str], str]) -> Headline | None:
+    """Of the highest Valid load point of the first workload; None if it has none. `p99_ttft` answers for a cell."""
+    rows = list(results)
+    valid = [row for row in rows if row.workload == rows[0].workload and row.verdict == "Valid"]
+    if not valid:
+        return None
+    highest = max(valid, key=lambda row: float(row.value))
+    return Headline(
+        cell=highest.cell,
+        throughput=shown(highest.metrics.get("output_throughput")),
+        p99_ttft=p99_ttft(highest.cell),
+    )
+
+
+def p99_ttft(cell: CellContext) -> str:
+    """For the column. Where a cap held back an open loop, the wait in the client is in it and it says so: "143 ms with
+    queue"; of too few requests: "143? ms"."""
+    pool = cell.queued.get(QUEUED_TTFT, cell.pools["ttft"])
+    value = milliseconds(pool.percentile(99))
+    if value is None:
+        return shown(None)
+    mark = UNCERTAIN if percentile_ranks(pool.count, 99) is None else ""
+    text = f"{shown(value)}{mark} ms"
+    return f"{text} {WITH_QUEUE}" if cell.asked.capped else text
+
+
+def shown(value: float | None) -> str:
+    """Three digits or all of the whole part: 812, 81.2, 8.12, 12345; "-" for nothing."""
+    if value is None:
+        return "-"
+    decimals = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{decimals}f}"
+
+
+# ---- judged cell ------------------------------------------------------------------------------------------------------
+# One cell judged, and what is kept of it once its records are let go.
+#
+# A record takes hundreds of bytes a request while it is open, and all that is said of a cell a few thousand in all. So cells
+# are judged one after the other, and no more records are open at a time than those of one.
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCell:
+    """A cell without its records."""
+
+    summary: CellSummary
+    """What rules of the run, and searches, look at."""
+    seen: Sequence[StageFinding]
+    """As the rules have it."""
+    row: Result
+    """As its findings make it that the spec wants; what only the whole run tells is still to come."""
+    p99_ttft: str
+    """For the headline."""
+    explained_by: Seen | None
+    """What its explanation rests on; None: nothing was measured."""
+
+
+def judged_cell(context: CellContext, *, spec: BenchmarkRunSpec, limits: Limits) -> JudgedCell:
+    """Put the rules of stages and cells to it, and make its row."""
+    seen = judge_cell(context)
+    return JudgedCell(
+        summary=context.summary(),
+        seen=seen,
+        row=measured_row(context, overridden(seen, spec.validity.severities), spec=spec),
+        p99_ttft=p99_ttft(context),
+        # Why requests waited does not depend on what the reader wants to hear of.
+        explained_by=seen_at(context, seen, limits) if context.stages else None,
+    )
+
+
+def cell_context(
+    cell: Cell,
+    records: Sequence[StageRecord],
+    samples: Sequence[Sample],
+    thresholds: Thresholds,
+    *,
+    spec: BenchmarkRunSpec,
+    compilations: tuple[float, ...] | None,
+    servers: Sequence[ServerStatus] = (),
+) -> CellContext:
+    """What rules are given of a cell. `records`: its own, in order of repeats; the others are as `results` takes them."""
+    asked = asked_of(spec, cell)
+
+    def measured(record: StageRecord) -> MeasuredStage:
+        seen = windows(record, samples, scrape_interval=asked.scrape_interval_seconds)
+        return MeasuredStage(record, StageContext(thresholds, asked, seen, compilations, servers))
+
+    return CellContext(
+        cell=cell,
+        thresholds=thresholds,
+        asked=asked,
+        percentiles=spec.measurement.percentiles,
+        stages=tuple(map(measured, records)),
+        pools=pools_of(records),
+        objectives=spec.objectives,
+    )
+
+
+# ---- results ----------------------------------------------------------------------------------------------------------
+# The judged results of a run: one row a cell, in the order of the plan.
 
 
 class Judged(NamedTuple):

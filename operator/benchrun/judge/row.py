@@ -1,30 +1,91 @@
-"""One row of the results: the figures of a cell, how sure they are, and what they mean."""
+"""One row of the results: the figures of a cell, how sure they are, what they cost, and what they mean."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord
 
-from benchrun.api.names import ROLE_PROXY
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Result, RoleFigures
-from benchrun.judge.certainty import certainty
-from benchrun.judge.energy import tokens_per_joule
-from benchrun.judge.explaining import Explained, Explanation
-from benchrun.judge.finding import SEVERITIES, Code, StageFinding
+from benchrun.api import (
+    OUTPUT_COST,
+    TOKENS_PER_JOULE,
+    TOTAL_COST,
+    BenchmarkRunSpec,
+    Cost,
+    CostStatus,
+    Result,
+    RoleFigures,
+    ServerStatus,
+)
+from benchrun.judge.explain.cells import Explained, Explanation
 from benchrun.judge.objectives import is_trusted, objective_results, request_limits, untold
-from benchrun.judge.rules import CellContext
+from benchrun.judge.rules.finding import SEVERITIES, Code, StageFinding
+from benchrun.judge.rules.rule import CellContext
 from benchrun.judge.verdict import verdict_of_findings
-from benchrun.measure.cells import Pools, level_metrics, pooled_metrics, rounded
-from benchrun.measure.goodput import goodput
-from benchrun.measure.gpu_figures import gpu_figures
-from benchrun.measure.plateau_figures import plateau_metrics
-from benchrun.measure.proxy import proxy_figures
-from benchrun.measure.repeat_noise import repeat_cv_percent
-from benchrun.measure.steady import Plateau
+from benchrun.measure.cells import (
+    Pools,
+    goodput,
+    level_metrics,
+    milliseconds,
+    percentile_word,
+    plateau_metrics,
+    pooled_metrics,
+    rounded,
+)
+from benchrun.measure.edges import proxy_figures
+from benchrun.measure.gpus import gpu_figures
+from benchrun.measure.percentiles import percentile_interval
+from benchrun.measure.plateau import Plateau
+from benchrun.measure.repeats import repeat_cv_percent
 from benchrun.measure.windows import Window, figures
+from benchrun.names import ROLE_PROXY
+
+# ---- certainty --------------------------------------------------------------------------------------------------------
+# Which percentiles of a row can be relied on, and how far.
+
+
+class Certainty(NamedTuple):
+    """By the keys of `metrics`."""
+
+    intervals: dict[str, list[float]]
+    """Low and high end in milliseconds, five significant digits."""
+    uncertain: list[str]
+    """Measured, but by too few requests to be bounded on both sides."""
+
+
+def certainty(pools: Pools, percentiles: Sequence[str]) -> Certainty:
+    """Of every percentile of every latency. What was not measured is neither."""
+    found = Certainty({}, [])
+    for latency, pool in pools.items():
+        for percentile in percentiles if pool.count else ():
+            key = f"p{percentile_word(percentile)}_{latency}_ms"
+            interval = percentile_interval(pool, float(percentile))
+            if interval is None:
+                found.uncertain.append(key)
+            else:
+                found.intervals[key] = [end for each in interval if (end := rounded(milliseconds(each))) is not None]
+    return found
+
+
+# ---- energy -----------------------------------------------------------------------------------------------------------
+# Output tokens for each joule that the servers' GPUs spent.
+
+
+def tokens_per_joule(metrics: Mapping[str, float | None], roles: Sequence[RoleFigures]) -> dict[str, float | None]:
+    """Throughput over power. None where a role did not tell its power: the tokens are the work of all."""
+    powers = [role.gpu_power_mean_watts for role in roles]
+    known = [power for power in powers if power is not None]
+    if not known:
+        return {}
+    throughput, watts = metrics.get("output_throughput"), sum(known)
+    whole = len(known) == len(powers) and throughput is not None and watts > 0
+    return {TOKENS_PER_JOULE: rounded((throughput or 0.0) / watts) if whole else None}
+
+
+# ---- row --------------------------------------------------------------------------------------------------------------
+# One row of the results: the figures of a cell, how sure they are, and what they mean.
 
 
 def row(measured: Result, found: Sequence[StageFinding], explanation: Explanation | None) -> Result:
@@ -157,3 +218,73 @@ def _rounded_figures(stage_windows: Sequence[Window]) -> RoleFigures:
         sm_clock_mean_mhz=rounded(gpus.sm_clock_mean_mhz),
         coverage_percent=rounded(found.coverage_percent),
     )
+
+
+# ---- per gpu ----------------------------------------------------------------------------------------------------------
+# Output throughput for each GPU of a run's servers, whatever their role: what fewer or more GPUs are compared by.
+
+PER_GPU = "output_throughput_per_gpu"
+"""Key of `results[].metrics`, there only where the servers hold a GPU that is known of."""
+
+
+def gpus_of(servers: Sequence[ServerStatus]) -> int:
+    """GPUs of all roles together; 0 where they are not known, as behind an endpoint, or there are none."""
+    return sum(server.gpus for server in servers)
+
+
+def shared_out(row: Result, gpus: int) -> Result:
+    """The row with the throughput of a GPU, None where that of all is not known; as it was without GPUs."""
+    return row if not gpus else row.model_copy(update={"metrics": row.metrics | {PER_GPU: _per_gpu(row, gpus)}})
+
+
+def _per_gpu(row: Result, gpus: int) -> float | None:
+    throughput = row.metrics.get("output_throughput")
+    return None if throughput is None else rounded(throughput / gpus)
+
+
+# ---- cost -------------------------------------------------------------------------------------------------------------
+# What a million tokens cost at a load point.
+#
+#     cost per million tokens = price of an hour x hours / million tokens
+#
+# The hours are the row's `duration`, first request to last answer of every repeat, and the tokens are those of requests that
+# succeeded. Start-up, warm-up and pauses between stages are not in it: it is what the servers cost under this load, day in,
+# day out.
+
+_SECONDS_AN_HOUR = 3600
+_MILLION = 1e6
+
+
+def cost_status(cost: Cost | None, servers: Sequence[ServerStatus]) -> CostStatus | None:
+    """What these servers cost an hour, by the price in the spec. None: it names none."""
+    return None if cost is None else CostStatus(currency=cost.currency, per_hour=_per_hour(cost, servers))
+
+
+def priced(row: Result, cost: CostStatus | None) -> Result:
+    """The row with its costs; as it was without a price."""
+    return row if cost is None else row.model_copy(update={"metrics": row.metrics | costs(row.metrics, cost)})
+
+
+def costs(metrics: Mapping[str, float | None], cost: CostStatus | None) -> dict[str, float | None]:
+    """Those of these figures, each None where it can't be told; nothing without a price."""
+    if cost is None:
+        return {}
+    output = metrics.get("total_output_tokens")
+    total = None if output is None else output + (metrics.get("total_input_tokens") or 0)
+    spent = _spent(cost.per_hour, metrics.get("duration"))
+    return {OUTPUT_COST: _per_million(spent, output), TOTAL_COST: _per_million(spent, total)}
+
+
+def _per_hour(cost: Cost, servers: Sequence[ServerStatus]) -> float | None:
+    if cost.per_hour is not None:
+        return float(cost.per_hour)
+    gpus = gpus_of(servers)
+    return rounded(float(cost.per_gpu_hour or 0) * gpus) if gpus else None
+
+
+def _spent(per_hour: float | None, seconds: float | None) -> float | None:
+    return None if per_hour is None or seconds is None else per_hour * seconds / _SECONDS_AN_HOUR
+
+
+def _per_million(spent: float | None, tokens: float | None) -> float | None:
+    return rounded(spent / (tokens / _MILLION)) if spent is not None and tokens else None

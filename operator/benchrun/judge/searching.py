@@ -11,10 +11,8 @@ from typing import Literal
 
 from benchrun_client.contract import open_stage
 
-from benchrun.api.search import Search
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Result, SearchResult
-from benchrun.judge.rules import CellSummary
+from benchrun.api import BenchmarkRunSpec, Result, Search, SearchResult
+from benchrun.judge.rules.rule import CellSummary
 from benchrun.measure.cells import rounded
 from benchrun.plan.searches import axis_of, searched
 

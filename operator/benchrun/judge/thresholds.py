@@ -6,9 +6,8 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Judge
-from benchrun.judge.overrides import told
+from benchrun.api import BenchmarkRunSpec, Judge
+from benchrun.judge.rules.finding import told
 
 JUDGE_VERSION = "1"
 """Grows when a rule changes its meaning; a change of a number shows in the digest."""

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from benchrun.api.judgement import Judgement as Judgement
-from benchrun.api.status import ClientStatus, ServerStatus
-from benchrun.api.sweep.table import SweepTable as SweepTable
-from benchrun.api.sweep.table import TabledRun
+from benchrun.api import ClientStatus, ServerStatus
+from benchrun.api import Judgement as Judgement
+from benchrun.api.sweep.status import SweepTable as SweepTable
+from benchrun.api.sweep.status import TabledRun
 
 MAX_JOB_BYTES = 4 * 1024 * 1024
 """The line of a job: the object that it comes from has 1.5 MiB at most."""

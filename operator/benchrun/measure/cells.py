@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, compress
-from operator import mul
+from operator import add, mul
 from typing import Literal
 
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
 
-from benchrun.measure.believable import is_believable
+from benchrun.measure.exposition import is_believable
 from benchrun.measure.percentiles import Distribution
+from benchrun.measure.plateau import Plateau
 
 Latency = Literal["ttft", "tpot", "itl", "e2el"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "itl", "e2el")
@@ -134,3 +136,139 @@ def _tpot(record: StageRecord) -> Iterable[float]:
 
 
 _OF_REQUESTS: Mapping[str, Callable[[StageRecord], Iterable[float]]] = {"ttft": _ttft, "tpot": _tpot, "e2el": _e2el}
+
+
+# ---- client queue -----------------------------------------------------------------------------------------------------
+# Latencies with the wait in the client, for an open loop under a cap: there a request is due before it may be sent.
+#
+# Without that wait, a server that can't keep up looks fast: the slower it answers, the longer the client holds back.
+
+QUEUED_TTFT = "ttft_including_client_queue"
+QUEUED_E2EL = "e2el_including_client_queue"
+QUEUE_TIME = "client_queue_time"
+"""As in the keys of metrics; the last two are vLLM's own names."""
+
+
+def queue_pools(records: Sequence[StageRecord]) -> Pools:
+    """Of all answered requests, in microseconds, by these names."""
+    return {name: queue_pool(records, name) for name in _COLUMNS}
+
+
+def queue_pool(records: Sequence[StageRecord], name: str) -> Distribution:
+    """One of them."""
+    columns = (record.requests for record in records)
+    return Distribution.of(chain.from_iterable(compress(_COLUMNS[name](each), each.ok) for each in columns))
+
+
+def _since_due(column: Callable[[RequestColumns], Iterable[int]]) -> Callable[[RequestColumns], Iterable[int]]:
+    return lambda requests: map(add, column(requests), requests.queue_us)
+
+
+_COLUMNS: Mapping[str, Callable[[RequestColumns], Iterable[int]]] = {
+    QUEUE_TIME: lambda requests: requests.queue_us,
+    QUEUED_TTFT: _since_due(lambda requests: requests.ttft_us),
+    QUEUED_E2EL: _since_due(lambda requests: requests.e2el_us),
+}
+
+
+# ---- goodput ----------------------------------------------------------------------------------------------------------
+# Requests that kept every latency limit, by the second: throughput that is worth something to a user.
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """Largest latencies of a good request, in milliseconds; infinite where there is no limit."""
+
+    ttft_ms: float = math.inf
+    tpot_ms: float = math.inf
+    e2el_ms: float = math.inf
+
+
+def goodput(records: Sequence[StageRecord], limits: RequestLimits, *, since_due: bool = False) -> float | None:
+    """Good requests a second; None without a duration. `since_due`: TTFT and E2EL with the wait in the client's queue.
+
+    A failed request is not good. An answer of one token has no time per output token: no limit on it counts against it,
+    as in vLLM.
+    """
+    seconds = math.fsum(duration_seconds(record) for record in records)
+    return sum(_good(record, limits, since_due=since_due) for record in records) / seconds if seconds > 0 else None
+
+
+def _good(record: StageRecord, limits: RequestLimits, *, since_due: bool) -> int:
+    columns = record.requests
+    ttft_limit, tpot_limit, e2el_limit = 1000 * limits.ttft_ms, 1000 * limits.tpot_ms, 1000 * limits.e2el_ms
+    waits = columns.queue_us if since_due else [0] * len(columns.ok)
+    rows = zip(columns.ttft_us, columns.e2el_us, columns.output_tokens, waits, columns.ok, strict=True)
+    return sum(
+        ttft + wait <= ttft_limit
+        and e2el + wait <= e2el_limit
+        and (tokens <= 1 or e2el - ttft <= tpot_limit * (tokens - 1))
+        for ttft, e2el, tokens, wait, ok in rows
+        if ok
+    )
+
+
+# ---- plateau figures --------------------------------------------------------------------------------------------------
+# Figures of the plateau, under vLLM's names, to stand beside those of the whole stage.
+#
+# Latencies are those of requests *sent* in the plateau, however late their answer; so the slow ones are not left out.
+# Throughput is what *happened* in it: answers that were completed, and tokens that came. When single tokens came is not kept:
+# the first is set at its TTFT, the others evenly from there to the end of the answer. Gaps between tokens (ITL) are kept
+# for the whole stage only and have no figures here.
+
+PLATEAU_LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "e2el")
+
+
+def plateau_metrics(
+    stages: Sequence[tuple[StageRecord, Plateau]], percentiles: Sequence[str]
+) -> dict[str, float | None]:
+    """Figures of one stage's plateau, or of several in one pool, as a cell's are pooled."""
+    sent = [sent_in_plateau(record, interval) for record, interval in stages]
+    metrics: dict[str, float | None] = dict(_totals(stages))
+    for latency in PLATEAU_LATENCIES:
+        metrics |= level_metrics(latencies(sent, latency), latency, percentiles)
+    return metrics
+
+
+def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
+    """The record as if only the requests sent in its plateau had been; without gaps, which can't be told apart."""
+    inside = bytearray(len(record.requests.ok))
+    for position in interval.started:
+        inside[position] = 1
+    columns = {name: tuple(compress(column, inside)) for name, column in record.requests}
+    return record.model_copy(update={"requests": record.requests.model_copy(update=columns), "gaps": GapCounts()})
+
+
+def completed_in(requests: RequestColumns, interval: Plateau) -> int:
+    """How many answers were completed after the start of an interval and by its end, whenever they were sent."""
+    rows = zip(requests.start_us, requests.e2el_us, requests.ok, strict=True)
+    return sum(1 for start, e2el, ok in rows if ok and interval.start_us < start + e2el <= interval.end_us)
+
+
+def output_tokens_in(requests: RequestColumns, interval: Plateau) -> float:
+    """How many tokens came after the start of an interval and by its end, of requests that were answered."""
+    columns = (requests.start_us, requests.ttft_us, requests.e2el_us, requests.output_tokens, requests.ok)
+    begin, end = interval.start_us, interval.end_us
+    whole, parts = 0, []
+    for start, ttft, e2el, tokens, ok in zip(*columns, strict=True):
+        first, last = start + ttft, start + max(ttft, e2el)
+        if not ok or tokens == 0 or last <= begin or first > end:
+            continue
+        if begin < first and last <= end:
+            whole += tokens
+        else:
+            came_first = 1 if begin < first else 0
+            parts.append(came_first + (tokens - 1) * (min(last, end) - max(first, begin)) / (last - first))
+    return whole + math.fsum(parts)
+
+
+def _totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Mapping[str, float | None]:
+    seconds = sum(interval.length_us for _, interval in stages) / 1e6
+    completed = sum(completed_in(record.requests, interval) for record, interval in stages)
+    tokens = math.fsum(output_tokens_in(record.requests, interval) for record, interval in stages)
+    return {
+        "completed": completed,
+        "duration": rounded(seconds),
+        "request_throughput": rounded(completed / seconds) if seconds else None,
+        "output_throughput": rounded(tokens / seconds) if seconds else None,
+    }

@@ -1,13 +1,16 @@
-"""Whether repeats of one measurement agree: how far their means lie apart, and how far their own noise would put them."""
+"""Whether repeats of one measurement agree, and how far they scatter."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchrun.measure.batches import variance_inflation
-from benchrun.measure.beta import regularized_beta
+from benchrun_client.contract import StageRecord
+
+from benchrun.measure.cells import LATENCIES, mean_ms, rounded, totals
+from benchrun.measure.percentiles import variance_inflation
+from benchrun.measure.significance import regularized_beta
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +59,28 @@ def _p_value(groups: Sequence[Sequence[float]], means: Sequence[float]) -> float
     if noise == 0:
         return 1.0 if explained == 0 else 0.0
     return fisher_p_value(explained / noise, between, within)
+
+
+# ---- repeat noise -----------------------------------------------------------------------------------------------------
+# How far the repeats of a cell scatter: the noise within one server.
+
+_RATES = ("request_throughput", "output_throughput", "total_token_throughput")
+
+
+def repeat_cv_percent(records: Sequence[StageRecord]) -> dict[str, float]:
+    """Coefficient of variation, sample formula, by figure: throughputs and mean latencies of single repeats. A figure that
+    fewer than two repeats have is left out."""
+    each = [_figures(record) for record in records] if len(records) > 1 else []
+    by_figure = {name: [figures[name] for figures in each] for name in (each[0] if each else ())}
+    found = {name: rounded(_cv_percent_of_values(values)) for name, values in by_figure.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _figures(record: StageRecord) -> Mapping[str, float | None]:
+    whole = totals([record])
+    means = {f"mean_{latency}_ms": mean_ms(record, latency) for latency in LATENCIES}
+    return {**{name: whole[name] for name in _RATES}, **means}
+
+
+def _cv_percent_of_values(values: Sequence[float | None]) -> float | None:
+    return between_groups([[value] for value in values if value is not None]).cv_percent

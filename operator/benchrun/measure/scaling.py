@@ -1,18 +1,107 @@
-"""Whether a server did more when it had more at hand.
-
-A server that runs twice as many requests at once and completes no more in a second has no room left: whatever else is
-full, it is the work itself that takes the time. One that completes more for every request it may run is held back by what
-keeps it from running more.
-"""
+"""Whether a server did more when it had more to do, and how fast it went."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
+from operator import mul
+from typing import NamedTuple
 
-from benchrun.measure.pace import Pace, Stretch, mean_pace
+from benchrun.measure.exposition import Sample
+from benchrun.measure.pressure import Lengths, Pressure
+from benchrun.measure.windows import Window
+
+# ---- pace -------------------------------------------------------------------------------------------------------------
+# How fast a server went from one reading to the next, and how much it had at hand meanwhile.
+
+
+class Pace(NamedTuple):
+    """One server between two neighbouring readings of one stage; gauges are the mean of both."""
+
+    seconds: float
+    running: float
+    waiting: float
+    kv_percent: float | None
+    prompt_rate: float
+    """Prompt tokens a second."""
+    generation_rate: float
+    """Output tokens a second."""
+
+    @property
+    def token_rate(self) -> float:
+        """All tokens a second."""
+        return self.prompt_rate + self.generation_rate
+
+    @property
+    def prompt_share(self) -> float:
+        """Of all tokens, 0 to 1; 0 where nothing moved."""
+        return self.prompt_rate / self.token_rate if self.token_rate else 0.0
+
+
+Stretch = Sequence[Pace]
+"""Paces of one server in one stage, in order of time."""
+
+
+def stretches(windows: Iterable[Window]) -> list[Stretch]:
+    """One a server and stage. A reading without a figure begins no pace."""
+    found: list[Stretch] = []
+    for window in windows:
+        by_pod: dict[str, list[Sample]] = defaultdict(list)
+        for sample in window.samples:
+            by_pod[sample.pod].append(sample)
+        known = ((_between(a, b) for a, b in pairwise(readings)) for readings in by_pod.values())
+        found += [[pace for pace in of_server if pace is not None] for of_server in known]
+    return found
+
+
+def mean_pace(parts: Stretch) -> Pace:
+    """Of several paces, weighted by their time."""
+    seconds, running, waiting, usage, prompt, generation = zip(*parts, strict=True)
+    total, known = sum(seconds), [percent for percent in usage if percent is not None]
+
+    def mean(figures: Iterable[float]) -> float:
+        return float(sum(map(mul, figures, seconds)) / total)
+
+    return Pace(
+        seconds=total,
+        running=mean(running),
+        waiting=mean(waiting),
+        kv_percent=sum(known) / len(known) if known else None,
+        prompt_rate=mean(prompt),
+        generation_rate=mean(generation),
+    )
+
+
+def _between(first: Sample, last: Sample) -> Pace | None:
+    seconds = last.at - first.at
+    running, waiting = _mean(first.running, last.running), _mean(first.waiting, last.waiting)
+    prompt = _rise(first.prompt_tokens, last.prompt_tokens)
+    generation = _rise(first.generation_tokens, last.generation_tokens)
+    if seconds <= 0 or running is None or waiting is None or prompt is None or generation is None:
+        return None
+    usage = _mean(first.kv_cache, last.kv_cache)
+    kv_percent = None if usage is None else 100 * usage
+    return Pace(seconds, running, waiting, kv_percent, prompt / seconds, generation / seconds)
+
+
+def _mean(first: float | None, last: float | None) -> float | None:
+    return None if first is None or last is None else (first + last) / 2
+
+
+def _rise(first: float | None, last: float | None) -> float | None:
+    """None where a counter fell: another process."""
+    return None if first is None or last is None or last < first else last - first
+
+
+# ---- scaling ----------------------------------------------------------------------------------------------------------
+# Whether a server did more when it had more at hand.
+#
+# A server that runs twice as many requests at once and completes no more in a second has no room left: whatever else is
+# full, it is the work itself that takes the time. One that completes more for every request it may run is held back by what
+# keeps it from running more.
 
 MIN_RUNNING_RATIO = 1.5
 """Less variation of what was running tells nothing about what it brings."""
@@ -102,3 +191,49 @@ def _alike(parts: Sequence[Pace]) -> list[Pace]:
 
 def _point(name: str, pace: Pace) -> OperatingPoint:
     return OperatingPoint(name, pace.running, pace.token_rate, pace.kv_percent)
+
+
+# ---- full steps -------------------------------------------------------------------------------------------------------
+# Whether the steps of a server are full of prompts, which makes them limited by compute.
+#
+# A GPU reads the weights once a step, so a step of few tokens takes as long as reading them, whatever else it does; from some
+# 300 tokens on (FLOP/s over bytes/s of an H100 in bf16, and much the same before and after it) the arithmetic takes longer.
+# A request that runs takes part in every step, so it is there for as many steps as it has output tokens; by Little's law the
+# steps then hold, for each running request, its prompt's and its output's tokens shared among these steps.
+
+FULL_STEP_TOKENS = 1024
+"""Three times what it takes for arithmetic to outlast the reading of weights."""
+PROMPT_TO_OUTPUT = 10
+"""From so many prompt tokens for one of output, nine tenths of each step are prompts: generation's reads of the KV cache
+don't decide."""
+STEADY_PERCENT = 10.0
+"""By how much the prompt throughput of the two halves of a queue may differ."""
+MIN_PACES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FullSteps:
+    """Steps full of prompts, and a throughput that the queue does not change."""
+
+    step_tokens: float
+    """Of one step, on average."""
+    prompt_rate: float
+    """Prompt tokens a second while others waited."""
+    change_percent: float
+    """Of that rate, from the first half of the queue to the second."""
+
+
+def full_steps(pressure: Pressure, stretches: Iterable[Stretch], lengths: Lengths | None) -> FullSteps | None:
+    """None where steps are not full of prompts, or their throughput changes, or it can't be told."""
+    queued = [pace for stretch in stretches for pace in stretch if pace.waiting >= 1]
+    if lengths is None or pressure.queued_running is None or len(queued) < MIN_PACES:
+        return None
+    computed = lengths.prompt * (1 - (pressure.prefix_hit_percent or 0.0) / 100)
+    step_tokens = pressure.queued_running * (computed + lengths.output) / max(1.0, lengths.output)
+    if computed < PROMPT_TO_OUTPUT * lengths.output or step_tokens < FULL_STEP_TOKENS:
+        return None
+    middle = len(queued) // 2
+    first, last = mean_pace(queued[:middle]).prompt_rate, mean_pace(queued[middle:]).prompt_rate
+    if first <= 0 or abs(last / first - 1) * 100 > STEADY_PERCENT:
+        return None
+    return FullSteps(step_tokens, mean_pace(queued).prompt_rate, 100 * (last / first - 1))

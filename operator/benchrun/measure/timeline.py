@@ -17,10 +17,8 @@ from datetime import UTC, datetime
 from itertools import accumulate, takewhile
 from typing import Any, Literal
 
-from benchrun.api.conditions import timestamp
-from benchrun.api.status import Live
-from benchrun.measure.believable import is_believable
-from benchrun.measure.samples import Sample
+from benchrun.api import Live, timestamp
+from benchrun.measure.exposition import Sample, is_believable
 
 SCHEMA: Literal["benchrun.timeline/1"] = "benchrun.timeline/1"
 FULL_DETAIL_SAMPLES = 2048

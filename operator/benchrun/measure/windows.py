@@ -1,27 +1,134 @@
-"""What the readings of a stage say of its servers, role by role."""
+"""Which samples of the timeline belong to a stage, and what they say of its servers, role by role."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from benchrun_client.contract import ServerEdge, StageRecord
+from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
-from benchrun.api.names import ROLE_PROXY
 from benchrun.measure.cells import duration_seconds
 from benchrun.measure.edges import (
     EXTERNAL_HITS,
     EXTERNAL_QUERIES,
     FAILED_TRANSFERS,
+    GENERATION_TOKENS,
     PREEMPTIONS,
     PREFIX_HITS,
     PREFIX_QUERIES,
+    PROMPT_TOKENS,
+    QUEUE_TIME_COUNT,
+    QUEUE_TIME_SUM,
+    REQUESTS_FINISHED,
+    TTFT_COUNT,
+    TTFT_SUM,
     by_role,
+    count,
+    of_vllm,
     rise,
 )
-from benchrun.measure.pod_windows import pod_windows
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample, start_instant
+from benchrun.names import ROLE_PROXY
+
+# ---- pod windows ------------------------------------------------------------------------------------------------------
+# Which readings of the timeline belong to a stage, pod by pod.
+#
+# A stage's window is told by each server's own count of generated tokens, which both the client's edges and the operator's
+# readings carry, so two nodes' clocks need not agree. With `before` and `after` the counts at the edges, a reading belongs
+# to the stage when
+#
+#     before < tokens < after,  or  tokens == before and the server is busy.
+#
+# `before` while busy is a prefill: the stage has begun, its first token has not come. `before` while idle is the pause
+# ahead of the stage. `after` belongs to nobody or, when busy, to the next stage, whose `before` it is: by then every answer
+# of this stage is complete. So windows of one server never overlap. Where the counts can't tell (none at an edge, no token
+# generated, server not recognised) the client's instants are taken.
+
+
+@dataclass(frozen=True, slots=True)
+class PodWindow:
+    """Readings of one pod within one stage."""
+
+    role: str
+    pod: str
+    edge: ServerEdge | None
+    """Of the server that they come from; None where that can't be told."""
+    samples: tuple[Sample, ...]
+    present: bool
+    """Whether it was being read around the stage at all: one that came later is not waited for."""
+
+
+def pod_windows(record: StageRecord, samples: Sequence[Sample]) -> tuple[PodWindow, ...]:
+    """One window a pod that was ever read, in order of the pods' first readings."""
+    by_pod: dict[tuple[str, str], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        by_pod[sample.role, sample.pod].append(sample)
+    roles = [role for role, _ in by_pod]
+    found = []
+    for (role, pod), read in by_pod.items():
+        of_role = [edge for edge in record.servers if edge.role == role]
+        edge = _edge_of(of_role, read, alone=roles.count(role) == 1)
+        found.append(PodWindow(role, pod, edge, tuple(_inside(record, edge, read)), _overlaps(record, read)))
+    return tuple(found)
+
+
+def _edge_of(edges: Sequence[ServerEdge], samples: Sequence[Sample], *, alone: bool) -> ServerEdge | None:
+    """The edge of the server that these readings come from: the only one, or the one of the same start time."""
+    if alone and len(edges) == 1:
+        return edges[0]
+    starts = {s.start_time for s in samples if s.start_time is not None}
+    same = [edge for edge in edges if _began(edge) in starts]
+    return same[0] if len(same) == 1 else None
+
+
+def _began(edge: ServerEdge | None) -> float | None:
+    """When the process began that served at the start of the stage; None where it does not say."""
+    told = None if edge is None else count(edge.before, START_TIME)
+    return None if told is None else start_instant(told)
+
+
+def _inside(record: StageRecord, edge: ServerEdge | None, samples: Iterable[Sample]) -> list[Sample]:
+    began = _began(edge)
+    if began is not None:
+        # A process that was gone before the stage counted on its own: its count may lie between these edges by chance.
+        samples = [s for s in samples if s.start_time is None or s.start_time >= began]
+    before, after = _counts(edge)
+    if before is None or after is None or before >= after:
+        return [s for s in samples if _in_wall_clock(record, s)]
+    return [s for s in samples if _in_counts(s, before, after)]
+
+
+def _counts(edge: ServerEdge | None) -> tuple[float | None, float | None]:
+    if edge is None:
+        return None, None
+    return count(edge.before, GENERATION_TOKENS), count(edge.after, GENERATION_TOKENS)
+
+
+def _in_counts(sample: Sample, before: float, after: float) -> bool:
+    tokens = sample.generation_tokens
+    if tokens is None:
+        return False
+    return before < tokens < after or (tokens == before and is_busy(sample))
+
+
+def _in_wall_clock(record: StageRecord, sample: Sample) -> bool:
+    return record.first_send_unix_us <= sample.at * 1e6 <= record.last_receive_unix_us
+
+
+def _overlaps(record: StageRecord, samples: Sequence[Sample]) -> bool:
+    first, last = min(s.at for s in samples), max(s.at for s in samples)
+    return first * 1e6 <= record.last_receive_unix_us and last * 1e6 >= record.first_send_unix_us
+
+
+def is_busy(sample: Sample) -> bool:
+    """Whether the server had a request running or waiting."""
+    return (sample.running or 0) + (sample.waiting or 0) > 0
+
+
+# ---- windows ----------------------------------------------------------------------------------------------------------
+# What the readings of a stage say of its servers, role by role.
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +229,55 @@ def _sum_of_known(values: Iterable[float | None]) -> float | None:
 
 def _percent(part: float | None, whole: float | None) -> float | None:
     return None if part is None or whole is None or whole <= 0 else 100 * part / whole
+
+
+# ---- replicas ---------------------------------------------------------------------------------------------------------
+# What each server did in a stage: by its own counters at both edges, and by the readings of its pod.
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One server within one stage. A count is None where the server did not say at both edges, or started anew between."""
+
+    address: str
+    pod: str | None
+    """Where its readings come from; None where no pod's readings are known to be its own."""
+    requests_finished: float | None
+    prompt_tokens: float | None
+    generation_tokens: float | None
+    mean_ttft_ms: float | None
+    """From the request's arrival at the server."""
+    mean_queue_ms: float | None
+    figures: Figures
+    """Of this server alone: those of readings are None without its pod."""
+
+
+def replicas(record: StageRecord, samples: Sequence[Sample]) -> tuple[Replica, ...]:
+    """Every vLLM server whose pages the client was to read, as the record has them."""
+    pods = pod_windows(record, samples)
+    return tuple(_replica(edge, _pod_of(edge, pods)) for edge in of_vllm(record.servers))
+
+
+def _pod_of(edge: ServerEdge, pods: Sequence[PodWindow]) -> PodWindow | None:
+    """Two pods that began in the same millisecond can't be told apart: none of them is it."""
+    same = [pod for pod in pods if pod.edge is edge]
+    return same[0] if len(same) == 1 else None
+
+
+def _replica(edge: ServerEdge, pod: PodWindow | None) -> Replica:
+    read = pod.samples if pod is not None else ()
+    return Replica(
+        address=edge.address,
+        pod=pod.pod if pod is not None else None,
+        requests_finished=rise([edge], REQUESTS_FINISHED),
+        prompt_tokens=rise([edge], PROMPT_TOKENS),
+        generation_tokens=rise([edge], GENERATION_TOKENS),
+        mean_ttft_ms=_mean_ms(edge, TTFT_SUM, TTFT_COUNT),
+        mean_queue_ms=_mean_ms(edge, QUEUE_TIME_SUM, QUEUE_TIME_COUNT),
+        figures=figures([Window(edge.role, read, (edge,), expected=0.0)]),
+    )
+
+
+def _mean_ms(edge: ServerEdge, total: str, count: str) -> float | None:
+    seconds, requests = rise([edge], total), rise([edge], count)
+    return 1000 * seconds / requests if seconds is not None and requests else None

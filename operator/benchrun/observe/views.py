@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
-from benchrun.api.base import KIND
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.names import KIND
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Any
 
 from benchrun_client.contract import GATE_PORT, RECORD_PORT
 
-from benchrun.api import names
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
+from benchrun import names
+from benchrun.api import BenchmarkRunSpec
+from benchrun.plan.pods import Manifest, Owner, metadata, stamped
 from benchrun.plan.roles import nodes, role_replicas
 from benchrun.plan.vllm_pod import SERVER_PORT
 

@@ -1,13 +1,43 @@
-"""What makes the pods of a server role, and its headless Service."""
+"""What makes the pods of a server role: Deployment or LeaderWorkerSet, and the headless Service."""
 
 from __future__ import annotations
 
-from benchrun.api import names
-from benchrun.plan.leader_worker_set import leader_worker_set
-from benchrun.plan.metadata import Manifest, Owner, held, metadata, stamped
-from benchrun.plan.pods import STAY
+from benchrun import names
+from benchrun.plan.pods import STAY, Manifest, Owner, held, metadata, stamped
 from benchrun.plan.roles import Role
-from benchrun.plan.vllm_pod import SERVER_PORT
+from benchrun.plan.vllm_pod import SERVER_PORT, worker_pod
+
+# ---- leader worker set ------------------------------------------------------------------------------------------------
+# LeaderWorkerSet of a server role whose servers run over several nodes: it makes each server's pods, as a group.
+
+
+def leader_worker_set(owner: Owner, role: Role) -> Manifest:
+    """The role's groups of pods."""
+    pods = {"labels": names.labels(run=owner.name, uid=owner.uid, role=role.name), "annotations": STAY}
+    return stamped(
+        {
+            "apiVersion": "leaderworkerset.x-k8s.io/v1",
+            "kind": "LeaderWorkerSet",
+            "metadata": held(
+                metadata(owner, name=names.group_name(owner.name, owner.uid), role=role.name), role.hold_seconds
+            ),
+            "spec": {
+                "replicas": role.replicas,
+                "startupPolicy": "LeaderCreated",
+                "leaderWorkerTemplate": {
+                    "size": role.nodes,
+                    # A group made anew would be another server, and would take the log of the pod that failed with it.
+                    "restartPolicy": "None",
+                    "leaderTemplate": {"metadata": pods, "spec": role.pod_spec},
+                    "workerTemplate": {"metadata": pods, "spec": worker_pod(role.pod_spec)},
+                },
+            },
+        }
+    )
+
+
+# ---- server manifests -------------------------------------------------------------------------------------------------
+# What makes the pods of a server role, and its headless Service.
 
 _A_YEAR_SECONDS = 31_536_000
 

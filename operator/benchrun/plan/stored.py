@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from benchrun_client.contract import StageRecord, open_record
 
-from benchrun.api import names
-from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
+from benchrun import names
+from benchrun.plan.pods import Manifest, Owner, metadata, stamped
 
 RECORD_KEY = "record.json.gz"
 TIMELINE_KEY = "timeline.json.gz"

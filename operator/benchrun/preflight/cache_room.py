@@ -1,16 +1,16 @@
-"""Whether the KV cache has room for the load that is asked for."""
+"""Whether the KV cache has room for the load, and whether a server over several nodes has something for each of them to do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.workloads import Workload
+from benchrun.api import BenchmarkRunSpec, Workload
 from benchrun.plan.roles import answering_servers
-from benchrun.preflight.lengths import longest_request
+from benchrun.plan.stages import gpus_of
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
-from benchrun.sizing.amounts import memory
-from benchrun.sizing.fit import Fit
+from benchrun.preflight.volume import longest_request
+from benchrun.sizing.pool import Fit
+from benchrun.sizing.serve_args import ServeArgs, memory
 from benchrun.sizing.sizing import Sizing
 
 ARGS = "spec.server.args"
@@ -116,3 +116,38 @@ def _users(workload: Workload) -> Sequence[int]:
     if search is not None and search.axis == "Concurrency":
         return (int(search.to),)
     return workload.load.concurrencies or workload.load.batch_sizes or ()
+
+
+# ---- nodes ------------------------------------------------------------------------------------------------------------
+# Whether a server over several nodes has something for each of them to do.
+
+OWN_FLAGS = ("nnodes", "node-rank", "master-addr", "headless")
+"""What the operator tells each pod."""
+_SIZES = ("tensor-parallel-size", "pipeline-parallel-size", "prefill-context-parallel-size", "data-parallel-size")
+
+
+def node_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
+    """About nodesPerReplica; nothing for servers of one node. Raises UnreadableValue."""
+    server = spec.server
+    if server is None or server.nodes_per_replica == 1:
+        return []
+    args = ServeArgs.of(server.args)
+    taken = [f"--{flag}" for flag in OWN_FLAGS if args.is_given(flag)]
+    if taken:
+        return [error(ARGS, f"{', '.join(taken)}: the operator tells each pod, by nodesPerReplica; take it out")]
+    processes = 1
+    for size in _SIZES:
+        processes *= args.whole(size, 1)
+    return _shared(processes, server.nodes_per_replica, gpus_of(server.resources))
+
+
+def _shared(processes: int, nodes: int, gpus: int) -> list[Remark]:
+    each, rest = divmod(processes, nodes)
+    if rest:
+        words = f"vLLM will not start: {processes} parallel processes (the product of the parallel sizes) can't be shared evenly"
+        return [error(ARGS, f"{words} by {nodes} nodes; set --tensor-parallel-size and --pipeline-parallel-size")]
+    if gpus and each > gpus:
+        return [error(ARGS, f"{each} parallel processes on each of {nodes} nodes, but {gpus} GPUs in server.resources")]
+    if gpus and each < gpus:
+        return [warning(ARGS, f"{gpus} GPUs on each of {nodes} nodes, of which vLLM uses {each}; the others are idle")]
+    return []

@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchrun.api import names
-from benchrun.api.base import API_VERSION, KIND
+from benchrun import names
+from benchrun.names import API_VERSION, KIND
 from benchrun.release.api import Api, Json, mapping
 
 DEPLOYMENTS, GROUPS = "apis/apps/v1 deployments", "apis/leaderworkerset.x-k8s.io/v1 leaderworkersets"

@@ -1,17 +1,16 @@
-"""A run that goes on, as a screen shows it: data only, no layout."""
+"""A run or a sweep that goes on, as a screen shows it: data only, no layout."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from benchrun.api import BenchmarkRunStatus
+from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.observe import raw
-from benchrun.report.durations import told
-from benchrun.report.followed import Followed
-from benchrun.report.followed_sweep import FollowedSweep
-from benchrun.report.rows import figure
-from benchrun.report.stage_line import StageLine
-from benchrun.report.steps import Step, steps
+from benchrun.report.followed import EndedRun, Followed, FollowedSweep, StageLine
+from benchrun.report.rows import figure, told
+from benchrun.report.run_summary import Step, steps
 
 SILENT_SECONDS = 15
 """An operator that is there looks at a new run within a second."""
@@ -126,3 +125,77 @@ def _gauges(run: Followed) -> tuple[Gauge, ...]:
             figure(last.generation_tokens_per_second, unit=" tok/s"),
         ),
     )
+
+
+# ---- live sweep -------------------------------------------------------------------------------------------------------
+# A sweep that goes on, as a screen shows it: how many of its runs have ended, and those that go on, each as its own screen would.
+
+
+@dataclass(frozen=True, slots=True)
+class SweepView:
+    """What there is to show."""
+
+    head: LiveView
+    """The sweep itself, its runs in place of stages."""
+    under_way: tuple[LiveView, ...]
+    """Its runs that go on, called by their variants."""
+    ended: tuple[EndedRun, ...]
+
+
+def sweep_view(sweep: FollowedSweep, *, now: datetime) -> SweepView:
+    """The screen at that instant."""
+    status = sweep.status
+    done, total = runs_done(status)
+    head = LiveView(
+        name=sweep.name,
+        phase=status.phase or "Pending",
+        elapsed=told(seconds_since_begin(sweep, now=now)),
+        steps=(),
+        done=done,
+        total=total,
+        stage=None,
+        left=_sweep_left(status, done=done, total=total, now=now),
+        stages=(),
+        gauges=(),
+        message=status.message or "",
+        trouble=sweep.trouble or silence(sweep, now=now),
+        unit="runs",
+    )
+    under_way = tuple(live_view(replace(each.run, name=each.title), now=now) for each in sweep.going_on.values())
+    return SweepView(head, under_way, sweep.ended)
+
+
+def runs_done(status: BenchmarkSweepStatus) -> tuple[int, int]:
+    """Runs that have ended or are not needed any more, and all there are."""
+    runs, total = status.runs, status.estimate.runs if status.estimate is not None else 0
+    return (runs.completed + runs.failed + runs.cancelled + runs.skipped, total) if runs is not None else (0, total)
+
+
+def _sweep_left(status: BenchmarkSweepStatus, *, done: int, total: int, now: datetime) -> str | None:
+    """As if runs took equally long, and those under way were half done. Nobody can tell before one has ended, or while the sweep
+    is suspended."""
+    begun, running = raw.instant(status.accepted_time), status.runs.running if status.runs is not None else 0
+    if begun is None or done == 0 or done >= total or status.phase != "Running":
+        return None
+    passed = done + running / 2
+    return f"about {told(max(0.0, (now - begun).total_seconds()) * (total - passed) / passed)} left"
+
+
+# ---- progress line ----------------------------------------------------------------------------------------------------
+# A run in one line, while it goes on.
+
+
+def progress_line(status: BenchmarkRunStatus) -> str:
+    """Phase, stages done, what the servers are doing, and the sentence that says what is waited for."""
+    parts: list[str] = [status.phase or "Pending"]
+    if status.progress is not None:
+        parts.append(status.progress.summary)
+    if status.live is not None:
+        live = status.live
+        parts.append(
+            f"running {figure(live.running)}, waiting {figure(live.waiting)}, KV {figure(live.kv_cache_percent, unit=' %')}, "
+            f"{figure(live.generation_tokens_per_second)} tok/s"
+        )
+    if status.message:
+        parts.append(status.message)
+    return " · ".join(parts)

@@ -1,15 +1,63 @@
-"""A result as Markdown, for a pull request, a wiki or the summary of a CI job."""
+"""Results as Markdown, for a pull request, a wiki or the summary of a CI job."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus
+from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.judge.comparison.figures import SCOPES
 from benchrun.report.comparison_rows import comparison_rows, reasons
-from benchrun.report.markdown_text import escaped, part, table
-from benchrun.report.objective_rows import objective_rows
-from benchrun.report.result_rows import NO_TEXTS, result_rows
-from benchrun.report.rows import UNCERTAIN_NOTE, explanation_rows, finding_rows, has_uncertain, interval_rows
+from benchrun.report.result_rows import NO_TEXTS, objective_rows, result_rows
+from benchrun.report.rows import UNCERTAIN_NOTE, Rows, explanation_rows, finding_rows, has_uncertain, interval_rows
+from benchrun.report.sweep_rows import LEGEND, best_rows, change_rows, cuts, front_rows, remarks, variant_rows
+
+# ---- markdown text ----------------------------------------------------------------------------------------------------
+# Text in Markdown that reads as it was meant.
+#
+# What is not ours (names of models, evidence, sentences) is escaped: it can't end a table, mention a person, refer to an issue or
+# become a link or HTML.
+
+_MARKUP = re.compile(r"([\\`*_\[\]~])")
+_LIVE = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    "|": "&#124;",
+    "@": "&#64;",
+    "#": "&#35;",
+    "://": "&#58;//",
+    "www.": "www&#46;",
+}
+_LIVE_TEXT = re.compile("|".join(map(re.escape, _LIVE)), re.IGNORECASE)
+
+
+def escaped(text: str) -> str:
+    """Text that reads the same and does nothing."""
+    flat = " ".join(text.split())
+    return _LIVE_TEXT.sub(lambda found: _LIVE[found.group().lower()], _MARKUP.sub(r"\\\1", flat))
+
+
+def part(title: str, rows: Rows) -> str:
+    """A table under a heading of its own; nothing where it has no rows."""
+    return f"### {title}\n\n{table(rows)}" if rows.rows else ""
+
+
+def table(rows: Rows) -> str:
+    """Nothing where there are no rows."""
+    if not rows.rows:
+        return ""
+    lines = [_line(map(escaped, rows.headers)), _line("---" for _ in rows.headers)]
+    return "\n".join([*lines, *(_line(map(escaped, row)) for row in rows.rows)])
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+# ---- markdown ---------------------------------------------------------------------------------------------------------
+# A result as Markdown, for a pull request, a wiki or the summary of a CI job.
 
 
 def markdown(
@@ -51,3 +99,31 @@ def _log(tail: str | None) -> str:
         return ""
     lines = "\n".join(f"    {line}" for line in tail.splitlines())
     return f"### Last words of the server\n\n{lines}"
+
+
+# ---- sweep markdown ---------------------------------------------------------------------------------------------------
+# A sweep as Markdown, for a pull request, a wiki or the summary of a CI job.
+
+
+def sweep_markdown(name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS) -> str:
+    """Verdict first, then every figure, changes, who did best, the front, and what is to be known of them."""
+    ended_early = status.phase if status.phase in ("Failed", "Cancelled") else None
+    figures = table(variant_rows(status, texts_per_prompt=texts_per_prompt, wide=True))
+    parts = [
+        f"## {escaped(name)}: {ended_early or status.verdict or 'Unknown'}",
+        escaped(status.message or ""),
+        figures,
+        f"{LEGEND[0].upper()}{LEGEND[1:]}." if figures else "",
+        *_changes(status),
+        part("Best", best_rows(status)),
+        part("Pareto front", front_rows(status)),
+        "\n".join(f"- {escaped(remark)}" for remark in (*remarks(status), *cuts(status))),
+    ]
+    return "\n\n".join(each for each in parts if each) + "\n"
+
+
+def _changes(status: BenchmarkSweepStatus) -> list[str]:
+    rows = change_rows(status)
+    if status.scope is None or not rows.rows:
+        return []
+    return [part(f"Against {escaped(status.baseline or '')}", rows), escaped(SCOPES[status.scope])]

@@ -1,18 +1,109 @@
-"""Rows of the table that shows a run's load points: text only, no layout."""
+"""Tables of a run's load points and objectives, with what a million tokens cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Protocol, TypeVar
 
-from benchrun.api.metric_keys import TOKENS_PER_JOULE
-from benchrun.api.names import ROLE_DECODE, ROLE_PROXY
-from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures
-from benchrun.judge.per_gpu import PER_GPU, gpus_of
-from benchrun.report.columns import Column, laid_out
-from benchrun.report.cost_columns import cost_columns
-from benchrun.report.rows import ABSENT, UNCERTAIN, Rows, figure
-from benchrun.report.texts_per_prompt import texts_a_second
+from benchrun.api import (
+    OUTPUT_COST,
+    TOKENS_PER_JOULE,
+    TOTAL_COST,
+    BenchmarkRunStatus,
+    CostStatus,
+    ObjectiveResult,
+    Result,
+    RoleFigures,
+)
+from benchrun.judge.row import PER_GPU, gpus_of
+from benchrun.names import ROLE_DECODE, ROLE_PROXY
+from benchrun.observe import raw
+from benchrun.report.rows import ABSENT, UNCERTAIN, Column, Rows, figure, laid_out
+
+# ---- objective rows ---------------------------------------------------------------------------------------------------
+# Rows of the table of objectives: what was asked, what came, and whether it is kept.
+
+
+def objective_rows(status: BenchmarkRunStatus) -> Rows:
+    """One row an objective and load point; none where the spec has no objectives."""
+    rows = tuple(
+        (result.cell, _asked(each), figure(each.measured_milliseconds, digits=4), each.outcome)
+        for result in status.results
+        for each in result.objectives
+    )
+    return Rows(("load point", "objective", "measured (ms)", "outcome"), rows)
+
+
+def _asked(objective: ObjectiveResult) -> str:
+    return f"{objective.metric} p{objective.percentile} at most {objective.max_milliseconds} ms"
+
+
+# ---- texts per prompt -------------------------------------------------------------------------------------------------
+# How many texts stand in a prompt: where a dataset packs texts, requests a second are not what is asked about.
+
+
+def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
+    """By workload, those alone whose dataset is `texts`. Of a run's spec as the API server holds it; what is not there, as in
+    the spec of another version, counts as nothing."""
+    found: dict[str, int] = {}
+    for workload in raw.mappings(spec.get("workloads")):
+        dataset = raw.mapping(workload.get("dataset"))
+        if "texts" in dataset:
+            texts = raw.mapping(dataset["texts"])
+            found[raw.text(workload.get("name"))] = raw.number(texts.get("textsPerPrompt"), default=1)
+    return found
+
+
+def texts_a_second(request_throughput: float | None, workload: str, texts: Mapping[str, int]) -> str:
+    """For a column."""
+    known = request_throughput is not None and workload in texts
+    return figure((request_throughput or 0.0) * texts[workload] if known else None)
+
+
+# ---- cost columns -----------------------------------------------------------------------------------------------------
+# What a million tokens cost, as columns of tables: only where a price was named.
+
+
+class HasMetrics(Protocol):
+    """A row of a run or of a sweep."""
+
+    @property
+    def metrics(self) -> Mapping[str, float | None]:
+        """Figures by their name."""
+        ...
+
+
+T = TypeVar("T", bound=HasMetrics)
+
+
+def cost_header(currency: str | None) -> str:
+    """Of the column of a million output tokens: those that `tok/s` counts."""
+    return f"{currency or 'cost'}/Mtok"
+
+
+def cost_columns(currency: str | None) -> tuple[Column[T], ...]:
+    """Of a million output tokens, and of a million of all where the table is wide."""
+    total = f"{currency or 'cost'}/total Mtok"
+    return (
+        Column(cost_header(currency), _reader(OUTPUT_COST), optional=True),
+        Column(total, _reader(TOTAL_COST), wide=True, optional=True),
+    )
+
+
+def price_told(cost: CostStatus) -> str:
+    """`4.98 USD an hour`."""
+    if cost.per_hour is None:
+        return "not known: the price is that of a GPU, and no server holds one"
+    return f"{figure(cost.per_hour, digits=5)} {cost.currency} an hour"
+
+
+def _reader(key: str) -> Callable[[HasMetrics], str]:
+    return lambda row: figure(row.metrics.get(key))
+
+
+# ---- result rows ------------------------------------------------------------------------------------------------------
+# Rows of the table that shows a run's load points: text only, no layout.
 
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 """Of a run whose workloads pack none."""

@@ -1,11 +1,14 @@
-"""Rows of the tables that show a result: text only, no layout."""
+"""Tables and how values are written in them: text only, no layout."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Generic, TypeVar
 
-from benchrun.api.status import BenchmarkRunStatus, Finding
+from benchrun.api import BenchmarkRunStatus, Finding
 
 ABSENT = "-"
 """Shown where nothing was measured: never 0."""
@@ -80,3 +83,104 @@ def evidence_text(value: float | str | None) -> str:
     if not isinstance(value, int | float):
         return str(value)
     return f"{value:.0f}" if value == int(value) else figure(value)
+
+
+# ---- columns ----------------------------------------------------------------------------------------------------------
+# A table put together column by column: those that would say nothing here are left out.
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """One figure of every row."""
+
+    header: str
+    cell: Callable[[T], str]
+    wide: bool = False
+    """Shown only where a wide table is asked for."""
+    optional: bool = False
+    """Left out where no row has it."""
+
+
+def laid_out(columns: Sequence[Column[T]], rows: Sequence[T], *, wide: bool) -> Rows:
+    """The table; its columns in the order given."""
+    shown = [
+        (column, cells)
+        for column in columns
+        if wide or not column.wide
+        for cells in [[column.cell(row) for row in rows]]
+        if not column.optional or any(cell != ABSENT for cell in cells)
+    ]
+    headers = tuple(column.header for column, _ in shown)
+    return Rows(headers, tuple(zip(*(cells for _, cells in shown), strict=True)))
+
+
+# ---- durations --------------------------------------------------------------------------------------------------------
+# Lengths of time as people say them, and as they write them on a command line.
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_WRITTEN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd]?)")
+
+
+def told(seconds: float) -> str:
+    """Two units at most: `8 s`, `4 min 12 s`, `2 h 5 min`, `3 d`."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return _two(whole // 60, "min", whole % 60, "s")
+    if whole < 86_400:
+        return _two(whole // 3600, "h", whole % 3600 // 60, "min")
+    return f"{whole // 86_400} d"
+
+
+def age(seconds: float) -> str:
+    """One unit, short enough for a column: `8s`, `12m`, `5h`, `3d`."""
+    whole = max(0, int(seconds))
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if whole >= size:
+            return f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
+def clock(seconds: float) -> str:
+    """`mm:ss`, from an hour on `h:mm:ss`: lines of a log stay under one another."""
+    whole = max(0, int(seconds))
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60:02d}:{rest % 60:02d}"
+
+
+def written(text: str) -> float:
+    """Seconds of `90`, `90s`, `10m`, `2h` or `1d`. Raises ValueError."""
+    found = _WRITTEN.fullmatch(text.strip())
+    if found is None or float(found[1]) == 0:
+        raise ValueError(f"{text!r} is no length of time; write 90s, 10m or 2h")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large} {large_unit} {small} {small_unit}" if small else f"{large} {large_unit}"
+
+
+# ---- sparkline --------------------------------------------------------------------------------------------------------
+# A row of numbers as a row of small bars.
+
+BARS = "▁▂▃▄▅▆▇█"
+GAP = " "
+"""Where nothing was read: not the lowest bar, which would be a number."""
+
+
+def sparkline(values: Sequence[float | None], *, top: float | None = None, width: int = 30) -> str:
+    """The last `width` values, each a bar from 0 to `top`; without a top, to the largest of them. Always `width` wide."""
+    shown = list(values)[-width:] if width > 0 else []
+    known = [value for value in shown if value is not None]
+    highest = top if top is not None else max(known, default=0.0)
+    return "".join(_bar(value, highest) for value in shown).ljust(width)
+
+
+def _bar(value: float | None, highest: float) -> str:
+    if value is None:
+        return GAP
+    share = min(max(value / highest, 0.0), 1.0) if highest > 0 else 0.0
+    return BARS[min(int(share * len(BARS)), len(BARS) - 1)]

@@ -7,14 +7,12 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-from benchrun.api.answering import answering
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus, answering
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.observe import raw
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
-from benchrun.report.durations import age, clock
-from benchrun.report.rows import ABSENT, Rows
+from benchrun.report.rows import ABSENT, Rows, age, clock
 
 HEADERS = ("run", "state", "stages", "load point", "tok/s", "TTFT p99", "limit", "findings", "took", "age")
 WIDE = ("model", "vLLM", "GPU", "image")

@@ -2,19 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
-from benchrun.api.status import BenchmarkRunStatus, ServerStatus
+from benchrun.api import BenchmarkRunStatus, ServerStatus, Startup, find_condition, is_true
 from benchrun.observe import raw
 from benchrun.observe.views import Run
 from benchrun.report.comparison_rows import signed
-from benchrun.report.cost_columns import price_told
-from benchrun.report.durations import age, told
+from benchrun.report.result_rows import price_told
+from benchrun.report.rows import age, figure, told
 from benchrun.report.run_list import findings_told, state_told
-from benchrun.report.startup_told import startup_told
-from benchrun.report.steps import steps
+
+# ---- startup told -----------------------------------------------------------------------------------------------------
+# Where the time until a server was ready went, in a line.
+
+WORTH_TELLING_SECONDS = 0.5
+"""What nobody accounts for is told from here on: instants of pods are whole seconds."""
+
+
+def startup_told(server: ServerStatus) -> str:
+    """`pod 40 s (image 31 s), download 20 s, load 9.4 s, compile 22 s, warm-up 15 s, other 18 s`; empty where nothing is known.
+
+    Other is the rest of the time to ready: Python, imports, files of the model, the way to the first healthy answer.
+    """
+    if server.startup is None:
+        return ""
+    parts = list(_parts(server.startup))
+    texts = [f"{name} {_seconds(seconds)}{_image(server.startup) if name == 'pod' else ''}" for name, seconds in parts]
+    rest = (server.seconds_to_ready or 0.0) - sum(seconds for _, seconds in parts)
+    if server.startup.pod_seconds is not None and rest >= WORTH_TELLING_SECONDS:
+        texts.append(f"other {_seconds(rest)}")
+    return ", ".join(texts)
+
+
+def _parts(startup: Startup) -> Iterator[tuple[str, float]]:
+    parts = (
+        ("pod", startup.pod_seconds),
+        ("download", startup.download_seconds),
+        ("load", startup.load_seconds),
+        ("compile", startup.compile_seconds),
+        ("warm-up", startup.warm_up_seconds),
+    )
+    return ((name, seconds) for name, seconds in parts if seconds is not None)
+
+
+def _image(startup: Startup) -> str:
+    pull = startup.image_pull_seconds
+    return "" if pull is None else f" (image {_seconds(pull)})" if pull else " (image there)"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{figure(seconds, digits=2)} s" if seconds < 10 else told(seconds)
+
+
+# ---- steps ------------------------------------------------------------------------------------------------------------
+# The way of a run from its acceptance to its end, and how long each part took.
+
+State = Literal["Done", "UnderWay", "ToCome"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of the way."""
+
+    name: str
+    state: State
+    seconds: float | None
+    """How long it took, or has taken so far; None: not known, or not begun."""
+
+
+def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
+    """Client, node, server, warm-up, stages: each begins when the one before has ended. An endpoint needs no node."""
+    ends = _ends(status)
+    begun: datetime | None = raw.instant(status.accepted_time)
+    found: list[Step] = []
+    reached = _furthest(ends)
+    for index, (name, ended) in enumerate(ends):
+        if index <= reached:
+            found.append(Step(name, "Done", _between(begun, ended)))
+            begun = ended
+        elif index == reached + 1 and begun is not None:
+            found.append(Step(name, "UnderWay", _between(begun, now)))
+        else:
+            found.append(Step(name, "ToCome", None))
+    return tuple(found)
+
+
+def _ends(status: BenchmarkRunStatus) -> list[tuple[str, datetime | None]]:
+    """When each part ended, as far as the status tells."""
+    node = raw.instant(status.scheduled_time)
+    ready, start, end = map(raw.instant, (status.server_ready_time, status.start_time, status.completion_time))
+    ends = [("client", _client_ready(status)), ("node", node), ("server", ready), ("warm-up", start), ("stages", end)]
+    return [each for each in ends if each[0] != "node" or node is not None or ready is None]
+
+
+def _client_ready(status: BenchmarkRunStatus) -> datetime | None:
+    """Only while it is ready: at the end the condition tells of the end."""
+    found = find_condition(status.conditions, "ClientReady")
+    return raw.instant(found.last_transition_time) if found and is_true(status.conditions, "ClientReady") else None
+
+
+def _furthest(ends: list[tuple[str, datetime | None]]) -> int:
+    """The last part that has ended; what comes before it has ended, too, even where the status has no instant for it."""
+    return max((index for index, (_, ended) in enumerate(ends) if ended is not None), default=-1)
+
+
+def _between(begun: datetime | None, ended: datetime | None) -> float | None:
+    """Clocks of laptop and cluster differ: never less than nothing."""
+    return None if begun is None or ended is None else max(0.0, (ended - begun).total_seconds())
+
+
+# ---- run summary ------------------------------------------------------------------------------------------------------
+# One run on half a screen: what was measured, on what, how long each part took, what came out.
 
 MAX_CODES = 6
 """Findings named; the rest are counted."""
@@ -139,3 +240,28 @@ def _commands(run: Run, status: BenchmarkRunStatus) -> tuple[str, ...]:
         return (f"benchrun watch {run.name}{where}", f"benchrun logs {run.name}{where} -f")
     shown = (f"benchrun report {run.name}{where}",) if status.results else ()
     return (*shown, f"benchrun logs {run.name}{where}") if status.log_tail else shown
+
+
+# ---- missing ----------------------------------------------------------------------------------------------------------
+# What a finished run did not keep of its measurement, in sentences.
+
+
+def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) -> list[str]:
+    """`missing`: records that were judged once and are gone, by cell."""
+    repeats = {row.cell: row.repeats for row in stored.results}
+    told = [_of_cell(cell, lost, judged=repeats.get(cell)) for cell, lost in missing.items()]
+    timeline = next((each for each in stored.truncated if each.field == "timeline"), None)
+    if timeline is not None:
+        told.append(
+            f"{timeline.included} of {timeline.total} chunks of the timeline were kept: "
+            "readings of the servers are missing, and findings that rest on them may differ"
+        )
+    return told
+
+
+def _of_cell(cell: str, lost: int, *, judged: int | None) -> str:
+    if judged is None:
+        return f"{cell}: not all of its records are kept"
+    if lost >= judged:
+        return f"{cell}: not judged, since none of its records is kept"
+    return f"{cell}: judged by {judged - lost} of its {judged} repeats, since the other records are not kept"

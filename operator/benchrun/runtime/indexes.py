@@ -19,16 +19,16 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchrun.api import names
-from benchrun.api.base import KIND
+from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.effects.resources import EXTENSION_KINDS, LEADER_WORKER_SET
+from benchrun.effects.connection import EXTENSION_KINDS, LEADER_WORKER_SET
+from benchrun.names import KIND
 from benchrun.observe import raw
-from benchrun.observe.finished import finished_run_of
-from benchrun.observe.identity import Identity, Key, ObjectKey, RunKey, SweepKey, belongs_to, identity_of, object_of
+from benchrun.observe.ended_runs import finished_run_of
+from benchrun.observe.raw import Identity, Key, ObjectKey, RunKey, SweepKey, belongs_to, identity_of, object_of
 from benchrun.observe.trim import is_finished, view_of
 from benchrun.observe.views import Child, Children, Pod, Run, Sweep, View
-from benchrun.runtime.results import LatestResults
+from benchrun.runtime.memory import LatestResults
 
 logger = logging.getLogger(__name__)
 

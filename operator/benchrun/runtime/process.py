@@ -8,8 +8,7 @@ import logging
 import socket
 
 from benchrun.decide.decision import Context
-from benchrun.effects.channel_key import channel_key
-from benchrun.effects.client_link import Exchanger
+from benchrun.effects.client_link import Exchanger, channel_key
 from benchrun.effects.clock import SystemClock
 from benchrun.effects.connection import CONNECTIONS, Connection, configuration
 from benchrun.effects.errors import ClusterError
@@ -17,22 +16,27 @@ from benchrun.effects.judge_child import JudgeChild
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.effects.lease import Elector, LeaseApi
 from benchrun.effects.lookups.asking import LookUps
-from benchrun.effects.lookups.tools import Tools
+from benchrun.effects.lookups.reads import Tools
 from benchrun.effects.pod_proxy import PROXY_CONNECTIONS, ProxyFetcher
 from benchrun.effects.scraper import HttpFetcher
-from benchrun.observe.identity import Key, RunKey, SweepKey
-from benchrun.runtime.health import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS, Health, Pulse
+from benchrun.observe.raw import Key, RunKey, SweepKey
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.keeping import Keeper
-from benchrun.runtime.listing import ALL_NAMESPACES, Lister
-from benchrun.runtime.memory import Memories, RunMemory
+from benchrun.runtime.memory import Memories, ResultMetrics, RunMemory
 from benchrun.runtime.queue import WorkQueue
 from benchrun.runtime.reconcile import Decide, Reconciler
-from benchrun.runtime.results import ResultMetrics
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.settings import Settings
-from benchrun.runtime.sweep.reconcile import SweepReconciler
-from benchrun.runtime.telemetry import MAX_LIVE_RUNS, Telemetry
+from benchrun.runtime.sweep_reconcile import SweepReconciler
+from benchrun.runtime.telemetry import (
+    MAX_LIVE_RUNS,
+    MAX_LOOP_LAG_SECONDS,
+    MAX_SILENCE_SECONDS,
+    Health,
+    Pulse,
+    Telemetry,
+)
+from benchrun.runtime.watching import ALL_NAMESPACES, Lister
 
 logger = logging.getLogger(__name__)
 

@@ -11,25 +11,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchrun.api import names
-from benchrun.api.base import KIND
-from benchrun.api.status_patch import status_changes, tells_of_progress
-from benchrun.decide.collected import RefusedObject
+from benchrun import names
+from benchrun.api import status_changes, tells_of_progress
+from benchrun.decide.collected import Judging, RefusedObject
 from benchrun.decide.decision import Context, Decision, Event, Ref, World
-from benchrun.decide.lookups import Judging
 from benchrun.decide.refused import RESULTS, diagnose_refusal
 from benchrun.effects.clock import Clock
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotServed, Occupied
 from benchrun.effects.kubernetes_api import Cluster
 from benchrun.effects.lookups.asking import LookUps
-from benchrun.effects.lookups.tools import About
-from benchrun.observe.identity import RunKey
+from benchrun.effects.lookups.reads import About
+from benchrun.names import KIND
+from benchrun.observe.raw import RunKey
 from benchrun.observe.views import Run
 from benchrun.plan.stored import TIMELINE_KEY
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Memories, RunMemory
-from benchrun.runtime.passes import Writer, guarded
-from benchrun.runtime.poison import Poison
+from benchrun.runtime.passes import Poison, Writer, guarded
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.telemetry import Telemetry
 

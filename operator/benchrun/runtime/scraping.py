@@ -13,9 +13,8 @@ from benchrun.decide.collected import Collected
 from benchrun.decide.decision import GpuPage, ScrapeTarget
 from benchrun.effects.clock import Clock
 from benchrun.effects.scraper import Fetcher, FetchError
-from benchrun.measure.exposition import UnreadablePage, facts_from_page, sample_from_page
-from benchrun.measure.gpu_page import GpuReading, gpu_reading
-from benchrun.measure.samples import Sample, ServerFacts
+from benchrun.measure.exposition import Sample, ServerFacts, UnreadablePage, facts_from_page, sample_from_page
+from benchrun.measure.gpus import GpuReading, gpu_reading
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)

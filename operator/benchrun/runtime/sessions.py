@@ -10,15 +10,15 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from benchrun.api import names
+from benchrun import names
 from benchrun.decide.decision import PullTarget, ScrapeTarget
 from benchrun.effects.client_link import Exchanger
 from benchrun.effects.clock import Clock
+from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.kubernetes_api import Cluster
-from benchrun.effects.resources import LEADER_WORKER_SET
 from benchrun.observe import raw
-from benchrun.observe.identity import RunKey
+from benchrun.observe.raw import RunKey
 from benchrun.observe.views import Run
 from benchrun.runtime.following import Follower
 from benchrun.runtime.indexes import Indexes

@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchrun.sizing.config_values import Config, number_if_any, part_if_any, whole, whole_if_any
-from benchrun.sizing.layer_patterns import Attention, attention_of_layers
+from benchrun.sizing.layer_patterns import (
+    Attention,
+    Config,
+    attention_of_layers,
+    number_if_any,
+    part_if_any,
+    whole,
+    whole_if_any,
+)
 from benchrun.sizing.layers import Layer, ModelShape, UnknownShape
 
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")

@@ -1,12 +1,14 @@
-"""What a vLLM server is told about its memory: by its arguments, else by vLLM's defaults."""
+"""What a vLLM server is told about its memory and context, by its arguments or vLLM's defaults; and how large the weights are."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from benchrun.sizing.amounts import GIB, bytes_of
 from benchrun.sizing.layers import ModelShape
-from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
+from benchrun.sizing.serve_args import GIB, ServeArgs, UnreadableValue, bytes_of
 
 DEFAULT_UTILIZATION = 0.92
 """Of vLLM 0.32. Older versions took 0.9."""
@@ -112,3 +114,67 @@ def _memory(args: ServeArgs, name: str) -> int | None:
         return bytes_of(text)
     except ValueError as error:
         raise UnreadableValue(f"--{name}: {error}") from error
+
+
+# ---- context ----------------------------------------------------------------------------------------------------------
+# Sequences longer than the model is made for: vLLM refuses to start with them, unless it is told that they are meant.
+
+ALLOW_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+"""vLLM's variable for sequences longer than the model is made for."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeyondContext:
+    """A --max-model-len above the model's own limit."""
+
+    is_meant: bool
+    """Whether vLLM was told so: by its variable, or by overriding the model's configuration."""
+    sentence: str
+
+
+def beyond_context(args: ServeArgs, shape: ModelShape, *, is_allowed: bool) -> BeyondContext | None:
+    """What is said of a limit beyond the model's; None: it is within, or one of both is not known. `is_allowed`: whether the
+    variable ALLOW_LONGER is set. Raises UnreadableValue."""
+    longest, made_for = max_model_tokens(args), shape.context_tokens
+    if longest is None or made_for is None or longest <= made_for:
+        return None
+    said = f"--max-model-len {longest:,}, but the model is made for {made_for:,} tokens"
+    if is_allowed or args.is_given("hf-overrides"):
+        return BeyondContext(True, f"{said}: what is asked for beyond may come out as noise")
+    remedy = f"lower it, give --hf-overrides with the RoPE scaling that is meant, or set {ALLOW_LONGER}=1"
+    return BeyondContext(False, f"{said}: vLLM will not start; {remedy}")
+
+
+# ---- weights ----------------------------------------------------------------------------------------------------------
+# How large a model's weights are, from what safetensors files say about themselves.
+
+
+class NotWeights(ValueError):
+    """It does not have the form of a safetensors index or header."""
+
+
+def bytes_by_index(index: Mapping[str, Any]) -> int:
+    """From `model.safetensors.index.json`. Raises NotWeights."""
+    metadata = index.get("metadata")
+    total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
+    if isinstance(total, bool) or not isinstance(total, int | float) or not 0 < total < math.inf:
+        raise NotWeights("the index of the weights does not say metadata.total_size")
+    return int(total)
+
+
+def bytes_by_header(header: Mapping[str, Any]) -> int:
+    """From the header of one safetensors file: where its tensors end. Raises NotWeights."""
+    ends = list(_ends(header))
+    if not ends:
+        raise NotWeights("the header of the weights names no tensors")
+    return max(ends)
+
+
+def _ends(header: Mapping[str, Any]) -> Iterator[int]:
+    for name, tensor in header.items():
+        if name == "__metadata__":
+            continue
+        offsets = tensor.get("data_offsets") if isinstance(tensor, Mapping) else None
+        if not isinstance(offsets, list) or len(offsets) != 2 or not all(isinstance(each, int) for each in offsets):
+            raise NotWeights(f"the header of the weights does not say where tensor {name} begins and ends")
+        yield offsets[1]

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from benchrun.api.structural import Schema
+from benchrun.api.schema.structural import Schema
 from pydantic import BaseModel, ValidationError
 from unit.api.cel import CelError, Expression, compiled
 from unit.api.spec_cases import Refused, Spec

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchrun.api.base import API_VERSION, KIND
-from benchrun.api.datasets.union import file_of, parts_of
-from benchrun.api.pods import Resources
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec, Resources, file_of, parts_of
 from benchrun.api.sweep.spec import KIND as SWEEP
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
-from benchrun.plan.sweep.variants import variants
+from benchrun.names import API_VERSION, KIND
+from benchrun.plan.variants import variants
 from unit.api.examples import EACH, EXAMPLES, FILES, Example
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchrun.api.crd import custom_resource_definition
+from benchrun.api.schema.crd import custom_resource_definition
 
 from dev.generate import CRD_FILE, GENERATED, REFERENCE_FILE, main
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.problems import first_problem
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec, first_problem
 from pydantic import ValidationError
 from unit.api.spec_cases import absent, minimal
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.crd import spec_schema
-from benchrun.api.spec import MUTABLE_FIELDS, BenchmarkRunSpec
+from benchrun.api import MUTABLE_FIELDS, BenchmarkRunSpec
+from benchrun.api.schema.crd import spec_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.api.agreement import broken_in_cel, broken_in_python

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.crd import spec_schema
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec
+from benchrun.api.schema.crd import spec_schema
 from pydantic import ValidationError
 from unit.api.agreement import assert_refused, with_defaults
 from unit.api.spec_cases import ACCEPTED, REFUSED, Refused, Spec, minimal

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.conditions import Condition
-from benchrun.api.status import (
+from benchrun.api import (
     BenchmarkRunStatus,
+    Condition,
     Live,
     ObjectiveResult,
     Progress,
     Result,
     ServerStatus,
+    as_json,
     read_status,
+    status_changes,
 )
-from benchrun.api.status_patch import as_json, status_changes
 from benchrun.api.sweep.status import read_sweep_status
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import pytest
-from benchrun.api.base import SpecModel
-from benchrun.api.rules import Rule, Unique
-from benchrun.api.structural import Schema, structural_schema
+from benchrun.api import Rule, SpecModel, Unique
+from benchrun.api.schema.structural import Schema, structural_schema
 from pydantic import BaseModel, Field
 
 

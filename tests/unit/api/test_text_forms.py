@@ -9,12 +9,8 @@ from decimal import Decimal as Exact
 from typing import Any
 
 import pytest
-from benchrun.api import base
-from benchrun.api.datasets.files import HttpUrl, S3File
-from benchrun.api.datasets.rows import HuggingFaceDataset
-from benchrun.api.pods import EnvVar, Quantity
-from benchrun.api.server import Endpoint
-from benchrun.api.sweep.matrix import SettingName, VariantName
+from benchrun.api import Endpoint, EnvVar, HttpUrl, HuggingFaceDataset, Quantity, S3File, base
+from benchrun.api.sweep.spec import SettingName, VariantName
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError

@@ -7,9 +7,9 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from benchrun.api.crd import spec_schema
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.structural import Schema
+from benchrun.api import BenchmarkRunSpec
+from benchrun.api.schema.crd import spec_schema
+from benchrun.api.schema.structural import Schema
 from unit.api.agreement import broken_in_cel, broken_in_python
 from unit.api.dataset_cases import FILE
 from unit.api.spec_cases import absent, minimal

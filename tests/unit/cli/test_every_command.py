@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchrun.cli.__main__ import main
-from benchrun.cli.commands import COMMANDS
+from benchrun.cli.__main__ import COMMANDS, main
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.finished_runs import finished_run, listed
 from unit.cli.test_interrupts import PYTHONPATH

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from benchrun.api.conditions import Condition
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus, Condition
 from benchrun.cli.__main__ import main
-from benchrun.plan.metadata import Owner
+from benchrun.plan.pods import Owner
 from benchrun.plan.stored import stage_config_map
 from benchrun.report.export.formats import FORMATS
 from benchrun_client.contract import StageRecord

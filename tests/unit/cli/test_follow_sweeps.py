@@ -14,15 +14,13 @@ import pytest
 import yaml
 from benchrun.cli import watching
 from benchrun.cli.__main__ import main
+from benchrun.cli.commands.watch import say_how_to_go_on
 from benchrun.cli.errors import CommandError
-from benchrun.cli.follow_runs import say_how_to_go_on
-from benchrun.cli.following import follow
+from benchrun.cli.following import Target, by_name, follow
 from benchrun.cli.kubectl import Kubectl
-from benchrun.cli.log_reporter import LogReporter
-from benchrun.cli.show_live_sweep import full_sweep
-from benchrun.cli.targets import Target, by_name
-from benchrun.report.followed_sweep import sweep_first_sight, with_run
-from benchrun.report.live_sweep import sweep_view
+from benchrun.cli.reporters import LogReporter, full_sweep
+from benchrun.report.followed import sweep_first_sight, with_run
+from benchrun.report.live_view import sweep_view
 from rich.console import Console
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.test_interrupts import Command

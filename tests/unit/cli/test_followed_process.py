@@ -5,8 +5,8 @@ from __future__ import annotations
 from queue import SimpleQueue
 
 import pytest
-from benchrun.cli.followed_process import FollowedProcess
-from benchrun.cli.kubectl_errors import KubectlError
+from benchrun.cli.errors import KubectlError
+from benchrun.cli.processes import FollowedProcess
 
 
 class Failing(FollowedProcess):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.cli.__main__ import main
-from benchrun.cli.kubectl_errors import explained, no_such
+from benchrun.cli.errors import explained, no_such
 from unit.cli.fake_kubectl import FakeKubectl
 
 REFUSED = "The connection to the server {} was refused - did you specify the right host or port?"

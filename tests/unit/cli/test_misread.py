@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 from benchrun.cli.__main__ import main
-from benchrun.cli.errors import CommandError, unknown
+from benchrun.cli.errors import CommandError, KubectlError, unknown
 from benchrun.cli.kubectl import Kubectl
-from benchrun.cli.kubectl_errors import KubectlError
-from benchrun.cli.manifests import manifests_in
-from benchrun.cli.run_files import config_maps_in, runs_in
+from benchrun.cli.manifests import config_maps_in, manifests_in, runs_in
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.preflight.checks import manifest
 

@@ -15,9 +15,9 @@ from datetime import timedelta
 from fcntl import ioctl
 
 import pytest
-from benchrun.cli.show_live import full, several
+from benchrun.cli.reporters import full, several
+from benchrun.report.followed import StageLine
 from benchrun.report.live_view import live_view
-from benchrun.report.stage_line import StageLine
 from rich.console import Console, RenderableType
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.test_interrupts import PYTHONPATH

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus
 from benchrun.cli.__main__ import TABLE_WIDTH
 from benchrun.cli.show import show_result
 from benchrun.report.rows import UNCERTAIN_NOTE

@@ -6,10 +6,9 @@ import io
 from typing import Any
 
 import pytest
-from benchrun.cli.show_check import as_json, show_check, volume_sentence
-from benchrun.preflight.manifests import CheckedObject
+from benchrun.cli.commands.check import as_json, show_check, volume_sentence
+from benchrun.preflight.manifests import Checked, CheckedObject
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
-from benchrun.preflight.run import Checked
 from benchrun.preflight.volume import Volume
 from rich.console import Console
 

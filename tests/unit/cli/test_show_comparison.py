@@ -6,9 +6,8 @@ import io
 from typing import Any
 
 import pytest
-from benchrun.api.comparison import Change, ComparedCell, ComparedRun, Comparison
-from benchrun.api.status import Bottleneck
-from benchrun.cli.show_comparison import WIDTH, show_comparison
+from benchrun.api import Bottleneck, Change, ComparedCell, ComparedRun, Comparison
+from benchrun.cli.commands.compare import WIDTH, show_comparison
 from benchrun.report.comparison_rows import GATES
 from rich.console import Console
 

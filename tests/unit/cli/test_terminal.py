@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from benchrun.cli.__main__ import main
-from benchrun.cli.terminal import Terminal
+from benchrun.cli.show import Terminal
 from rich.table import Table
 from rich.text import Text
 from unit.cli.fake_kubectl import FakeKubectl

@@ -9,8 +9,7 @@ from benchrun.cli import watching
 from benchrun.cli.__main__ import main
 from benchrun.cli.following import MAX_TARGETS
 from benchrun.cli.kubectl import Kubectl
-from benchrun.cli.watching import Word, objects
-from benchrun.cli.watching_runs import RunWatcher
+from benchrun.cli.watching import RunWatcher, Word, objects
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.report.going_on import ended, live, run_body, running
 

@@ -8,8 +8,15 @@ import json
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.cache_reset import reset_caches
-from benchrun_client.canary import MAX_WORDS_OF_SERVER, ServedModels, send_canary, served_models, trouble_with, words_of
+from benchrun_client.canary import (
+    MAX_WORDS_OF_SERVER,
+    ServedModels,
+    reset_caches,
+    send_canary,
+    served_models,
+    trouble_with,
+    words_of,
+)
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import Answer, open_session
 from hypothesis import given
@@ -171,7 +178,7 @@ async def test_models_that_break_off_are_none(parts: tuple[bytes, ...]) -> None:
 
 
 async def test_a_reset_answered_by_nesting_without_end_is_a_reset_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.cache_reset.RESET_SECONDS", 0.1)
+    monkeypatch.setattr("benchrun_client.canary.RESET_SECONDS", 0.1)
     async with (
         serving_at("/reset_prefix_cache", answering(200, text=NESTED)) as url,
         aiohttp.ClientSession() as session,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from benchrun_client.beginning import ALL_USERS_SECONDS, HANDING_OUT_SECONDS, USER_GAP_SECONDS, Beginning
+from benchrun_client.stand_ins import ALL_USERS_SECONDS, HANDING_OUT_SECONDS, USER_GAP_SECONDS, Beginning
 from unit.runtime.fast_time import now, passing, run_fast
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from benchrun_client.failures import RunFailure
-from benchrun_client.plan_file import MAX_PLAN_BYTES, peek_run_uid, read_plan
+from benchrun_client.run import MAX_PLAN_BYTES, peek_run_uid, read_plan
 from unit.client.plans import TOKEN, TOKEN_DIGEST, plan
 
 

@@ -20,7 +20,7 @@ from benchrun_client.contract import (
     open_record,
     seal,
 )
-from benchrun_client.headline import MAX_HEADLINE_BYTES, headline
+from benchrun_client.ledger import MAX_HEADLINE_BYTES, headline
 from benchrun_client.records import (
     MAX_ERRORS,
     MAX_SCALARS,

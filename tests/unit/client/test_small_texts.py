@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from benchrun_client import failures
-from benchrun_client.cgroup import throttled_periods
 from benchrun_client.contract import Failure
 from benchrun_client.failures import (
     MAX_MESSAGE_CHARACTERS,
@@ -18,9 +17,10 @@ from benchrun_client.failures import (
     leave_termination_message,
     shorten,
 )
-from benchrun_client.headline import MAX_HEADLINE_BYTES, headline
 from benchrun_client.http_session import Answer
-from benchrun_client.plan_file import MAX_PLAN_BYTES, SHOWN_ERRORS, peek_run_uid, read_plan
+from benchrun_client.ledger import MAX_HEADLINE_BYTES, headline
+from benchrun_client.run import MAX_PLAN_BYTES, SHOWN_ERRORS, peek_run_uid, read_plan
+from benchrun_client.self_watch import throttled_periods
 from benchrun_client.target import Deadline, pinned
 from hypothesis import given
 from hypothesis import strategies as st

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.api.conditions import ConditionType, find_condition
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus, ConditionType, find_condition
 from benchrun.decide.decision import Decision
 
 

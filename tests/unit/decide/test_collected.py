@@ -13,7 +13,7 @@ from benchrun.decide.collected import (
     Collected,
     Samples,
 )
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
 from benchrun_client.contract import MAX_PACKED_BYTES
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.conditions import Reason
+from benchrun.api import Reason
 from benchrun.decide.decision import Decision
 from unit.decide.scenes import (
     FIRST_REQUEST,

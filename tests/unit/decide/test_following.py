@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from benchrun.decide.decision import PullTarget, ScrapeTarget
-from benchrun.plan.channel import token_of
+from benchrun.plan.pods import token_of
 from unit.decide.scenes import CONTEXT, SERVICE_ENDPOINT, Scene
 from unit.plan.specs import UID
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.api import names
+from benchrun import names
 from benchrun.decide.storing import PLAN_BYTES, RESULT_BYTES, Stored, kept
 from benchrun.observe.views import Child
 from hypothesis import given

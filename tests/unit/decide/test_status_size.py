@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from benchrun.api.codes import Code
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.judge import judging
-from benchrun.judge.finding import NotChecked, StageFinding
-from benchrun.judge.rules import StageContext
-from benchrun.measure.samples import ServerFacts
+from benchrun.api import BenchmarkRunStatus, Code
+from benchrun.judge.rules import judging
+from benchrun.judge.rules.finding import NotChecked, StageFinding
+from benchrun.judge.rules.rule import StageContext
+from benchrun.measure.exposition import ServerFacts
 from benchrun.observe.views import Termination
 from benchrun_client.contract import DatasetFacts, StageRecord
 from unit.decide.scenes import Scene

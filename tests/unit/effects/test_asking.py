@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from benchrun.decide import lookups
-from benchrun.decide.lookups import Answer, Answers, Question
+from benchrun.decide import collected
+from benchrun.decide.collected import Answer, Answers, Question
 from benchrun.effects.errors import NotFound, Unavailable
-from benchrun.effects.lookups.asking import AT_ONCE, PROBLEM_CHARS, LookUps
-from benchrun.effects.lookups.kinds import KINDS
-from benchrun.effects.lookups.tools import About, Kind, NotFoundOut, Tools
-from benchrun.observe.identity import RunKey
+from benchrun.effects.lookups.asking import AT_ONCE, KINDS, PROBLEM_CHARS, LookUps
+from benchrun.effects.lookups.reads import About, Kind, NotFoundOut, Tools
+from benchrun.observe.raw import RunKey
 from benchrun.observe.views import Children, Run
 from unit.runtime.bodies import KEY, NAMESPACE, UID
 from unit.runtime.fast_time import now, passing, run_fast
@@ -243,7 +242,7 @@ async def test_closing_leaves_everything() -> None:
 
 
 def test_every_kind_of_question_has_a_handler_and_a_time() -> None:
-    questions = {each for each in vars(lookups).values() if isinstance(each, type) and issubclass(each, Question)}
+    questions = {each for each in vars(collected).values() if isinstance(each, type) and issubclass(each, Question)}
     assert set(KINDS) == questions - {Question}
     assert {type_.__name__: (kind.seconds, kind.again_seconds) for type_, kind in KINDS.items()} == {
         "Compilations": (5.0, None),

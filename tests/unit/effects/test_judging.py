@@ -8,16 +8,14 @@ import json
 from typing import Any
 
 import pytest
-from benchrun.api import names
-from benchrun.api.judgement import Judgement
-from benchrun.api.status import ClientStatus, ServerStatus
-from benchrun.decide.collected import Arrival
-from benchrun.decide.lookups import Judging
+from benchrun import names
+from benchrun.api import ClientStatus, Judgement, ServerStatus
+from benchrun.decide.collected import Arrival, Judging
 from benchrun.effects.errors import NotFound, Unavailable
 from benchrun.effects.judge_child import NotJudged
+from benchrun.effects.lookups.asking import KINDS
 from benchrun.effects.lookups.judging import AGAIN_SECONDS
-from benchrun.effects.lookups.kinds import KINDS
-from benchrun.effects.lookups.tools import About, NotFoundOut, Tools
+from benchrun.effects.lookups.reads import About, NotFoundOut, Tools
 from benchrun.judge_process.job import Part
 from benchrun.measure.timeline import decode
 from benchrun.observe.trim import child_of, run_of

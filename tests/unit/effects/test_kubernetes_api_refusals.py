@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from benchrun.decide.collected import Compilations, LogTail, ServerStart
 from benchrun.decide.decision import Event, Ref
-from benchrun.decide.lookups import Compilations, LogTail, ServerStart
 from benchrun.effects.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, Throttled, Unavailable
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.observe.views import Run

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.decide.decision import GpuExporters
-from benchrun.decide.lookups import (
+from benchrun.decide.collected import (
     Compilations,
     EndpointPods,
     ExporterPod,
@@ -16,11 +15,12 @@ from benchrun.decide.lookups import (
     ServerStart,
     Start,
 )
+from benchrun.decide.decision import GpuExporters
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound, Unavailable
-from benchrun.effects.lookups.kinds import KINDS
-from benchrun.effects.lookups.tools import About, NotFoundOut, Tools
-from benchrun.observe.startup_log import StartupPhases
+from benchrun.effects.lookups.asking import KINDS
+from benchrun.effects.lookups.reads import About, NotFoundOut, Tools
 from benchrun.observe.views import Children, Run
+from benchrun.observe.vllm_log import StartupPhases
 from unit.runtime.bodies import NAMESPACE, UID
 from unit.runtime.judges import Judge
 from unit.runtime.memory_cluster import MemoryCluster

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.effects.resources import CHILD_KINDS, EXTENSION_KINDS, RESOURCES
+from benchrun.effects.connection import CHILD_KINDS, EXTENSION_KINDS, RESOURCES
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from benchrun.judge.asked import Asked
-from benchrun.judge.rules import MeasuredStage, StageContext
+from benchrun.judge.rules.rule import MeasuredStage, StageContext
+from benchrun.judge.stage_profile import Asked
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure.inflight import in_flight
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
+from benchrun.measure.plateau import in_flight
 from benchrun.measure.windows import windows
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import asked, users

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchrun.api.status import ServerStatus
-from benchrun.judge.asked import Asked
-from benchrun.judge.finding import NotChecked, StageFinding
-from benchrun.judge.rules import Found, StageContext
+from benchrun.api import ServerStatus
+from benchrun.judge.rules.finding import NotChecked, StageFinding
+from benchrun.judge.rules.rule import Found, StageContext
+from benchrun.judge.stage_profile import Asked
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.windows import Window
 

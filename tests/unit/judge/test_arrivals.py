@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.status import Severity
-from benchrun.judge.arrivals import all_at_once, concurrency_not_reached, queue_wait_hidden, rate_not_achieved
-from benchrun.judge.asked import Asked
-from benchrun.judge.finding import Code, StageFinding
+from benchrun.api import Severity
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.load import all_at_once, concurrency_not_reached, queue_wait_hidden, rate_not_achieved
+from benchrun.judge.stage_profile import Asked
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.status import Severity
-from benchrun.judge.asked import Asked
-from benchrun.judge.client_load import client_saturated, client_throttled
-from benchrun.judge.finding import Code, StageFinding
+from benchrun.api import Severity
+from benchrun.judge.rules.client import client_saturated, client_throttled
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.stage_profile import Asked
 from benchrun_client.contract import ServerEdge, StageRecord
 from unit.judge.stages import asked, context, findings, only, unchecked, users
 from unit.measure.records import STAGE, client, edge, record, requests

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from benchrun.api.status import Finding
-from benchrun.judge.catalogue import EXPLANATIONS
-from benchrun.judge.finding import Code
+from benchrun.api import Finding
+from benchrun.judge.rules.catalogue import EXPLANATIONS
+from benchrun.judge.rules.finding import Code
 from unit.judge.found import findings_of
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from benchrun.judge.asked import Asked
-from benchrun.judge.compilation import cold_start, compilation_in_window
-from benchrun.judge.finding import Code, StageFinding
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.warm_up import cold_start, compilation_in_window
+from benchrun.judge.stage_profile import Asked
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import asked, context, findings, unchecked, users

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.cost import Cost, CostStatus
-from benchrun.api.metric_keys import COSTS
-from benchrun.api.status import Result, ServerStatus
-from benchrun.judge.cost import cost_status, priced
+from benchrun.api import COSTS, Cost, CostStatus, Result, ServerStatus
 from benchrun.judge.results import results
+from benchrun.judge.row import cost_status, priced
 from unit.judge.specs import spec
 from unit.measure.records import cell, record, requests
 

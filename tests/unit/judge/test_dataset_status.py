@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchrun.judge.dataset_status import MAX_DATASETS, dataset_statuses
+from benchrun.judge.judged_run import MAX_DATASETS, dataset_statuses
 from benchrun_client.contract import DatasetFacts, StageRecord
 from unit.measure.records import record
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from benchrun.judge.asked import asked_of
-from benchrun.judge.client_load import client_saturated
-from benchrun.judge.finding import Code, NotChecked, StageFinding
-from benchrun.judge.idle_role import role_idle
-from benchrun.judge.kv_transfer import kv_recomputed
-from benchrun.judge.prefix_cache import prefix_cache
-from benchrun.judge.proxy_load import proxy_saturated
-from benchrun.judge.replicas import load_uneven, replicas_unequal
 from benchrun.judge.results import results
-from benchrun.judge.rules import Found, StageContext
+from benchrun.judge.rules.answers import token_counts_disagree
+from benchrun.judge.rules.client import client_saturated
+from benchrun.judge.rules.finding import Code, NotChecked, StageFinding
+from benchrun.judge.rules.kv_cache import kv_recomputed, prefix_cache
+from benchrun.judge.rules.replicas import load_uneven, proxy_saturated, replicas_unequal, role_idle
+from benchrun.judge.rules.rule import Found, StageContext
+from benchrun.judge.stage_profile import asked_of
 from benchrun.judge.thresholds import Thresholds
-from benchrun.judge.token_counts import token_counts_disagree
 from benchrun.measure.edges import TTFT_SUM
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
 from benchrun.measure.windows import windows
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
 from unit.judge.specs import spec

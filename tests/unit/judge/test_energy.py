@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.metric_keys import TOKENS_PER_JOULE
-from benchrun.api.status import RoleFigures
-from benchrun.judge.energy import tokens_per_joule
+from benchrun.api import TOKENS_PER_JOULE, RoleFigures
 from benchrun.judge.results import results
+from benchrun.judge.row import tokens_per_joule
 from unit.judge.specs import spec
 from unit.measure.records import cell, record, sample
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.judging import judge_cell, judge_run
-from benchrun.judge.rules import CellContext, MeasuredStage, RunContext
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.judging import judge_cell, judge_run
+from benchrun.judge.rules.rule import CellContext, MeasuredStage, RunContext
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.cells import pools_of
 from unit.judge.queues import Server, closed_loop, open_loop

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from benchrun.api.status import Finding, Severity, Verdict
-from benchrun.judge.aggregate import aggregate
-from benchrun.judge.catalogue import EXPLANATIONS
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.judging import judge_stage
-from benchrun.judge.missing_records import missing_records
-from benchrun.judge.rules import MeasuredStage
-from benchrun.judge.verdict import verdict_of_findings, worst
+from benchrun.api import Finding, Severity, Verdict
+from benchrun.judge.rules.catalogue import EXPLANATIONS
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.judging import judge_stage
+from benchrun.judge.rules.rule import MeasuredStage
+from benchrun.judge.rules.sample_size import missing_records
+from benchrun.judge.verdict import aggregate, verdict_of_findings, worst
 from benchrun_client.contract import START_TIME
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from benchrun.api.status import Bottleneck, Finding, ObjectiveResult, Result, RoleFigures, Waiting
+from benchrun.api import Bottleneck, Finding, ObjectiveResult, Result, RoleFigures, Waiting
 from benchrun.judge.fitting import fitted
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.foreign_traffic import foreign_traffic
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.server_identity import foreign_traffic
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 from unit.judge.stages import asked, context, findings, unchecked
 from unit.measure.records import STAGE, ZERO, edge, record, requests

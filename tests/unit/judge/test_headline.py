@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import Headline, Result, Verdict
-from benchrun.judge.asked import Asked
-from benchrun.judge.headline import headline, p99_ttft, shown
-from benchrun.judge.rules import CellContext, MeasuredStage
+from benchrun.api import Headline, Result, Verdict
+from benchrun.judge.results import headline, p99_ttft, shown
+from benchrun.judge.rules.rule import CellContext, MeasuredStage
+from benchrun.judge.stage_profile import Asked
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.cells import pools_of
 from benchrun_client.contract import StageRecord

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.judge.arrivals import all_at_once
-from benchrun.judge.asked import Asked, asked_of
-from benchrun.judge.shape import StageShape
-from benchrun.judge.steady import not_steady_state
-from benchrun.judge.token_counts import chunks_are_not_tokens
-from benchrun.measure.steady import NoPlateau
+from benchrun.api import BenchmarkRunSpec
+from benchrun.judge.rules.answers import chunks_are_not_tokens
+from benchrun.judge.rules.load import all_at_once
+from benchrun.judge.rules.steady_state import not_steady_state
+from benchrun.judge.stage_profile import Asked, StageShape, asked_of
+from benchrun.measure.plateau import NoPlateau
 from benchrun.plan.stages import cells
 from benchrun_client.contract import GapCounts, StageRecord
 from unit.judge.stages import asked, context

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.judge.finding import Code
-from benchrun.judge.out_of_step import shards_out_of_step
+from benchrun.judge.rules.client import shards_out_of_step
+from benchrun.judge.rules.finding import Code
 from benchrun_client.contract import Shards
 from unit.judge.stages import context, findings
 from unit.measure.records import record

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import Severity
-from benchrun.judge.finding import Code, NotChecked, StageFinding
-from benchrun.judge.output_short import output_too_short, stream_truncated
+from benchrun.api import Severity
+from benchrun.judge.rules.answers import output_too_short, stream_truncated
+from benchrun.judge.rules.finding import Code, NotChecked, StageFinding
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import asked, context, findings, only, unchecked
 from unit.measure.records import STAGE, record, requests

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchrun.judge.finding import SEVERITIES, Code
+from benchrun.judge.rules.finding import SEVERITIES, Code
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure.intervals import percentile_ranks
+from benchrun.measure.percentiles import percentile_ranks
 
 from dev.findings_index import index_text
 from dev.generate import findings_page

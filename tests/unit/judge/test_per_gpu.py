@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import ServerStatus
-from benchrun.judge.per_gpu import PER_GPU, gpus_of, shared_out
+from benchrun.api import ServerStatus
 from benchrun.judge.results import results
+from benchrun.judge.row import PER_GPU, gpus_of, shared_out
 from unit.judge.specs import spec
 from unit.judge.test_cost import measured, servers
 from unit.measure.records import cell, record, requests

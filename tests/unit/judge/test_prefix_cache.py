@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import Severity
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.prefix_cache import cache_reset, prefix_cache
+from benchrun.api import Severity
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.kv_cache import cache_reset, prefix_cache
 from benchrun_client.contract import START_TIME, CacheReset, ServerEdge
 from unit.judge.stages import asked, context, findings, unchecked
 from unit.measure.records import STAGE, ZERO, edge, record

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.rejected import requests_rejected
+from benchrun.judge.rules.failed_requests import requests_rejected
+from benchrun.judge.rules.finding import Code, StageFinding
 from benchrun_client.contract import ServerEdge
 from unit.judge.stages import context, findings, only
 from unit.measure.records import STAGE, edge, record, requests

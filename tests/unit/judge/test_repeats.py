@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from benchrun.judge.drift import drift
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.repeats import repeats_disagree
-from benchrun.judge.rules import CellContext, MeasuredStage, RunContext
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.rule import CellContext, MeasuredStage, RunContext
+from benchrun.judge.rules.sample_size import repeats_disagree
+from benchrun.judge.rules.steady_state import drift
 from benchrun.judge.thresholds import Thresholds
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import asked, context, findings, unchecked, users

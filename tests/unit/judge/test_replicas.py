@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.replicas import load_uneven, replicas_unequal
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.replicas import load_uneven, replicas_unequal
 from benchrun_client.contract import ServerEdge
 from unit.judge.stages import asked, context, findings, unchecked
 from unit.measure.records import STAGE, ZERO, edge, record, requests

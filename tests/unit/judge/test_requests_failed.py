@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.requests_failed import no_output, requests_failed
+from benchrun.judge.rules.failed_requests import no_output, requests_failed
+from benchrun.judge.rules.finding import Code, StageFinding
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import context, findings, only

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from benchrun.api.cells import Cell
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus, Finding, Headline, Result, RoleFigures
-from benchrun.judge.catalogue import EXPLANATIONS
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Cell, Finding, Headline, Result, RoleFigures
 from benchrun.judge.fitting import fitted
 from benchrun.judge.results import Judged, results
+from benchrun.judge.rules.catalogue import EXPLANATIONS
 from benchrun.measure.cells import pooled_metrics, pools_of
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
 from benchrun_client.contract import ServerEdge, StageRecord
 from hypothesis import given
 from hypothesis import strategies as st

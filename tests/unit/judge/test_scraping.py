@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.judge.asked import Asked
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.rules import Found, StageContext
-from benchrun.judge.scraping import littles_law, scrape_coverage
-from benchrun.measure.samples import Sample
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.rule import Found, StageContext
+from benchrun.judge.rules.scraping import littles_law, scrape_coverage
+from benchrun.judge.stage_profile import Asked
+from benchrun.measure.exposition import Sample
 from benchrun.measure.windows import Window
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop

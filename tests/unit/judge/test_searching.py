@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec
 from benchrun.judge.results import Judged, results
 from benchrun.plan.searches import probed_cells
 from benchrun.plan.stages import cells

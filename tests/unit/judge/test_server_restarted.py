@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.rules import Found, StageContext
-from benchrun.judge.server_restarted import server_restarted
-from benchrun.measure.samples import Sample
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.rule import Found, StageContext
+from benchrun.judge.rules.server_identity import server_restarted
+from benchrun.measure.exposition import Sample
 from benchrun.measure.windows import Window
 from benchrun_client.contract import START_TIME, ServerEdge
 from unit.judge.stages import context, findings, unchecked

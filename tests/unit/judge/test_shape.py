@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.judge.asked import Asked
-from benchrun.judge.shape import StageShape
-from benchrun.measure.steady import NoPlateau, Plateau
+from benchrun.judge.stage_profile import Asked, StageShape
+from benchrun.measure.plateau import NoPlateau, Plateau
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import asked, context, users
 from unit.measure.records import record, requests

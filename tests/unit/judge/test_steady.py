@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from benchrun.judge.finding import Code
-from benchrun.judge.rules import MeasuredStage
-from benchrun.judge.steady import BEYOND_CAPACITY, not_steady_state
+from benchrun.judge.rules.finding import Code
+from benchrun.judge.rules.rule import MeasuredStage
+from benchrun.judge.rules.steady_state import BEYOND_CAPACITY, not_steady_state
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import asked, context, findings, only, unchecked, users

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.token_counts import chunks_are_not_tokens, token_counts_disagree
+from benchrun.judge.rules.answers import chunks_are_not_tokens, token_counts_disagree
+from benchrun.judge.rules.finding import Code, StageFinding
 from benchrun_client.contract import START_TIME, GapCounts, ServerEdge, StageRecord
 from unit.judge.stages import context, findings, unchecked
 from unit.measure.records import STAGE, ZERO, edge, record, requests

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.cells import Cell
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Severity
-from benchrun.judge.arrivals import all_at_once, rate_not_achieved
-from benchrun.judge.asked import asked_of
-from benchrun.judge.client_load import client_saturated
-from benchrun.judge.shape import StageShape
-from benchrun.judge.steady import not_steady_state
-from benchrun.measure.steady import NoPlateau
+from benchrun.api import BenchmarkRunSpec, Cell, Severity
+from benchrun.judge.rules.client import client_saturated
+from benchrun.judge.rules.load import all_at_once, rate_not_achieved
+from benchrun.judge.rules.steady_state import not_steady_state
+from benchrun.judge.stage_profile import StageShape, asked_of
+from benchrun.measure.plateau import NoPlateau
 from benchrun.plan.stages import cells
 from benchrun_client.contract import StageRecord
 from unit.judge.specs import workload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from benchrun.api.status import Bottleneck, Result, ServerStatus, Waiting
+from benchrun.api import Bottleneck, Result, ServerStatus, Waiting
 from unit.judge.explained import LoadPoint, answered, judged
 from unit.measure.records import client, edge
 

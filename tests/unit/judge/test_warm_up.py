@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.warm_up import warmup_incomplete
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.warm_up import warmup_incomplete
 from benchrun_client.contract import StageRecord, WarmupOutcome
 from unit.judge.stages import context
 from unit.measure.records import STAGE, record

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.judge.asked import Asked
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.window import window_too_short
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.steady_state import window_too_short
+from benchrun.judge.stage_profile import Asked
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import asked, context, findings, users
 from unit.measure.records import STAGE, record, requests

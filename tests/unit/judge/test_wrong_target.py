@@ -7,11 +7,11 @@ from typing import Any
 
 import aiohttp
 import pytest
-from benchrun.api.status import ServerStatus
-from benchrun.judge.asked import Asked, asked_of
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.rules import Found
-from benchrun.judge.wrong_target import wrong_model, wrong_server
+from benchrun.api import ServerStatus
+from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.rule import Found
+from benchrun.judge.rules.server_identity import wrong_model, wrong_server
+from benchrun.judge.stage_profile import Asked, asked_of
 from benchrun_client.contract import ServedModel, ServerEdge
 from benchrun_client.identity import identify
 from benchrun_simulator.launch import running

@@ -6,7 +6,7 @@ import statistics
 from random import Random
 
 import pytest
-from benchrun.measure.batches import batch_means, variance_inflation
+from benchrun.measure.percentiles import batch_means, variance_inflation
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.measure.noise import correlated

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from benchrun.measure.beta import regularized_beta
+from benchrun.measure.significance import regularized_beta
 from hypothesis import given
 from hypothesis import strategies as st
 

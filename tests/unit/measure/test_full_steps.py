@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.measure.full_steps import FullSteps, full_steps
-from benchrun.measure.pace import stretches
-from benchrun.measure.pressure import Lengths, pressure
-from benchrun.measure.server_limits import ServerLimits
+from benchrun.measure.pressure import Lengths, ServerLimits, pressure
+from benchrun.measure.scaling import FullSteps, full_steps, stretches
 from unit.measure.timelines import readings, window
 
 CLASSIFYING = Lengths(prompt=1251.0, output=4.0)

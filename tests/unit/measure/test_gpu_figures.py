@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from benchrun.judge.row import role_figures
-from benchrun.measure.gpu_figures import GpuFigures, gpu_figures
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
+from benchrun.measure.gpus import GpuFigures, gpu_figures
 from benchrun.measure.timeline import Timeline, decode, encode
 from benchrun.measure.windows import Window
 from unit.measure.records import sample

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from benchrun.measure.exposition import UnreadablePage
-from benchrun.measure.gpu_page import GpuReading, gpu_reading
+from benchrun.measure.gpus import GpuReading, gpu_reading
 from unit.measure.gpu_pages import Gpu, gpu_page
 
 OURS = Gpu()

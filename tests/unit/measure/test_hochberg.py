@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from benchrun.measure.hochberg import hochberg_levels
+from benchrun.measure.significance import hochberg_levels
 from hypothesis import given
 from hypothesis import strategies as st
 

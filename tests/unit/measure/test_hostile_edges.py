@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from benchrun.measure.cells import duration_seconds
 from benchrun.measure.edges import GENERATION_TOKENS, is_reset, rise
-from benchrun.measure.pod_windows import pod_windows
+from benchrun.measure.windows import pod_windows
 from benchrun_client.contract import START_TIME
 from unit.measure.records import edge, record, sample
 

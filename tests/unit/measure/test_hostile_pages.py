@@ -8,17 +8,18 @@ import time
 import tracemalloc
 
 import pytest
-from benchrun.measure.believable import GREATEST, is_believable
 from benchrun.measure.exposition import (
+    GREATEST,
     MAX_LABELS,
     MAX_LINE_CHARS,
     MAX_LINES,
+    Sample,
     UnreadablePage,
     facts_from_page,
+    is_believable,
     sample_from_page,
 )
-from benchrun.measure.gpu_page import gpu_reading
-from benchrun.measure.samples import Sample
+from benchrun.measure.gpus import gpu_reading
 from benchrun.measure.timeline import Timeline, decode, encode
 from hypothesis import given
 from hypothesis import strategies as st

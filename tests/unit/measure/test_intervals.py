@@ -7,7 +7,8 @@ from fractions import Fraction
 from random import Random
 
 import pytest
-from benchrun.measure.intervals import (
+from benchrun.measure.percentiles import (
+    Distribution,
     is_certainly_above,
     least_count,
     lower_rank,
@@ -15,7 +16,6 @@ from benchrun.measure.intervals import (
     percentile_ranks,
     upper_rank,
 )
-from benchrun.measure.percentiles import Distribution
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import permutations, product
 
 import pytest
-from benchrun.measure.ordering import common_order_p_value, surplus
+from benchrun.measure.significance import common_order_p_value, surplus
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from benchrun.measure.pressure import Hold, Lengths, Pressure, pressure, running_by_step
-from benchrun.measure.server_limits import ServerLimits
+from benchrun.measure.pressure import Hold, Lengths, Pressure, ServerLimits, pressure, running_by_step
 from unit.measure.records import sample
 from unit.measure.timelines import Reading, readings, window
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from benchrun.measure.repeat_noise import repeat_cv_percent
+from benchrun.measure.repeats import repeat_cv_percent
 from benchrun_client.contract import StageRecord
 from unit.measure.records import record, requests
 

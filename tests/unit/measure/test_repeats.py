@@ -6,9 +6,9 @@ import statistics
 from random import Random
 
 import pytest
-from benchrun.measure.batches import batch_means
+from benchrun.measure.percentiles import batch_means
 from benchrun.measure.repeats import Spread, between_groups, fisher_p_value
-from benchrun.measure.student import student_p_value
+from benchrun.measure.significance import student_p_value
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.measure.noise import correlated

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from benchrun.measure.pace import Pace, mean_pace, stretches
-from benchrun.measure.scaling import Comparison, OperatingPoint, comparisons, within
+from benchrun.measure.scaling import Comparison, OperatingPoint, Pace, comparisons, mean_pace, stretches, within
 from unit.measure.records import sample
 from unit.measure.timelines import readings, window
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.measure.search_stages import probe_problem
+from benchrun.judge_process.judging import probe_problem
 from benchrun_client.contract import Probe, StageRecord
 from hypothesis import given
 from hypothesis import strategies as st

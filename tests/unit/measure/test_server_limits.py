@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from benchrun.measure.server_limits import ServerLimits, server_limits
+from benchrun.measure.pressure import ServerLimits, server_limits
 
 
 @pytest.mark.parametrize(

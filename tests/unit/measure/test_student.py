@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from benchrun.measure.student import Contrast, log_ratio_percent, mean_of, student_p_value, student_quantile, welch
+from benchrun.measure.significance import Contrast, log_ratio_percent, mean_of, student_p_value, student_quantile, welch
 from hypothesis import given
 from hypothesis import strategies as st
 

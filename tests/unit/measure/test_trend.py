@@ -11,7 +11,7 @@ from itertools import permutations
 from random import Random
 
 import pytest
-from benchrun.measure.trend import monotone_p_value, theil_sen_slope, trend
+from benchrun.measure.significance import monotone_p_value, theil_sen_slope, trend
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.measure.noise import correlated, queueing

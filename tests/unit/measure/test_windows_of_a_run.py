@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 from benchrun.measure.edges import GENERATION_TOKENS
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
 from benchrun.measure.windows import figures, windows
 from benchrun_client.contract import StageRecord
 from hypothesis import given

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 from benchrun.observe.failures.check import Check, Evidence, diagnosis_of, evidence_of, first_diagnosis, sentence
-from benchrun.observe.failures.eviction import evicted
+from benchrun.observe.failures.diagnosis import SERVER_CHECKS
+from benchrun.observe.failures.pods import evicted
 from benchrun.observe.last_words import CAUSE_IS_ABOVE
-from benchrun.observe.server_failures import CHECKS
 from benchrun.observe.trim import pod_of
 from benchrun.observe.views import Diagnosis, Pod
 from unit.observe.bodies import ended, gone, pod_body, waiting
@@ -96,12 +96,12 @@ def test_pods_that_are_being_deleted(reason: str | None, pods: list[Pod]) -> Non
     assert (found.reason if found else None) == reason
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", SERVER_CHECKS, ids=lambda check: check.__name__)
 def test_every_check_is_silent_of_a_server_that_loads(check: Check) -> None:
     assert check(evidence_of(RUNNING, None)) is None
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", SERVER_CHECKS, ids=lambda check: check.__name__)
 def test_every_check_says_what_it_looks_for(check: Check) -> None:
     assert check.__doc__
 

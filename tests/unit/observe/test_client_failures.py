@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.observe.client_failures import diagnose_client
+from benchrun.observe.failures.diagnosis import diagnose_client
 from benchrun.observe.last_words import MAX_CHARS
 from benchrun.observe.trim import pod_of
 from benchrun.observe.views import Child, Diagnosis, Pod

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import MAX_COMPILATIONS
-from benchrun.observe.compilations import compilations
+from benchrun.api import MAX_COMPILATIONS
+from benchrun.observe.vllm_log import compilations
 
 AT = "2026-11-21T12:00:{}Z"
 PREFIX = "(EngineCore_0 pid=7) WARNING 11-21 12:00:01 [jit_monitor.py:120]"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.observe.hidden_causes import find_pod_with_hidden_cause
+from benchrun.observe.failures.diagnosis import find_pod_with_hidden_cause
 from benchrun.observe.trim import pod_of
 from unit.observe.bodies import ended, pod_body
 from unit.observe.test_last_words import LOGS

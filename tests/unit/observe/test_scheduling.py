@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.observe.client_failures import diagnose_client
-from benchrun.observe.failures.scheduling import is_structural
-from benchrun.observe.server_failures import diagnose_server
+from benchrun.observe.failures.diagnosis import diagnose_client, diagnose_server
+from benchrun.observe.failures.pods import is_structural
 from unit.observe.bodies import pending
 
 SELECTOR = "node(s) didn't match Pod's node affinity/selector"

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from benchrun.observe.failures.diagnosis import diagnose_server
 from benchrun.observe.last_words import MAX_CHARS
-from benchrun.observe.server_failures import diagnose_server
 from benchrun.observe.trim import pod_of
 from benchrun.observe.views import Child, Diagnosis, Pod
 from hypothesis import given

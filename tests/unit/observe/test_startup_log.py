@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.observe.startup_log import StartupPhases, startup_phases
+from benchrun.observe.vllm_log import StartupPhases, startup_phases
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.api.gpus import is_gpu
+from benchrun.api import is_gpu
 from benchrun.observe.raw import MAX_MESSAGE_CHARS
 from benchrun.observe.trim import child_of, pod_of, run_of
 from benchrun.observe.views import Child, Pod, Run, Termination

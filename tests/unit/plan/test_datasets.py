@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.workloads import Workload
-from benchrun.plan.dataset_files import placed_files
-from benchrun.plan.datasets import client_data
+from benchrun.api import Workload
+from benchrun.plan.client_plan import client_data
+from benchrun.plan.files import placed_files
 from benchrun_client.contract import (
     AgentData,
     CustomData,

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from benchrun.api.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
+from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.roles import answering_args, answering_servers, front_role, main_container, roles, started_args
 from benchrun.plan.stages import gpus

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from benchrun.api.crd import spec_schema
-from benchrun.api.structural import Schema
+from benchrun.api.schema.crd import spec_schema
+from benchrun.api.schema.structural import Schema
 from unit.plan.cases import CASES
 
 

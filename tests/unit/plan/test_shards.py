@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.shards import Division, division_of
+from benchrun.api import BenchmarkRunSpec
+from benchrun.plan.client_manifests import Division, division_of
 from unit.plan.specs import Json, concurrencies, rates, spec_body, workload
 
 

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from benchrun.measure.intervals import percentile_ranks
+from benchrun.measure.percentiles import percentile_ranks
 from benchrun.preflight.remark import Remark
-from benchrun.preflight.samples import sample_remarks
+from benchrun.preflight.volume import sample_remarks
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.api.spec_cases import absent, workload

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.preflight.flag_table import Flag, FlagTable, table_for
-from benchrun.preflight.server_flags import flag_remarks, table_remarks
+from benchrun.preflight.server_flags import Flag, FlagTable, flag_remarks, table_for, table_remarks
 
 TABLE = FlagTable(
     "9.9",

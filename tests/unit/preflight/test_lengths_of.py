@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.workloads import Workload
-from benchrun.preflight.lengths import Lengths, lengths_of, longest_request
+from benchrun.api import Workload
+from benchrun.preflight.volume import Lengths, lengths_of, longest_request
 from unit.api.spec_cases import workload
 
 FILE = {"path": "/data/rows"}

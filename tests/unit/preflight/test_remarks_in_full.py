@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from benchrun.preflight.manifests import Known
 from benchrun.preflight.remark import Level
-from benchrun.preflight.run import Known
 from benchrun.sizing.config_json import model_shape
 from unit.api.spec_cases import absent
 from unit.preflight.checks import checked, said

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.preflight.flag_table import known_versions, table_for, version_of_image
 from benchrun.preflight.remark import Remark
-from benchrun.preflight.server_flags import flag_remarks
+from benchrun.preflight.server_flags import flag_remarks, known_versions, table_for, version_of_image
 
 IMAGE = "vllm/vllm-openai:v0.32.0"
 

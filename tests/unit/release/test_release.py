@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api import names
-from benchrun.plan.metadata import Owner
+from benchrun import names
+from benchrun.plan.pods import Owner
 from benchrun.plan.roles import roles
 from benchrun.plan.server_manifests import workload
 from benchrun.release import api

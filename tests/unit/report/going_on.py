@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from benchrun.api.conditions import Condition
-from benchrun.api.status import BenchmarkRunStatus, Live, Progress
+from benchrun.api import BenchmarkRunStatus, Condition, Live, Progress
 from benchrun.report.followed import Followed
 from unit.plan.specs import Json, spec_body
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
-from benchrun.api.comparison import Change, ComparedCell, Gate, Word
+from benchrun.api import Change, ComparedCell, Gate, Word
 from benchrun.report.comparison_rows import GATES, comparison_rows, reasons, unpaired
 
 

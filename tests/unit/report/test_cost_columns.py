@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.cost import CostStatus
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus, CostStatus
 from benchrun.observe.trim import run_of
-from benchrun.report.cost_columns import price_told
 from benchrun.report.markdown import markdown
-from benchrun.report.result_rows import result_rows
+from benchrun.report.result_rows import price_told, result_rows
 from benchrun.report.run_summary import run_summary
 from unit.report.going_on import BEGIN, ended, run_body
 from unit.report.statuses import result, status

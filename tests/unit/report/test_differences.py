@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus, Truncated
-from benchrun.report.differences import LOG_RULE, Difference, differences
+from benchrun.api import BenchmarkRunStatus, Truncated
+from benchrun.report.comparison_rows import LOG_RULE, Difference, differences
 from unit.report.statuses import result
 
 CELL = "chat/rate=4"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.report.durations import age, clock, told, written
+from benchrun.report.rows import age, clock, told, written
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from benchrun.report.durations import age, clock, told, written
+from benchrun.report.rows import age, clock, told, written
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from benchrun.api.conditions import Condition, Reason
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus, Condition, Reason
 from benchrun.report.exit_codes import CANCELLED, FAILED, INVALID, MISSED, PASSED, exit_code
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from benchrun.api.comparison import Change
+from benchrun.api import Change
 from benchrun.report.comparison_rows import interval, signed
 from benchrun.report.rows import ABSENT, evidence_text, figure
 from hypothesis import given

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.status import Bottleneck, Finding, Waiting
+from benchrun.api import Bottleneck, Finding, Waiting
 from benchrun.report.rows import (
     UNCERTAIN,
     UNCERTAIN_NOTE,

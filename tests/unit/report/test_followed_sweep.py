@@ -6,10 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from benchrun.report.followed_sweep import FollowedSweep, sweep_first_sight, sweep_seen_again, with_run
-from benchrun.report.live_sweep import SweepView, sweep_view
-from benchrun.report.live_view import NOBODY_LOOKED
-from benchrun.report.sweep_log_lines import SaidOfSweep, sweep_log_lines
+from benchrun.report.followed import FollowedSweep, sweep_first_sight, sweep_seen_again, with_run
+from benchrun.report.live_view import NOBODY_LOOKED, SweepView, sweep_view
+from benchrun.report.log_lines import SaidOfSweep, sweep_log_lines
 from unit.plan.specs import Json
 from unit.report.finished_sweeps import batches, sweep_object
 from unit.report.going_on import BEGIN, ended, live, running

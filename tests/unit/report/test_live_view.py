@@ -6,10 +6,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.report.followed import MAX_READINGS, Followed, first_sight, seen_again
+from benchrun.api import BenchmarkRunStatus
+from benchrun.report.followed import (
+    MAX_READINGS,
+    Followed,
+    StageLine,
+    first_sight,
+    seen_again,
+    stage_line,
+    told_figures,
+)
 from benchrun.report.live_view import NOBODY_LOOKED, LiveView, live_view
-from benchrun.report.stage_line import StageLine, stage_line, told_figures
 from unit.measure.records import record
 from unit.report.going_on import BEGIN, at, ended, followed, live, run_body, running
 

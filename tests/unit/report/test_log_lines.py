@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from benchrun.report.followed import Followed
+from benchrun.report.followed import Followed, StageLine
 from benchrun.report.log_lines import Said, log_lines
-from benchrun.report.stage_line import StageLine
 from unit.report.going_on import BEGIN, ended, followed, live, running
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.comparison import Change, ComparedCell, ComparedRun, Comparison
-from benchrun.api.status import Finding, ObjectiveResult
-from benchrun.report.markdown import markdown
-from benchrun.report.markdown_text import escaped
+from benchrun.api import Change, ComparedCell, ComparedRun, Comparison, Finding, ObjectiveResult
+from benchrun.report.markdown import escaped, markdown
 from unit.report.statuses import result, status
 
 HOSTILE = "x | y\n<script>alert(1)</script> @everyone #77 [a](http://e) `b` www.e"

@@ -6,7 +6,7 @@ import html
 import re
 
 import pytest
-from benchrun.report.markdown_text import escaped, part, table
+from benchrun.report.markdown import escaped, part, table
 from benchrun.report.rows import Rows
 from hypothesis import given
 from hypothesis import strategies as st

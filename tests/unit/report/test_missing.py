@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus, Truncated
-from benchrun.report.missing import missing_sentences
+from benchrun.api import BenchmarkRunStatus, Truncated
+from benchrun.report.run_summary import missing_sentences
 from unit.report.statuses import result
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchrun.api.status import ObjectiveResult
-from benchrun.report.objective_rows import objective_rows
+from benchrun.api import ObjectiveResult
+from benchrun.report.result_rows import objective_rows
 from unit.report.statuses import result, status
 
 

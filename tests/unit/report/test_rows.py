@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus, ServerStatus
-from benchrun.report.result_rows import result_rows
+from benchrun.api import BenchmarkRunStatus, ServerStatus
+from benchrun.report.result_rows import result_rows, texts_per_prompt
 from benchrun.report.rows import Rows, explanation_rows, figure, has_uncertain, interval_rows
-from benchrun.report.texts_per_prompt import texts_per_prompt
 from unit.plan.specs import spec_body, workload
 from unit.report.statuses import LIMIT, WAITING, result, status
 

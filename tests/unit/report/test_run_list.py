@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus, Finding, Headline, ServerStatus
+from benchrun.api import BenchmarkRunStatus, Finding, Headline, ServerStatus
 from benchrun.observe.trim import run_of
 from benchrun.report.run_list import HEADERS, WIDE, run_list_rows
 from benchrun.report.run_summary import Summary, run_summary

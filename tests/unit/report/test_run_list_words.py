@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Finding, Headline, ServerStatus
+from benchrun.api import BenchmarkRunStatus, Bottleneck, Finding, Headline, ServerStatus
 from benchrun.report.run_list import MAX_CODES, findings_told, limit_told, run_list_rows, state_told
 from unit.plan.specs import Json
 from unit.report.going_on import BEGIN, ended, run_body, running

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.report.sparkline import BARS, sparkline
+from benchrun.report.rows import BARS, sparkline
 
 
 @pytest.mark.parametrize(

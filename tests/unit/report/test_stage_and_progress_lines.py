@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus, Live, Progress
+from benchrun.api import BenchmarkRunStatus, Live, Progress
+from benchrun.report.followed import StageLine, stage_line, told_figures
+from benchrun.report.live_view import progress_line
 from benchrun.report.log_lines import Said, log_lines
-from benchrun.report.progress_line import progress_line
-from benchrun.report.stage_line import StageLine, stage_line, told_figures
 from unit.measure.records import record, requests
 from unit.report.going_on import BEGIN, at, followed
 

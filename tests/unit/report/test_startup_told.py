@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.startup import Startup
-from benchrun.api.status import ServerStatus
+from benchrun.api import ServerStatus, Startup
 from benchrun.observe.trim import run_of
-from benchrun.report.run_summary import run_summary
-from benchrun.report.startup_told import startup_told
+from benchrun.report.run_summary import run_summary, startup_told
 from unit.report.going_on import BEGIN, ended, run_body
 
 WHOLE = Startup(

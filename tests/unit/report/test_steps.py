@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.report.steps import steps
+from benchrun.api import BenchmarkRunStatus
+from benchrun.report.run_summary import steps
 from unit.report.going_on import BEGIN, at, ended, running
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from benchrun.api.conditions import Condition
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.report.followed import MAX_STAGES, Followed, first_sight, seen_again
+from benchrun.api import BenchmarkRunStatus, Condition
+from benchrun.report.followed import MAX_STAGES, Followed, StageLine, first_sight, seen_again
 from benchrun.report.live_view import NOBODY_LOOKED, SILENT_SECONDS, live_view, seconds_since_begin
-from benchrun.report.sparkline import BARS, GAP, sparkline
-from benchrun.report.stage_line import StageLine
-from benchrun.report.steps import steps
+from benchrun.report.rows import BARS, GAP, sparkline
+from benchrun.report.run_summary import steps
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.report.going_on import BEGIN, at, ended, followed, live, run_body, running

@@ -6,17 +6,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from benchrun.api import names
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.api.status_patch import as_json
+from benchrun import names
+from benchrun.api import BenchmarkRunStatus, as_json
 from benchrun.decide.collected import Arrival, Collected
 from benchrun.decide.decision import Context, Decision, GpuExporters, PullTarget, ScrapeTarget, World
 from benchrun.effects.lookups.asking import LookUps
-from benchrun.effects.lookups.tools import Tools
-from benchrun.measure.samples import Sample
+from benchrun.effects.lookups.reads import Tools
+from benchrun.measure.exposition import Sample
 from benchrun.measure.timeline import bucketed, encode
-from benchrun.observe.identity import RunKey
-from benchrun.plan.metadata import Owner, metadata, stamped
+from benchrun.observe.raw import RunKey
+from benchrun.plan.pods import Owner, metadata, stamped
 from benchrun.plan.stored import TimelinePart, stage_config_map
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Memories, RunMemory

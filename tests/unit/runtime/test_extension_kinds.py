@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api import names
+from benchrun import names
+from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound, NotServed, Unavailable
-from benchrun.effects.resources import LEADER_WORKER_SET
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.listing import Lister
+from benchrun.runtime.watching import Lister
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body
 from unit.runtime.memory_cluster import MemoryCluster, list_everything, status_of
 from unit.runtime.scene import Scene, manifest

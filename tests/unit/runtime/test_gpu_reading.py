@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 from benchrun.decide.collected import Collected
 from benchrun.decide.decision import GpuPage, ScrapeTarget
 from benchrun.effects.scraper import FetchError, HttpFetcher
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
 from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.measure.gpu_pages import Gpu, gpu_page

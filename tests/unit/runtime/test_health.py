@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import ClientSession
-from benchrun.runtime.health import Health, Pulse
-from benchrun.runtime.telemetry import Telemetry
+from benchrun.runtime.telemetry import Health, Pulse, Telemetry
 from unit.runtime.fast_time import passing, run_fast
 
 

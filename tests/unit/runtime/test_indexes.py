@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api import names
+from benchrun import names
 from benchrun.observe import trim
-from benchrun.observe.identity import RunKey, SweepKey, sweep_of_run
+from benchrun.observe.raw import RunKey, SweepKey, sweep_of_run
 from benchrun.observe.trim import child_of, is_finished
 from benchrun.observe.views import Child
 from benchrun.runtime.indexes import Body, Indexes

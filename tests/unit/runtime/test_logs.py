@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from benchrun.runtime import logs
+from benchrun.runtime import main
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def root_logger() -> Iterator[None]:
 
 
 def test_json_line_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure(level="INFO", log_format="json")
+    main.configure(level="INFO", log_format="json")
     try:
         raise ValueError("broken")
     except ValueError:
@@ -37,13 +37,13 @@ def test_json_line_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_entry_with_line_breaks_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure(level="INFO", log_format="json")
+    main.configure(level="INFO", log_format="json")
     logging.getLogger("x").info("a\nb")
     assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_plain_line_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure(level="INFO", log_format="plain")
+    main.configure(level="INFO", log_format="plain")
     logging.getLogger("x").info("hello")
     assert capsys.readouterr().err.endswith("INFO    x: hello\n")
 
@@ -51,7 +51,7 @@ def test_plain_line_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 def test_level_is_obeyed_and_what_says_something_for_every_request_is_silent(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    logs.configure(level="INFO", log_format="plain")
+    main.configure(level="INFO", log_format="plain")
     logging.getLogger("x").debug("too much")
     for name in ("aiohttp.access", "asyncio"):
         logging.getLogger(name).info("GET /metrics")
@@ -60,7 +60,7 @@ def test_level_is_obeyed_and_what_says_something_for_every_request_is_silent(
 
 def test_a_complaint_that_is_repeated_at_every_try_is_let_through_once_in_a_while() -> None:
     seconds = [0.0]
-    sparing = logs.Sparing(lambda: seconds[0])
+    sparing = main.Sparing(lambda: seconds[0])
 
     def passes(text: str) -> bool:
         return sparing.filter(logging.LogRecord("x", logging.ERROR, "", 0, text, None, None))
@@ -68,7 +68,7 @@ def test_a_complaint_that_is_repeated_at_every_try_is_let_through_once_in_a_whil
     assert passes("Request attempt #1 failed; will retry: GET /a")
     assert not passes("Request attempt #2 failed; will retry: GET /a")
     assert passes("Request attempt #1 failed; will retry: GET /b")
-    seconds[0] = logs.REPEATED_SECONDS
+    seconds[0] = main.REPEATED_SECONDS
     assert passes("Request attempt #9 failed; will retry: GET /a")
     for number in range(5000):
         passes(f"GET /{number}")

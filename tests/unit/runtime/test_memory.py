@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api import names
+from benchrun import names
 from benchrun.decide.collected import Arrival
-from benchrun.observe.identity import RunKey
+from benchrun.observe.raw import RunKey
 from benchrun.observe.views import Child, Children
 from benchrun.runtime.memory import Memories, RunMemory
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api import names
+from benchrun import names
+from benchrun.decide.collected import Compilations
 from benchrun.decide.decision import Decision, World
-from benchrun.decide.lookups import Compilations
+from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, Throttled, Unavailable
-from benchrun.effects.resources import LEADER_WORKER_SET
-from benchrun.runtime.poison import LONGEST_SECONDS, MOST_FAILURES
+from benchrun.runtime.passes import LONGEST_SECONDS, MOST_FAILURES
 from benchrun.runtime.queue import Later
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body, stage_body
 from unit.runtime.fast_time import passing, run_fast

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from benchrun.api import names
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.api.status_patch import as_json
+from benchrun import names
+from benchrun.api import BenchmarkRunStatus, as_json
 from benchrun.decide.decision import Event, Ref
 from benchrun.effects.errors import NotFound
 from benchrun.observe.views import Declared
-from benchrun.plan.metadata import stamped
+from benchrun.plan.pods import stamped
 from benchrun.runtime.queue import Later
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body, stage_body
 from unit.runtime.memory_cluster import status_of

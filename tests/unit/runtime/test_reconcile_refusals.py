@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api import names
+from benchrun import names
 from benchrun.decide.decision import Decision, Event, World
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, Throttled, Unavailable
 from benchrun.runtime.queue import Later

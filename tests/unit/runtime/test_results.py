@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from benchrun.observe.finished import HEADLINE_FIGURES, MAX_CELLS
+from benchrun.observe.ended_runs import HEADLINE_FIGURES, MAX_CELLS
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.results import ResultMetrics
+from benchrun.runtime.memory import ResultMetrics
 from benchrun.runtime.telemetry import Telemetry
 from prometheus_client.parser import text_string_to_metric_families
 from unit.runtime.bodies import run_body
@@ -140,7 +140,7 @@ def test_series_are_bounded_by_runs_cells_and_figures() -> None:
 MOST = """
 import json, tracemalloc
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.results import MAX_RUNS, ResultMetrics
+from benchrun.runtime.memory import MAX_RUNS, ResultMetrics
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.test_results import ended, heard
 

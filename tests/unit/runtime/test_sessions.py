@@ -9,11 +9,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from benchrun.api import names
+from benchrun import names
 from benchrun.decide.decision import PullTarget, ScrapeTarget
+from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, Forbidden, Unavailable
-from benchrun.effects.resources import LEADER_WORKER_SET
-from benchrun.observe.identity import RunKey
+from benchrun.observe.raw import RunKey
 from benchrun.observe.views import Run
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory

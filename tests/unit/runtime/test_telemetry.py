@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus, Live
-from benchrun.observe.identity import RunKey
+from benchrun.api import BenchmarkRunStatus, Live
+from benchrun.observe.raw import RunKey
 from benchrun.runtime.telemetry import MAX_LIVE_RUNS, Telemetry
 from prometheus_client.parser import text_string_to_metric_families
 

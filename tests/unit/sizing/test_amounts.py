@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.sizing.amounts import bytes_of, memory, tokens_of
+from benchrun.sizing.serve_args import bytes_of, memory, tokens_of
 
 
 @pytest.mark.parametrize(

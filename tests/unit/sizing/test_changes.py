@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.sizing.changes import changes
+from benchrun.sizing.sizing import changes
 from unit.sizing import configs
 from unit.sizing.configs import Config
 from unit.sizing.sized import sized

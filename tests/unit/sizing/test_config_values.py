@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from benchrun.sizing.config_values import MOST, list_if_any, number_if_any, part_if_any, whole, whole_if_any
+from benchrun.sizing.layer_patterns import MOST, list_if_any, number_if_any, part_if_any, whole, whole_if_any
 from benchrun.sizing.layers import UnknownShape
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.context import beyond_context
+from benchrun.sizing.engine import beyond_context
 from benchrun.sizing.serve_args import ServeArgs
 from unit.sizing import configs
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from benchrun.sizing.config_json import model_shape
 from benchrun.sizing.engine import engine_of
-from benchrun.sizing.fit import UNLIMITED_TOKENS, Fit, Memory, fit_of, sequence_bytes
 from benchrun.sizing.layers import ModelShape
-from benchrun.sizing.pool import Group, Pool
+from benchrun.sizing.pool import UNLIMITED_TOKENS, Fit, Group, Memory, Pool, fit_of, sequence_bytes
 from benchrun.sizing.serve_args import ServeArgs
 from benchrun.sizing.sizing import Sizing, sizing_of
 from unit.sizing import configs

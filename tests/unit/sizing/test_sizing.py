@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from benchrun.sizing.cache_dtypes import UnknownCacheType
 from benchrun.sizing.config_json import model_shape
 from benchrun.sizing.engine import engine_of
-from benchrun.sizing.fit import Memory
+from benchrun.sizing.layers import UnknownCacheType
+from benchrun.sizing.pool import Memory
 from benchrun.sizing.serve_args import ServeArgs
 from benchrun.sizing.sizing import sizing_of
 from unit.sizing import configs

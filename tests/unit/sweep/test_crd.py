@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.names import MAX_RUN_NAME
-from benchrun.api.structural import Schema
-from benchrun.api.sweep.crd import custom_resource_definition, printer_columns, sweep_schema, spec_schema, status_schema
-from benchrun.api.sweep.matrix import MAX_VARIANTS
-from benchrun.api.sweep.spec import MAX_NAME, MAX_REPLICATIONS, MUTABLE_FIELDS
-from benchrun.plan.sweep.order import PlannedRun, attempts, run_name
-from benchrun.plan.sweep.variants import variants
+from benchrun.api.schema.structural import Schema
+from benchrun.api.schema.sweep_crd import (
+    custom_resource_definition,
+    printer_columns,
+    spec_schema,
+    status_schema,
+    sweep_schema,
+)
+from benchrun.api.sweep.spec import MAX_NAME, MAX_REPLICATIONS, MAX_VARIANTS, MUTABLE_FIELDS
+from benchrun.names import MAX_RUN_NAME
+from benchrun.plan.variants import PlannedRun, attempts, run_name, variants
 from unit.api.test_crd_conventions import fields, nodes
 from unit.sweep.sweeps import sweep_spec
 

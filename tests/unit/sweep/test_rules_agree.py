@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.sweep.crd import spec_schema
+from benchrun.api.schema.sweep_crd import spec_schema
 from benchrun.api.sweep.spec import MUTABLE_FIELDS, BenchmarkSweepSpec
 from hypothesis import given, settings
 from unit.api.agreement import broken_in_cel, broken_in_python

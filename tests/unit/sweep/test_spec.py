@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.sweep.crd import spec_schema
-from benchrun.api.sweep.matrix import combinations, count, named
-from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.api.schema.sweep_crd import spec_schema
+from benchrun.api.sweep.spec import BenchmarkSweepSpec, combinations, count, named
 from unit.api.agreement import assert_refused, with_defaults
 from unit.api.spec_cases import Refused
 from unit.sweep.spec_cases import ACCEPTED, REFUSED, Spec

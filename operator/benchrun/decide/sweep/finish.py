@@ -1,16 +1,168 @@
-"""The end of a sweep: what ends it early, and its last table and what came of it in one write."""
+"""How far a sweep is: counts, variants, its table; and its end."""
 
 from __future__ import annotations
 
-from benchrun.api.conditions import timestamp
-from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepPhase, SweepReason
-from benchrun.api.text import sentence
+from benchrun.api import sentence, timestamp
+from benchrun.api.sweep.status import (
+    BenchmarkSweepStatus,
+    RunCounts,
+    SweepEstimate,
+    SweepPhase,
+    SweepReason,
+    SweepTable,
+    TabledRun,
+    VariantStatus,
+)
 from benchrun.decide import condition_table
 from benchrun.decide.collected import CANCELLED, Ending
 from benchrun.decide.decision import Event
-from benchrun.decide.sweep.decision import SweepDecision, TableMade
-from benchrun.decide.sweep.situation import SweepSituation
-from benchrun.decide.sweep.tabling import tabled
+from benchrun.decide.sweep.decision import SweepDecision, SweepSituation, TableMade, TableWanted
+from benchrun.plan.stages import estimate
+from benchrun.plan.variants import Variant
+
+# ---- tabling ----------------------------------------------------------------------------------------------------------
+# How far a sweep is: counts of its runs, how each variant fares, and the table of what was measured so far.
+#
+# The judge's process makes the table; it is put into the status whenever one more run has ended.
+
+MAX_MESSAGE_CHARS = 200
+
+
+def is_tabled(situation: SweepSituation) -> bool:
+    """Whether the status holds the table of just the runs that have ended."""
+    return tabled_runs(situation) == len(situation.ended)
+
+
+def tabled_runs(situation: SweepSituation) -> int:
+    """How many runs the table in the status is made of."""
+    runs = situation.status.runs
+    return 0 if runs is None else runs.tabled
+
+
+def to_read(situation: SweepSituation) -> tuple[str, ...]:
+    """Runs whose figures the table needs and memory lacks."""
+    measured = situation.world.collected.measured
+    return tuple(run.name for run in situation.ended if run.state == "Completed" and run.uid not in measured)
+
+
+def table_wanted(situation: SweepSituation) -> TableWanted:
+    """The table of all runs that have ended."""
+    told = variant_statuses(situation)
+    return TableWanted(
+        baseline=situation.baseline,
+        runs=tuple(
+            TabledRun(variant=variant.name, name=run.name, uid=run.uid)
+            for variant in situation.variants
+            for run in situation.of_variant(variant)
+            if run.state == "Completed"
+        ),
+        # In the word of the first run that ended early.
+        missing=tuple((variant.name, variant.reason) for variant in told if variant.reason is not None),
+    )
+
+
+def table_made(situation: SweepSituation) -> TableMade | None:
+    """That table, or why there is none; None: it is still to be made."""
+    made = situation.world.collected.table
+    return made if made is not None and made.wanted == table_wanted(situation) else None
+
+
+def tabled(situation: SweepSituation, made: TableMade) -> BenchmarkSweepStatus:
+    """The status with the table of all runs that have ended; with the one before where that could not be made."""
+    counted = counted_anew(situation, tabled=len(situation.ended))
+    return counted if made.table is None else _with_table(situation, counted, made.table)
+
+
+def counted_anew(situation: SweepSituation, *, tabled: int) -> BenchmarkSweepStatus:
+    """The status with the counts of now, and the table that it has."""
+    update = {"runs": _run_counts(situation, tabled=tabled), "variants": variant_statuses(situation)}
+    return situation.status.model_copy(update=update)
+
+
+def _with_table(situation: SweepSituation, counted: BenchmarkSweepStatus, table: SweepTable) -> BenchmarkSweepStatus:
+    cost = situation.spec.template.cost
+    variants = [
+        variant.model_copy(
+            update={
+                "outcome": table.outcomes.get(variant.name),
+                "verdict": table.verdicts.get(variant.name),
+                "searches": table.searches.get(variant.name, []),
+            }
+        )
+        for variant in counted.variants
+    ]
+    update = {
+        "baseline": situation.baseline,
+        "currency": cost.currency if cost is not None else None,
+        "variants": variants,
+        "scope": table.scope,
+        "results": table.results,
+        "best": table.best,
+        "front": table.front,
+        "verdict": table.verdict,
+        "truncated": table.truncated,
+    }
+    return counted.model_copy(update=update)
+
+
+# ---- counts ----------------------------------------------------------------------------------------------------------
+
+
+def _run_counts(situation: SweepSituation, *, tabled: int) -> RunCounts:
+    """The runs by where they are."""
+    states = [run.state for run in situation.in_order]
+    return RunCounts(
+        running=states.count("Running"),
+        completed=states.count("Completed"),
+        failed=states.count("Failed"),
+        cancelled=states.count("Cancelled"),
+        skipped=len(situation.skipped),
+        waiting=len(situation.waiting),
+        lost=situation.lost(),
+        tabled=tabled,
+        summary=f"{len(situation.ended)}/{len(situation.planned)}",
+    )
+
+
+def variant_statuses(situation: SweepSituation) -> list[VariantStatus]:
+    """One entry a variant, as listed; outcome and verdict as the last table had them."""
+    before = {variant.name: variant for variant in situation.status.variants}
+    return [_variant(situation, variant, before.get(variant.name)) for variant in situation.variants]
+
+
+def sweep_estimate(situation: SweepSituation) -> SweepEstimate:
+    """What all runs together will ask for."""
+    each = [estimate(variant.spec) for variant in situation.variants]
+    replications = situation.spec.replications
+    return SweepEstimate(
+        variants=len(each),
+        runs=len(situation.planned),
+        stages=replications * sum(one.stages for one in each),
+        requests=replications * sum(one.requests for one in each),
+    )
+
+
+def _variant(situation: SweepSituation, variant: Variant, before: VariantStatus | None) -> VariantStatus:
+    runs, before = situation.of_variant(variant), before or VariantStatus(name=variant.name, number=variant.number)
+    early = next((run for run in runs if run.state in ("Failed", "Cancelled")), None)
+    return VariantStatus(
+        name=variant.name,
+        number=variant.number,
+        gpus=variant.gpus,
+        completed=sum(run.state == "Completed" for run in runs),
+        failed=sum(run.state in ("Failed", "Cancelled") for run in runs),
+        lost=situation.lost(variant),
+        verdict=before.verdict,
+        reason=None if early is None else early.reason,
+        run=None if early is None else early.name,
+        message=None if early is None else early.message[:MAX_MESSAGE_CHARS],
+        searches=before.searches,
+        outcome=before.outcome,
+    )
+
+
+# ---- finish -----------------------------------------------------------------------------------------------------------
+# The end of a sweep: what ends it early, and its last table and what came of it in one write.
 
 
 def ending(situation: SweepSituation) -> Ending | None:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from benchrun.api.base import KIND
-from benchrun.api.conditions import has_ended, timestamp
+from benchrun.api import has_ended, sentence, timestamp
 from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepPhase, SweepReason, read_sweep_status
-from benchrun.api.text import sentence
 from benchrun.decide import condition_table
-from benchrun.decide.acceptance import Unacceptable, accept_sweep
 from benchrun.decide.collected import Ending
 from benchrun.decide.decision import Event, Ref
-from benchrun.decide.sweep.decision import SweepDecision, SweepWorld
-from benchrun.decide.sweep.finish import ending, finish
-from benchrun.decide.sweep.situation import SweepSituation
-from benchrun.decide.sweep.tabling import (
+from benchrun.decide.refused import Unacceptable, accept_sweep
+from benchrun.decide.sweep.decision import SweepDecision, SweepSituation, SweepWorld
+from benchrun.decide.sweep.finish import (
     counted_anew,
+    ending,
+    finish,
     is_tabled,
     sweep_estimate,
     table_made,
@@ -26,9 +24,9 @@ from benchrun.decide.sweep.tabling import (
     tabled_runs,
     to_read,
 )
-from benchrun.observe.swept_runs import SweptRun
-from benchrun.plan.sweep.order import PlannedRun
-from benchrun.plan.sweep.runs import run_manifest
+from benchrun.names import KIND
+from benchrun.observe.ended_runs import SweptRun
+from benchrun.plan.variants import PlannedRun, run_manifest
 
 
 def decide(world: SweepWorld) -> SweepDecision:

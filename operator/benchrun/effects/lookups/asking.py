@@ -7,10 +7,46 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from benchrun.decide.lookups import Answer, Answers, Question
+from benchrun.decide.collected import (
+    Answer,
+    Answers,
+    Compilations,
+    EndpointPods,
+    GpuExporter,
+    Judging,
+    LogTail,
+    Question,
+    ServerStart,
+)
 from benchrun.effects.errors import ClusterError
-from benchrun.effects.lookups.kinds import KINDS
-from benchrun.effects.lookups.tools import About, Kind, NotFoundOut, Tools
+from benchrun.effects.lookups.judging import JUDGING
+from benchrun.effects.lookups.reads import (
+    COMPILATIONS,
+    ENDPOINT_PODS,
+    GPU_EXPORTER,
+    LOG_TAIL,
+    SERVER_START,
+    About,
+    Kind,
+    NotFoundOut,
+    Tools,
+)
+
+# ---- kinds ------------------------------------------------------------------------------------------------------------
+# Every kind of look-up. A new one is a question in `benchrun.decide.lookups`, a file here, and a line below.
+
+KINDS: Mapping[type[Question[Any]], Kind] = {
+    Compilations: COMPILATIONS,
+    EndpointPods: ENDPOINT_PODS,
+    GpuExporter: GPU_EXPORTER,
+    Judging: JUDGING,
+    LogTail: LOG_TAIL,
+    ServerStart: SERVER_START,
+}
+
+
+# ---- asking -----------------------------------------------------------------------------------------------------------
+# Look-ups beside the queue's workers: each in a task of its own, bounded in time, and answered whatever happens.
 
 logger = logging.getLogger(__name__)
 

@@ -9,15 +9,15 @@ import json
 import logging
 from collections.abc import AsyncIterator, Mapping
 
-from benchrun.api import names
-from benchrun.api.base import KIND
-from benchrun.api.judgement import Judgement
-from benchrun.decide.lookups import Judging
+from benchrun import names
+from benchrun.api import Judgement
+from benchrun.decide.collected import Judging
 from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.judge_child import NotJudged
-from benchrun.effects.lookups.tools import About, Kind, NotFoundOut, Tools
+from benchrun.effects.lookups.reads import About, Kind, NotFoundOut, Tools
 from benchrun.judge_process.job import Job, Part
 from benchrun.measure.timeline import bucketed, encode
+from benchrun.names import KIND
 from benchrun.observe import raw
 from benchrun.observe.views import Child
 from benchrun.plan.stored import RECORD_KEY, TIMELINE_KEY

@@ -1,15 +1,127 @@
-"""Whether runs may be compared at all: what must be the same on both sides, since it is not what is being compared.
-
-Server image, arguments and environment may differ from side to side: they are the experiment. Within a side they may not.
-"""
+"""Whether runs may be compared at all: what must be the same on both sides, where model and dataset come from included."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
-from benchrun.api.workloads import Workload
-from benchrun.judge.comparison.origins import content_differs, unknown_origins
-from benchrun.judge.comparison.runs import MeasuredRun
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ModelSource, Result, Workload, file_of, is_true, parts_of
+from benchrun.observe.views import Run
+
+# ---- runs -------------------------------------------------------------------------------------------------------------
+# A measured run as one side of a comparison sees it.
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """What was asked and what came out. One with a server of its own stands for one *fresh server*."""
+
+    name: str
+    uid: str
+    spec: BenchmarkRunSpec
+    status: BenchmarkRunStatus
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether it was measured to its end. Figures of a run that failed were taken on a server in trouble."""
+        return self.status.completion_time is not None and not is_true(self.status.conditions, "Failed")
+
+    def row(self, cell: str) -> Result | None:
+        """The results of a cell, if it has that cell."""
+        return next((row for row in self.status.results if row.cell == cell), None)
+
+    def workload(self, name: str) -> Workload | None:
+        """The workload of that name."""
+        return next((workload for workload in self.spec.workloads if workload.name == name), None)
+
+
+def measured_run(run: Run) -> MeasuredRun:
+    """A run as the cluster holds it. Raises ValueError where its spec or status is not of this version."""
+    return MeasuredRun(
+        name=run.name,
+        uid=run.uid,
+        spec=BenchmarkRunSpec.model_validate(run.spec),
+        status=BenchmarkRunStatus.model_validate(run.status),
+    )
+
+
+def results_digest(run: Run) -> str:
+    """Of the results as they are written: later it can be told whether they are still those that were compared with."""
+    text = json.dumps(run.status.get("results", []), sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+# ---- origins ----------------------------------------------------------------------------------------------------------
+# Where model and dataset come from: what a spec names without saying what is in it.
+
+Runs = Sequence[MeasuredRun]
+
+
+def content_differs(cell: str, runs: Runs) -> str | None:
+    """Why the dataset's file can't have held the same in all of them; None: nothing speaks against it.
+
+    Runs that ask for the same, by the same seed, send the same, unless what they read differs: their digests tell.
+    """
+    for one, other in _reading_a_file(cell.partition("/")[0], runs):
+        sent = (_traffic(one, cell), _traffic(other, cell))
+        if _send_the_same(one, other) and None not in sent and sent[0] != sent[1]:
+            return f"the dataset's file does not hold the same in {one.name} and {other.name}"
+    return None
+
+
+def unknown_origins(runs: Runs) -> list[str]:
+    """What may differ by where it came from and can't be told; each in a few words."""
+    sources = {source_text(run.spec.model.source): run.name for run in runs}
+    told = [f"the model comes from {' and from '.join(f'{text} in {name}' for text, name in sources.items())}"]
+    names = dict.fromkeys(workload.name for run in runs for workload in run.spec.workloads)
+    pairs = [pair for name in names for pair in _reading_a_file(name, runs)]
+    blind = any(not _send_the_same(one, other) for one, other in pairs)
+    files = ["nothing tells whether the dataset's file held the same on both sides"] if blind else []
+    return [*(told if len(sources) > 1 else ()), *files]
+
+
+def source_text(source: ModelSource) -> str:
+    """In a few words: "claim weights/qwen"."""
+    if source.pvc is not None:
+        return f"claim {source.pvc.claim_name}{f'/{source.pvc.path}' if source.pvc.path else ''}"
+    if source.image_volume is not None:
+        return f"artifact {source.image_volume.reference}{f' {source.image_volume.path}' if source.image_volume.path else ''}"
+    return f"path {source.path.path}" if source.path is not None else "the hub"
+
+
+def _reading_a_file(workload: str, runs: Runs) -> list[tuple[MeasuredRun, MeasuredRun]]:
+    """Pairs of runs whose workload of that name reads a file."""
+    reading = [run for run in runs if (found := run.workload(workload)) is not None and _has_file(found)]
+    return list(combinations(reading, 2))
+
+
+def _has_file(workload: Workload) -> bool:
+    return any(file_of(part) is not None or part.hugging_face is not None for part in parts_of(workload.dataset))
+
+
+def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
+    """Whether equal files make equal traffic. Which rows a stage gets depends on all workloads; at an endpoint the run's uid is
+    a part of the seed, but for the policy Share."""
+    first, second = one.spec, other.spec
+    keyed = any(spec.endpoint is not None for spec in (first, second)) and first.measurement.cache_policy != "Share"
+    asked = [
+        (spec.workloads, spec.repeats, spec.measurement.seed, spec.measurement.cache_policy) for spec in (first, second)
+    ]
+    return not keyed and asked[0] == asked[1]
+
+
+def _traffic(run: MeasuredRun, cell: str) -> str | None:
+    row = run.row(cell)
+    return row.traffic if row is not None else None
+
+
+# ---- comparability ----------------------------------------------------------------------------------------------------
+# Whether runs may be compared at all: what must be the same on both sides, since it is not what is being compared.
+#
+# Server image, arguments and environment may differ from side to side: they are the experiment. Within a side they may not.
 
 Side = Sequence[MeasuredRun]
 

@@ -8,12 +8,10 @@ from itertools import chain
 
 from pydantic import BaseModel
 
-from benchrun.api.comparison import Word
-from benchrun.api.metric_keys import KEYS, TOTAL_COST
-from benchrun.api.status import Truncated
+from benchrun.api import KEYS, TOTAL_COST, Truncated, Word
 from benchrun.api.sweep.status import MAX_BEST, MAX_FRONT, MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
-from benchrun.judge.per_gpu import PER_GPU
-from benchrun.judge.sweep.server_figures import SERVER_FIGURES
+from benchrun.judge.row import PER_GPU
+from benchrun.judge.sweep.measured import SERVER_FIGURES
 
 MAX_BYTES = 60_000
 """Of rows, best, front and searches together. Leaves 40 kB for variants, their messages, and conditions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from benchrun.api.names import ROLE_CLIENT, ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
+from benchrun.names import ROLE_CLIENT, ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
 from benchrun.observe.last_words import CAUSE_IS_ABOVE, last_words
 from benchrun.observe.views import Diagnosis, Pod, Termination
 

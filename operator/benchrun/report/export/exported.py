@@ -9,19 +9,23 @@ from itertools import groupby
 
 from benchrun_client.contract import StageRecord
 
-from benchrun.api.answering import answering
-from benchrun.api.cells import Cell
-from benchrun.api.codes import Code
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures, ServerStatus, Verdict
-from benchrun.api.workloads import Workload
-from benchrun.judge.per_gpu import gpus_of
-from benchrun.judge.row import proxy_role, role_figures
-from benchrun.measure.cells import Latency, Pools, pools_of
-from benchrun.measure.gpu_figures import GpuFigures, gpu_figures
-from benchrun.measure.replicas import Replica, replicas
-from benchrun.measure.samples import Sample
-from benchrun.measure.windows import Window, windows
+from benchrun.api import (
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    Cell,
+    Code,
+    Result,
+    RoleFigures,
+    ServerStatus,
+    Verdict,
+    Workload,
+    answering,
+)
+from benchrun.judge.row import gpus_of, proxy_role, role_figures
+from benchrun.measure.cells import LATENCIES, Latency, Pools, pools_of
+from benchrun.measure.exposition import Sample
+from benchrun.measure.gpus import GpuFigures, gpu_figures
+from benchrun.measure.windows import Replica, Window, replicas, windows
 from benchrun.plan.searches import probed_cells
 from benchrun.plan.stages import cells
 
@@ -207,3 +211,18 @@ def _why(stage: ExportedStage) -> str:
 
 def _instant(unix_us: int) -> datetime:
     return datetime.fromtimestamp(unix_us // 1_000_000, tz=UTC).replace(microsecond=unix_us % 1_000_000)
+
+
+# ---- engine figures ---------------------------------------------------------------------------------------------------
+# The load engine's own figures of a stage, word for word.
+
+_LATENCIES = tuple(f"_{latency}_ms" for latency in LATENCIES)
+
+
+def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
+    """Under its own names. Where nothing was measured it says 0, which is no latency: None here."""
+    measured = tuple(f"_{latency}_ms" for latency in pools([stage]))
+    return {
+        name: None if name.endswith(_LATENCIES) and not name.endswith(measured) else value
+        for name, value in stage.record.scalars.items()
+    }

@@ -6,16 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from benchrun.report.export.csv_table import as_csv
 from benchrun.report.export.exported import ExportedRun
-from benchrun.report.export.files import Files
 from benchrun.report.export.llmd_report import llmd_document, llmd_files
-from benchrun.report.export.parquet_table import as_parquet
-from benchrun.report.export.replica_table import replica_table
-from benchrun.report.export.request_table import request_table
-from benchrun.report.export.server_table import server_table
-from benchrun.report.export.stage_table import stage_table
-from benchrun.report.export.table import Table
+from benchrun.report.export.server_tables import replica_table, server_table
+from benchrun.report.export.stage_tables import request_table, stage_table
+from benchrun.report.export.tables import Files, Table, as_csv, as_parquet
 from benchrun.report.export.vllm_json import vllm_files, vllm_lines
 
 TableName = Literal["stages", "servers", "replicas", "requests"]

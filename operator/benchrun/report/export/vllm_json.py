@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from benchrun.judge.certainty import certainty
-from benchrun.report.export.engine_figures import engine_figures
-from benchrun.report.export.exported import ExportedRun, ExportedStage, pools
-from benchrun.report.export.files import Files, Json, as_json, as_json_lines
-from benchrun.report.export.server_flags import flags_of, parallelism_of
+from benchrun.judge.row import certainty
+from benchrun.report.export.exported import ExportedRun, ExportedStage, engine_figures, pools
+from benchrun.report.export.llmd_scenario import flags_of, parallelism_of
+from benchrun.report.export.tables import Files, Json, as_json, as_json_lines
 
 _BACKENDS = {"Completions": "openai", "Chat": "openai-chat"}
 

@@ -1,19 +1,25 @@
-"""What a page is made of: everything that is known of a finished run."""
+"""What a page is made of: everything that is known of a finished run or sweep."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from benchrun_client.contract import StageRecord, open_stage
 
-from benchrun.api.cells import Axis
-from benchrun.api.names import cell_id
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus, Result
-from benchrun.measure.samples import Sample
+from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Result
+from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.api.sweep.status import BenchmarkSweepStatus, Row
+from benchrun.judge.objectives import objective_results
+from benchrun.judge.row import certainty
+from benchrun.judge.stage_profile import asked_of
+from benchrun.measure.cells import Pools, level_metrics, pooled_metrics, pools_of, queue_pools
+from benchrun.measure.exposition import Sample
+from benchrun.names import cell_id
+from benchrun.observe import raw
 from benchrun.plan.searches import axis_of
+from benchrun.report.result_rows import texts_per_prompt
 
 AXIS_UNITS: Mapping[Axis, str] = {
     "rate": "requests/s",
@@ -97,3 +103,85 @@ def curves(status: BenchmarkRunStatus) -> list[Curve]:
 def load_text(value: str) -> str:
     """A load value for people."""
     return "all at once" if value == "inf" else value
+
+
+# ---- restored ---------------------------------------------------------------------------------------------------------
+# Figures that were cut from a large run's status, taken from its records again.
+#
+# A status holds at most 100 kB, so a run of many load points loses intervals, medians and kept objectives there. The records
+# still tell. Only of load points whose records are all at hand: the figures are then the ones that were judged.
+
+FIELDS = frozenset({"results[].metrics", "results[].intervals", "results[].objectives"})
+"""What is restored, as `truncated` names it."""
+
+
+def restored(run: Reported) -> Reported:
+    """The run with these figures; as it was where nothing of them was cut."""
+    if FIELDS.isdisjoint(cut.field for cut in run.status.truncated):
+        return run
+    rows = [_restored(run, row) for row in run.status.results]
+    whole = all(len(run.records_of(row.cell)) == row.repeats for row in rows)
+    truncated = [cut for cut in run.status.truncated if not (whole and cut.field in FIELDS)]
+    return replace(run, status=run.status.model_copy(update={"results": rows, "truncated": truncated}))
+
+
+def _restored(run: Reported, row: Result) -> Result:
+    records = run.records_of(row.cell)
+    if not records or len(records) != row.repeats:
+        return row
+    shown, queued = _pools(row, records), _queued(run.spec, row, records)
+    percentiles = run.spec.measurement.percentiles
+    metrics = pooled_metrics(records, shown, percentiles)
+    for name, pool in queued.items():
+        metrics |= level_metrics(pool, name, percentiles)
+    sure = certainty({**shown, **queued}, percentiles)
+    update = {
+        "metrics": metrics | row.metrics,
+        "intervals": sure.intervals | row.intervals,
+        "uncertain": sure.uncertain,
+        "objectives": objective_results(run.spec.objectives, {**shown, **queued}, row.verdict),
+    }
+    return row.model_copy(update=update)
+
+
+def _pools(row: Result, records: list[StageRecord]) -> Pools:
+    """Gaps between chunks that hold several tokens are not gaps between tokens."""
+    hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in row.findings else None
+    return {latency: pool for latency, pool in pools_of(records).items() if latency != hidden}
+
+
+def _queued(spec: BenchmarkRunSpec, row: Result, records: list[StageRecord]) -> Pools:
+    cell = Cell(row.cell, row.workload, row.axis, row.value, ())
+    return queue_pools(records) if asked_of(spec, cell).capped else {}
+
+
+# ---- reported ---------------------------------------------------------------------------------------------------------
+# What the page of a sweep is made of.
+
+MAX_OPEN_ROWS = 30
+"""Longer tables beside a chart are opened by a click."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedSweep:
+    """A sweep that has ended."""
+
+    name: str
+    namespace: str
+    uid: str
+    written: Mapping[str, object]
+    """The spec as the API server holds it."""
+    spec: BenchmarkSweepSpec | None
+    """None: it is another version's, or none at all; the status is told all the same."""
+    status: BenchmarkSweepStatus
+
+    @property
+    def texts_per_prompt(self) -> Mapping[str, int]:
+        """Of workloads that pack texts, by name."""
+        return texts_per_prompt(raw.mapping(self.written.get("template")))
+
+    def per_gpu(self, row: Row) -> float | None:
+        """Output tokens a second and GPU; of a server without GPUs, of the server."""
+        output = row.metrics.get(KEYS["OutputThroughput"])
+        gpus = next((variant.gpus for variant in self.status.variants if variant.name == row.variant), 0)
+        return None if output is None else output / max(1, gpus)

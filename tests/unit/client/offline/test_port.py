@@ -6,7 +6,7 @@ import threading
 
 import aiohttp
 import pytest
-from benchrun_client.background import BackgroundLoop
+from benchrun_client.http_session import BackgroundLoop
 from benchrun_client.identity import identify
 from benchrun_client.offline.messages import OfflineAnswer, OfflineLoad, OfflineTimes
 from benchrun_client.offline.port import EnginePort

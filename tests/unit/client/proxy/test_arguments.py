@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun_client.proxy.arguments import MAX_IN_FLIGHT, Arguments, parse
+from benchrun_client.proxy.port import MAX_IN_FLIGHT, Arguments, parse
 
 BOTH = ["--prefill=http://p:8000/", "--decode=http://d:8000"]
 

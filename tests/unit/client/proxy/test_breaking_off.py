@@ -9,8 +9,7 @@ import socket
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.proxy.arguments import parse
-from benchrun_client.proxy.assembly import answering
+from benchrun_client.proxy.port import answering, parse
 from unit.client.proxy.between import ASKED, COMPLETIONS, Server, between, prefilling, saying
 
 END_OF_CHUNKS = b"0\r\n\r\n"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.measure.intervals import least_count, percentile_interval
-from benchrun.measure.percentiles import Distribution
-from benchrun_client.search.certainty import Tally, outcome
+from benchrun.measure.percentiles import Distribution, least_count, percentile_interval
+from benchrun_client.search.course import Tally, outcome
 from hypothesis import given
 from hypothesis import strategies as st
 

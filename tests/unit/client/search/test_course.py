@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from benchrun_client.contract import Search
-from benchrun_client.search.certainty import Outcome
-from benchrun_client.search.course import Position, after, first, may_follow, spelled
+from benchrun_client.search.course import Outcome, Position, after, first, may_follow, spelled
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.client.search.searches import search

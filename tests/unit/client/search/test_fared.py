@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun_client.contract import Limit
 from benchrun_client.records import RawStage
-from benchrun_client.search.certainty import Tally
-from benchrun_client.search.fared import fared, outcome_of
+from benchrun_client.search.course import Tally, fared, outcome_of
 from unit.client.plans import raw_stage
 from unit.client.search.searches import search
 

@@ -6,8 +6,7 @@ import random
 from decimal import Decimal
 
 from benchrun_client.contract import Search
-from benchrun_client.search.certainty import Tally, outcome
-from benchrun_client.search.course import Position, after, first
+from benchrun_client.search.course import Position, Tally, after, first, outcome
 from unit.client.search.searches import search
 
 TRUTH = 10.0

@@ -11,11 +11,9 @@ import pytest
 from benchrun_client.contract import CachePolicy, LoadPoint, Plan, RandomData, Stage
 from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
-from benchrun_client.search.certainty import Outcome
-from benchrun_client.search.course import Position, after, first
-from benchrun_client.search.probes import every_stage, stage_at
+from benchrun_client.search.course import Outcome, Position, after, first
+from benchrun_client.search.probes import Upcoming, every_stage, stage_at
 from benchrun_client.search.scribe import Trouble, Written
-from benchrun_client.search.upcoming import Upcoming
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import check_lengths, find_material, write_traffic
 from pydantic import ValidationError

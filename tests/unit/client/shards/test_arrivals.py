@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from benchrun_client.shards.arrivals import arrivals_of
+from benchrun_client.shards.sharing import arrivals_of
 
 
 def module() -> Any:

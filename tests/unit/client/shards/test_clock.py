@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun_client.shards.clock import Asked, offset_of
+from benchrun_client.shards.messages import Asked, offset_of
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun_client.shards.company import IN_THE_POD, company_of
+from benchrun_client.shards.first import IN_THE_POD, company_of
 from benchrun_client.shards.sharing import Place
 
 FIRST = "run-0.run.lab.svc:8091"

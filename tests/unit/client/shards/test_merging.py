@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from benchrun_client.contract import StageRecord, open_record, seal
 from benchrun_client.records import RawStage, record_of
-from benchrun_client.shards.figures import Values, figures_of
-from benchrun_client.shards.merging import Together, merged
+from benchrun_client.shards.merging import Together, Values, figures_of, merged
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.client.plans import raw_stage

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import not_comparable
-from benchrun.judge.comparison.runs import MeasuredRun
 from unit.judge.comparison.sides import CELL, CLIENT, compared, failed, repeated, row, run, words
 from unit.plan.specs import concurrencies, rates, spec, workload
 

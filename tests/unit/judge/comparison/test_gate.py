@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.comparison import Change, ComparedCell, ComparedMetric
-from benchrun.judge.comparison.gate import gate, loss_percent
+from benchrun.api import Change, ComparedCell, ComparedMetric
+from benchrun.judge.comparison.figures import gate, loss_percent
 from unit.judge.comparison.sides import compared, repeated, row, run
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus, ServerStatus
-from benchrun.measure.samples import Sample
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ServerStatus
+from benchrun.measure.exposition import Sample
 from benchrun.report.export.exported import ExportedRun
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
 from unit.measure.records import edge, served

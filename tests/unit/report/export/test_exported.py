@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec
 from benchrun.report.export.exported import exported, only, pools, trusted
 from benchrun_client.contract import Probe
 from unit.report.export.runs import (

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.report.export.engine_figures import engine_figures
-from benchrun.report.export.exported import only, server_version, trusted
-from benchrun.report.export.request_table import request_table
+from benchrun.api import BenchmarkRunStatus
+from benchrun.report.export.exported import engine_figures, only, server_version, trusted
+from benchrun.report.export.stage_tables import request_table
 from unit.measure.records import edge
 from unit.report.export.runs import (
     CAPPED,

@@ -9,15 +9,10 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from benchrun.report.export.csv_table import as_csv
-from benchrun.report.export.files import as_json, as_json_lines, without_unknown
 from benchrun.report.export.formats import FORMATS, TABLES
-from benchrun.report.export.replica_table import replica_table
-from benchrun.report.export.request_table import request_table
-from benchrun.report.export.server_table import server_table
-from benchrun.report.export.stage_table import stage_table
-from benchrun.report.export.table import Column, Table, Value
-from benchrun.report.export.units import seconds
+from benchrun.report.export.server_tables import replica_table, server_table
+from benchrun.report.export.stage_tables import request_table, stage_table
+from benchrun.report.export.tables import Column, Table, Value, as_csv, as_json, as_json_lines, seconds, without_unknown
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.report.export.runs import CAPPED, CHAT, measured, run

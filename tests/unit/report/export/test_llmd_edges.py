@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.status import RoleFigures
-from benchrun.report.export.llmd_report import report
+from benchrun.api import RoleFigures
+from benchrun.report.export.llmd_report import report, requests, resources, throughput
 from benchrun.report.export.llmd_scenario import scenario
-from benchrun.report.export.llmd_statistics import requests, resources, throughput
 from unit.measure.records import edge, record
 from unit.measure.records import requests as columns
 from unit.report.export.runs import CELLS, CHAT, endpoint_spec, measured, row, run, spec, status

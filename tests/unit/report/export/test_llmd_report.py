@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 import yaml
 from benchrun.report.export.exported import ExportedRun
-from benchrun.report.export.files import NotExportable
 from benchrun.report.export.llmd_report import llmd_document, llmd_files, report
+from benchrun.report.export.tables import NotExportable
 from unit.report.export.runs import (
     ARGS,
     CAPPED,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.report.export.server_flags import Parallelism, parallelism_of, parsed
+from benchrun.report.export.llmd_scenario import Parallelism, parallelism_of, parsed
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.report.export.server_flags import Parallelism, flags_of, parallelism_of, parsed
+from benchrun.api import BenchmarkRunStatus
+from benchrun.report.export.llmd_scenario import Parallelism, flags_of, parallelism_of, parsed
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.report.export.runs import ARGS, endpoint_spec, run, status

@@ -9,13 +9,11 @@ from operator import add
 from statistics import mean
 
 import pytest
-from benchrun.api.cost import CostStatus
+from benchrun.api import CostStatus
 from benchrun.measure.cells import LATENCIES
-from benchrun.report.export.csv_table import as_csv
 from benchrun.report.export.exported import ExportedRun
-from benchrun.report.export.request_table import request_table
-from benchrun.report.export.stage_table import stage_table
-from benchrun.report.export.table import Table, Value
+from benchrun.report.export.stage_tables import request_table, stage_table
+from benchrun.report.export.tables import Table, Value, as_csv
 from unit.report.export.runs import (
     CAPPED,
     CELLS,

@@ -14,14 +14,10 @@ from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli.html_page import draw
 from benchrun.observe import raw
 from benchrun.report.html.blocks import Facts, Section, Verdict
-from benchrun.report.html.sweep.reported import ReportedSweep
-from benchrun.report.html.sweep.sections.changes import MAX_DRAWN_CELLS, changes_section
-from benchrun.report.html.sweep.sections.front import front_section
-from benchrun.report.html.sweep.sections.limits import sweep_limits_section
-from benchrun.report.html.sweep.sections.provenance import sweep_provenance_section
-from benchrun.report.html.sweep.sections.repeat import manifest
-from benchrun.report.html.sweep.sections.results import sweep_results_section
-from benchrun.report.html.sweep.sections.verdict import HOLES, sweep_verdict_section
+from benchrun.report.html.reported import ReportedSweep
+from benchrun.report.html.sweep.charts import MAX_DRAWN_CELLS, changes_section, front_section
+from benchrun.report.html.sweep.provenance import manifest, sweep_provenance_section
+from benchrun.report.html.sweep.verdict import HOLES, sweep_limits_section, sweep_results_section, sweep_verdict_section
 from unit.plan.specs import concurrencies, spec_body, workload
 from unit.report.finished_sweeps import Measured, batches, finished_sweep
 from unit.report.html.reported_runs import charts_of, data_of, prose_of, tables_of

@@ -14,11 +14,12 @@ from benchrun.report.html.charts.theme import (
     OF_WORDS,
     SOFT_INK,
     WIDE_WIDTH,
+    Band,
+    Span,
     quantitative,
     stacked,
     values,
 )  # fmt: skip
-from benchrun.report.html.thinning import Band, Span
 
 AXIS_WIDTH = 46
 """Of the labels on the left: equal in all panels, so that they share one time axis."""

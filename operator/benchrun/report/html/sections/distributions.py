@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchrun.api.codes import Code
-from benchrun.api.status import Result
+from benchrun.api import Code, Result
 from benchrun.measure.cells import LATENCIES, Latency, latencies, milliseconds
 from benchrun.measure.percentiles import Distribution
 from benchrun.report.html.blocks import Block, Chart, Charts, Fold, Heading, Prose, Section, Table
-from benchrun.report.html.charts.cdf import Line, cdf_chart
-from benchrun.report.html.charts.theme import RAMP
+from benchrun.report.html.charts.curves import Line, cdf_chart
+from benchrun.report.html.charts.theme import CDF_POINTS, RAMP, cdf_points
 from benchrun.report.html.reported import Curve, Reported, curves, load_text
-from benchrun.report.html.thinning import CDF_POINTS, cdf_points
 from benchrun.report.rows import Rows, figure
 
 MAX_LINES = len(RAMP)

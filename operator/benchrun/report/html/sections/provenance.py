@@ -1,15 +1,16 @@
-"""What was measured with what: images by digest, versions, settings, rules, and what of it is left."""
+"""What was measured with what, and the manifest that measures the same again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchrun.api.status import BenchmarkRunStatus, ServerStatus
-from benchrun.report.cost_columns import price_told
-from benchrun.report.html.blocks import Block, Facts, Fold, Prose, Section, Table
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ServerStatus
+from benchrun.names import KIND, MAX_RUN_NAME
+from benchrun.report.html.blocks import Block, Code, Facts, Fold, Prose, Section, Table, asked_again, manifest_text
 from benchrun.report.html.reported import Reported
+from benchrun.report.result_rows import price_told
 from benchrun.report.rows import ABSENT, Rows, figure
-from benchrun.report.startup_told import startup_told
+from benchrun.report.run_summary import startup_told
 
 _Pairs = Iterable[tuple[str, str | None]]
 
@@ -120,3 +121,23 @@ def _column(header: str, values: Iterable[str]) -> Rows:
 
 def _is_empty(block: Block) -> bool:
     return isinstance(block, Facts) and not block.pairs
+
+
+# ---- repeat -----------------------------------------------------------------------------------------------------------
+# The manifest that measures the same again.
+
+RUN_FIELDS = tuple(field.alias or name for name, field in BenchmarkRunSpec.model_fields.items())
+
+
+def repeat_section(run: Reported) -> Section:
+    """With a name of its own: a finished run never starts again."""
+    lead = (
+        "Save it and give it to kubectl apply -f. It is the spec of this run under another name, since a finished run never "
+        "starts again. Tags of images may point elsewhere by now; what ran is under Provenance."
+    )
+    return Section("repeat", "Measure it again", (Prose(lead), Code("Manifest", manifest(run))))
+
+
+def manifest(run: Reported) -> str:
+    """YAML."""
+    return manifest_text(KIND, run.name, run.namespace, asked_again(run.written, RUN_FIELDS), max_name=MAX_RUN_NAME)

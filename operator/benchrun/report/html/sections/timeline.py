@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from benchrun_client.contract import StageRecord
 
-from benchrun.api.status import Result
+from benchrun.api import Result
 from benchrun.measure.cells import failed_requests
 from benchrun.report.html.blocks import Block, Chart, Fold, Prose, Section, Table
-from benchrun.report.html.charts.theme import WIDE_WIDTH
+from benchrun.report.html.charts.theme import FINE_SPANS, SPANS, WIDE_WIDTH, spans
 from benchrun.report.html.charts.timeline import StageBar, timeline_chart
 from benchrun.report.html.reported import Reported
-from benchrun.report.html.thinning import FINE_SPANS, SPANS, spans
 from benchrun.report.rows import Rows, figure
 
 MANY_STAGES = 40

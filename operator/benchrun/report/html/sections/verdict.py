@@ -1,17 +1,17 @@
-"""First of all: whether the numbers can be trusted, and whether they are good enough."""
+"""First of all: whether the numbers can be trusted, and what was found wrong with them."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from benchrun.api.conditions import find_condition
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus, Finding, find_condition
+from benchrun.judge.rules.finding import SEVERITIES
 from benchrun.report.comparison_rows import GATES
 from benchrun.report.exit_codes import CANCELLED, FAILED, exit_code
-from benchrun.report.html.blocks import Block, Code, Facts, Section, Table, Verdict
+from benchrun.report.html.blocks import Block, Code, Facts, FoundCard, Prose, Section, Table, Verdict
 from benchrun.report.html.reported import Reported
-from benchrun.report.objective_rows import objective_rows
-from benchrun.report.rows import Rows
+from benchrun.report.result_rows import objective_rows
+from benchrun.report.rows import Rows, evidence_text
 
 MEANINGS = {
     "Valid": "The mistakes that the rules know were looked for and not found. Another start of the same server may still differ.",
@@ -67,3 +67,33 @@ def _facts(status: BenchmarkRunStatus) -> tuple[tuple[str, str], ...]:
         ("Against the baseline", GATES[gate] if gate is not None else None),
     )
     return tuple((name, value) for name, value in pairs if value)
+
+
+# ---- findings ---------------------------------------------------------------------------------------------------------
+# What was found wrong with the measurement, with its evidence and what to do.
+
+
+def findings_section(run: Reported) -> Section:
+    """The worst first."""
+    status = run.status
+    ordered = sorted(status.findings, key=lambda each: -SEVERITIES.index(each.severity))
+    if not ordered:
+        return Section("findings", "Findings", (Prose(_nothing(status)),))
+    return Section("findings", "Findings", tuple(_card(each) for each in ordered))
+
+
+def _nothing(status: BenchmarkRunStatus) -> str:
+    return "No rule found anything." if status.results else "Nothing was measured that could be judged."
+
+
+def _card(found: Finding) -> FoundCard:
+    stages = "one stage" if found.count == 1 else f"{found.count} stages"
+    changed = f"; {found.default_severity} by default" if found.default_severity else ""
+    return FoundCard(
+        code=found.code,
+        severity=found.severity,
+        where=f"{stages}, most marked in {found.worst_stage}{changed}",
+        meaning=found.meaning,
+        remedy=found.remedy,
+        evidence=[(name, evidence_text(value)) for name, value in found.evidence.items()],
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchrun.judge.finding import SEVERITIES
+from benchrun.judge.rules.finding import SEVERITIES
 from benchrun.report.html.blocks import FoundCard
-from benchrun.report.html.sections.findings import findings_section
+from benchrun.report.html.sections.verdict import findings_section
 from unit.report.html.reported_runs import (
     measured,
     prose_of,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.report.html.sections.limits import limits_section
+from benchrun.report.html.sections.results import limits_section
 from unit.report.html.reported_runs import (
     measured,
     prose_of,

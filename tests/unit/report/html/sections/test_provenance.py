@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.api.status import DatasetStatus
+from benchrun.api import DatasetStatus
 from benchrun.report.html.blocks import Facts
 from benchrun.report.html.sections.provenance import provenance_section
 from unit.report.html.reported_runs import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import yaml
-from benchrun.api.names import MAX_RUN_NAME
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.report.html.sections.repeat import manifest
+from benchrun.api import BenchmarkRunSpec
+from benchrun.names import MAX_RUN_NAME
+from benchrun.report.html.sections.provenance import manifest
 from unit.report.html.reported_runs import (
     measured,
     reported,

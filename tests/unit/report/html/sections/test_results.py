@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.api.status import Truncated
+from benchrun.api import Truncated
 from benchrun.report.html.sections.results import results_section
 from unit.report.html.reported_runs import (
     RATES,

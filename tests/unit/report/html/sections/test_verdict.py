@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.conditions import Condition
-from benchrun.api.status import SearchResult
+from benchrun.api import Condition, SearchResult
 from benchrun.report.html.blocks import Code, Facts, Verdict
 from benchrun.report.html.sections.verdict import verdict_section
 from unit.report.html.reported_runs import (

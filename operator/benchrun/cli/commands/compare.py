@@ -1,0 +1,195 @@
+"""`benchrun compare BASELINE CANDIDATE`: two configurations side by side, from the cluster or from files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from benchrun.api import DEFAULT_METRICS, Bottleneck, ComparedMetric, Comparison
+from benchrun.cli.errors import CommandError
+from benchrun.cli.kubectl import add_cluster_options, kubectl_of
+from benchrun.cli.manifests import runs_in
+from benchrun.judge.comparison.comparability import MeasuredRun, measured_run, results_digest
+from benchrun.judge.comparison.compare import Compared, compare, limits
+from benchrun.observe.trim import run_of
+from benchrun.observe.views import Run
+from benchrun.report.comparison_rows import GATES, comparison_rows, reasons, unpaired
+from benchrun.report.exit_codes import MISSED, PASSED
+
+# ---- show comparison --------------------------------------------------------------------------------------------------
+# A comparison on a terminal of 100 columns.
+
+_COLOURS = {"Better": "green", "Worse": "red", "Mixed": "yellow", "NotRegressed": "green", "Regressed": "red"}
+WIDTH = 100
+
+
+def show_comparison(
+    console: Console,
+    found: Compared | Comparison,
+    *,
+    before: str,
+    after: str,
+    limited: Mapping[str, Bottleneck] | None = None,
+) -> None:
+    """The outcome, the figures, the limits that both sides together show, what could not be compared, and how far the
+    words reach."""
+    title = Text.assemble((f"{before} -> {after}: ", "bold"), (found.outcome, _COLOURS.get(found.outcome, "bold")))
+    console.print(title, width=WIDTH)
+    if found.cells:
+        console.print(_table(found))
+    for cell, limit in (limited or {}).items():
+        console.print(Text(f"{cell}: {limit.sentence}"), width=WIDTH)
+    for reason in reasons(found.cells):
+        console.print(Text(f"not compared: {reason}", style="yellow"), width=WIDTH)
+    without = unpaired(found.cells)
+    if without:
+        console.print(Text(f"not known to have had equal traffic: {', '.join(without)}", style="dim"), width=WIDTH)
+    console.print(Text(found.message), width=WIDTH)
+    if found.gate is not None:
+        console.print(Text(GATES[found.gate], style=_COLOURS.get(found.gate, "yellow")), width=WIDTH)
+
+
+def _table(found: Compared | Comparison) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    rows = comparison_rows(found.cells)
+    for header in rows.headers:
+        right = header in ("baseline", "value", "change", "interval")
+        table.add_column(header, justify="right" if right else "left", no_wrap=header != "load point", overflow="fold")
+    for row in rows.rows:
+        table.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
+    return table
+
+
+# ---- compare ----------------------------------------------------------------------------------------------------------
+# `benchrun compare BASELINE CANDIDATE`: two configurations side by side, from the cluster or from files.
+
+DESCRIPTION = """\
+Compare two configurations: what changed, by how much, and whether that is more than noise.
+
+Each side is a run, or a comma-separated list of runs of one configuration, each with a server of its own. With one run a
+side the intervals hold the noise of its repeats: within one server, never more. With two runs or more a side they hold that
+of fresh servers. The words of a comparison are corrected together: equals are called different in at most 5 % of cases."""
+EPILOG = """\
+exit codes: 0 compared, whatever came out, or within --max-regression; 1 a run can't be read;
+3 a figure got worse by more than --max-regression. Inconclusive is 0, and said."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "compare",
+        help="compare two configurations, each one run or several",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("baseline", help="name of a run, or names with commas")
+    parser.add_argument("candidate", help="name of a run, or names with commas")
+    parser.add_argument(
+        "-f",
+        "--file",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="look the names up in this file (kubectl get -o yaml or json) and not in the cluster; may be repeated",
+    )
+    parser.add_argument(
+        "-m",
+        "--metric",
+        action="append",
+        choices=get_args(ComparedMetric),
+        metavar="FIGURE",
+        help=f"figure to compare, may be repeated: {', '.join(get_args(ComparedMetric))} "
+        f"(default: {', '.join(DEFAULT_METRICS)})",
+    )
+    parser.add_argument(
+        "--max-regression", type=_percent, metavar="PERCENT", help="exit with 3 if a figure got worse by more than this"
+    )
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    add_cluster_options(parser)
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Read both sides, compare them and show what came out. Raises CommandError."""
+    find = _in_files(options.file) if options.file else _in_cluster(options)
+    before, after = ([find(name) for name in _names(side)] for side in (options.baseline, options.candidate))
+    baseline, candidate = ([_measured(run) for run in side] for side in (before, after))
+    found = compare(
+        baseline,
+        candidate,
+        metrics=list(dict.fromkeys(options.metric or DEFAULT_METRICS)),
+        max_regression_percent=options.max_regression,
+    )
+    limited = limits(baseline, candidate, [cell.cell for cell in found.cells if cell.reason is None])
+    if options.output == "json":
+        print(json.dumps(_as_json(before, after, found, limited), indent=2))
+    else:
+        show_comparison(console, found, before=options.baseline, after=options.candidate, limited=limited)
+    return MISSED if found.gate == "Regressed" else PASSED
+
+
+def _names(side: str) -> list[str]:
+    names = [name.strip() for name in side.split(",") if name.strip()]
+    if not names:
+        raise CommandError(f"{side!r} names no run")
+    return names
+
+
+def _in_cluster(options: argparse.Namespace) -> Callable[[str], Run]:
+    kubectl = kubectl_of(options)
+    return lambda name: run_of(kubectl.get(name))
+
+
+def _in_files(paths: Sequence[Path]) -> Callable[[str], Run]:
+    known: dict[str, Run] = {}
+    for run in (run for path in paths for run in runs_in(path)):
+        if known.setdefault(run.name, run) != run:
+            raise CommandError(f"the files hold two different runs of the name {run.name}")
+
+    def find(name: str) -> Run:
+        if name not in known:
+            raise CommandError(f"no file holds a run {name}; there are: {', '.join(known) or 'none'}")
+        return known[name]
+
+    return find
+
+
+def _measured(run: Run) -> MeasuredRun:
+    try:
+        return measured_run(run)
+    except ValueError as error:
+        raise CommandError(f"{run.name} was written by another version of the API: {error}") from error
+
+
+def _as_json(
+    before: Sequence[Run], after: Sequence[Run], found: Compared, limited: Mapping[str, Bottleneck]
+) -> dict[str, object]:
+    sides = {"baseline": before, "candidate": after}
+    told = {
+        side: [{"name": run.name, "uid": run.uid, "digest": results_digest(run)} for run in runs]
+        for side, runs in sides.items()
+    }
+    cells = [cell.model_dump(mode="json", by_alias=True, exclude_none=True) for cell in found.cells]
+    words = {"scope": found.scope, "outcome": found.outcome, "gate": found.gate, "message": found.message}
+    shown = [{"cell": cell, **limit.model_dump(mode="json", by_alias=True)} for cell, limit in limited.items()]
+    return {**told, **words, "cells": cells, "limits": shown}
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 up; write 5 or 2.5")
+    return value

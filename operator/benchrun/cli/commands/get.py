@@ -1,0 +1,126 @@
+"""`benchrun get`: all runs and sweeps in tables, or one on half a screen."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from benchrun.api import BenchmarkRunStatus
+from benchrun.cli.errors import CommandError, KubectlError
+from benchrun.cli.finished_sweep import typed_sweep
+from benchrun.cli.kubectl import Body, Kubectl, add_cluster_options, kubectl_of
+from benchrun.cli.show import COLOURS, as_table, prose_width
+from benchrun.observe.trim import run_of
+from benchrun.observe.views import Run
+from benchrun.report.exit_codes import PASSED
+from benchrun.report.run_list import run_list_rows
+from benchrun.report.run_summary import Summary, run_summary
+from benchrun.report.sweep_rows import sweep_list_rows, sweep_summary
+
+DESCRIPTION = """\
+List the runs of a namespace, the youngest first: verdict, best valid load point, what limits it and what was found. Sweeps
+stand below them: how many of their runs have ended, and who did best.
+With a name: what that run (or sweep, where there is no such run) measured, on what, how long each part took, and what came out."""
+
+FOLDED = ("load point", "findings", "best", "baseline", "model", "image")
+"""Columns that may take several lines."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "get",
+        help="list runs and sweeps, or sum one up",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="name of a BenchmarkRun, else of a BenchmarkSweep; all are listed without one",
+    )
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="list those of all namespaces")
+    parser.add_argument("-l", "--selector", help="list those with these labels")
+    parser.add_argument("--wide", action="store_true", help="list model, vLLM, GPU and image, too")
+    add_cluster_options(parser)
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """The list or the summary. Raises CommandError."""
+    kubectl, now = kubectl_of(options), datetime.now(UTC)
+    if options.name is not None:
+        if options.all_namespaces or options.selector:
+            raise CommandError("-A and -l choose from a list; leave them out where a run is named")
+        _show(console, _summary(kubectl, options.name, now))
+        return PASSED
+    runs = kubectl.runs(all_namespaces=options.all_namespaces, selector=options.selector)
+    sweeps = _sweeps(kubectl, options)
+    if not runs and not sweeps:
+        _say_none(console, options)
+    tables = [
+        rows(bodies, now=now, wide=options.wide, namespaces=options.all_namespaces)
+        for rows, bodies in ((run_list_rows, runs), (sweep_list_rows, sweeps))
+        if bodies
+    ]
+    for number, table in enumerate(tables):
+        console.print(*([""] if number else []), as_table(table, folded=FOLDED), sep="\n")
+    return PASSED
+
+
+def _sweeps(kubectl: Kubectl, options: argparse.Namespace) -> list[Body]:
+    """None where they are not to be seen: runs can be listed all the same."""
+    try:
+        return kubectl.sweeps(all_namespaces=options.all_namespaces, selector=options.selector)
+    except KubectlError as error:
+        if error.trouble not in ("Forbidden", "NotInstalled"):
+            raise
+        return []
+
+
+def _say_none(console: Console, options: argparse.Namespace) -> None:
+    chosen = f" with labels {options.selector}" if options.selector else ""
+    if options.all_namespaces:
+        place, remedy = "in this cluster", "benchrun run -f FILE makes one; examples/ has some"
+    else:
+        place, remedy = (
+            f"in namespace {options.namespace}" if options.namespace else "in this namespace",
+            "-A lists all",
+        )
+    console.print(f"no runs{chosen} {place}; {remedy}", markup=False, soft_wrap=True)
+
+
+def _summary(kubectl: Kubectl, name: str, now: datetime) -> Summary:
+    try:
+        return _of_run(run_of(kubectl.get(name)), now)
+    except KubectlError as error:
+        found = typed_sweep(kubectl.sweep_instead(name, error))
+    return sweep_summary(found.sweep, found.status, now=now)
+
+
+def _of_run(found: Run, now: datetime) -> Summary:
+    try:
+        return run_summary(found, BenchmarkRunStatus.model_validate(found.status), now=now)
+    except ValidationError as error:
+        raise CommandError(f"{found.name} was written by another version of the API") from error
+
+
+def _show(console: Console, summary: Summary) -> None:
+    style = COLOURS.get(summary.word, "bold")
+    width = prose_width(console)
+    title = Text.assemble((f"{summary.title}: ", "bold"), (summary.word, style), f" - {summary.sentence}")
+    console.print(title, width=width)
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_column(style="dim")
+    for name, text in summary.facts:
+        facts.add_row(name, Text(text, overflow="fold"))
+    console.print(facts, width=width)
+    for command in summary.look_further:
+        console.print(Text(f"$ {command}", style="dim"))

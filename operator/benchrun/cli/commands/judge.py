@@ -1,0 +1,208 @@
+"""`benchrun judge NAME`: a finished run re-evaluated from what it stored, by other thresholds if asked."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict, fields, replace
+from typing import Any, get_args
+
+from pydantic import ValidationError
+from rich.console import Console
+
+from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, Code, RuleSeverity
+from benchrun.cli.errors import CommandError, unknown
+from benchrun.cli.finished_run import add_run_options, finished_run
+from benchrun.cli.kubectl import add_cluster_options
+from benchrun.cli.show import add_wide, show_result
+from benchrun.judge.rejudge import judge_again, with_severities
+from benchrun.judge.rules.warm_up import known_compilations
+from benchrun.judge.thresholds import Thresholds, thresholds_of
+from benchrun.observe.views import Run
+from benchrun.report.comparison_rows import Difference, differences
+from benchrun.report.exit_codes import INVALID, PASSED
+from benchrun.report.run_summary import missing_sentences
+
+# ---- judge options ----------------------------------------------------------------------------------------------------
+# `--threshold NAME=VALUE` and `--severity CODE=SEVERITY`: what a run is judged by, if not by its spec alone.
+
+THRESHOLDS = tuple(field.name.replace("_", "-") for field in fields(Thresholds))
+DEFAULTS = ", ".join(f"{field.name.replace('_', '-')} {field.default:g}" for field in fields(Thresholds))
+"""Every threshold with its value."""
+SEVERITIES: tuple[str, ...] = get_args(RuleSeverity.model_fields["severity"].annotation)
+
+
+def changed(thresholds: Thresholds, wanted: Sequence[str]) -> Thresholds:
+    """The thresholds with these, each `name=value`; the last of a name stands. Raises CommandError."""
+    for text in wanted:
+        name, value = _split(text, "NAME=VALUE")
+        if name.replace("_", "-") not in THRESHOLDS:
+            raise unknown("threshold", name, THRESHOLDS)
+        thresholds = replace(thresholds, **{name.replace("-", "_"): _number(name, value)})
+    return thresholds
+
+
+def severities(wanted: Sequence[str]) -> list[RuleSeverity]:
+    """Each `code=severity`; the last of a code stands. Raises CommandError."""
+    found: dict[str, RuleSeverity] = {}
+    for text in wanted:
+        code, severity = _split(text, "CODE=SEVERITY")
+        if code in FIXED:
+            raise CommandError(f"{code} can't be changed: where there is no number there is nothing to look past")
+        if code not in CHANGEABLE:
+            raise unknown("finding", code, CHANGEABLE)
+        try:
+            found[code] = RuleSeverity.model_validate({"code": code, "severity": severity})
+        except ValidationError:
+            raise CommandError(f"{text}: a severity is one of {', '.join(SEVERITIES)}") from None
+    return list(found.values())
+
+
+def known_code(text: str) -> Code:
+    """The code of that name, however it is capitalised. Raises CommandError."""
+    found = next((code for code in Code if code.lower() == text.lower()), None)
+    if found is None:
+        raise unknown("finding", text, list(Code))
+    return found
+
+
+def _split(text: str, form: str) -> tuple[str, str]:
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name and equals and value):
+        raise CommandError(f"{text!r} is not {form}")
+    return name, value
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise CommandError(f"{name}: {text!r} is not a number from 0 up")
+    return value
+
+
+# ---- judge ------------------------------------------------------------------------------------------------------------
+# `benchrun judge NAME`: a finished run judged anew from what it stored, by other thresholds if asked.
+
+DESCRIPTION = """\
+Judge a finished run anew: by the rules of this version, from the records and the timeline that the run has stored, and from
+what its server's log told of compiling.
+
+The run itself is not changed. What was not kept is said, and the rest is judged."""
+EPILOG = f"""\
+{textwrap.fill(f"thresholds: {DEFAULTS}", width=100, break_on_hyphens=False)}
+
+exit codes: 0 judged; 1 nothing to judge; 4 some numbers are invalid."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "judge",
+        help="judge a finished run anew from what it stored, by other thresholds if asked",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_run_options(parser)
+    add = parser.add_argument
+    add("--threshold", action="append", default=[], metavar="NAME=VALUE", help="draw this line elsewhere; repeatable")
+    add(
+        "--severity",
+        action="append",
+        default=[],
+        metavar="CODE=SEVERITY",
+        help="Off, Note, Suspect or Invalid for this finding, over what the spec says; repeatable",
+    )
+    add("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    add_cluster_options(parser)
+    add_wide(parser)
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Read the run, judge it and show what came out. Raises CommandError."""
+    wanted = severities(options.severity)
+    finished = finished_run(options)
+    judged, spec, stored, measured = finished.run, finished.spec, finished.status, finished.measured
+    lines = changed(thresholds_of(spec), options.threshold)
+    again = judge_again(
+        with_severities(spec, wanted),
+        stored,
+        measured.records,
+        measured.samples,
+        thresholds=lines,
+    )
+    found = differences(stored, again.status, log_kept=known_compilations(stored.servers) is not None)
+    notes = [*missing_sentences(stored, again.missing), *measured.unreadable]
+    if options.output == "json":
+        print(json.dumps(_as_json(judged, stored, again.status, found, notes), indent=2))
+    else:
+        _show(console, judged.name, stored, again.status, found, notes, wide=options.wide)
+    return INVALID if again.status.verdict == "Invalid" else PASSED
+
+
+def _show(
+    console: Console,
+    name: str,
+    stored: BenchmarkRunStatus,
+    now: BenchmarkRunStatus,
+    found: Sequence[Difference],
+    notes: Sequence[str],
+    *,
+    wide: bool,
+) -> None:
+    anew = {"phase": None, "message": _judged_by(stored, now), "log_tail": None}
+    show_result(console, name, now.model_copy(update=anew), wide=wide)
+    console.print(_heading(stored, found), style="bold", markup=False)
+    for difference in found:
+        console.print(f"  {difference.sentence}", markup=False, soft_wrap=True)
+    for note in notes:
+        console.print(note, markup=False, soft_wrap=True)
+
+
+def _heading(stored: BenchmarkRunStatus, found: Sequence[Difference]) -> str:
+    if stored.judge is None:
+        return "the run was not judged when it ended"
+    return (
+        "what differs from the stored verdict:" if found else "the stored verdict stands: no cell is judged otherwise"
+    )
+
+
+def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:
+    if stored.judge is None or now.judge is None:
+        return "judged anew"
+    versions = (
+        f"by version {now.judge.version} of the rules"
+        if stored.judge.version == now.judge.version
+        else f"by version {now.judge.version} of the rules, not {stored.judge.version} as stored"
+    )
+    same = stored.judge.thresholds_digest == now.judge.thresholds_digest
+    severities_said = f"; severities: {', '.join(now.judge.overrides)}" if now.judge.overrides else ""
+    return f"judged anew {versions}, with {'the same' if same else 'other'} thresholds{severities_said}"
+
+
+def _as_json(
+    run: Run,
+    stored: BenchmarkRunStatus,
+    now: BenchmarkRunStatus,
+    found: Sequence[Difference],
+    notes: Sequence[str],
+) -> dict[str, object]:
+    said = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=_SAID)
+    return {
+        "name": run.name,
+        "uid": run.uid,
+        "storedVerdict": stored.verdict,
+        **said,
+        "differences": [asdict(each) for each in found],
+        "notes": list(notes),
+    }
+
+
+_SAID = {"verdict", "judge", "headline", "results", "findings", "truncated"}

@@ -1,0 +1,115 @@
+"""`benchrun run -f FILE`: objects applied, runs followed to their ends."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from rich.console import Console
+
+from benchrun.cli.commands.watch import EXIT_CODES, add_timeout, follow_to_the_end, say_how_to_go_on
+from benchrun.cli.errors import CommandError
+from benchrun.cli.following import RESOURCES, Target, TimeIsUp, by_name
+from benchrun.cli.kubectl import Kubectl, add_cluster_options, kubectl_of
+from benchrun.cli.manifests import Applied, Manifest, applied, manifests_in
+from benchrun.cli.processes import held_back, sigterm_interrupts
+from benchrun.cli.show import add_wide
+from benchrun.observe import raw
+from benchrun.report.exit_codes import PASSED
+
+DESCRIPTION = """\
+Apply manifests, follow their runs and sweeps to the end, and show the results.
+
+Every object of the files is applied in order, so a dataset's ConfigMap may stand before the run that reads it. A run with
+generateName is a new one each time. One with a name is measured once: if it is under way it is followed, and if it has
+ended nothing is measured and the command fails. The same holds of sweeps.
+
+Ctrl-C, SIGTERM and --timeout end the waiting, and the run goes on in the cluster. With --cancel-on-interrupt they cancel
+it: its GPU is freed, what was measured is kept, and the command ends when the run has. A second Ctrl-C does not wait."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "run",
+        help="apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict",
+        description=DESCRIPTION,
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("-f", "--file", action="append", required=True, metavar="FILE", help="a manifest, - for stdin; may be repeated")
+    add("--no-wait", action="store_true", help="only apply, and print the names")
+    add_timeout(parser)
+    add("--cancel-on-interrupt", action="store_true", help="cancel the runs on Ctrl-C, SIGTERM or when time is up")
+    add_cluster_options(parser)
+    add_wide(parser)
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Apply all, then follow. Raises CommandError."""
+    kubectl = kubectl_of(options)
+    manifests = manifests_in(options.file)  # all are read before one is applied
+    started: list[Applied] = []
+    try:
+        with sigterm_interrupts():
+            with held_back() if options.cancel_on_interrupt else nullcontext():
+                _apply(manifests, kubectl, started, console)
+            runs = _followed(started, kubectl)
+            if options.no_wait or not runs:
+                return PASSED
+            return follow_to_the_end(runs, console, wide=options.wide, timeout_seconds=options.timeout)
+    except (KeyboardInterrupt, TimeIsUp):
+        runs = _followed(started, kubectl)
+        if not options.cancel_on_interrupt or not runs:
+            say_how_to_go_on(runs, console)
+            raise
+        _cancel(runs, console)
+        return follow_to_the_end(runs, console, wide=options.wide)
+
+
+def _apply(manifests: Sequence[Manifest], kubectl: Kubectl, started: list[Applied], console: Console) -> None:
+    for manifest in manifests:
+        try:
+            started.append(applied(manifest, kubectl))
+        except CommandError:
+            say_how_to_go_on(_followed(started, kubectl), console)
+            raise
+        console.print(_sentence(started[-1]), markup=False, soft_wrap=True)
+
+
+def _followed(started: Sequence[Applied], kubectl: Kubectl) -> dict[str, Target]:
+    return by_name(
+        (each.name, Target(kubectl.within(each.namespace), each.kind)) for each in started if each.kind in RESOURCES
+    )
+
+
+def _sentence(each: Applied) -> str:
+    place = f" in namespace {each.namespace}" if each.namespace else ""
+    if each.was_there:
+        return f"{each.kind} {each.name}{place} is there already; following it"
+    if each.kind in RESOURCES:
+        return f"{each.kind} {each.name}{place} created"
+    return f"{each.kind} {each.name}{place} applied"
+
+
+def _cancel(targets: Mapping[str, Target], console: Console) -> None:
+    """Those that have not ended. Raises CommandError once all were told that can be."""
+    problems: list[str] = []
+    for name, target in targets.items():
+        try:
+            if not _has_ended(name, target):
+                target.kubectl.cancel(name, resource=target.resource)
+                console.print(f"cancelling {name}; Ctrl-C again does not wait for it", markup=False, soft_wrap=True)
+        except CommandError as error:
+            problems.append(f"{name} is not cancelled: {error}")
+    if problems:
+        raise CommandError("; ".join(problems))
+
+
+def _has_ended(name: str, target: Target) -> bool:
+    body = target.kubectl.sweep(name) if target.is_sweep else target.kubectl.get(name)
+    return bool(raw.mapping(body.get("status")).get("completionTime"))
