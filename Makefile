@@ -94,6 +94,10 @@ lint: .venv ## Style, types, import contracts, generated files
 	.venv/bin/python -m dev.generate --check
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator module; remove it"; exit 1; }
 
+.PHONY: house
+house: .venv ## The size of the source, held against the limits of CONTRIBUTING.md
+	.venv/bin/python dev/house.py
+
 .PHONY: test-unit
 test-unit: .venv ## Pure tests, on all cores
 	$(PYTEST) --numprocesses=auto tests/unit

@@ -1,21 +1,19 @@
-"""Writing the prompts of the next probe in a process of its own, while the current one is measured.
+"""Asking for the prompts of the next probe, written in a process of its own, while the current one is measured.
 
 Most of the work is the tokenizer's and holds the interpreter lock: a thread would stand in the way of the first tokens.
 """
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from benchrun_client.contract import RandomData, Stage, Target
-from benchrun_client.datasets.random_words import RandomPrompts, Start
-from benchrun_client.datasets.samples import Sample, prompts_digest
+from benchrun_client.contract import Stage, Target
+from benchrun_client.datasets.random_words import Start
+from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import Reason, RunFailure
-from benchrun_client.piped import Piped, serve
-from benchrun_client.tokenizer import TokenCounter, load_tokenizer
+from benchrun_client.piped import Piped
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class Scribe:
     @classmethod
     async def start(cls) -> Scribe:
         """Start the other process."""
-        return cls(await Piped.start("benchrun_client.search.scribe", name="prompt writer"))
+        return cls(await Piped.start("benchrun_client.search.writing", name="prompt writer"))
 
     async def read_tokenizer(self, target: Target) -> None:
         """Load the tokenizer, which takes seconds: the first question.
@@ -101,43 +99,3 @@ def _unwrapped(answer: bytes) -> object:
     if isinstance(told, Trouble):
         raise RunFailure(told.reason, told.message)
     return told
-
-
-# ---- writing ----------------------------------------------------------------------------------------------------------
-# The other end of the scribe's pipe: the process that writes prompts.
-
-
-class Writing:
-    """Answers the scribe's questions."""
-
-    def __init__(self) -> None:
-        self._counter: TokenCounter | None = None
-        self._prompts: RandomPrompts | None = None
-
-    def answer(self, question: bytes) -> bytes:
-        """Packed, as the question is; a failure of the run is an answer, too."""
-        try:
-            return pickle.dumps(self._answer(pickle.loads(question)))
-        except RunFailure as failure:
-            return pickle.dumps(Trouble(failure.reason, failure.message))
-
-    def _answer(self, asked: Target | Desk | tuple[Stage, tuple[int, ...]]) -> Written | None:
-        if isinstance(asked, Target):
-            self._counter = load_tokenizer(asked)
-            return None
-        if isinstance(asked, Desk):
-            assert self._counter is not None
-            self._prompts = RandomPrompts(words=asked.words, counter=self._counter, starts=asked.starts)
-            return None
-        stage, lengths = asked
-        assert self._prompts is not None
-        assert isinstance(stage.data, RandomData)
-        samples = self._prompts.write(stage.model_copy(update={"requests": lengths[-1]}), stage.data)
-        return Written(samples, {length: prompts_digest(samples[:length]) for length in lengths})
-
-
-if __name__ == "__main__":
-    # Tokenizers would take every core there is, while the load is measured on them.
-    os.environ["RAYON_NUM_THREADS"] = "1"
-    # To load the tokenizer, while vLLM is imported.
-    serve(Writing().answer, urgent=1)

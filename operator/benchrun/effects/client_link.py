@@ -176,7 +176,7 @@ class ClientLink:
 
 
 # ---- channel key ------------------------------------------------------------------------------------------------------
-# The key that the tokens of all runs are made from (`benchrun.plan.channel`).
+# The key that the tokens of all runs are made from (`benchrun.plan.pods`).
 #
 # The operator makes it itself and keeps it in a Secret of its own namespace: tools that render the chart anew each time could not
 # keep a random value. It may read that one Secret by name and create it, and no other.

@@ -9,11 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -184,18 +181,6 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
         return bytes(chunks)
     finally:
         response.release()
-
-
-# ---- client package ---------------------------------------------------------------------------------------------------
-# The official client's package, of which the operator uses the asyncio half.
-
-
-def import_only_what_is_used() -> None:
-    """To be called before anything imports `kubernetes`. Its top level imports its synchronous half, OAuth and websockets: 7 MiB
-    that nobody here uses. With the package itself in place, each of its modules is imported alone."""
-    found = PathFinder.find_spec("kubernetes")
-    if found is not None:
-        sys.modules["kubernetes"] = module_from_spec(found)
 
 
 # ---- resources --------------------------------------------------------------------------------------------------------

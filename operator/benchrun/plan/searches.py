@@ -107,7 +107,7 @@ def _seed(spec: BenchmarkRunSpec, workload: str, *, probe: int, repeat: int, uid
 
 def problem_with(envelope: Envelope, searches: Sequence[contract.Search], *, listed: int) -> str | None:
     """Why the record can't be of one of these searches, whose stages follow the `listed` ones; None: it can, as far as its
-    envelope says. Its load stands in the record (`benchrun.measure.search_stages`)."""
+    envelope says. Its load stands in the record (`benchrun.judge_process.judging`)."""
     most = listed + sum(search.most_stages for search in searches)
     if envelope.sequence >= most:
         return f"the plan has {most} stages" if listed == most else f"the plan has at most {most} stages"

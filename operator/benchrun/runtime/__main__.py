@@ -11,7 +11,7 @@ def main() -> int:
         from benchrun.release.main import main as release
 
         return release(sys.argv[2:])
-    from benchrun.effects.connection import import_only_what_is_used
+    from benchrun.effects.client_package import import_only_what_is_used
 
     import_only_what_is_used()
     from benchrun.runtime.main import main as operate

@@ -1,6 +1,6 @@
 """What the cluster holds, as far as we have been told: sweeps, runs, and everything that carries a run's label. Small views only.
 
-Told from three sides: the watches (`heard`), lists (`benchrun.runtime.listing`) and answers to our own writes (`learnt`).
+Told from three sides: the watches (`heard`), lists (`benchrun.runtime.watching`) and answers to our own writes (`learnt`).
 The newest resourceVersion wins whatever order they come in; a uid that was seen deleted stays dead.
 
 What we learnt and a watch has not confirmed is remembered with its time. A watch that stays behind is silent: that is how

@@ -89,9 +89,9 @@ def test_the_package_brings_the_pages_along(tmp_path: Path) -> None:
     probe = (
         f"import sys; sys.path.insert(0, {str(installed)!r})\n"
         "from benchrun.api.conditions import Code\n"
-        "from benchrun.cli import pages\n"
-        f"assert pages.__file__.startswith({str(installed)!r}), pages.__file__\n"
-        "print(*(page.code for page in pages.pages()))"
+        "from benchrun.cli.commands import explain\n"
+        f"assert explain.__file__.startswith({str(installed)!r}), explain.__file__\n"
+        "print(*(page.code for page in explain.pages()))"
     )
     said = subprocess.run([sys.executable, "-c", probe], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert said.stdout.split() == [code.value for code in Code]

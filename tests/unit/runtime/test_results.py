@@ -138,7 +138,7 @@ def test_series_are_bounded_by_runs_cells_and_figures() -> None:
 
 
 MOST = """
-import json, tracemalloc
+import json, sys, tracemalloc
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import MAX_RUNS, ResultMetrics
 from benchrun.runtime.telemetry import Telemetry
@@ -147,6 +147,9 @@ from unit.runtime.test_results import ended, heard
 indexes = Indexes(result_runs=MAX_RUNS)
 telemetry = Telemetry()
 telemetry.registry.register(ResultMetrics(indexes.results))
+# Room in the interpreter's table of shared words: it doubles at a size that depends on what was imported.
+words = [sys.intern(f"word-{number}") for number in range(100_000)]
+del words
 tracemalloc.start()
 for minute in range(MAX_RUNS):
     # As the API server's answers are: no two words share their memory.

@@ -24,7 +24,7 @@ from benchrun.report.exit_codes import PASSED
 # ---- pages ------------------------------------------------------------------------------------------------------------
 # The pages of findings (docs/findings), which an installed package and the operator's image bring along.
 
-CHECKOUT = Path(__file__).parents[3] / "docs/findings"
+CHECKOUT = Path(__file__).parents[4] / "docs/findings"
 """Where the pages are written; an installation from a checkout reads them there."""
 
 

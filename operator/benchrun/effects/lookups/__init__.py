@@ -1,1 +1,1 @@
-"""What a decision may ask for (`benchrun.decide.lookups`), a file for each kind of question."""
+"""What a decision may ask for (`benchrun.decide.collected`)."""

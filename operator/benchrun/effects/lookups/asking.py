@@ -33,7 +33,7 @@ from benchrun.effects.lookups.reads import (
 )
 
 # ---- kinds ------------------------------------------------------------------------------------------------------------
-# Every kind of look-up. A new one is a question in `benchrun.decide.lookups`, a file here, and a line below.
+# Every kind of look-up. A new one is a question in `benchrun.decide.collected`, a function in `reads`, and a line below.
 
 KINDS: Mapping[type[Question[Any]], Kind] = {
     Compilations: COMPILATIONS,

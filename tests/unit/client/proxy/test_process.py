@@ -183,7 +183,7 @@ def test_a_port_that_is_taken_is_told_without_a_traceback() -> None:
 
 def test_nothing_of_vllm_or_the_operator_is_imported() -> None:
     listing = (
-        "import sys; import benchrun_client.proxy.assembly; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+        "import sys; import benchrun_client.proxy.port; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     )
     told = subprocess.run([sys.executable, "-c", listing], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     assert not {"vllm", "torch", "numpy", "transformers", "benchrun", "kubernetes"} & set(told)

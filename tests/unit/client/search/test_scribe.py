@@ -9,8 +9,9 @@ import pytest
 from benchrun_client.contract import RandomData, Stage, Target
 from benchrun_client.datasets.samples import prompts_digest
 from benchrun_client.failures import RunFailure
-from benchrun_client.search import scribe
-from benchrun_client.search.scribe import Desk, Scribe, Writing, Written, opened
+from benchrun_client.search import writing
+from benchrun_client.search.scribe import Desk, Scribe, Written, opened
+from benchrun_client.search.writing import Writing
 from benchrun_client.tokenizer import TokenCounter
 from unit.client.plans import plan, stage
 from unit.client.words import WORDS, HubTokenizer
@@ -34,7 +35,7 @@ def test_it_writes_the_longest_and_digests_every_length(monkeypatch: pytest.Monk
     def tokenizer(_: Target) -> TokenCounter:
         return TokenCounter(HubTokenizer())
 
-    monkeypatch.setattr(scribe, "load_tokenizer", tokenizer)
+    monkeypatch.setattr(writing, "load_tokenizer", tokenizer)
     at_work = Writing()
     for question in (plan().target, Desk(tuple(WORDS), STARTS)):
         assert pickle.loads(at_work.answer(pickle.dumps(question))) is None
