@@ -62,7 +62,7 @@ def test_a_minimal_run_is_filled_in(namespace: Namespace) -> None:
             }
         ],
         "repeats": 1,
-        "client": {"engine": "VLLM", "parallelism": 1},
+        "client": {"parallelism": 1},
         "measurement": {
             "percentiles": ["50", "95", "99"],
             "seed": 1,
