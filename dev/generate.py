@@ -40,7 +40,10 @@ def sweep_crd_text() -> str:
 
 
 def _definition_text(definition: dict[str, Any]) -> str:
-    body = yaml.dump(definition, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
+    # A node without children takes one line: most of the file would be indentation otherwise.
+    body = yaml.dump(
+        definition, Dumper=_Dumper, default_flow_style=None, sort_keys=False, width=200, allow_unicode=True
+    )
     return f"# Generated from operator/benchrun/api by: {COMMAND}\n{body}"
 
 
@@ -105,9 +108,6 @@ class _Dumper(yaml.SafeDumper):
 
     def ignore_aliases(self, data: object) -> bool:
         return True
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, indentless=False)
 
 
 if __name__ == "__main__":

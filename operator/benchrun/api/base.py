@@ -188,6 +188,7 @@ DIFFERENT_NUMBERS = Rule(
     message="must differ from one another as numbers",
 )
 DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+WorkloadName = Annotated[DnsLabel, Field(max_length=40)]
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 Key = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 Text = Annotated[str, Field(min_length=1, max_length=1024)]

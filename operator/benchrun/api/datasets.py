@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api.base import ATOMIC, Key, ObjectName, Rule, SpecModel, exactly_one
+from benchrun.api.base import Key, ObjectName, Rule, SpecModel, Unique, WorkloadName, exactly_one
 
 # ---- files ------------------------------------------------------------------------------------------------------------
 # Where a dataset's file is.
@@ -257,16 +256,37 @@ class TimedTraceDataset(SpecModel):
 
 
 # ---- union ------------------------------------------------------------------------------------------------------------
-# All datasets there are, and several of them in one stream.
 
 MAX_MIX_PARTS = 8
-_MIXABLE = ("random", "prefix_repetition", "agent", "share_gpt", "custom", "texts", "hugging_face")
 
 
-class MixableDataset(SpecModel):
+class MixPart(SpecModel):
+    """Another workload, and its share of the requests."""
+
+    workload: WorkloadName = Field(
+        description="Workload of this spec whose dataset is sent: any but a mix or a timedTrace. It needs no load of its own."
+    )
+    weight: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=1, description="Share of the requests, against the weights of the others."
+    )
+
+
+class Dataset(SpecModel):
     """Exactly one dataset."""
 
-    rules = (exactly_one(*_MIXABLE),)
+    rules = (
+        exactly_one(
+            "random",
+            "prefix_repetition",
+            "agent",
+            "share_gpt",
+            "custom",
+            "texts",
+            "hugging_face",
+            "timed_trace",
+            "mix",
+        ),
+    )
     random: RandomDataset | None = Field(default=None, description="Random tokens of fixed length.")
     prefix_repetition: PrefixRepetitionDataset | None = Field(
         default=None, description="Random tokens, many prompts beginning alike."
@@ -276,43 +296,17 @@ class MixableDataset(SpecModel):
     custom: CustomDataset | None = Field(default=None, description="Prompts from a JSON Lines file.")
     texts: TextsDataset | None = Field(default=None, description="Texts of a CSV or JSON Lines column, packed.")
     hugging_face: HuggingFaceDataset | None = Field(default=None, description="Prompts from the Hugging Face hub.")
-
-
-class MixPart(MixableDataset):
-    """Exactly one dataset, and its share of the requests."""
-
-    weight: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=1, description="Share of the requests, against the weights of the others."
-    )
-
-
-MixParts = Annotated[list[MixPart], Field(min_length=2, max_length=MAX_MIX_PARTS, json_schema_extra=ATOMIC)]
-
-
-class Dataset(MixableDataset):
-    """Exactly one dataset."""
-
-    rules = (exactly_one(*_MIXABLE, "timed_trace", "mix"),)
     timed_trace: TimedTraceDataset | None = Field(default=None, description="Recorded requests, replayed.")
-    mix: MixParts | None = Field(
-        default=None, description="Several datasets in one stream, in an order drawn by the seed."
+    mix: Annotated[list[MixPart], Field(min_length=2, max_length=MAX_MIX_PARTS), Unique("workload")] | None = Field(
+        default=None,
+        description="The datasets of several workloads in one stream, in an order drawn by the seed. api and ignoreEOS are "
+        "those of the mix.",
     )
 
-
-def parts_of(dataset: Dataset) -> tuple[MixableDataset, ...]:
-    """The datasets of a mix; of every other one itself."""
-    return tuple(dataset.mix) if dataset.mix is not None else (dataset,)
-
-
-def file_of(dataset: MixableDataset) -> DatasetFile | None:
-    """The file it reads; None: it reads none."""
-    return next(_files(dataset), None)
-
-
-def _files(dataset: MixableDataset) -> Iterator[DatasetFile]:
-    trace = dataset.timed_trace if isinstance(dataset, Dataset) else None
-    for reading in (dataset.share_gpt, dataset.custom, dataset.texts, trace):
-        if reading is not None:
-            yield reading.file
-    if dataset.agent is not None and dataset.agent.conversation is not None:
-        yield dataset.agent.conversation
+    @property
+    def file(self) -> DatasetFile | None:
+        """The file it reads; None: it reads none."""
+        if self.agent is not None:
+            return self.agent.conversation
+        reading = (self.share_gpt, self.custom, self.texts, self.timed_trace)
+        return next((each.file for each in reading if each is not None), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -10,13 +11,12 @@ from benchrun.api.base import (
     DIFFERENT_NUMBERS,
     NUMBER,
     Decimal,
-    DnsLabel,
     PositiveDecimal,
     Rate,
     Rule,
     SpecModel,
     Unique,
-    exactly_one,
+    WorkloadName,
 )
 from benchrun.api.datasets import Dataset
 
@@ -86,6 +86,10 @@ class Search(SpecModel):
     )
 
 
+_LOADS = (
+    "[has({0}.requestRates), has({0}.concurrencies), has({0}.search), has({0}.traceSpeeds), has({0}.batchSizes)]"
+    ".filter(x, x).size()"
+)
 _SEARCH = "has(w.load.search)"
 _REQUESTS = (
     "(has(w.requests) ? double(w.requests) : "
@@ -144,8 +148,32 @@ WORKLOAD_RULES = (
         "74 for the 95th, 37 for the 90th, in general 369 / (100 - percentile); fewer tell nothing for certain",
         path=".workloads",
     ),
+    Rule(
+        cel="self.workloads.all(w, !has(w.dataset.mix) || w.dataset.mix.all(p, self.workloads.exists(o, "
+        "o.name == p.workload && !has(o.dataset.mix) && !has(o.dataset.timedTrace))))",
+        holds=lambda spec: _in_mixes(spec) <= {w.name for w in spec.workloads if _is_mixable(w.dataset)},
+        message="dataset.mix names other workloads of this spec, whose dataset is neither mix nor timedTrace: add the workload, "
+        "or correct its name",
+        path=".workloads",
+    ),
+    Rule(
+        cel=f"self.workloads.all(w, {_LOADS.format('w.load')} > 0 || has(w.requests) || has(w.durationSeconds) || "
+        "self.workloads.exists(m, "
+        "has(m.dataset.mix) && m.dataset.mix.exists(p, p.workload == w.name)))",
+        holds=lambda spec: {w.name for w in spec.workloads if not w.is_measured} <= _in_mixes(spec),
+        message="a workload without load is sent only as part of a mix: set its load, or name it in a dataset.mix",
+        path=".workloads",
+    ),
 )
-"""What a search asks of the rest of the spec."""
+"""What workloads ask of one another and of the rest of the spec."""
+
+
+def _in_mixes(spec: Any) -> set[str]:
+    return {part.workload for workload in spec.workloads for part in workload.dataset.mix or ()}
+
+
+def _is_mixable(dataset: Dataset) -> bool:
+    return dataset.mix is None and dataset.timed_trace is None
 
 
 # ---- workloads --------------------------------------------------------------------------------------------------------
@@ -167,12 +195,21 @@ BatchSizes = Annotated[
 Speeds = Annotated[list[PositiveDecimal], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique(), DIFFERENT_NUMBERS]
 
 
+def _loads(load: Load) -> int:
+    each = (load.request_rates, load.concurrencies, load.search, load.trace_speeds, load.batch_sizes)
+    return sum(points is not None for points in each)
+
+
 class Load(SpecModel):
     """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest load, the
     speeds at which a trace is replayed, or batch sizes (with `offline`)."""
 
     rules = (
-        exactly_one("request_rates", "concurrencies", "search", "trace_speeds", "batch_sizes"),
+        Rule(
+            cel=f"{_LOADS.format('self')} <= 1",
+            holds=lambda load: _loads(load) <= 1,
+            message="must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes",
+        ),
         Rule(
             cel="!has(self.maxConcurrency) || has(self.requestRates)",
             holds=lambda load: load.max_concurrency is None or load.request_rates is not None,
@@ -213,10 +250,25 @@ class Load(SpecModel):
 
 
 class Workload(SpecModel):
-    """One kind of traffic, measured at every load point."""
+    """One kind of traffic, measured at every load point; without a load it is only part of a mix."""
 
     rules = (
-        exactly_one("requests", "duration_seconds"),
+        Rule(
+            cel=f"{_LOADS.format('self.load')} == 0 || has(self.requests) != has(self.durationSeconds)",
+            holds=lambda workload: (
+                not workload.is_measured or (workload.requests is None) != (workload.duration_seconds is None)
+            ),
+            message="must set exactly one of requests and durationSeconds",
+        ),
+        Rule(
+            cel=f"{_LOADS.format('self.load')} > 0 || (!has(self.requests) && !has(self.durationSeconds))",
+            holds=lambda workload: (
+                workload.is_measured or (workload.requests is None and workload.duration_seconds is None)
+            ),
+            message="load must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes; "
+            "a workload that is only part of a mix has no load, requests or durationSeconds",
+            path=".load",
+        ),
         Rule(
             cel="!has(self.load.traceSpeeds) || has(self.dataset.timedTrace)",
             holds=lambda workload: workload.load.trace_speeds is None or workload.dataset.timed_trace is not None,
@@ -251,9 +303,12 @@ class Workload(SpecModel):
             message=f"load.search.to x durationSeconds must be at most {MAX_REQUESTS} requests a stage",
         ),
     )
-    name: Annotated[DnsLabel, Field(max_length=40)] = Field(description="Name of the workload, part of every stage id.")
+    name: WorkloadName = Field(description="Name of the workload, part of every stage id.")
     dataset: Dataset = Field(description="What the requests say.")
-    load: Load = Field(description="How the requests arrive.")
+    load: Load = Field(
+        default_factory=Load,
+        description="How the requests arrive. Left out: the workload is not measured by itself, it is only part of a mix.",
+    )
     requests: Annotated[int, Field(ge=1, le=MAX_REQUESTS)] | None = Field(
         default=None, description="Requests of each stage."
     )
@@ -266,6 +321,19 @@ class Workload(SpecModel):
     ignore_eos: bool = Field(
         default=True, description="Whether answers run to the length asked for, or end where the model ends them."
     )
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has a load; without one it is only part of a mix."""
+        return _loads(self.load) > 0
+
+
+def datasets_of(workload: Workload, workloads: Sequence[Workload]) -> tuple[Dataset, ...]:
+    """The datasets of a mix, each that of the workload it names among `workloads`; of every other one its own."""
+    if workload.dataset.mix is None:
+        return (workload.dataset,)
+    named = {each.name: each.dataset for each in workloads}
+    return tuple(named[part.workload] for part in workload.dataset.mix)
 
 
 def _rates_are_finite(load: Load) -> bool:

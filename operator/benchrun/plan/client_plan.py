@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from benchrun_client.contract import (
     MAX_REQUESTS_A_STAGE,
     AgentData,
     CustomData,
     Data,
-    DataFile,
     HuggingFaceData,
     LoadPoint,
     MixableData,
     MixData,
-    MixPart,
     Plan,
     PrefixRepetitionData,
     RandomData,
@@ -28,7 +27,7 @@ from benchrun_client.contract import (
     Warmup,
 )
 
-from benchrun.api import BenchmarkRunSpec, DatasetFile, Load, MixableDataset, Model, Workload
+from benchrun.api import BenchmarkRunSpec, Load, Model, Workload
 from benchrun.plan.files import PlacedFile, model_files, served_name
 from benchrun.plan.pods import Owner
 from benchrun.plan.roles import answering_args, front_role, role_replicas, role_url
@@ -36,100 +35,38 @@ from benchrun.plan.searches import search_asked
 from benchrun.plan.stages import PlannedStage, stages, warmup_seed
 from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
 
-# ---- datasets ---------------------------------------------------------------------------------------------------------
-# A workload's dataset in the client's words.
+_KINDS: Mapping[str, type[MixableData | TimedTraceData]] = MappingProxyType(
+    {
+        "random": RandomData,
+        "prefix_repetition": PrefixRepetitionData,
+        "agent": AgentData,
+        "share_gpt": ShareGPTData,
+        "custom": CustomData,
+        "texts": TextsData,
+        "hugging_face": HuggingFaceData,
+        "timed_trace": TimedTraceData,
+    }
+)
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """Whose files they are."""
-
-    workload: str
-    part: int | None
-
-    def placed(self, file: DatasetFile) -> DataFile:
-        return PlacedFile(self.workload, self.part, file).in_plan()
+def client_data(workload: Workload, workloads: Sequence[Workload]) -> Data:
+    """What the plan says of a workload's dataset; `workloads`: all of the spec, where a mix finds its parts."""
+    if workload.dataset.mix is None:
+        return _data(workload)
+    named = {each.name: each for each in workloads}
+    parts = [{"weight": part.weight, "data": _data(named[part.workload])} for part in workload.dataset.mix]
+    return MixData.model_validate({"parts": parts})
 
 
-def client_data(workload: Workload) -> Data:
-    """What the plan says of a workload's dataset."""
-    dataset, files = workload.dataset, _Files(workload.name, None)
-    if dataset.mix is not None:
-        return MixData(
-            parts=tuple(
-                MixPart(weight=part.weight, data=_mixable(part, _Files(workload.name, number)))
-                for number, part in enumerate(dataset.mix)
-            )
-        )
-    if (trace := dataset.timed_trace) is not None:
-        return TimedTraceData(
-            file=files.placed(trace.file),
-            unit=trace.unit,
-            timestamp_field=trace.timestamp_field,
-            input_tokens_field=trace.input_tokens_field,
-            output_tokens_field=trace.output_tokens_field,
-            blocks_field=trace.blocks_field,
-            block_tokens=trace.block_tokens,
-        )
-    return _mixable(dataset, files)
-
-
-def _mixable(dataset: MixableDataset, files: _Files) -> MixableData:
-    if (random := dataset.random) is not None:
-        return RandomData(input_tokens=random.input_tokens, output_tokens=random.output_tokens)
-    if (prefixed := dataset.prefix_repetition) is not None:
-        return PrefixRepetitionData(
-            prefixes=prefixed.prefixes,
-            prefix_tokens=prefixed.prefix_tokens,
-            suffix_tokens=prefixed.suffix_tokens,
-            output_tokens=prefixed.output_tokens,
-        )
-    if (agent := dataset.agent) is not None:
-        return AgentData(
-            file=files.placed(agent.conversation) if agent.conversation is not None else None,
-            variants=1 if agent.dynamic_prefix is None else agent.dynamic_prefix.variants,
-            output_tokens=agent.output_tokens,
-        )
-    return _of_rows(dataset, files)
-
-
-def _of_rows(dataset: MixableDataset, files: _Files) -> MixableData:
-    if (talks := dataset.share_gpt) is not None:
-        return ShareGPTData(
-            file=files.placed(talks.file),
-            output_tokens=talks.output_tokens,
-            max_prompt_tokens=talks.max_prompt_tokens,
-            max_total_tokens=talks.max_total_tokens,
-        )
-    if (custom := dataset.custom) is not None:
-        return CustomData(
-            file=files.placed(custom.file),
-            prompt_field=custom.prompt_field,
-            output_tokens_field=custom.output_tokens_field,
-            output_tokens=custom.output_tokens,
-        )
-    if (texts := dataset.texts) is not None:
-        return TextsData(
-            file=files.placed(texts.file),
-            format=texts.format,
-            column=texts.column,
-            texts_per_prompt=texts.texts_per_prompt,
-            instruction=texts.instruction,
-            output_tokens_per_text=texts.output_tokens_per_text,
-            duplicate=texts.duplicate,
-        )
-    hub = dataset.hugging_face
-    if hub is None:
-        raise ValueError(f"the dataset of {files.workload} must set exactly one of its members")
-    return HuggingFaceData(
-        repository=hub.repository,
-        revision=hub.revision,
-        subset=hub.subset,
-        split=hub.split,
-        column=hub.column,
-        output_tokens=hub.output_tokens,
-        max_rows=hub.max_rows,
-    )
+def _data(workload: Workload) -> MixableData | TimedTraceData:
+    dataset = workload.dataset
+    name = next(name for name in _KINDS if getattr(dataset, name) is not None)
+    fields = getattr(dataset, name).model_dump(exclude={"file", "conversation", "static_prefix", "dynamic_prefix"})
+    if dataset.agent is not None:
+        fields["variants"] = 1 if dataset.agent.dynamic_prefix is None else dataset.agent.dynamic_prefix.variants
+    if dataset.file is not None:
+        fields["file"] = PlacedFile(workload.name, dataset.file).in_plan()
+    return _KINDS[name](**fields)
 
 
 # ---- client plan ------------------------------------------------------------------------------------------------------
@@ -148,7 +85,7 @@ def client_plan(
         run_uid=owner.uid,
         token_digest=token_digest,
         target=_target(owner, spec, endpoint_addresses),
-        stages=tuple(_stage(s) for s in stages(spec, run_uid=owner.uid)),
+        stages=tuple(_stage(s, spec) for s in stages(spec, run_uid=owner.uid)),
         searches=planned_searches(owner, spec),
         warmups=_warmups(owner, spec),
         cache_policy=spec.measurement.cache_policy,
@@ -161,7 +98,7 @@ def client_plan(
 def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Search, ...]:
     """The searches of the plan, in order."""
     return tuple(
-        search_asked(spec, workload, workload.load.search, data=client_data(workload), uid=owner.uid)
+        search_asked(spec, workload, workload.load.search, data=client_data(workload, spec.workloads), uid=owner.uid)
         for workload in spec.workloads
         if workload.load.search is not None
     )
@@ -206,14 +143,14 @@ def _context_tokens(spec: BenchmarkRunSpec) -> int | None:
         return None
 
 
-def _stage(planned: PlannedStage) -> Stage:
+def _stage(planned: PlannedStage, spec: BenchmarkRunSpec) -> Stage:
     workload = planned.workload
     return Stage(
         id=planned.id,
         workload=workload.name,
         repeat=planned.repeat,
         load=_load_point(workload.load, planned.value),
-        data=client_data(workload),
+        data=client_data(workload, spec.workloads),
         requests=planned.requests,
         seed=planned.seed,
         api=workload.api,
@@ -239,7 +176,7 @@ def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Warmup, ...]:
     return tuple(
         Warmup(
             workload=workload.name,
-            data=client_data(workload),
+            data=client_data(workload, spec.workloads),
             requests=2 * _highest_concurrency(workload.load),
             concurrency=_highest_concurrency(workload.load),
             seed=warmup_seed(base=spec.measurement.seed, workload=workload.name, run_uid=uid),
@@ -247,6 +184,7 @@ def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Warmup, ...]:
             api=workload.api,
         )
         for workload in spec.workloads
+        if workload.is_measured
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from benchrun_client.contract import DataFile, S3Object
 
-from benchrun.api import DatasetFile, Model, S3File, Workload, file_of, parts_of
+from benchrun.api import DatasetFile, Model, Workload
 
 # ---- dataset files ----------------------------------------------------------------------------------------------------
 # Where the files of datasets are in the client's pod, and what brings them there.
@@ -22,14 +22,18 @@ class PlacedFile:
     """One file of a workload."""
 
     workload: str
-    part: int | None
-    """Position in a mix; None: the workload has no other."""
     file: DatasetFile
 
     def in_plan(self) -> DataFile:
         """The file in the client's words."""
         if self.file.s3 is not None:
-            return DataFile(s3=_object(self.file.s3, credentials=self._variable))
+            place = self.file.s3
+            return DataFile(
+                s3=S3Object(
+                    **place.model_dump(exclude={"credentials_secret_ref"}),
+                    credentials=self._variable if place.credentials_secret_ref is not None else None,
+                )
+            )
         return DataFile(path=self._path(), url=self.file.url)
 
     def volume(self) -> dict[str, Any] | None:
@@ -63,19 +67,17 @@ class PlacedFile:
 
     @property
     def _volume_name(self) -> str:
-        return f"data-{self.workload}" if self.part is None else f"data{self.part}-{self.workload}"
+        return f"data-{self.workload}"
 
     @property
     def _variable(self) -> str:
-        """What the names of its variables begin with; the number stands where no workload's name can be mistaken for it."""
-        part = "" if self.part is None else f"PART{self.part}_"
-        return f"BENCHRUN_{part}S3_{self.workload.upper().replace('-', '_')}"
+        """What the names of its variables begin with."""
+        return f"BENCHRUN_S3_{self.workload.upper().replace('-', '_')}"
 
     @property
     def _directory(self) -> str:
         kind = f"configmap/{self.file.config_map.name}" if self.file.config_map is not None else "pvc"
-        place = self.workload if self.part is None else f"{self.workload}/{self.part}"
-        return f"{DATA_DIRECTORY}/{place}/{kind}"
+        return f"{DATA_DIRECTORY}/{self.workload}/{kind}"
 
     def _path(self) -> str | None:
         if self.file.config_map is not None:
@@ -86,26 +88,8 @@ class PlacedFile:
 
 
 def placed_files(workloads: Sequence[Workload]) -> tuple[PlacedFile, ...]:
-    """Every file of these workloads, the same one once for each that reads it."""
-    return tuple(placed for workload in workloads for placed in _files(workload))
-
-
-def _files(workload: Workload) -> Iterator[PlacedFile]:
-    is_mix = workload.dataset.mix is not None
-    for number, part in enumerate(parts_of(workload.dataset)):
-        file = file_of(part)
-        if file is not None:
-            yield PlacedFile(workload.name, number if is_mix else None, file)
-
-
-def _object(file: S3File, *, credentials: str) -> S3Object:
-    return S3Object(
-        bucket=file.bucket,
-        key=file.key,
-        endpoint=file.endpoint,
-        region=file.region,
-        credentials=credentials if file.credentials_secret_ref is not None else None,
-    )
+    """The file of each workload that reads one."""
+    return tuple(PlacedFile(w.name, file) for w in workloads if (file := w.dataset.file) is not None)
 
 
 # ---- model files ------------------------------------------------------------------------------------------------------

@@ -28,8 +28,8 @@ def room_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str)
         return [*caveats, error(ARGS, _no_room(sizing))]
     remarks = [*caveats, _size(sizing, fit), *_start(sizing, fit)]
     for place, workload in enumerate(spec.workloads):
-        tokens = longest_request(workload, max_tokens=sizing.engine.max_tokens)
-        if tokens is not None:
+        tokens = longest_request(workload, spec.workloads, max_tokens=sizing.engine.max_tokens)
+        if tokens is not None and workload.is_measured:
             remarks += _load(
                 workload,
                 f"spec.workloads[{place}].load",

@@ -101,9 +101,8 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
         return [*remarks, not_checked(ARGS, f"the KV cache: {problem}")]
     told_by = "--max-model-len" if longest is not None else "config.json"
     max_tokens = longest or (known.shape.context_tokens if known.shape is not None else None)
-    for place, workload in enumerate(spec.workloads):
-        told = told_by if max_tokens is not None else "no --max-model-len among the arguments, and no --model here"
-        remarks += length_remarks(workload, f"spec.workloads[{place}]", max_tokens=max_tokens, told_by=told)
+    told = told_by if max_tokens is not None else "no --max-model-len among the arguments, and no --model here"
+    remarks += length_remarks(spec, max_tokens=max_tokens, told_by=told)
     return [
         *remarks,
         *_too_long(spec, args, known.shape),

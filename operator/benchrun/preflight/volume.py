@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 
-from benchrun.api import BenchmarkRunSpec, MixableDataset, Workload, parts_of
+from benchrun.api import BenchmarkRunSpec, Dataset, Workload, datasets_of
 from benchrun.measure.percentiles import least_count, percentile_ranks
 from benchrun.plan.stages import PlannedStage, estimate, gpus, load_points, most_probe_stages, requests_of, stages
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
@@ -46,7 +46,7 @@ def volume_of(spec: BenchmarkRunSpec) -> Volume:
         gpus=gpus(spec),
         open_stages=len(timed),
         least_seconds=int(sum(map(_seconds, timed), Decimal(0)).to_integral_value(rounding=ROUND_CEILING)),
-        warmup_seconds=warmup.max_seconds * len(spec.workloads) if warmup is not None else 0,
+        warmup_seconds=warmup.max_seconds * sum(w.is_measured for w in spec.workloads) if warmup is not None else 0,
         gpu_seconds=told.gpu_seconds,
     )
 
@@ -95,7 +95,7 @@ class Lengths:
         return None if self.prompt is None or self.output is None else self.prompt + self.output
 
 
-def lengths_of(dataset: MixableDataset) -> Lengths:
+def lengths_of(dataset: Dataset) -> Lengths:
     """The longest request that a dataset can send."""
     if dataset.random is not None:
         return Lengths(dataset.random.input_tokens, dataset.random.output_tokens, drops_long_rows=False)
@@ -113,22 +113,24 @@ def lengths_of(dataset: MixableDataset) -> Lengths:
     return Lengths(None, forced, drops_long_rows=dataset.agent is None)
 
 
-def longest_request(workload: Workload, *, max_tokens: int | None) -> int | None:
-    """Tokens of the longest request of a workload that the model takes; None where only its data tells."""
-    totals = [lengths_of(part).total for part in parts_of(workload.dataset)]
+def longest_request(workload: Workload, workloads: Sequence[Workload], *, max_tokens: int | None) -> int | None:
+    """Tokens of the longest request of a workload that the model takes; None where only its data tells. `workloads`: all of
+    the spec, where a mix finds its parts."""
+    totals = [lengths_of(part).total for part in datasets_of(workload, workloads)]
     known = [total for total in totals if total is not None]
     return min(max(known), max_tokens or max(known)) if len(known) == len(totals) else None
 
 
-def length_remarks(workload: Workload, path: str, *, max_tokens: int | None, told_by: str) -> list[Remark]:
+def length_remarks(spec: BenchmarkRunSpec, *, max_tokens: int | None, told_by: str) -> list[Remark]:
     """Whether every request fits the model's longest sequence. `told_by` says where that limit is from, or that none is
     known."""
     remarks = []
-    for place, part in enumerate(parts_of(workload.dataset)):
-        field = f"{path}.dataset" + (f".mix[{place}]" if workload.dataset.mix is not None else "")
-        remarks += _part(
-            lengths_of(part), field, max_tokens=max_tokens, told_by=told_by, is_chat=workload.api == "Chat"
-        )
+    for number, workload in enumerate(spec.workloads):
+        for place, part in enumerate(datasets_of(workload, spec.workloads) if workload.is_measured else ()):
+            field = f"spec.workloads[{number}].dataset" + (f".mix[{place}]" if workload.dataset.mix is not None else "")
+            remarks += _part(
+                lengths_of(part), field, max_tokens=max_tokens, told_by=told_by, is_chat=workload.api == "Chat"
+            )
     return remarks
 
 

@@ -54,7 +54,13 @@ MIXABLE: Mapping[str, st.SearchStrategy[Any]] = {
 DATASETS = mostly(
     {"random": {}},
     some_of(
-        {**MIXABLE, "timedTrace": st.just({"file": _PATH}), "mix": st.lists(some_of(MIXABLE), min_size=2, max_size=3)}
+        {
+            **MIXABLE,
+            "timedTrace": st.just({"file": _PATH}),
+            "mix": st.lists(st.sampled_from("wabc"), min_size=2, max_size=3, unique=True).map(
+                lambda names: [{"workload": name} for name in names]
+            ),
+        }
     ),
 )
 SEARCHES = st.fixed_dictionaries(

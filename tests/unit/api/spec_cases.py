@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from unit.api.dataset_cases import ACCEPTED_DATASETS, FILE, REFUSED_DATASETS
+from unit.api.dataset_cases import ACCEPTED_DATASETS, FILE, REFUSED_DATASETS, mix
 
 Spec = dict[str, Any]
 _ABSENT = object()
@@ -69,6 +69,10 @@ class Refused:
 
 _LOAD = "workloads.0.load"
 _FILE = "workloads.0.dataset"
+_NO_LOAD = (
+    "load must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes; "
+    "a workload that is only part of a mix has no load, requests or durationSeconds"
+)
 _NEEDS_DEVELOPMENT_MODE = (
     "measurement.cachePolicy Reset needs VLLM_SERVER_DEV_MODE=1 and sets it: "
     "take it out of server.env, or give it the value 1"
@@ -215,8 +219,27 @@ REFUSED: dict[str, Refused] = {
     "empty load": Refused(
         "spec.workloads[0].load",
         {_LOAD: {}},
-        "must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes",
+        _NO_LOAD,
     ),
+    "no load": Refused("spec.workloads[0].load", {_LOAD: absent()}, _NO_LOAD),
+    "a part of no mix": Refused(
+        "spec.workloads",
+        {"workloads": [workload(), {"name": "part", "dataset": {"random": {}}}]},
+        "a workload without load is sent only as part of a mix: set its load, or name it in a dataset.mix",
+    ),
+    **{
+        f"a mix of {what}": Refused(
+            "spec.workloads",
+            {"workloads": [workload(dataset=mix("chat", "part")), workload("chat"), *part]},
+            "dataset.mix names other workloads of this spec, whose dataset is neither mix nor timedTrace: add the workload, "
+            "or correct its name",
+        )
+        for what, part in {
+            "a workload that does not exist": [],
+            "a trace": [{"name": "part", "dataset": {"timedTrace": {"file": FILE}}}],
+            "a mix": [workload("part", dataset=mix("chat", "other"))],
+        }.items()
+    },
     "rates and concurrencies": Refused(
         "spec.workloads[0].load",
         {f"{_LOAD}.concurrencies": [1]},
@@ -535,6 +558,15 @@ REFUSED: dict[str, Refused] = {
 
 ACCEPTED: dict[str, Spec] = {
     **{name: minimal({_FILE: dataset}) for name, dataset in ACCEPTED_DATASETS.items()},
+    "a mix of a workload that is measured and one that is not": minimal(
+        {
+            "workloads": [
+                workload(dataset=mix("chat", "part")),
+                workload("chat"),
+                {"name": "part", "dataset": {"random": {}}},
+            ]
+        }
+    ),
     "a trace replayed at two speeds": minimal(
         {_FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["1", "2.5"]}}
     ),

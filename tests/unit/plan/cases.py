@@ -40,15 +40,22 @@ CASES: dict[str, Json] = {
                 "mixed",
                 dataset={
                     "mix": [
-                        {"random": {}, "weight": 2},
-                        {"custom": {"file": {"configMap": {"name": "prompts", "key": "a.jsonl"}}}},
-                        {"texts": {"file": {"pvc": {"claimName": "data", "path": "b.csv"}}, "column": "review"}},
-                        {"shareGPT": {"file": _OBJECT}},
+                        {"workload": "short", "weight": 2},
+                        {"workload": "prompts"},
+                        {"workload": "reviews"},
+                        {"workload": "talks"},
                     ]
                 },
                 load=rates("1"),
                 requests=20,
             ),
+            {"name": "short", "dataset": {"random": {}}},
+            {"name": "prompts", "dataset": {"custom": {"file": {"configMap": {"name": "prompts", "key": "a.jsonl"}}}}},
+            {
+                "name": "reviews",
+                "dataset": {"texts": {"file": {"pvc": {"claimName": "data", "path": "b.csv"}}, "column": "review"}},
+            },
+            {"name": "talks", "dataset": {"shareGPT": {"file": _OBJECT}}},
             workload(
                 "replayed",
                 dataset={"timedTrace": {"file": _OBJECT, "unit": "Seconds"}},

@@ -147,7 +147,11 @@ def _merged(inner: Schema, outer: Schema) -> Schema:
 
 
 def _says_something(default: Any, node: Schema) -> bool:
-    """Whether filling this default in tells a reader anything: `[]`, and `{}` with no defaults within, do not."""
+    """Whether filling this default in tells a reader or a rule anything: `[]`, and `{}` with no defaults or rules within, do not."""
     if default == []:
         return False
-    return default != {} or any("default" in child for child in node.get("properties", {}).values())
+    return (
+        default != {}
+        or "x-kubernetes-validations" in node
+        or any("default" in child for child in node.get("properties", {}).values())
+    )

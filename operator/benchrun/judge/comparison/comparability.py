@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ModelSource, Result, Workload, file_of, is_true, parts_of
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ModelSource, Result, Workload, datasets_of, is_true
 from benchrun.observe.views import Run
 
 # ---- runs -------------------------------------------------------------------------------------------------------------
@@ -94,12 +94,13 @@ def source_text(source: ModelSource) -> str:
 
 def _reading_a_file(workload: str, runs: Runs) -> list[tuple[MeasuredRun, MeasuredRun]]:
     """Pairs of runs whose workload of that name reads a file."""
-    reading = [run for run in runs if (found := run.workload(workload)) is not None and _has_file(found)]
+    reading = [run for run in runs if (found := run.workload(workload)) is not None and _has_file(found, run.spec)]
     return list(combinations(reading, 2))
 
 
-def _has_file(workload: Workload) -> bool:
-    return any(file_of(part) is not None or part.hugging_face is not None for part in parts_of(workload.dataset))
+def _has_file(workload: Workload, spec: BenchmarkRunSpec) -> bool:
+    parts = datasets_of(workload, spec.workloads)
+    return any(part.file is not None or part.hugging_face is not None for part in parts)
 
 
 def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
@@ -251,17 +252,22 @@ _CHECKS: tuple[Callable[[Side, Side], str | None], ...] = (
 
 def _traffic_differs(workload: str, runs: Side) -> str | None:
     """Everything of the workload but its list of load points."""
-    asked = [(run.name, found) for run in runs if (found := run.workload(workload)) is not None]
-    (first_name, first), *others = asked
-    for name, other in others:
-        for what, of in _ASKED:
-            if of(first) != of(other):
-                return f"{what} differs between {first_name} and {name}"
+    sides = [(run, found) for run in runs if (found := run.workload(workload)) is not None]
+    (first_run, first), *others = sides
+    for run, other in others:
+        same_datasets = _datasets(first, first_run.spec) == _datasets(other, run.spec)
+        differing = ["dataset"] if not same_datasets else [what for what, of in _TRAFFIC if of(first) != of(other)]
+        if differing:
+            return f"{differing[0]} differs between {first_run.name} and {run.name}"
     return None
 
 
-_ASKED: tuple[tuple[str, Callable[[Workload], object]], ...] = (
-    ("dataset", lambda workload: workload.dataset),
+def _datasets(workload: Workload, spec: BenchmarkRunSpec) -> object:
+    """What is sent, whatever the parts of a mix are called, and in which proportion."""
+    return datasets_of(workload, spec.workloads), [part.weight for part in workload.dataset.mix or ()]
+
+
+_TRAFFIC: tuple[tuple[str, Callable[[Workload], object]], ...] = (
     ("api", lambda workload: workload.api),
     ("ignoreEOS", lambda workload: workload.ignore_eos),
     ("maxConcurrency", lambda workload: workload.load.max_concurrency),
