@@ -21,6 +21,8 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from benchrun.api.cel import compiled
+
 # ---- casing -----------------------------------------------------------------------------------------------------------
 # How a Python name is written on the wire.
 
@@ -41,9 +43,7 @@ def json_name(name: str) -> str:
 
 
 # ---- rules ------------------------------------------------------------------------------------------------------------
-# Rules that a type alone can't say, each told twice, side by side: in CEL for the API server, in Python for the operator.
-#
-# The operator checks again because an object may be older than the rule.
+# Rules that a type alone can't say, written once, in CEL. The operator checks them too: an object may be older than the rule.
 
 T = TypeVar("T")
 VALIDATIONS = "x-kubernetes-validations"
@@ -55,21 +55,17 @@ class Rule:
 
     cel: str
     """True where the rule is kept; `self` is the value."""
-    holds: Callable[[Any], bool]
-    """The same in Python."""
     message: str
     cel_message: str | None = None
-    """CEL that makes a message with figures in it; `message` is used where that fails."""
-    python_message: Callable[[Any], str] | None = None
-    """The same in Python."""
+    """CEL that makes a message with figures in it; the API server uses `message` where that fails."""
     path: str | None = None
     """Field below the value that the API server shall name."""
 
     def check(self, value: T) -> T:
         """The value, if it keeps the rule. Raises PydanticCustomError with the message if not."""
-        if self.holds(value):
+        if compiled(self.cel)(value):
             return value
-        text = self.python_message(value) if self.python_message else self.message
+        text = compiled(self.cel_message)(value) if self.cel_message else self.message
         raise PydanticCustomError("rule", "{text}", {"text": text, "path": self.path or ""})
 
     def entry(self) -> dict[str, str]:
@@ -97,11 +93,7 @@ def exactly_one(*names: str) -> Rule:
         cel = f"has(self.{members[0]}) != has(self.{members[1]})"
     else:
         cel = f"[{', '.join(f'has(self.{member})' for member in members)}].filter(x, x).size() == 1"
-    return Rule(
-        cel=cel,
-        holds=lambda value: sum(getattr(value, name) is not None for name in names) == 1,
-        message=f"must set exactly one of {', '.join(members[:-1])} and {members[-1]}",
-    )
+    return Rule(cel=cel, message=f"must set exactly one of {', '.join(members[:-1])} and {members[-1]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +163,7 @@ class StatusModel(BaseModel):
 
 NUMBER = "'^(inf|[0-9]+([.][0-9]+)?)$'"
 """What CEL's double() takes. The API server runs rules on what breaks its pattern too, and a failing double() is no message."""
-ABOVE_ZERO = Rule(
-    cel=f"!self.matches({NUMBER}) || double(self) > 0.0", holds=lambda text: float(text) > 0, message="must be above 0"
-)
+ABOVE_ZERO = Rule(cel=f"!self.matches({NUMBER}) || double(self) > 0.0", message="must be above 0")
 
 Decimal = Annotated[str, Field(max_length=24, pattern=r"^[0-9]{1,12}(\.[0-9]{1,6})?$")]
 """A non-negative decimal as a string: specs hold no floats."""
@@ -184,7 +174,6 @@ Percentile = Annotated[str, Field(max_length=6, pattern=r"^[0-9]{1,2}(\.[0-9]{1,
 """A percentile between 0 and 100, both left out, for example "99" or "99.9"."""
 DIFFERENT_NUMBERS = Rule(
     cel=f"self.all(a, !a.matches({NUMBER}) || self.exists_one(b, b.matches({NUMBER}) && double(a) == double(b)))",
-    holds=lambda texts: len({float(text) for text in texts}) == len(texts),
     message="must differ from one another as numbers",
 )
 DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]

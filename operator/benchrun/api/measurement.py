@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
@@ -21,22 +21,15 @@ Parallelism = Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | Annotated[str, Fie
 _ONE = f"self.client.parallelism == '{AUTO}' || self.client.parallelism == 1"
 
 
-def _asks_for_one(spec: Any) -> bool:
-    """Auto is one process where only one can do it."""
-    return isinstance(spec.client.parallelism, str) or spec.client.parallelism == 1
-
-
 MEASUREMENT_RULES = (
     Rule(
         cel=f"{_ONE} || self.workloads.all(w, !has(w.load.search))",
-        holds=lambda spec: _asks_for_one(spec) or all(w.load.search is None for w in spec.workloads),
         message="client.parallelism: a search chooses each load by what one process saw of the one before; "
         "take 1, or list the loads",
         path=".client.parallelism",
     ),
     Rule(
         cel=f"{_ONE} || !has(self.offline)",
-        holds=lambda spec: _asks_for_one(spec) or spec.offline is None,
         message="client.parallelism: offline takes each load in one call, which one process makes; take 1",
         path=".client.parallelism",
     ),
@@ -48,7 +41,6 @@ MEASUREMENT_RULES = (
 
 AT_MOST_100 = Rule(
     cel=f"!self.matches({NUMBER}) || double(self) <= 100.0",
-    holds=lambda text: float(text) <= 100,
     message="must be at most 100",
 )
 

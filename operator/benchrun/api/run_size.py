@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from benchrun.api.base import NUMBER, Rule
 
 MAX_RUN_REQUESTS = 1_000_000
@@ -38,54 +36,16 @@ def rules(points: str) -> tuple[Rule, ...]:
     return (
         Rule(
             cel=f"{largest} <= {MAX_CELL_REQUESTS}.0",
-            holds=lambda spec: _largest(spec) <= MAX_CELL_REQUESTS,
             message=f"too many requests at a load point (requests x repeats); the limit is {MAX_CELL_REQUESTS}",
             cel_message="'a load point takes up to %d requests (requests x repeats); "
             f"the limit is {MAX_CELL_REQUESTS}'.format([int({largest})])",
-            python_message=lambda spec: (
-                f"a load point takes up to {_largest(spec):.0f} requests (requests x repeats); "
-                f"the limit is {MAX_CELL_REQUESTS}"
-            ),
             path=".workloads",
         ),
         Rule(
             cel=f"{whole} <= {MAX_RUN_REQUESTS}.0",
-            holds=lambda spec: _whole(spec) <= MAX_RUN_REQUESTS,
             message=f"too many requests (stages x requests); the limit is {MAX_RUN_REQUESTS}",
             cel_message="'the run takes up to %d requests in all (stages x requests); "
             f"the limit is {MAX_RUN_REQUESTS}'.format([int({whole})])",
-            python_message=lambda spec: (
-                f"the run takes up to {_whole(spec):.0f} requests in all (stages x requests); "
-                f"the limit is {MAX_RUN_REQUESTS}"
-            ),
             path=".workloads",
         ),
     )
-
-
-def _largest(spec: Any) -> float:
-    return max(max(_stages(workload), default=0.0) * _repeats(workload, spec) for workload in spec.workloads)
-
-
-def _whole(spec: Any) -> float:
-    return sum(sum(_stages(workload)) * _repeats(workload, spec) for workload in spec.workloads)
-
-
-def _repeats(workload: Any, spec: Any) -> int:
-    search = workload.load.search
-    return int(spec.repeats if search is None else search.max_repeats)
-
-
-def _stages(workload: Any) -> list[float]:
-    """Requests of one repeat of each load point; of a search as many as there can be."""
-    load = workload.load
-    if load.search is not None:
-        return [_requests(workload, float(load.search.to))] * int(load.search.max_probes)
-    listed = load.request_rates or load.concurrencies or load.trace_speeds or load.batch_sizes or ()
-    return [_requests(workload, float(value)) for value in listed]
-
-
-def _requests(workload: Any, rate: float) -> float:
-    if workload.requests is not None:
-        return float(workload.requests)
-    return rate * float(workload.duration_seconds or 0) if rate != float("inf") else 0.0

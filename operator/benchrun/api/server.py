@@ -129,14 +129,12 @@ class Server(Started):
             cel="!has(self.disaggregated) || (self.replicas == 1 && "
             "(!has(self.resources) || ((!has(self.resources.limits) || size(self.resources.limits) == 0) && "
             "(!has(self.resources.requests) || size(self.resources.requests) == 0))))",
-            holds=lambda server: server.disaggregated is None or (server.replicas == 1 and not _asks(server.resources)),
             message="disaggregated has servers of two roles: give replicas and resources under disaggregated.prefill "
             "and disaggregated.decode instead",
             path=".disaggregated",
         ),
         Rule(
             cel="!has(self.disaggregated) || self.nodesPerReplica == 1",
-            holds=lambda server: server.disaggregated is None or server.nodes_per_replica == 1,
             message="disaggregated has servers of one node each: leave nodesPerReplica at 1",
             path=".nodesPerReplica",
         ),
@@ -218,7 +216,3 @@ class Endpoint(SpecModel):
         default=False,
         description="Allow cachePolicy Reset to empty the prefix cache of this server, for whoever else uses it too.",
     )
-
-
-def _asks(resources: Resources) -> bool:
-    return bool(resources.limits or resources.requests)
