@@ -23,9 +23,6 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from benchrun.api.cel import compiled
 
-# ---- casing -----------------------------------------------------------------------------------------------------------
-# How a Python name is written on the wire.
-
 _ACRONYMS = {
     "ignore_eos": "ignoreEOS",
     "share_gpt": "shareGPT",
@@ -42,16 +39,16 @@ def json_name(name: str) -> str:
     return _ACRONYMS.get(name) or to_camel(name)
 
 
-# ---- rules ------------------------------------------------------------------------------------------------------------
-# Rules that a type alone can't say, written once, in CEL. The operator checks them too: an object may be older than the rule.
-
 T = TypeVar("T")
 VALIDATIONS = "x-kubernetes-validations"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule about a value: listed in a model's `rules`, or put into a field's `Annotated` type."""
+    """One rule about a value that a type alone can't express: in a model's `rules`, or in a field's `Annotated` type.
+
+    It is written once, in CEL. The operator checks it too, because an object may be older than the rule.
+    """
 
     cel: str
     """True where the rule is kept; `self` is the value."""
@@ -128,10 +125,6 @@ def list_map(key: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [json_name(key)]}
 
 
-# ---- base -------------------------------------------------------------------------------------------------------------
-# Shared building blocks of the API models: casing, closedness, decimals written as strings.
-
-
 class SpecModel(BaseModel):
     """Base of everything a user writes: camelCase on the wire, unknown fields and wrong types refused, immutable."""
 
@@ -190,7 +183,6 @@ for another, and the spec must be immutable.
 
 
 # ---- text -------------------------------------------------------------------------------------------------------------
-# Text that others wrote, made fit to be stored and shown: what a terminal or a reader would obey instead of show is gone.
 
 MESSAGE_BYTES = 1000
 """A message stands in up to nine conditions at once."""
@@ -218,13 +210,7 @@ def sentence(text: str) -> str:
     return kept.decode(errors="ignore") + ("" if kept is data else "…")
 
 
-# ---- room -------------------------------------------------------------------------------------------------------------
-# How much of a list has room.
-
-_T = TypeVar("_T")
-
-
-def as_many_as_fit(given: Iterable[_T], size_of: Callable[[_T], int], room: int) -> list[_T]:
+def as_many_as_fit(given: Iterable[T], size_of: Callable[[T], int], room: int) -> list[T]:
     """The first of them, up to the first that has no room any more."""
     each = list(given)
     return [item for item, upto in zip(each, accumulate(map(size_of, each)), strict=True) if upto <= room]
@@ -233,10 +219,6 @@ def as_many_as_fit(given: Iterable[_T], size_of: Callable[[_T], int], room: int)
 def size_bytes(text: str) -> int:
     """Of a text."""
     return len(text.encode())
-
-
-# ---- gpus -------------------------------------------------------------------------------------------------------------
-# Which resource names are GPUs.
 
 
 def is_gpu(resource: str) -> bool:

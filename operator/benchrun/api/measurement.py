@@ -10,9 +10,6 @@ from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, Decimal, Percentile, Ru
 from benchrun.api.conditions import FIXED, Code
 from benchrun.api.pods import PodOverrides, Resources
 
-# ---- parallelism ------------------------------------------------------------------------------------------------------
-# `client.parallelism`: how many processes send the load, and what only one can do.
-
 AUTO = "Auto"
 MAX_PROCESSES = 16
 
@@ -35,9 +32,6 @@ MEASUREMENT_RULES = (
     ),
 )
 
-
-# ---- measurement ------------------------------------------------------------------------------------------------------
-# `spec.measurement`, `spec.objectives`, `spec.validity`, `spec.client`.
 
 AT_MOST_100 = Rule(
     cel=f"!self.matches({NUMBER}) || double(self) <= 100.0",

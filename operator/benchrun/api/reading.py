@@ -74,14 +74,10 @@ def _existing(stored: object, path: Path) -> Path:
         if (isinstance(there, Mapping) and step in there) or (
             isinstance(there, list) and isinstance(step, int) and step < len(there)
         ):
-            there = _at(there, step)
+            there = there[step]
         else:
             return path[:depth]
     return path
-
-
-def _at(container: Any, step: int | str) -> Any:
-    return container[step]
 
 
 def _order(path: Path) -> list[tuple[int, str]]:
@@ -101,10 +97,10 @@ def _take_out(found: Any, path: Path) -> None:
 
 def _conditions(stored: object) -> list[dict[str, Any]]:
     listed = stored if isinstance(stored, list) else []
-    return [_condition(each) for each in listed if _is_told(each)][:MAX_CONDITIONS]
+    return [_condition(each) for each in listed if _is_readable_condition(each)][:MAX_CONDITIONS]
 
 
-def _is_told(stored: object) -> bool:
+def _is_readable_condition(stored: object) -> bool:
     if not isinstance(stored, Mapping) or stored.get("status") not in _STATUSES:
         return False
     type_ = stored.get("type")
@@ -126,9 +122,6 @@ def _condition(stored: Mapping[str, Any]) -> dict[str, Any]:
         "lastTransitionTime": text("lastTransitionTime", 32),
     }
 
-
-# ---- problems ---------------------------------------------------------------------------------------------------------
-# What is wrong with a spec, in a line that names the field.
 
 _BRANCHES = ("int", "str", "constrained-int", "constrained-str")
 """How pydantic calls the members of a union of plain types."""

@@ -11,9 +11,6 @@ from benchrun.api.model_source import SecretKeyRef
 from benchrun.api.pods import Args, Env, PodOverrides, Resources
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL
 
-# ---- disaggregated ----------------------------------------------------------------------------------------------------
-# `spec.server.disaggregated`: prefill and decode on servers of their own, with the KV cache handed over in between.
-
 
 class RoleServers(SpecModel):
     """Servers of one role. The rest they share: it stands in `server`."""
@@ -63,18 +60,6 @@ class KVTransfer(SpecModel):
         description="Settings of the connector itself (kv_connector_extra_config), by its own names, for example "
         "{shared_storage_path: /kv}.",
     )
-    buffer_device: Literal["CUDA", "CPU"] | None = Field(
-        default=None,
-        description="Where the connector keeps what it sends (kv_buffer_device); vLLM's default if left out.",
-    )
-    load_failure_policy: Literal["Fail", "Recompute"] | None = Field(
-        default=None,
-        description="What becomes of a request whose KV cache does not arrive (kv_load_failure_policy); vLLM's default if left "
-        "out.",
-    )
-    module_path: Annotated[str, Field(max_length=253)] | None = Field(
-        default=None, description="Python module of a connector that vLLM does not bring (kv_connector_module_path)."
-    )
 
 
 class Disaggregated(SpecModel):
@@ -89,9 +74,6 @@ class Disaggregated(SpecModel):
     proxy: Proxy = Field(default_factory=Proxy, description="What requests go to.")
     kv_transfer: KVTransfer = Field(description="How the KV cache is handed over.")
 
-
-# ---- server -----------------------------------------------------------------------------------------------------------
-# `spec.server`, `spec.offline` and `spec.endpoint`: the vLLM to start, with its API server or without, or the one that exists.
 
 DEVELOPMENT_MODE = "VLLM_SERVER_DEV_MODE"
 """vLLM's variable that opens /reset_prefix_cache, and with it endpoints that run code and show variables."""

@@ -11,9 +11,6 @@ from benchrun.api.comparison import Comparison, CostStatus
 from benchrun.api.conditions import Conditions
 from benchrun.api.reading import read_leniently
 
-# ---- startup ----------------------------------------------------------------------------------------------------------
-# `status.servers[].startup`: where the time until a server was ready went.
-
 
 class Startup(StatusModel):
     """Parts of the time to ready, in seconds, one after the other. What nobody told is absent."""
@@ -35,9 +32,6 @@ class Startup(StatusModel):
         "where vLLM does not tell it apart.",
     )
 
-
-# ---- status -----------------------------------------------------------------------------------------------------------
-# `BenchmarkRun.status`: what the operator found. Always under 100 kB; lists say when they were cut.
 
 Phase = Literal[
     "Pending", "Suspended", "Preparing", "WaitingForNode", "Starting", "WarmingUp", "Running", "Collecting",

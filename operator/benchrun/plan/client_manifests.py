@@ -14,11 +14,8 @@ from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, Endpoint, Resources, W
 from benchrun.plan import pods
 from benchrun.plan.client_plan import CA_FILE
 from benchrun.plan.files import model_files, placed_files
-from benchrun.plan.pods import MAX_HOLD_SECONDS, Manifest, Owner, client_seconds, metadata, stamped
+from benchrun.plan.pods import MAX_HOLD_SECONDS, Manifest, Owner, client_seconds, headless_service, metadata, stamped
 from benchrun.plan.stages import load_points, requests_of
-
-# ---- shards -----------------------------------------------------------------------------------------------------------
-# How many processes send the load, and how many pods they need.
 
 STREAMS_A_PROCESS = 150
 RATE_A_PROCESS = 100
@@ -42,8 +39,8 @@ class Division:
 
 def division_of(spec: BenchmarkRunSpec) -> Division:
     """What a spec wants. A process takes a core; a pod holds as many as its container has whole cores."""
-    asked = spec.client.parallelism
-    shards = asked if isinstance(asked, int) else _enough(spec)
+    wanted = spec.client.parallelism
+    shards = wanted if isinstance(wanted, int) else _enough(spec)
     return Division(shards=shards, processes=min(shards, max(_whole_cores(spec.client.resources), 1)))
 
 
@@ -75,9 +72,6 @@ def _whole_cores(resources: Resources) -> int:
         return int(Decimal(quantity[:-1]) / 1000)
     return int(Decimal(quantity)) if quantity[-1].isdigit() else 1
 
-
-# ---- client manifests -------------------------------------------------------------------------------------------------
-# The plan's ConfigMap, the client's Job, and the Service by which its pods find their first.
 
 CLIENT_CONTAINER = "client"
 CLIENT_USER = 65532
@@ -114,7 +108,7 @@ def client_job(
     """One attempt, one completion a pod: a second client would measure a warmed server. What it sends is checked against the
     digest of its plan."""
     role = names.ROLE_CLIENT
-    meta = metadata(owner, name=names.child_name(owner.name, owner.uid, role), role=role)
+    meta = metadata(owner, role=role)
     pods_wanted = division_of(spec).pods
     labels = names.labels(run=owner.name, uid=owner.uid, role=role)
     return stamped(
@@ -139,20 +133,7 @@ def client_job(
 
 def client_service(owner: Owner) -> Manifest:
     """Gives the client's pods their names, before they are ready: the others look for the first while it prepares."""
-    role = names.ROLE_CLIENT
-    return stamped(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata(owner, name=names.child_name(owner.name, owner.uid, role), role=role),
-            "spec": {
-                "clusterIP": "None",
-                "publishNotReadyAddresses": True,
-                "selector": names.labels(run=owner.name, uid=owner.uid, role=role),
-                "ports": [{"name": "gate", "port": GATE_PORT, "targetPort": GATE_PORT, "protocol": "TCP"}],
-            },
-        }
-    )
+    return headless_service(owner, names.ROLE_CLIENT, port_name="gate", port=GATE_PORT, selector={})
 
 
 def _one_attempt(pods_wanted: int) -> dict[str, int]:

@@ -64,7 +64,7 @@ def _ingress_policy(owner: Owner, role: str, roles: Sequence[str], rules: Sequen
         {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
-            "metadata": metadata(owner, name=names.child_name(owner.name, owner.uid, role), role=role),
+            "metadata": metadata(owner, role=role),
             "spec": {
                 "podSelector": _selector(owner, roles),
                 "policyTypes": ["Ingress"],

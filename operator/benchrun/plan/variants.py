@@ -108,7 +108,6 @@ def _set_by(settings: Settings) -> Iterator[str]:
 
 
 # ---- order ------------------------------------------------------------------------------------------------------------
-# Which runs there are, what they are called, and in which order they are started: in blocks that hold every variant once.
 
 _VERSION = "benchrun.sweep-order/1"
 
@@ -157,10 +156,6 @@ def _block(spec: BenchmarkSweepSpec, variants: Sequence[Variant], replication: i
 def _place(*parts: str) -> bytes:
     """A number to sort by: as good as random."""
     return hashlib.sha256("\x1f".join((_VERSION, *parts)).encode()).digest()
-
-
-# ---- runs -------------------------------------------------------------------------------------------------------------
-# The manifest of a run of a sweep.
 
 
 def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:

@@ -14,9 +14,6 @@ from benchrun.api.pods import Env, Resources
 from benchrun.api.server import Disaggregated
 from benchrun.api.spec import BenchmarkRunSpec
 
-# ---- matrix -----------------------------------------------------------------------------------------------------------
-# `spec.matrix`: what is varied, and how the variants are called.
-
 MAX_AXES = 5
 MAX_VARIANTS = 32
 
@@ -141,14 +138,11 @@ def combinations(matrix: Matrix) -> list[tuple[str, tuple[Settings, ...]]]:
     return [(",".join(name for name, _ in parts), tuple(value for _, value in parts)) for parts in together]
 
 
-def named(matrix: Matrix, asked: str) -> str | None:
+def named(matrix: Matrix, name: str) -> str | None:
     """The variant that is meant by this name; its parts may come in any order. None: there is none."""
-    parts = sorted(asked.split(","))
-    return next((name for name, _ in combinations(matrix) if sorted(name.split(",")) == parts), None)
+    parts = sorted(name.split(","))
+    return next((own for own, _ in combinations(matrix) if sorted(own.split(",")) == parts), None)
 
-
-# ---- spec -------------------------------------------------------------------------------------------------------------
-# `BenchmarkSweep.spec`: a run template, what is varied in it, and how far the sweep may go.
 
 KIND = "BenchmarkSweep"
 PLURAL = "benchmarksweeps"

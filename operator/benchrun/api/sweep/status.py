@@ -239,9 +239,6 @@ def read_sweep_status(stored: object) -> BenchmarkSweepStatus:
     return read_leniently(BenchmarkSweepStatus, stored)
 
 
-# ---- table ------------------------------------------------------------------------------------------------------------
-# What the judge says of a sweep: its table, of all runs that have ended.
-
 _Name = Annotated[str, Field(max_length=253)]
 
 
@@ -270,9 +267,6 @@ class SweepTable(StatusModel):
     """By variant."""
     truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(default_factory=list)
 
-
-# ---- essence ----------------------------------------------------------------------------------------------------------
-# What is kept of a run that ended, to make the table of: a few figures a load point, small enough to stay in memory.
 
 _KEYS = frozenset(KEYS.values()) | {"completed", *COSTS, TOKENS_PER_JOULE}
 
