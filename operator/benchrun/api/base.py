@@ -121,7 +121,7 @@ SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
 
 
 def list_map(key: str) -> dict[str, Any]:
-    """A list whose entries are told apart by one of their fields, and may have different owners."""
+    """A list whose entries differ in one of their fields, and may have different owners."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [json_name(key)]}
 
 

@@ -73,7 +73,7 @@ class Measurement(SpecModel):
         default=1, description="Seed of all traffic. Equal seeds on fresh servers mean equal traffic."
     )
     scrape_interval_seconds: Annotated[int, Field(ge=1, le=60)] = Field(
-        default=1, description="How often each server's metrics page is read."
+        default=1, description="How often each server's metrics endpoint is scraped."
     )
     warmup: Warmup = Field(
         default_factory=lambda: Warmup(auto=AutoWarmup()), description="Requests before the first stage, not measured."

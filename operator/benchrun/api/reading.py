@@ -1,4 +1,4 @@
-"""Reading an object that another version of the operator may have written, and saying what is wrong with a spec."""
+"""Reading an object that another version of the operator may have written, and the first problem of a spec as one line."""
 
 from __future__ import annotations
 
@@ -71,12 +71,10 @@ def _existing(stored: object, path: Path) -> Path:
     """The part of a path that is there: pydantic's also name kinds of values, and fields that lack."""
     there: Any = stored
     for depth, step in enumerate(path):
-        if (isinstance(there, Mapping) and step in there) or (
-            isinstance(there, list) and isinstance(step, int) and step < len(there)
-        ):
-            there = there[step]
-        else:
+        is_key = isinstance(there, Mapping) and step in there
+        if not is_key and not (isinstance(there, list) and isinstance(step, int) and step < len(there)):
             return path[:depth]
+        there = there[step]
     return path
 
 

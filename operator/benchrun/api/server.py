@@ -39,7 +39,7 @@ class Proxy(SpecModel):
         description="Arguments of the proxy, verbatim; $(PREFILL_URL) and $(DECODE_URL) are filled in.",
     )
     resources: Resources = Field(
-        default_factory=Resources, description="What the proxy gets; 500m of CPU and 256Mi if nothing is asked for."
+        default_factory=Resources, description="What the proxy gets; 500m of CPU and 256Mi by default."
     )
 
 
@@ -52,7 +52,7 @@ class KVTransfer(SpecModel):
     )
     roles: Literal["Both", "ProducerConsumer"] = Field(
         default="Both",
-        description="What vLLM is told as kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer: "
+        description="vLLM's kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer: "
         "kv_producer where prompts are prefilled and kv_consumer where answers are decoded.",
     )
     extra_config: KubernetesObject | None = Field(

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api import measurement, run_size, workloads
-from benchrun.api.base import ATOMIC, Rule, SpecModel, Unique, exactly_one
+from benchrun.api import measurement, workloads
+from benchrun.api.base import ATOMIC, NUMBER, Rule, SpecModel, Unique, exactly_one
 from benchrun.api.comparison import Baseline, Cost
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
 from benchrun.api.model_source import Model
@@ -35,6 +35,23 @@ _POINTS = (
 _CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
 _STAGES = workloads.search_stages("self.workloads", listed=_POINTS)
 
+MAX_RUN_REQUESTS = 1_000_000
+"""All are kept until the run is judged: some 70 MB of records in the cluster, and some ten seconds of judging."""
+MAX_CELL_REQUESTS = 200_000
+"""Of all repeats of a load point: some 150 MB of memory while it is judged."""
+_EACH_RATE = f"{_RATES}.map(r, r.matches({NUMBER}) && r != 'inf' ? double(r) : 0.0)"
+_HIGHEST = f"(has({_SEARCH}) && {_SEARCH}.to.matches({NUMBER}) ? double({_SEARCH}.to) : 0.0)"
+_BY_DURATION = "double(has(w.durationSeconds) ? w.durationSeconds : 0)"
+_REPEATS = f"double(has({_SEARCH}) ? {_SEARCH}.maxRepeats : self.repeats)"
+# An empty list is refused by its bound; max() would fail on it, and say so beside that.
+_CELL_REQUESTS = (
+    f"(self.workloads.map(w, (has(w.requests) ? double(w.requests) : {_BY_DURATION} * "
+    f"(has({_RATES}) ? ({_EACH_RATE} + [0.0]).max() : {_HIGHEST})) * {_REPEATS}) + [0.0]).max()"
+)
+_RUN_REQUESTS = (
+    f"self.workloads.map(w, (has(w.requests) ? double(w.requests) * double({_POINTS}) : {_BY_DURATION} * "
+    f"(has({_RATES}) ? {_EACH_RATE}.sum() : {_HIGHEST} * double({_POINTS}))) * {_REPEATS}).sum()"
+)
 
 _NO_RESET = "self.measurement.cachePolicy != 'Reset'"
 
@@ -62,7 +79,20 @@ class BenchmarkRunSpec(SpecModel):
             message=f"too many stages: a search may need maxProbes x maxRepeats; the limit is {MAX_STAGES} over all workloads",
             path=".workloads",
         ),
-        *run_size.rules(_POINTS),
+        Rule(
+            cel=f"{_CELL_REQUESTS} <= {MAX_CELL_REQUESTS}.0",
+            message=f"too many requests at a load point (requests x repeats); the limit is {MAX_CELL_REQUESTS}",
+            cel_message="'a load point takes up to %d requests (requests x repeats); "
+            f"the limit is {MAX_CELL_REQUESTS}'.format([int({_CELL_REQUESTS})])",
+            path=".workloads",
+        ),
+        Rule(
+            cel=f"{_RUN_REQUESTS} <= {MAX_RUN_REQUESTS}.0",
+            message=f"too many requests (stages x requests); the limit is {MAX_RUN_REQUESTS}",
+            cel_message="'the run takes up to %d requests in all (stages x requests); "
+            f"the limit is {MAX_RUN_REQUESTS}'.format([int({_RUN_REQUESTS})])",
+            path=".workloads",
+        ),
         *workloads.WORKLOAD_RULES,
         *measurement.MEASUREMENT_RULES,
         Rule(
@@ -128,13 +158,14 @@ class BenchmarkRunSpec(SpecModel):
     suspend: bool = Field(default=False, description="Create nothing yet. Has no effect once the server exists.")
     cancel: bool = Field(default=False, description="End the run and free its GPU. One way.")
     pending_deadline_seconds: Deadline = Field(
-        default=0, description="How long the server may wait for a node (a GPU); 0 is no limit."
+        default=0, description="How long the server may wait for a node (a GPU); 0 means no limit."
     )
     startup_deadline_seconds: Deadline = Field(
-        default=1800, description="How long the server may take from being scheduled to being healthy; 0 is no limit."
+        default=1800,
+        description="How long the server may take from being scheduled to being healthy; 0 means no limit.",
     )
     run_deadline_seconds: Deadline = Field(
-        default=14_400, description="How long warm-up and stages may take in all; 0 is no limit."
+        default=14_400, description="How long warm-up and stages may take in all; 0 means no limit."
     )
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = Field(
         default=None,

@@ -89,5 +89,5 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _only_the_time(patch: Json) -> bool:
-    """Live figures that did not change, read again."""
+    """Live figures that did not change, scraped once more."""
     return patch.keys() == {"live"} and isinstance(patch["live"], dict) and patch["live"].keys() == {"at"}

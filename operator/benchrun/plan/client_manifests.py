@@ -45,7 +45,7 @@ def division_of(spec: BenchmarkRunSpec) -> Division:
 
 
 def _enough(spec: BenchmarkRunSpec) -> int:
-    """Processes for the highest load asked for; one where only one can do it."""
+    """Processes for the highest load in the spec; one where only one can send it."""
     if spec.offline is not None or any(workload.load.search is not None for workload in spec.workloads):
         return 1
     most = max(_needed(workload, value) for workload in spec.workloads for value in load_points(workload.load)[1])
@@ -53,7 +53,7 @@ def _enough(spec: BenchmarkRunSpec) -> int:
 
 
 def _needed(workload: Workload, value: str) -> float:
-    """Processes for one load point, with fractions. How fast a trace goes its file knows: one, until it is asked for more."""
+    """Processes for one load point, with fractions; one for a trace, whose rate only its file has."""
     load = workload.load
     if load.trace_speeds is not None:
         return 1.0
@@ -138,7 +138,7 @@ def client_service(owner: Owner) -> Manifest:
 
 def _one_attempt(pods_wanted: int) -> dict[str, int]:
     """Of several pods each has its own attempt: were the Job over with the first that fails, the Job controller would end
-    shard 0 before it has told which was lost."""
+    shard 0 before it has reported which was lost."""
     if pods_wanted == 1:
         return {"backoffLimit": 0}
     return {"backoffLimitPerIndex": 0, "maxFailedIndexes": pods_wanted}
@@ -212,7 +212,7 @@ def _gate(division: Division) -> list[dict[str, Any]]:
 
 
 def _default_requests(division: Division) -> dict[str, str]:
-    """More processes in a pod means that CPU was asked for."""
+    """More than one process in a pod means that the spec requests CPU."""
     return {"cpu": DEFAULT_CPU, "memory": f"{DEFAULT_GIBIBYTES * division.processes}Gi"}
 
 

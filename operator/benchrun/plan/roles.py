@@ -179,8 +179,8 @@ def in_development_mode(spec: BenchmarkRunSpec) -> bool:
     """Whether the servers open vLLM's development endpoints, for us or because the user wants it: never without a fence."""
     if spec.server is None:
         return False
-    asked = any(v.name == DEVELOPMENT_MODE and v.value != "0" for v in spec.server.env)
-    return asked or spec.measurement.cache_policy == "Reset"
+    by_user = any(v.name == DEVELOPMENT_MODE and v.value != "0" for v in spec.server.env)
+    return by_user or spec.measurement.cache_policy == "Reset"
 
 
 def started_args(spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER) -> list[str]:

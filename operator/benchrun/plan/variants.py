@@ -130,11 +130,11 @@ def run_name(sweep: str, variant: int, replication: int) -> str:
 
 
 def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
-    """The run as planned, and what it is called where it is measured anew: `-a2` and so on at the end of its name."""
-    again = (
+    """The run as planned, and its retries: `-a2` and so on at the end of the name."""
+    retries = (
         replace(planned, name=f"{planned.name}-a{attempt}", attempt=attempt) for attempt in range(2, MAX_RETRIES + 2)
     )
-    return (planned, *again)
+    return (planned, *retries)
 
 
 def planned_runs(sweep: str, spec: BenchmarkSweepSpec, variants: Sequence[Variant]) -> tuple[PlannedRun, ...]:

@@ -175,7 +175,8 @@ class BestVariant(StatusModel):
     cell: Cell = Field(description="The load point at which it did.")
     throughput_per_gpu: float = Field(description="Output tokens a second and GPU there.")
     tied_with: Annotated[list[Variant], Field(max_length=MAX_VARIANTS, json_schema_extra=SET)] = Field(
-        default_factory=list, description="Variants that kept it too and whose best can't be told from this one."
+        default_factory=list,
+        description="Variants that kept it too and whose best does not differ detectably from this one.",
     )
 
 
