@@ -1,6 +1,6 @@
 """The API server refuses what can't be run, naming the field, and fills in what was left out.
 
-The table of specs is shared with `tests/unit/api/test_spec_agreement.py`: both sides must agree on every one of them.
+The table of specs is shared with `tests/unit/api/test_rules_agree.py`: both sides must agree on every one of them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from benchrun.api.measurement import *
 from benchrun.api.model_source import *
 from benchrun.api.pods import *
 from benchrun.api.reading import *
-from benchrun.api.run_size import *
 from benchrun.api.server import *
 from benchrun.api.spec import *
 from benchrun.api.status import *

@@ -21,8 +21,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-# ---- casing -----------------------------------------------------------------------------------------------------------
-# How a Python name is written on the wire.
+from benchrun.api.cel import compiled
 
 _ACRONYMS = {
     "ignore_eos": "ignoreEOS",
@@ -40,36 +39,30 @@ def json_name(name: str) -> str:
     return _ACRONYMS.get(name) or to_camel(name)
 
 
-# ---- rules ------------------------------------------------------------------------------------------------------------
-# Rules that a type alone can't say, each told twice, side by side: in CEL for the API server, in Python for the operator.
-#
-# The operator checks again because an object may be older than the rule.
-
 T = TypeVar("T")
 VALIDATIONS = "x-kubernetes-validations"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule about a value: listed in a model's `rules`, or put into a field's `Annotated` type."""
+    """One rule about a value that a type alone can't express: in a model's `rules`, or in a field's `Annotated` type.
+
+    It is written once, in CEL. The operator checks it too, because an object may be older than the rule.
+    """
 
     cel: str
     """True where the rule is kept; `self` is the value."""
-    holds: Callable[[Any], bool]
-    """The same in Python."""
     message: str
     cel_message: str | None = None
-    """CEL that makes a message with figures in it; `message` is used where that fails."""
-    python_message: Callable[[Any], str] | None = None
-    """The same in Python."""
+    """CEL that makes a message with figures in it; the API server uses `message` where that fails."""
     path: str | None = None
     """Field below the value that the API server shall name."""
 
     def check(self, value: T) -> T:
         """The value, if it keeps the rule. Raises PydanticCustomError with the message if not."""
-        if self.holds(value):
+        if compiled(self.cel)(value):
             return value
-        text = self.python_message(value) if self.python_message else self.message
+        text = compiled(self.cel_message)(value) if self.cel_message else self.message
         raise PydanticCustomError("rule", "{text}", {"text": text, "path": self.path or ""})
 
     def entry(self) -> dict[str, str]:
@@ -97,11 +90,7 @@ def exactly_one(*names: str) -> Rule:
         cel = f"has(self.{members[0]}) != has(self.{members[1]})"
     else:
         cel = f"[{', '.join(f'has(self.{member})' for member in members)}].filter(x, x).size() == 1"
-    return Rule(
-        cel=cel,
-        holds=lambda value: sum(getattr(value, name) is not None for name in names) == 1,
-        message=f"must set exactly one of {', '.join(members[:-1])} and {members[-1]}",
-    )
+    return Rule(cel=cel, message=f"must set exactly one of {', '.join(members[:-1])} and {members[-1]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +121,8 @@ SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
 
 
 def list_map(key: str) -> dict[str, Any]:
-    """A list whose entries are told apart by one of their fields, and may have different owners."""
+    """A list whose entries differ in one of their fields, and may have different owners."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [json_name(key)]}
-
-
-# ---- base -------------------------------------------------------------------------------------------------------------
-# Shared building blocks of the API models: casing, closedness, decimals written as strings.
 
 
 class SpecModel(BaseModel):
@@ -171,9 +156,7 @@ class StatusModel(BaseModel):
 
 NUMBER = "'^(inf|[0-9]+([.][0-9]+)?)$'"
 """What CEL's double() takes. The API server runs rules on what breaks its pattern too, and a failing double() is no message."""
-ABOVE_ZERO = Rule(
-    cel=f"!self.matches({NUMBER}) || double(self) > 0.0", holds=lambda text: float(text) > 0, message="must be above 0"
-)
+ABOVE_ZERO = Rule(cel=f"!self.matches({NUMBER}) || double(self) > 0.0", message="must be above 0")
 
 Decimal = Annotated[str, Field(max_length=24, pattern=r"^[0-9]{1,12}(\.[0-9]{1,6})?$")]
 """A non-negative decimal as a string: specs hold no floats."""
@@ -184,7 +167,6 @@ Percentile = Annotated[str, Field(max_length=6, pattern=r"^[0-9]{1,2}(\.[0-9]{1,
 """A percentile between 0 and 100, both left out, for example "99" or "99.9"."""
 DIFFERENT_NUMBERS = Rule(
     cel=f"self.all(a, !a.matches({NUMBER}) || self.exists_one(b, b.matches({NUMBER}) && double(a) == double(b)))",
-    holds=lambda texts: len({float(text) for text in texts}) == len(texts),
     message="must differ from one another as numbers",
 )
 DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
@@ -202,7 +184,6 @@ for another, and the spec must be immutable.
 
 
 # ---- text -------------------------------------------------------------------------------------------------------------
-# Text that others wrote, made fit to be stored and shown: what a terminal or a reader would obey instead of show is gone.
 
 MESSAGE_BYTES = 1000
 """A message stands in up to nine conditions at once."""
@@ -230,13 +211,7 @@ def sentence(text: str) -> str:
     return kept.decode(errors="ignore") + ("" if kept is data else "…")
 
 
-# ---- room -------------------------------------------------------------------------------------------------------------
-# How much of a list has room.
-
-_T = TypeVar("_T")
-
-
-def as_many_as_fit(given: Iterable[_T], size_of: Callable[[_T], int], room: int) -> list[_T]:
+def as_many_as_fit(given: Iterable[T], size_of: Callable[[T], int], room: int) -> list[T]:
     """The first of them, up to the first that has no room any more."""
     each = list(given)
     return [item for item, upto in zip(each, accumulate(map(size_of, each)), strict=True) if upto <= room]
@@ -245,10 +220,6 @@ def as_many_as_fit(given: Iterable[_T], size_of: Callable[[_T], int], room: int)
 def size_bytes(text: str) -> int:
     """Of a text."""
     return len(text.encode())
-
-
-# ---- gpus -------------------------------------------------------------------------------------------------------------
-# Which resource names are GPUs.
 
 
 def is_gpu(resource: str) -> bool:

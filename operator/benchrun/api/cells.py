@@ -26,9 +26,6 @@ class Cell:
     """Its repeats, first to last."""
 
 
-# ---- metric keys ------------------------------------------------------------------------------------------------------
-# Keys of `results[].metrics` that comparisons read.
-
 KEYS: Mapping[ComparedMetric, str] = {
     "OutputThroughput": "output_throughput",
     "RequestThroughput": "request_throughput",
@@ -44,10 +41,6 @@ COSTS: tuple[str, ...] = (OUTPUT_COST, TOTAL_COST)
 """There only where the spec names a price; in its currency."""
 TOKENS_PER_JOULE = "output_tokens_per_joule"
 """There only where the power of GPUs is known."""
-
-
-# ---- answering --------------------------------------------------------------------------------------------------------
-# Which of several roles stands for the server, where one line has room for one.
 
 
 class HasRole(Protocol):

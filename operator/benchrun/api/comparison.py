@@ -100,7 +100,6 @@ class Comparison(StatusModel):
 
 
 # ---- cost -------------------------------------------------------------------------------------------------------------
-# `spec.cost` and `status.cost`: what servers cost an hour, to tell what a million tokens cost.
 
 Currency = Annotated[str, Field(min_length=3, max_length=3, pattern=r"^[A-Z]{3}$")]
 

@@ -29,10 +29,10 @@ ConditionType = Literal[
 
 
 class Condition(StatusModel):
-    """One observation about the run, in the shape of `metav1.Condition`."""
+    """One observation about the run, with the fields of `metav1.Condition`."""
 
     type: str = Field(max_length=64, description="What is observed, for example ServerReady.")
-    status: ConditionStatus = Field(description="True, False, or Unknown as long as it can't be told.")
+    status: ConditionStatus = Field(description="True, False, or Unknown as long as it is not known.")
     reason: str = Field(max_length=128, description="Why, in one stable word.")
     message: str = Field(default="", max_length=4096, description="Why, in a sentence for people.")
     observed_generation: int = Field(default=0, description="Generation of the spec this is about.")
@@ -141,7 +141,6 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition, *, now: da
 
 
 # ---- codes ------------------------------------------------------------------------------------------------------------
-# The codes of findings: stable names that pipelines match on, specs override and the documentation explains.
 
 
 class Code(StrEnum):
@@ -190,4 +189,4 @@ class Code(StrEnum):
 
 
 FIXED: frozenset[Code] = frozenset({Code.ALL_REQUESTS_FAILED, Code.RECORD_MISSING, Code.NOT_CHECKED})
-"""No spec changes these: where there is no number there is nothing to look past."""
+"""Their severity is fixed: no spec changes it."""

@@ -206,7 +206,6 @@ class TextsDataset(SpecModel):
     rules = (
         Rule(
             cel="self.outputTokensPerText * self.textsPerPrompt <= 1000000",
-            holds=lambda texts: texts.output_tokens_per_text * texts.texts_per_prompt <= 1_000_000,
             message="outputTokensPerText x textsPerPrompt must be at most 1000000",
         ),
     )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, Decimal, Percentile, Rule, SpecModel, Text, Unique, exactly_one
 from benchrun.api.conditions import FIXED, Code
 from benchrun.api.pods import PodOverrides, Resources
-
-# ---- parallelism ------------------------------------------------------------------------------------------------------
-# `client.parallelism`: how many processes send the load, and what only one can do.
 
 AUTO = "Auto"
 MAX_PROCESSES = 16
@@ -21,34 +18,23 @@ Parallelism = Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | Annotated[str, Fie
 _ONE = f"self.client.parallelism == '{AUTO}' || self.client.parallelism == 1"
 
 
-def _asks_for_one(spec: Any) -> bool:
-    """Auto is one process where only one can do it."""
-    return isinstance(spec.client.parallelism, str) or spec.client.parallelism == 1
-
-
 MEASUREMENT_RULES = (
     Rule(
         cel=f"{_ONE} || self.workloads.all(w, !has(w.load.search))",
-        holds=lambda spec: _asks_for_one(spec) or all(w.load.search is None for w in spec.workloads),
         message="client.parallelism: a search chooses each load by what one process saw of the one before; "
         "take 1, or list the loads",
         path=".client.parallelism",
     ),
     Rule(
         cel=f"{_ONE} || !has(self.offline)",
-        holds=lambda spec: _asks_for_one(spec) or spec.offline is None,
         message="client.parallelism: offline takes each load in one call, which one process makes; take 1",
         path=".client.parallelism",
     ),
 )
 
 
-# ---- measurement ------------------------------------------------------------------------------------------------------
-# `spec.measurement`, `spec.objectives`, `spec.validity`, `spec.client`.
-
 AT_MOST_100 = Rule(
     cel=f"!self.matches({NUMBER}) || double(self) <= 100.0",
-    holds=lambda text: float(text) <= 100,
     message="must be at most 100",
 )
 
@@ -87,7 +73,7 @@ class Measurement(SpecModel):
         default=1, description="Seed of all traffic. Equal seeds on fresh servers mean equal traffic."
     )
     scrape_interval_seconds: Annotated[int, Field(ge=1, le=60)] = Field(
-        default=1, description="How often each server's metrics page is read."
+        default=1, description="How often each server's metrics endpoint is scraped."
     )
     warmup: Warmup = Field(
         default_factory=lambda: Warmup(auto=AutoWarmup()), description="Requests before the first stage, not measured."

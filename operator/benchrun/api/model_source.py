@@ -66,7 +66,6 @@ class Model(SpecModel):
     rules = (
         Rule(
             cel="!has(self.revision) || has(self.source.hub)",
-            holds=lambda model: model.revision is None or model.source.hub is not None,
             message="revision needs source hub; remove it",
         ),
     )

@@ -26,7 +26,6 @@ EnvSource = Annotated[
     Field(min_length=1, max_length=1),
     Rule(
         cel=f"self.all(source, source in {list(_SOURCES)})",
-        holds=lambda value: set(value) <= set(_SOURCES),
         message=f"must be one of {', '.join(_SOURCES)}",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Reading an object that another version of the operator may have written, and saying what is wrong with a spec."""
+"""Reading an object that another version of the operator may have written, and the first problem of a spec as one line."""
 
 from __future__ import annotations
 
@@ -71,17 +71,11 @@ def _existing(stored: object, path: Path) -> Path:
     """The part of a path that is there: pydantic's also name kinds of values, and fields that lack."""
     there: Any = stored
     for depth, step in enumerate(path):
-        if (isinstance(there, Mapping) and step in there) or (
-            isinstance(there, list) and isinstance(step, int) and step < len(there)
-        ):
-            there = _at(there, step)
-        else:
+        is_key = isinstance(there, Mapping) and step in there
+        if not is_key and not (isinstance(there, list) and isinstance(step, int) and step < len(there)):
             return path[:depth]
+        there = there[step]
     return path
-
-
-def _at(container: Any, step: int | str) -> Any:
-    return container[step]
 
 
 def _order(path: Path) -> list[tuple[int, str]]:
@@ -101,10 +95,10 @@ def _take_out(found: Any, path: Path) -> None:
 
 def _conditions(stored: object) -> list[dict[str, Any]]:
     listed = stored if isinstance(stored, list) else []
-    return [_condition(each) for each in listed if _is_told(each)][:MAX_CONDITIONS]
+    return [_condition(each) for each in listed if _is_readable_condition(each)][:MAX_CONDITIONS]
 
 
-def _is_told(stored: object) -> bool:
+def _is_readable_condition(stored: object) -> bool:
     if not isinstance(stored, Mapping) or stored.get("status") not in _STATUSES:
         return False
     type_ = stored.get("type")
@@ -126,9 +120,6 @@ def _condition(stored: Mapping[str, Any]) -> dict[str, Any]:
         "lastTransitionTime": text("lastTransitionTime", 32),
     }
 
-
-# ---- problems ---------------------------------------------------------------------------------------------------------
-# What is wrong with a spec, in a line that names the field.
 
 _BRANCHES = ("int", "str", "constrained-int", "constrained-str")
 """How pydantic calls the members of a union of plain types."""

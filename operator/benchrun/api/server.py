@@ -11,9 +11,6 @@ from benchrun.api.model_source import SecretKeyRef
 from benchrun.api.pods import Args, Env, PodOverrides, Resources
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL
 
-# ---- disaggregated ----------------------------------------------------------------------------------------------------
-# `spec.server.disaggregated`: prefill and decode on servers of their own, with the KV cache handed over in between.
-
 
 class RoleServers(SpecModel):
     """Servers of one role. The rest they share: it stands in `server`."""
@@ -42,7 +39,7 @@ class Proxy(SpecModel):
         description="Arguments of the proxy, verbatim; $(PREFILL_URL) and $(DECODE_URL) are filled in.",
     )
     resources: Resources = Field(
-        default_factory=Resources, description="What the proxy gets; 500m of CPU and 256Mi if nothing is asked for."
+        default_factory=Resources, description="What the proxy gets; 500m of CPU and 256Mi by default."
     )
 
 
@@ -55,25 +52,13 @@ class KVTransfer(SpecModel):
     )
     roles: Literal["Both", "ProducerConsumer"] = Field(
         default="Both",
-        description="What vLLM is told as kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer: "
+        description="vLLM's kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer: "
         "kv_producer where prompts are prefilled and kv_consumer where answers are decoded.",
     )
     extra_config: KubernetesObject | None = Field(
         default=None,
         description="Settings of the connector itself (kv_connector_extra_config), by its own names, for example "
         "{shared_storage_path: /kv}.",
-    )
-    buffer_device: Literal["CUDA", "CPU"] | None = Field(
-        default=None,
-        description="Where the connector keeps what it sends (kv_buffer_device); vLLM's default if left out.",
-    )
-    load_failure_policy: Literal["Fail", "Recompute"] | None = Field(
-        default=None,
-        description="What becomes of a request whose KV cache does not arrive (kv_load_failure_policy); vLLM's default if left "
-        "out.",
-    )
-    module_path: Annotated[str, Field(max_length=253)] | None = Field(
-        default=None, description="Python module of a connector that vLLM does not bring (kv_connector_module_path)."
     )
 
 
@@ -89,9 +74,6 @@ class Disaggregated(SpecModel):
     proxy: Proxy = Field(default_factory=Proxy, description="What requests go to.")
     kv_transfer: KVTransfer = Field(description="How the KV cache is handed over.")
 
-
-# ---- server -----------------------------------------------------------------------------------------------------------
-# `spec.server`, `spec.offline` and `spec.endpoint`: the vLLM to start, with its API server or without, or the one that exists.
 
 DEVELOPMENT_MODE = "VLLM_SERVER_DEV_MODE"
 """vLLM's variable that opens /reset_prefix_cache, and with it endpoints that run code and show variables."""
@@ -129,14 +111,12 @@ class Server(Started):
             cel="!has(self.disaggregated) || (self.replicas == 1 && "
             "(!has(self.resources) || ((!has(self.resources.limits) || size(self.resources.limits) == 0) && "
             "(!has(self.resources.requests) || size(self.resources.requests) == 0))))",
-            holds=lambda server: server.disaggregated is None or (server.replicas == 1 and not _asks(server.resources)),
             message="disaggregated has servers of two roles: give replicas and resources under disaggregated.prefill "
             "and disaggregated.decode instead",
             path=".disaggregated",
         ),
         Rule(
             cel="!has(self.disaggregated) || self.nodesPerReplica == 1",
-            holds=lambda server: server.disaggregated is None or server.nodes_per_replica == 1,
             message="disaggregated has servers of one node each: leave nodesPerReplica at 1",
             path=".nodesPerReplica",
         ),
@@ -218,7 +198,3 @@ class Endpoint(SpecModel):
         default=False,
         description="Allow cachePolicy Reset to empty the prefix cache of this server, for whoever else uses it too.",
     )
-
-
-def _asks(resources: Resources) -> bool:
-    return bool(resources.limits or resources.requests)

@@ -11,12 +11,9 @@ from benchrun.api.comparison import Comparison, CostStatus
 from benchrun.api.conditions import Conditions
 from benchrun.api.reading import read_leniently
 
-# ---- startup ----------------------------------------------------------------------------------------------------------
-# `status.servers[].startup`: where the time until a server was ready went.
-
 
 class Startup(StatusModel):
-    """Parts of the time to ready, in seconds, one after the other. What nobody told is absent."""
+    """Parts of the time to ready, in seconds, one after the other. What is not known is absent."""
 
     pod_seconds: float | None = Field(
         default=None,
@@ -35,9 +32,6 @@ class Startup(StatusModel):
         "where vLLM does not tell it apart.",
     )
 
-
-# ---- status -----------------------------------------------------------------------------------------------------------
-# `BenchmarkRun.status`: what the operator found. Always under 100 kB; lists say when they were cut.
 
 Phase = Literal[
     "Pending", "Suspended", "Preparing", "WaitingForNode", "Starting", "WarmingUp", "Running", "Collecting",
@@ -107,7 +101,7 @@ class ServerStatus(StatusModel):
         default=1, description="Servers of this role. What else is said is the first one's, but for sums."
     )
     gpus: int = Field(default=0, description="GPUs that they hold together.")
-    image: str | None = Field(default=None, max_length=1024, description="Image as asked for.")
+    image: str | None = Field(default=None, max_length=1024, description="Image in the spec.")
     image_digest: str | None = Field(default=None, max_length=1024, description="Image that really ran.")
     version: str | None = Field(default=None, max_length=100, description="vLLM's version, as the server says.")
     kv_cache_tokens: int | None = Field(default=None, description="Tokens the KV cache holds, as the server says.")
@@ -121,7 +115,7 @@ class ServerStatus(StatusModel):
     no_gpu_telemetry_reason: str | None = Field(
         default=None,
         max_length=253,
-        description="Why power, memory and clocks of its GPUs are not known, though asked for.",
+        description="Why power, memory and clocks of its GPUs are not known, though the operator is set up to read them.",
     )
     compilations: CompiledKernels | None = Field(
         default=None, description="Kernels compiled while it served; absent where its log was not read."
@@ -133,7 +127,7 @@ class ServerStatus(StatusModel):
 class ClientStatus(StatusModel):
     """What generated the load: figures of another client are not comparable."""
 
-    image: str | None = Field(default=None, max_length=1024, description="Image as asked for.")
+    image: str | None = Field(default=None, max_length=1024, description="Image in the spec.")
     image_digest: str | None = Field(default=None, max_length=1024, description="Image that really ran.")
     engine: str | None = Field(default=None, max_length=60, description="Name of the load engine.")
     engine_version: str | None = Field(default=None, max_length=60, description="Its version.")
@@ -205,7 +199,7 @@ class RoleFigures(StatusModel):
         default=None, description="Of a proxy: what it adds to the time to first token by itself, on average."
     )
     cores: float | None = Field(default=None, description="Of a proxy: CPU that it used, in cores.")
-    samples: int = Field(default=0, description="Readings of the metrics page behind these figures.")
+    samples: int = Field(default=0, description="Scrapes of the metrics endpoint behind these figures.")
     gpu_power_mean_watts: float | None = Field(
         default=None, description="Power of all GPUs of the role together, on average. Absent where no exporter tells."
     )
@@ -286,7 +280,7 @@ class Result(StatusModel):
     waiting: Waiting | None = Field(default=None, description="Why requests waited in the server.")
     bottleneck: Bottleneck | None = Field(default=None, description="What limits this load point.")
     roles: Annotated[list[RoleFigures], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
-        default_factory=list, description="What the servers' metrics pages said meanwhile."
+        default_factory=list, description="What the servers' metrics endpoints reported meanwhile."
     )
     objectives: Annotated[list[ObjectiveResult], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
         default_factory=list, description="How each objective fared here."
@@ -317,9 +311,9 @@ class SearchResult(StatusModel):
     workload: str = Field(max_length=40, description="Name of the workload.")
     axis: str = Field(max_length=20, description="What was varied: rate or concurrency.")
     outcome: Literal["Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"] = Field(
-        description="Bracketed: found, to the tolerance asked for. AtUpperBound: the highest load asked for meets the objectives. "
+        description="Bracketed: found, to the spec's tolerance. AtUpperBound: the search's highest load meets the objectives. "
         "NoneMet: not even the lowest does for certain. ProbeLimit: maxProbes ended it. Inconclusive: the bracket is wide, since "
-        "load points within it can't be trusted or told. Incomplete: the search did not come to its end, or a record is missing."
+        "load points within it are invalid or inconclusive. Incomplete: the search did not come to its end, or a record is missing."
     )
     lower: str | None = Field(
         default=None, max_length=24, description="Highest load that met every objective, with 95 % certainty each."
@@ -405,7 +399,9 @@ class BenchmarkRunStatus(StatusModel):
     completion_time: Instant | None = Field(default=None, description="When the run ended, however it did.")
     scheduled_time: Instant | None = Field(default=None, description="When the server got its node.")
     server_ready_time: Instant | None = Field(default=None, description="First healthy answer of the server.")
-    server_released_time: Instant | None = Field(default=None, description="When the server's deletion was asked for.")
+    server_released_time: Instant | None = Field(
+        default=None, description="When the deletion of the server was requested."
+    )
     ending: EndingStatus | None = Field(
         default=None, description="Why the run ends early: from the moment it is known until the run has ended."
     )

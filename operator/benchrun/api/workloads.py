@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -32,18 +32,9 @@ LEAST_BEYOND = 369
 _WHOLE = "'^[0-9]+$'"
 _TOLERANCE = Rule(
     cel=f"!self.matches({NUMBER}) || (double(self) >= 1.0 && double(self) <= 100.0)",
-    holds=lambda text: 1 <= float(text) <= 100,
     message="must be between 1 and 100",
 )
 _ARE_NUMBERS = f"self.from.matches({NUMBER}) && self.to.matches({NUMBER})"
-
-
-def _is_whole(search: Search) -> bool:
-    return search.axis != "Concurrency" or (search.from_.isdigit() and search.to.isdigit())
-
-
-def _within_users(search: Search) -> bool:
-    return search.axis != "Concurrency" or float(search.to) <= MAX_USERS
 
 
 class Search(SpecModel):
@@ -52,17 +43,14 @@ class Search(SpecModel):
     rules = (
         Rule(
             cel=f"self.axis != 'Concurrency' || (self.from.matches({_WHOLE}) && self.to.matches({_WHOLE}))",
-            holds=_is_whole,
             message="from and to are whole numbers where the axis is Concurrency",
         ),
         Rule(
             cel=f"self.axis != 'Concurrency' || !self.to.matches({NUMBER}) || double(self.to) <= {MAX_USERS}.0",
-            holds=_within_users,
             message=f"to must be at most {MAX_USERS} where the axis is Concurrency",
         ),
         Rule(
             cel=f"!({_ARE_NUMBERS}) || double(self.from) < double(self.to)",
-            holds=lambda search: float(search.from_) < float(search.to),
             message="from must be below to",
         ),
     )
@@ -108,42 +96,19 @@ def search_stages(workloads: str, *, listed: str) -> str:
     return f"{workloads}.map(w, {_SEARCH} ? {most} : {listed}).sum()"
 
 
-def _searched(spec: Any) -> list[Any]:
-    return [workload for workload in spec.workloads if workload.load.search is not None]
-
-
-def _requests(workload: Any) -> float:
-    """Of its smallest stage."""
-    if workload.requests is not None:
-        return float(workload.requests)
-    return (workload.duration_seconds or 0) * float(workload.load.search.from_)
-
-
-def _are_enough(spec: Any) -> bool:
-    return all(
-        _requests(workload) * (100 - float(objective.percentile)) >= LEAST_BEYOND
-        for workload in _searched(spec)
-        for objective in spec.objectives
-        if objective.metric != "ITL"
-    )
-
-
 WORKLOAD_RULES = (
     Rule(
         cel=f"!self.workloads.exists(w, {_SEARCH}) || (has(self.objectives) && size(self.objectives) > 0)",
-        holds=lambda spec: bool(spec.objectives) or not _searched(spec),
         message="load.search looks for the highest load that meets the objectives: set at least one",
         path=".objectives",
     ),
     Rule(
         cel=f"!self.workloads.exists(w, {_SEARCH}) || self.repeats == 1",
-        holds=lambda spec: spec.repeats == 1 or not _searched(spec),
         message="load.search decides itself how often a load is measured (maxRepeats); leave repeats at 1",
         path=".repeats",
     ),
     Rule(
         cel=f"self.workloads.all(w, !{_SEARCH} || ({_ENOUGH}))",
-        holds=_are_enough,
         message="a search needs requests (or durationSeconds x from) for its percentiles: at least 369 a stage for the 99th, "
         "74 for the 95th, 37 for the 90th, in general 369 / (100 - percentile); fewer tell nothing for certain",
         path=".workloads",
@@ -151,7 +116,6 @@ WORKLOAD_RULES = (
     Rule(
         cel="self.workloads.all(w, !has(w.dataset.mix) || w.dataset.mix.all(p, self.workloads.exists(o, "
         "o.name == p.workload && !has(o.dataset.mix) && !has(o.dataset.timedTrace))))",
-        holds=lambda spec: _in_mixes(spec) <= {w.name for w in spec.workloads if _is_mixable(w.dataset)},
         message="dataset.mix names other workloads of this spec, whose dataset is neither mix nor timedTrace: add the workload, "
         "or correct its name",
         path=".workloads",
@@ -160,20 +124,11 @@ WORKLOAD_RULES = (
         cel=f"self.workloads.all(w, {_LOADS.format('w.load')} > 0 || has(w.requests) || has(w.durationSeconds) || "
         "self.workloads.exists(m, "
         "has(m.dataset.mix) && m.dataset.mix.exists(p, p.workload == w.name)))",
-        holds=lambda spec: {w.name for w in spec.workloads if not w.is_measured} <= _in_mixes(spec),
         message="a workload without load is sent only as part of a mix: set its load, or name it in a dataset.mix",
         path=".workloads",
     ),
 )
 """What workloads ask of one another and of the rest of the spec."""
-
-
-def _in_mixes(spec: Any) -> set[str]:
-    return {part.workload for workload in spec.workloads for part in workload.dataset.mix or ()}
-
-
-def _is_mixable(dataset: Dataset) -> bool:
-    return dataset.mix is None and dataset.timed_trace is None
 
 
 # ---- workloads --------------------------------------------------------------------------------------------------------
@@ -207,17 +162,14 @@ class Load(SpecModel):
     rules = (
         Rule(
             cel=f"{_LOADS.format('self')} <= 1",
-            holds=lambda load: _loads(load) <= 1,
             message="must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes",
         ),
         Rule(
             cel="!has(self.maxConcurrency) || has(self.requestRates)",
-            holds=lambda load: load.max_concurrency is None or load.request_rates is not None,
             message="maxConcurrency caps requestRates; remove it",
         ),
         Rule(
             cel="!has(self.burstiness) || has(self.requestRates)",
-            holds=lambda load: load.burstiness is None or load.request_rates is not None,
             message="burstiness shapes requestRates; remove it",
         ),
     )
@@ -255,51 +207,31 @@ class Workload(SpecModel):
     rules = (
         Rule(
             cel=f"{_LOADS.format('self.load')} == 0 || has(self.requests) != has(self.durationSeconds)",
-            holds=lambda workload: (
-                not workload.is_measured or (workload.requests is None) != (workload.duration_seconds is None)
-            ),
             message="must set exactly one of requests and durationSeconds",
         ),
         Rule(
             cel=f"{_LOADS.format('self.load')} > 0 || (!has(self.requests) && !has(self.durationSeconds))",
-            holds=lambda workload: (
-                workload.is_measured or (workload.requests is None and workload.duration_seconds is None)
-            ),
             message="load must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes; "
             "a workload that is only part of a mix has no load, requests or durationSeconds",
             path=".load",
         ),
         Rule(
             cel="!has(self.load.traceSpeeds) || has(self.dataset.timedTrace)",
-            holds=lambda workload: workload.load.trace_speeds is None or workload.dataset.timed_trace is not None,
             message="load.traceSpeeds replays instants, which only dataset.timedTrace has",
         ),
         Rule(
             cel="!has(self.durationSeconds) || (has(self.load.requestRates) && self.load.requestRates.all(r, r != 'inf')) || "
             "(has(self.load.search) && self.load.search.axis == 'RequestRate')",
-            holds=lambda workload: (
-                workload.duration_seconds is None or _rates_are_finite(workload.load) or _searches_rates(workload.load)
-            ),
             message="durationSeconds needs finite requestRates; use requests instead",
         ),
         Rule(
             cel="!has(self.durationSeconds) || !has(self.load.requestRates) || self.load.requestRates.all("
             f"r, r == 'inf' || double(r) * double(self.durationSeconds) <= {MAX_REQUESTS}.0)",
-            holds=lambda workload: (
-                workload.duration_seconds is None
-                or not _rates_are_finite(workload.load)
-                or _highest_rate(workload.load) * workload.duration_seconds <= MAX_REQUESTS
-            ),
             message=f"rate x durationSeconds must be at most {MAX_REQUESTS} requests a stage",
         ),
         Rule(
             cel=f"!has(self.durationSeconds) || !has(self.load.search) || !self.load.search.to.matches({NUMBER}) || "
             f"double(self.load.search.to) * double(self.durationSeconds) <= {MAX_REQUESTS}.0",
-            holds=lambda workload: (
-                workload.duration_seconds is None
-                or workload.load.search is None
-                or float(workload.load.search.to) * workload.duration_seconds <= MAX_REQUESTS
-            ),
             message=f"load.search.to x durationSeconds must be at most {MAX_REQUESTS} requests a stage",
         ),
     )
@@ -334,15 +266,3 @@ def datasets_of(workload: Workload, workloads: Sequence[Workload]) -> tuple[Data
         return (workload.dataset,)
     named = {each.name: each.dataset for each in workloads}
     return tuple(named[part.workload] for part in workload.dataset.mix)
-
-
-def _rates_are_finite(load: Load) -> bool:
-    return load.request_rates is not None and "inf" not in load.request_rates
-
-
-def _searches_rates(load: Load) -> bool:
-    return load.search is not None and load.search.axis == "RequestRate"
-
-
-def _highest_rate(load: Load) -> float:
-    return max(float(rate) for rate in load.request_rates or ["0"])

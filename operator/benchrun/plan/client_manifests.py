@@ -14,11 +14,8 @@ from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, Endpoint, Resources, W
 from benchrun.plan import pods
 from benchrun.plan.client_plan import CA_FILE
 from benchrun.plan.files import model_files, placed_files
-from benchrun.plan.pods import MAX_HOLD_SECONDS, Manifest, Owner, client_seconds, metadata, stamped
+from benchrun.plan.pods import MAX_HOLD_SECONDS, Manifest, Owner, client_seconds, headless_service, metadata, stamped
 from benchrun.plan.stages import load_points, requests_of
-
-# ---- shards -----------------------------------------------------------------------------------------------------------
-# How many processes send the load, and how many pods they need.
 
 STREAMS_A_PROCESS = 150
 RATE_A_PROCESS = 100
@@ -42,13 +39,13 @@ class Division:
 
 def division_of(spec: BenchmarkRunSpec) -> Division:
     """What a spec wants. A process takes a core; a pod holds as many as its container has whole cores."""
-    asked = spec.client.parallelism
-    shards = asked if isinstance(asked, int) else _enough(spec)
+    wanted = spec.client.parallelism
+    shards = wanted if isinstance(wanted, int) else _enough(spec)
     return Division(shards=shards, processes=min(shards, max(_whole_cores(spec.client.resources), 1)))
 
 
 def _enough(spec: BenchmarkRunSpec) -> int:
-    """Processes for the highest load asked for; one where only one can do it."""
+    """Processes for the highest load in the spec; one where only one can send it."""
     if spec.offline is not None or any(workload.load.search is not None for workload in spec.workloads):
         return 1
     most = max(_needed(workload, value) for workload in spec.workloads for value in load_points(workload.load)[1])
@@ -56,7 +53,7 @@ def _enough(spec: BenchmarkRunSpec) -> int:
 
 
 def _needed(workload: Workload, value: str) -> float:
-    """Processes for one load point, with fractions. How fast a trace goes its file knows: one, until it is asked for more."""
+    """Processes for one load point, with fractions; one for a trace, whose rate only its file has."""
     load = workload.load
     if load.trace_speeds is not None:
         return 1.0
@@ -75,9 +72,6 @@ def _whole_cores(resources: Resources) -> int:
         return int(Decimal(quantity[:-1]) / 1000)
     return int(Decimal(quantity)) if quantity[-1].isdigit() else 1
 
-
-# ---- client manifests -------------------------------------------------------------------------------------------------
-# The plan's ConfigMap, the client's Job, and the Service by which its pods find their first.
 
 CLIENT_CONTAINER = "client"
 CLIENT_USER = 65532
@@ -114,7 +108,7 @@ def client_job(
     """One attempt, one completion a pod: a second client would measure a warmed server. What it sends is checked against the
     digest of its plan."""
     role = names.ROLE_CLIENT
-    meta = metadata(owner, name=names.child_name(owner.name, owner.uid, role), role=role)
+    meta = metadata(owner, role=role)
     pods_wanted = division_of(spec).pods
     labels = names.labels(run=owner.name, uid=owner.uid, role=role)
     return stamped(
@@ -139,25 +133,12 @@ def client_job(
 
 def client_service(owner: Owner) -> Manifest:
     """Gives the client's pods their names, before they are ready: the others look for the first while it prepares."""
-    role = names.ROLE_CLIENT
-    return stamped(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata(owner, name=names.child_name(owner.name, owner.uid, role), role=role),
-            "spec": {
-                "clusterIP": "None",
-                "publishNotReadyAddresses": True,
-                "selector": names.labels(run=owner.name, uid=owner.uid, role=role),
-                "ports": [{"name": "gate", "port": GATE_PORT, "targetPort": GATE_PORT, "protocol": "TCP"}],
-            },
-        }
-    )
+    return headless_service(owner, names.ROLE_CLIENT, port_name="gate", port=GATE_PORT, selector={})
 
 
 def _one_attempt(pods_wanted: int) -> dict[str, int]:
     """Of several pods each has its own attempt: were the Job over with the first that fails, the Job controller would end
-    shard 0 before it has told which was lost."""
+    shard 0 before it has reported which was lost."""
     if pods_wanted == 1:
         return {"backoffLimit": 0}
     return {"backoffLimitPerIndex": 0, "maxFailedIndexes": pods_wanted}
@@ -231,7 +212,7 @@ def _gate(division: Division) -> list[dict[str, Any]]:
 
 
 def _default_requests(division: Division) -> dict[str, str]:
-    """More processes in a pod means that CPU was asked for."""
+    """More than one process in a pod means that the spec requests CPU."""
     return {"cpu": DEFAULT_CPU, "memory": f"{DEFAULT_GIBIBYTES * division.processes}Gi"}
 
 

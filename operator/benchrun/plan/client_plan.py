@@ -31,7 +31,7 @@ from benchrun.api import BenchmarkRunSpec, Load, Model, Workload
 from benchrun.plan.files import PlacedFile, model_files, served_name
 from benchrun.plan.pods import Owner
 from benchrun.plan.roles import answering_args, front_role, role_replicas, role_url
-from benchrun.plan.searches import search_asked
+from benchrun.plan.searches import client_search
 from benchrun.plan.stages import PlannedStage, stages, warmup_seed
 from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
 
@@ -98,7 +98,7 @@ def client_plan(
 def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Search, ...]:
     """The searches of the plan, in order."""
     return tuple(
-        search_asked(spec, workload, workload.load.search, data=client_data(workload, spec.workloads), uid=owner.uid)
+        client_search(spec, workload, workload.load.search, data=client_data(workload, spec.workloads), uid=owner.uid)
         for workload in spec.workloads
         if workload.load.search is not None
     )

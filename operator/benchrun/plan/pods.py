@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +74,6 @@ def env_vars(env: list[EnvVar]) -> tuple[dict[str, Any], ...]:
 
 
 # ---- metadata ---------------------------------------------------------------------------------------------------------
-# Metadata of every child: name, labels, owner, and the hash that tells whether it was applied.
 
 Manifest = dict[str, Any]
 
@@ -92,10 +92,10 @@ def held(metadata: Manifest, hold_seconds: int) -> Manifest:
     return {**metadata, "annotations": {names.ANNOTATION_HOLD: str(hold_seconds)}}
 
 
-def metadata(owner: Owner, *, name: str, role: str) -> Manifest:
+def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
     """Metadata of a child. The controller reference lets the garbage collector clean up, even while the operator is down."""
     return {
-        "name": name,
+        "name": name or names.child_name(owner.name, owner.uid, role),
         "namespace": owner.namespace,
         "labels": names.labels(run=owner.name, uid=owner.uid, role=role),
         "ownerReferences": [
@@ -111,19 +111,32 @@ def metadata(owner: Owner, *, name: str, role: str) -> Manifest:
     }
 
 
+def headless_service(owner: Owner, role: str, *, port_name: str, port: int, selector: Mapping[str, str]) -> Manifest:
+    """Gives pods of a role their addresses before they are ready. `selector`: labels that they have beside those of the role."""
+    return stamped(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata(owner, role=role),
+            "spec": {
+                "clusterIP": "None",
+                "publishNotReadyAddresses": True,
+                "selector": {**names.labels(run=owner.name, uid=owner.uid, role=role), **selector},
+                "ports": [{"name": port_name, "port": port, "targetPort": port, "protocol": "TCP"}],
+            },
+        }
+    )
+
+
 def stamped(manifest: Manifest) -> Manifest:
     """The manifest with the hash of itself as an annotation."""
     text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
-    meta = manifest["metadata"]
-    annotations = {
-        **meta.get("annotations", {}),
-        names.ANNOTATION_APPLIED: hashlib.sha256(text.encode()).hexdigest()[:16],
-    }
+    meta, digest = manifest["metadata"], hashlib.sha256(text.encode()).hexdigest()[:16]
+    annotations = {**meta.get("annotations", {}), names.ANNOTATION_APPLIED: digest}
     return {**manifest, "metadata": {**meta, "annotations": annotations}}
 
 
 # ---- hold -------------------------------------------------------------------------------------------------------------
-# How long a run may hold its servers, and its client may live, with an operator or without.
 
 MAX_HOLD_SECONDS = 86_400
 """The bound where the chart sets no other."""
@@ -153,7 +166,6 @@ def client_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:
 
 
 # ---- channel ----------------------------------------------------------------------------------------------------------
-# The token of a run: whoever presents it to the run's client is the operator.
 
 _PURPOSE = b"benchrun.token/1\x1f"
 

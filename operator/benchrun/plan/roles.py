@@ -22,9 +22,6 @@ from benchrun.plan.vllm_pod import (
     without_api_server,
 )
 
-# ---- disaggregated ----------------------------------------------------------------------------------------------------
-# Pods of a server whose prompts are prefilled in one place and whose answers are decoded in another.
-
 PROXY_CONTAINER = "proxy"
 PROXY_USER = 65532
 PROXY_REQUESTS = {"cpu": "500m", "memory": "256Mi"}
@@ -37,17 +34,10 @@ _OWN_ADDRESS = "VLLM_NIXL_SIDE_CHANNEL_HOST"
 def kv_transfer_config(transfer: KVTransfer, role: str) -> str:
     """vLLM's --kv-transfer-config of a role, as JSON."""
     kv_role = "kv_both" if transfer.roles == "Both" else _KV_ROLES[role]
-    device, policy = transfer.buffer_device, transfer.load_failure_policy
-    fields = {
-        "kv_connector": transfer.connector,
-        "kv_role": kv_role,
-        "kv_connector_extra_config": transfer.extra_config,
-        "kv_buffer_device": device.lower() if device is not None else None,
-        "kv_load_failure_policy": policy.lower() if policy is not None else None,
-        "kv_connector_module_path": transfer.module_path,
-    }
-    given = {name: value for name, value in fields.items() if value is not None}
-    return json.dumps(given, sort_keys=True, separators=(",", ":"))
+    fields: dict[str, Any] = {"kv_connector": transfer.connector, "kv_role": kv_role}
+    if transfer.extra_config is not None:
+        fields["kv_connector_extra_config"] = transfer.extra_config
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 
 def role_args(model: Model, server: Server, transfer: KVTransfer, role: str) -> list[str]:
@@ -107,11 +97,6 @@ def proxy_pod(
         "volumes": [{"name": "tmp", "emptyDir": {}}],
         **(secrets if server.pod.image_pull_secrets else {}),
     }
-
-
-# ---- roles ------------------------------------------------------------------------------------------------------------
-# Server roles: what a run starts. One, `server`, with vLLM's API server or without; or `prefill`, `decode` and the `proxy` that
-# requests go to.
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,29 +168,19 @@ def roles(
         pod = vllm_pod(spec.model, spec.server, args=started_args(spec), own_env=env)
         return (Role(names.ROLE_SERVER, spec.server.replicas, pod, hold, nodes(spec)),)
     proxy = proxy_pod(owner, spec.server, split, client_image=client_image, pull_policy=pull_policy)
-    return (*_vllm_roles(spec, spec.server, split, own, hold), Role(names.ROLE_PROXY, 1, proxy, hold))
-
-
-def _vllm_roles(
-    spec: BenchmarkRunSpec, server: Server, split: Disaggregated, own_env: tuple[dict[str, Any], ...], hold: int
-) -> tuple[Role, ...]:
-    return tuple(
-        Role(
-            role,
-            server.replicas_of(role),
-            role_pod(spec.model, server, split.kv_transfer, role, own_env),
-            hold,
-        )
-        for role in (names.ROLE_PREFILL, names.ROLE_DECODE)
-    )
+    vllm = [
+        Role(role, servers.replicas, role_pod(spec.model, spec.server, split.kv_transfer, role, own), hold)
+        for role, servers in ((names.ROLE_PREFILL, split.prefill), (names.ROLE_DECODE, split.decode))
+    ]
+    return (*vllm, Role(names.ROLE_PROXY, 1, proxy, hold))
 
 
 def in_development_mode(spec: BenchmarkRunSpec) -> bool:
     """Whether the servers open vLLM's development endpoints, for us or because the user wants it: never without a fence."""
     if spec.server is None:
         return False
-    asked = any(v.name == DEVELOPMENT_MODE and v.value != "0" for v in spec.server.env)
-    return asked or spec.measurement.cache_policy == "Reset"
+    by_user = any(v.name == DEVELOPMENT_MODE and v.value != "0" for v in spec.server.env)
+    return by_user or spec.measurement.cache_policy == "Reset"
 
 
 def started_args(spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER) -> list[str]:

@@ -1,4 +1,4 @@
-"""Searches: what the client is asked for, the cells that came of it, and the stages that it may choose."""
+"""Searches: what the client receives, the cells that came of it, and the stages that it may choose."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from decimal import Decimal
 
 from benchrun_client import contract
 from benchrun_client.contract import Data, Envelope, Limit, StageRecord, open_stage, open_stage_id
-from benchrun_client.contract import Search as SearchAsked
 
 from benchrun.api import Axis, BenchmarkRunSpec, Cell, Search, Workload
 from benchrun.names import cell_id
@@ -26,9 +25,11 @@ def axis_of(search: Search) -> Axis:
     return _AXES[search.axis]
 
 
-def search_asked(spec: BenchmarkRunSpec, workload: Workload, search: Search, *, data: Data, uid: str) -> SearchAsked:
+def client_search(
+    spec: BenchmarkRunSpec, workload: Workload, search: Search, *, data: Data, uid: str
+) -> contract.Search:
     """A search in the client's words. `uid`: of the run."""
-    return SearchAsked(
+    return contract.Search(
         workload=workload.name,
         axis=axis_of(search),
         lowest=canonical(search.from_),
@@ -99,10 +100,6 @@ def _seed(spec: BenchmarkRunSpec, workload: str, *, probe: int, repeat: int, uid
         return shared_seed(base=base, workload=workload)
     cache_outlives_run = uid if spec.endpoint is not None else None
     return probe_seed(base=base, workload=workload, probe=probe, repeat=repeat, run_uid=cache_outlives_run)
-
-
-# ---- open stages ------------------------------------------------------------------------------------------------------
-# Envelopes of stages that no plan lists, because a search chose them: held against what the search may choose.
 
 
 def problem_with(envelope: Envelope, searches: Sequence[contract.Search], *, listed: int) -> str | None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from benchrun import names
-from benchrun.plan.pods import STAY, Manifest, Owner, held, metadata, stamped
+from benchrun.plan.pods import STAY, Manifest, Owner, headless_service, held, metadata, stamped
 from benchrun.plan.roles import Role
 from benchrun.plan.vllm_pod import SERVER_PORT, worker_pod
 
-# ---- leader worker set ------------------------------------------------------------------------------------------------
-# LeaderWorkerSet of a server role whose servers run over several nodes: it makes each server's pods, as a group.
+_A_YEAR_SECONDS = 31_536_000
 
 
 def leader_worker_set(owner: Owner, role: Role) -> Manifest:
-    """The role's groups of pods."""
+    """The LeaderWorkerSet of a role whose servers run over several nodes: it makes each server's pods, as a group."""
     pods = {"labels": names.labels(run=owner.name, uid=owner.uid, role=role.name), "annotations": STAY}
     return stamped(
         {
@@ -36,12 +35,6 @@ def leader_worker_set(owner: Owner, role: Role) -> Manifest:
     )
 
 
-# ---- server manifests -------------------------------------------------------------------------------------------------
-# What makes the pods of a server role, and its headless Service.
-
-_A_YEAR_SECONDS = 31_536_000
-
-
 def workload(owner: Owner, role: Role) -> Manifest:
     """What makes the role's pods: a Deployment, or a LeaderWorkerSet where a server is more than one pod."""
     return deployment(owner, role) if role.nodes == 1 else leader_worker_set(owner, role)
@@ -54,10 +47,7 @@ def deployment(owner: Owner, role: Role) -> Manifest:
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": held(
-                metadata(owner, name=names.child_name(owner.name, owner.uid, role.name), role=role.name),
-                role.hold_seconds,
-            ),
+            "metadata": held(metadata(owner, role=role.name), role.hold_seconds),
             "spec": {
                 "replicas": role.replicas,
                 "revisionHistoryLimit": 0,
@@ -76,18 +66,5 @@ def service(owner: Owner, role: Role) -> Manifest:
 
     Of a server over several nodes only the leader answers.
     """
-    selected = names.labels(run=owner.name, uid=owner.uid, role=role.name)
     leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}
-    return stamped(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata(owner, name=names.child_name(owner.name, owner.uid, role.name), role=role.name),
-            "spec": {
-                "clusterIP": "None",
-                "publishNotReadyAddresses": True,
-                "selector": {**selected, **leaders},
-                "ports": [{"name": "http", "port": SERVER_PORT, "targetPort": SERVER_PORT, "protocol": "TCP"}],
-            },
-        }
-    )
+    return headless_service(owner, role.name, port_name="http", port=SERVER_PORT, selector=leaders)

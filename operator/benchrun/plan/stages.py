@@ -9,9 +9,6 @@ from decimal import ROUND_CEILING, Decimal
 from benchrun.api import Axis, BenchmarkRunSpec, Cell, Estimate, Load, Resources, Workload, is_gpu
 from benchrun.names import cell_id, stage_id
 
-# ---- seeds ------------------------------------------------------------------------------------------------------------
-# Seeds of all traffic, and the order of it, derived so that adding a load point reseeds nothing else.
-
 _VERSION = "benchrun.seed/1"
 _ORDER_VERSION = "benchrun.order/1"
 
@@ -49,10 +46,6 @@ def _seed_of(parts: list[str]) -> int:
 
 def _digest(parts: list[str]) -> bytes:
     return hashlib.sha256("\x1f".join(parts).encode()).digest()
-
-
-# ---- stages -----------------------------------------------------------------------------------------------------------
-# The order of measurement: a spec made into cells and stages, and what they will cost.
 
 
 @dataclass(frozen=True, slots=True)

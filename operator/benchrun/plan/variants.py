@@ -108,7 +108,6 @@ def _set_by(settings: Settings) -> Iterator[str]:
 
 
 # ---- order ------------------------------------------------------------------------------------------------------------
-# Which runs there are, what they are called, and in which order they are started: in blocks that hold every variant once.
 
 _VERSION = "benchrun.sweep-order/1"
 
@@ -131,11 +130,11 @@ def run_name(sweep: str, variant: int, replication: int) -> str:
 
 
 def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
-    """The run as planned, and what it is called where it is measured anew: `-a2` and so on at the end of its name."""
-    again = (
+    """The run as planned, and its retries: `-a2` and so on at the end of the name."""
+    retries = (
         replace(planned, name=f"{planned.name}-a{attempt}", attempt=attempt) for attempt in range(2, MAX_RETRIES + 2)
     )
-    return (planned, *again)
+    return (planned, *retries)
 
 
 def planned_runs(sweep: str, spec: BenchmarkSweepSpec, variants: Sequence[Variant]) -> tuple[PlannedRun, ...]:
@@ -157,10 +156,6 @@ def _block(spec: BenchmarkSweepSpec, variants: Sequence[Variant], replication: i
 def _place(*parts: str) -> bytes:
     """A number to sort by: as good as random."""
     return hashlib.sha256("\x1f".join((_VERSION, *parts)).encode()).digest()
-
-
-# ---- runs -------------------------------------------------------------------------------------------------------------
-# The manifest of a run of a sweep.
 
 
 def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:

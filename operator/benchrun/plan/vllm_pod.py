@@ -85,7 +85,6 @@ def vllm_pod(
 
 
 # ---- without api server -----------------------------------------------------------------------------------------------
-# vLLM's engine without its API server, behind a port of ours: the pod of `spec.offline`.
 
 CODE_DIRECTORY = "/opt/benchrun-client"
 """Where an engine without API server finds the client's code."""

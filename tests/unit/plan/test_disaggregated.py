@@ -75,14 +75,9 @@ def test_both_roles_have_the_servers_flags_before_their_own_and_the_transfer_bef
         ({"connector": "C"}, {}, {}),
         ({"connector": "C", "roles": "ProducerConsumer"}, {"kv_role": "kv_producer"}, {"kv_role": "kv_consumer"}),
         (
-            {"connector": "C", "extraConfig": {"shared_storage_path": "/kv"}, "bufferDevice": "CPU"},
-            {"kv_connector_extra_config": {"shared_storage_path": "/kv"}, "kv_buffer_device": "cpu"},
-            {"kv_connector_extra_config": {"shared_storage_path": "/kv"}, "kv_buffer_device": "cpu"},
-        ),
-        (
-            {"connector": "C", "loadFailurePolicy": "Recompute", "modulePath": "ours.connector"},
-            {"kv_load_failure_policy": "recompute", "kv_connector_module_path": "ours.connector"},
-            {"kv_load_failure_policy": "recompute", "kv_connector_module_path": "ours.connector"},
+            {"connector": "C", "extraConfig": {"shared_storage_path": "/kv"}},
+            {"kv_connector_extra_config": {"shared_storage_path": "/kv"}},
+            {"kv_connector_extra_config": {"shared_storage_path": "/kv"}},
         ),
     ],
 )

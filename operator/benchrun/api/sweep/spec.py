@@ -14,9 +14,6 @@ from benchrun.api.pods import Env, Resources
 from benchrun.api.server import Disaggregated
 from benchrun.api.spec import BenchmarkRunSpec
 
-# ---- matrix -----------------------------------------------------------------------------------------------------------
-# `spec.matrix`: what is varied, and how the variants are called.
-
 MAX_AXES = 5
 MAX_VARIANTS = 32
 
@@ -100,16 +97,13 @@ class Matrix(SpecModel):
         exactly_one("grid", "zip", "variants"),
         Rule(
             cel="!has(self.zip) || self.zip.all(a, size(a.values) == size(self.zip[0].values))",
-            holds=lambda matrix: len({len(axis.values) for axis in matrix.zip or ()}) <= 1,
             message="axes of a zip must have the same number of values",
             path=".zip",
         ),
         Rule(
             cel=f"!has(self.grid) || {_GRID} <= {MAX_VARIANTS}",
-            holds=lambda matrix: count(matrix) <= MAX_VARIANTS,
             message=f"the grid has too many variants; the limit is {MAX_VARIANTS}",
             cel_message=f"'the grid has %d variants; the limit is {MAX_VARIANTS}'.format([{_GRID}])",
-            python_message=lambda matrix: f"the grid has {count(matrix)} variants; the limit is {MAX_VARIANTS}",
             path=".grid",
         ),
     )
@@ -144,14 +138,11 @@ def combinations(matrix: Matrix) -> list[tuple[str, tuple[Settings, ...]]]:
     return [(",".join(name for name, _ in parts), tuple(value for _, value in parts)) for parts in together]
 
 
-def named(matrix: Matrix, asked: str) -> str | None:
+def named(matrix: Matrix, name: str) -> str | None:
     """The variant that is meant by this name; its parts may come in any order. None: there is none."""
-    parts = sorted(asked.split(","))
-    return next((name for name, _ in combinations(matrix) if sorted(name.split(",")) == parts), None)
+    parts = sorted(name.split(","))
+    return next((own for own, _ in combinations(matrix) if sorted(own.split(",")) == parts), None)
 
-
-# ---- spec -------------------------------------------------------------------------------------------------------------
-# `BenchmarkSweep.spec`: a run template, what is varied in it, and how far the sweep may go.
 
 KIND = "BenchmarkSweep"
 PLURAL = "benchmarksweeps"
@@ -186,7 +177,6 @@ def _of_the_sweep(field: str) -> Rule:
     """A switch of the template that the sweep has itself."""
     return Rule(
         cel=f"!self.template.{field}",
-        holds=lambda spec: not getattr(spec.template, field),
         message=f"set {field} of the sweep, not of its template",
         path=f".template.{field}",
     )
@@ -198,7 +188,6 @@ class BenchmarkSweepSpec(SpecModel):
     rules = (
         Rule(
             cel="has(self.template.server) || has(self.template.offline)",
-            holds=lambda spec: spec.template.started is not None,
             message="a sweep starts a fresh server for every run; its template needs one, or offline",
             path=".template.server",
         ),
@@ -206,29 +195,21 @@ class BenchmarkSweepSpec(SpecModel):
         _of_the_sweep("cancel"),
         Rule(
             cel="!has(self.template.ttlSecondsAfterFinished)",
-            holds=lambda spec: spec.template.ttl_seconds_after_finished is None,
             message="runs live as long as their sweep; remove ttlSecondsAfterFinished",
             path=".template.ttlSecondsAfterFinished",
         ),
         Rule(
             # Of too many variants the matrix speaks itself.
             cel=f"{_VARIANTS} > {MAX_VARIANTS} || {_RUNS} <= {MAX_RUNS}",
-            holds=lambda spec: count(spec.matrix) * spec.replications <= MAX_RUNS,
             message=f"too many runs (variants x replications); the limit is {MAX_RUNS}",
             cel_message=f"'%d variants x %d replications = %d runs; the limit is {MAX_RUNS}'"
             f".format([{_VARIANTS}, self.replications, {_RUNS}])",
-            python_message=lambda spec: (
-                f"{count(spec.matrix)} variants x {spec.replications} replications = "
-                f"{count(spec.matrix) * spec.replications} runs; the limit is {MAX_RUNS}"
-            ),
             path=".replications",
         ),
         Rule(
             cel=_BASELINE,
-            holds=lambda spec: spec.baseline is None or named(spec.matrix, spec.baseline) is not None,
             message="no variant of the matrix has this name",
             cel_message="'no variant of the matrix is called %s'.format([self.baseline])",
-            python_message=lambda spec: f"no variant of the matrix is called {spec.baseline}",
             path=".baseline",
         ),
     )
@@ -257,7 +238,7 @@ class BenchmarkSweepSpec(SpecModel):
         default=1,
         description="How often a run is measured anew that was lost: its server or client was deleted, evicted or killed, or the "
         "server restarted while it was measured. Each time it is a run of its own, on a fresh server, whose name ends in -a2 "
-        "and so on. A run that is lost once more has failed. Other failures are not tried again.",
+        "and so on. A run that is lost once more has failed. Other failures are not retried.",
     )
     max_failed: Annotated[int, Field(ge=0, le=MAX_RUNS)] | None = Field(
         default=None,

@@ -175,7 +175,8 @@ class BestVariant(StatusModel):
     cell: Cell = Field(description="The load point at which it did.")
     throughput_per_gpu: float = Field(description="Output tokens a second and GPU there.")
     tied_with: Annotated[list[Variant], Field(max_length=MAX_VARIANTS, json_schema_extra=SET)] = Field(
-        default_factory=list, description="Variants that kept it too and whose best can't be told from this one."
+        default_factory=list,
+        description="Variants that kept it too and whose best does not differ detectably from this one.",
     )
 
 
@@ -239,9 +240,6 @@ def read_sweep_status(stored: object) -> BenchmarkSweepStatus:
     return read_leniently(BenchmarkSweepStatus, stored)
 
 
-# ---- table ------------------------------------------------------------------------------------------------------------
-# What the judge says of a sweep: its table, of all runs that have ended.
-
 _Name = Annotated[str, Field(max_length=253)]
 
 
@@ -270,9 +268,6 @@ class SweepTable(StatusModel):
     """By variant."""
     truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(default_factory=list)
 
-
-# ---- essence ----------------------------------------------------------------------------------------------------------
-# What is kept of a run that ended, to make the table of: a few figures a load point, small enough to stay in memory.
 
 _KEYS = frozenset(KEYS.values()) | {"completed", *COSTS, TOKENS_PER_JOULE}
 
