@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from benchrun.measure.exposition import UnreadablePage
-from benchrun.measure.gpus import GpuReading, gpu_reading
+from benchrun.measure.gpus import gpu_values
+from benchrun.measure.server_figures import Sample
 from unit.measure.gpu_pages import Gpu, gpu_page
 
 OURS = Gpu()
 THEIRS = Gpu(number=7, watts=700.0, millijoules=9_000, memory_mib=80_000, clock_mhz=300, pod="another")
 
 
-def read(*gpus: Gpu) -> GpuReading:
-    return gpu_reading(gpu_page(*gpus), namespace="lab", pod="chat-server-x")
+def read(*gpus: Gpu) -> Sample:
+    return sample(**gpu_values(gpu_page(*gpus), namespace="lab", pod="chat-server-x"))
+
+
+def sample(**figures: float | None) -> Sample:
+    known: dict[str, Any] = figures
+    return Sample(at=0, role="", pod="", **known)
 
 
 def test_one_gpu() -> None:
     found = read(OURS)
-    assert (found.watts, found.memory_mib, found.sm_clock_mhz) == (412.5, 71_234, 1980)
-    assert found.joules == pytest.approx(196_764.132)
+    assert (found.gpu_watts, found.gpu_memory_mib, found.sm_clock_mhz) == (412.5, 71_234, 1980)
+    assert found.gpu_joules == pytest.approx(196_764.132)
 
 
 def test_power_and_energy_add_up_memory_is_the_most_and_clocks_are_averaged() -> None:
     second = Gpu(number=1, watts=87.5, millijoules=236_000_000, memory_mib=9, clock_mhz=1000)
     found = read(OURS, second)
-    assert (found.watts, found.memory_mib, found.sm_clock_mhz) == (500.0, 71_234, 1490)
-    assert found.joules == pytest.approx(432_764.132)
+    assert (found.gpu_watts, found.gpu_memory_mib, found.sm_clock_mhz) == (500.0, 71_234, 1490)
+    assert found.gpu_joules == pytest.approx(432_764.132)
 
 
 def test_gpus_of_other_pods_are_left_out() -> None:
@@ -53,12 +60,12 @@ def test_pods_are_known_by_other_labels_too(labels: tuple[str, str, str]) -> Non
 
 def test_a_part_of_a_gpu_has_memory_of_its_own_and_no_power() -> None:
     parts = [replace(OURS, instance=number, memory_mib=mib) for number, mib in (("3", 9_000), ("4", 5_000))]
-    assert read(*parts) == GpuReading(memory_mib=9_000)
+    assert read(*parts) == sample(gpu_memory_mib=9_000)
 
 
 def test_what_the_page_lacks_is_not_known() -> None:
-    assert read(replace(OURS, millijoules=None, clock_mhz=None)) == GpuReading(watts=412.5, memory_mib=71_234)
-    assert read(replace(OURS, watts=float("nan"))).watts is None
+    assert read(replace(OURS, millijoules=None, clock_mhz=None)) == sample(gpu_watts=412.5, gpu_memory_mib=71_234)
+    assert read(replace(OURS, watts=float("nan"))).gpu_watts is None
 
 
 @pytest.mark.parametrize(
@@ -72,4 +79,4 @@ def test_what_the_page_lacks_is_not_known() -> None:
 )
 def test_why_there_is_nothing(why: str, page: str) -> None:
     with pytest.raises(UnreadablePage, match=why):
-        gpu_reading(page, namespace="lab", pod="chat-server-x")
+        gpu_values(page, namespace="lab", pod="chat-server-x")

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 from benchrun.measure.percentiles import batch_means
-from benchrun.measure.repeats import Spread, between_groups, fisher_p_value
-from benchrun.measure.significance import student_p_value
+from benchrun.measure.repeats import Spread, between_groups
+from benchrun.measure.significance import fisher_p_value, student_p_value
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.measure.noise import correlated

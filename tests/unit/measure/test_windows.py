@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchrun.measure.edges import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES
-from benchrun.measure.exposition import Sample, start_instant
+from benchrun.measure.server_figures import Sample, start_instant
 from benchrun.measure.windows import Figures, Window, figures, windows
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 from hypothesis import given
