@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from benchrun.measure.edges import GENERATION_TOKENS, PREEMPTIONS, PREFIX_HITS, PREFIX_QUERIES
-from benchrun.measure.server_figures import Sample, start_instant
-from benchrun.measure.windows import Figures, Window, figures, windows
+from benchrun.measure.server_figures import Figures, Sample, start_instant
+from benchrun.measure.windows import Window, figures, windows
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 from hypothesis import given
 from hypothesis import strategies as st

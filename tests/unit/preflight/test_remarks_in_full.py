@@ -153,7 +153,7 @@ CASES: dict[str, Case] = {
         Known(shape=SHAPE),
         "Note",
         ARGS,
-        "--max-model-len 131,073, but the model is made for 131,072 tokens: what is asked for beyond may come out as noise",
+        "--max-model-len 131,073, but the model is made for 131,072 tokens: output beyond that may be noise",
     ),
     "more users than fit": (
         load(concurrencies=[8, 29, 64]),

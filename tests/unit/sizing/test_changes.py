@@ -26,11 +26,11 @@ from unit.sizing.sized import sized
             "but here they keep all",
             id="window without gain",
         ),
-        pytest.param(configs.LLAMA_8B, ("--kv-cache-dtype=fp8",), "fp8, by --kv-cache-dtype", id="FP8"),
+        pytest.param(configs.LLAMA_8B, ("--kv-cache-dtype=fp8",), "fp8, set by --kv-cache-dtype", id="FP8"),
         pytest.param(
             configs.LLAMA_8B | {"quantization_config": {"kv_cache_scheme": {"num_bits": 8}}},
             (),
-            "fp8, as the checkpoint asks for",
+            "fp8, set by the checkpoint",
             id="FP8 of the checkpoint",
         ),
         pytest.param(
@@ -64,7 +64,7 @@ def test_plain_attention_has_nothing_to_say() -> None:
             ("-tp=32", "--kv-cache-dtype=fp8"),
             [
                 "Grouped-query attention (GQA): 32 query heads share 8 KV heads, a cache of 1/4 the size.",
-                "Quantised cache: fp8, by --kv-cache-dtype; half of what 16-bit numbers take, or less.",
+                "Quantised cache: fp8, set by --kv-cache-dtype; half of what 16-bit numbers take, or less.",
                 "Tensor parallelism: 8 KV heads on 32 GPUs; each is kept 4 times.",
             ],
             id="groups, FP8 and copies, in this order",
@@ -81,7 +81,7 @@ def test_plain_attention_has_nothing_to_say() -> None:
             [
                 "Latent attention (MLA): a layer keeps one vector of 576 numbers a token in place of keys and values of 128 "
                 "heads, a cache of 1/71.1 the size. It can't be divided by heads.",
-                "Sparse attention: beside it each layer keeps one key a token for the indexer, which picks what is attended to.",
+                "Sparse attention: beside it each layer keeps one key a token for the indexer, which selects the tokens to attend to.",
                 "Tensor parallelism: each of 2 GPUs keeps a copy of the latent vectors; more GPUs hold no more tokens.",
             ],
             id="latent vectors with an indexer",
