@@ -147,7 +147,7 @@ def bytes_by_index(index: Mapping[str, Any]) -> int:
 
 def bytes_by_header(header: Mapping[str, Any]) -> int:
     """From the header of one safetensors file: where its tensors end. Raises NotWeights."""
-    ends = []
+    ends: list[int] = []
     for name, tensor in header.items():
         if name == "__metadata__":
             continue
