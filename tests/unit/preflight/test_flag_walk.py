@@ -94,7 +94,7 @@ def test_what_argparse_takes(args: tuple[str, ...]) -> None:
         (("--choice", "gren"), ("Error", "args[1]", "--choice does not take 'gren'; did you mean green?")),
         (("--many", "a", "c"), ("Error", "args[2]", "--many does not take 'c'; it takes a, b")),
         (("--level", "hihg"), ("Error", "args[1]", "--level does not take 'hihg'; did you mean high?")),
-        (("--one.key=1",), ("Error", "args[0]", "--one takes no parts: its value is no JSON object")),
+        (("--one.key=1",), ("Error", "args[0]", "--one takes no parts: its value is not a JSON object")),
         (("--oone=1",), ("Error", "args[0]", "vLLM 9.9 has no flag --oone; did you mean --one?")),
         (("--nothing-like-it",), ("Error", "args[0]", "vLLM 9.9 has no flag --nothing-like-it")),
         (
