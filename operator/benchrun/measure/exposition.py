@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from benchrun.api import plain_text
 from benchrun.measure.server_figures import Sample as Sample
@@ -47,36 +48,26 @@ class UnreadablePage(ValueError):
     """What came back is not the text of a metrics endpoint."""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One wanted line."""
+class Series(NamedTuple):
+    """One line that was wanted."""
 
     name: str
     labels: Mapping[str, str]
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """The wanted lines of a text."""
-
-    series: tuple[Series, ...]
-    refused: int
-    """Lines whose value is not a number from 0 to 1e15; not among the series."""
-
-
 def sample_from_page(text: str, *, at: float, role: str, pod: str) -> Sample:
     """The figures of one scrape. Raises UnreadablePage."""
-    read = series_of(text, _SAMPLE_LINES)
+    found, refused = series_of(text, _SAMPLE_LINES)
     values: dict[str, list[float]] = {}
-    for series in read.series:
-        values.setdefault(series.name, []).append(series.value)
-    return Sample(at=at, role=role, pod=pod, **combined(values, "vLLM"), refused=read.refused)
+    for name, _, value in found:
+        values.setdefault(name, []).append(value)
+    return Sample(at=at, role=role, pod=pod, **combined(values, "vLLM"), refused=refused)
 
 
 def facts_from_page(text: str) -> ServerFacts:
     """What the server reports of its cache: labels of the first engine, tokens of all. Raises UnreadablePage."""
-    engines = [series.labels for series in series_of(text, (_CACHE_CONFIG,)).series if series.name == _CACHE_CONFIG]
+    engines = [labels for name, labels, _ in series_of(text, (_CACHE_CONFIG,))[0] if name == _CACHE_CONFIG]
     if not engines:
         return ServerFacts()
     tokens = [_cache_tokens(labels) for labels in engines]
@@ -103,8 +94,9 @@ def _cache_tokens(labels: Mapping[str, str]) -> int | None:
     return blocks * block_size
 
 
-def series_of(text: str, starts: tuple[str, ...]) -> Read:
-    """The lines that begin with one of `starts`. Raises UnreadablePage."""
+def series_of(text: str, starts: tuple[str, ...]) -> tuple[list[Series], int]:
+    """The lines that begin with one of `starts`, and how many are left out for a value that is not a number from 0 to 1e15.
+    Raises UnreadablePage."""
     if text.count("\n") > MAX_LINES:
         raise UnreadablePage(f"more than {MAX_LINES} lines")
     lines = text.split("\n")
@@ -114,26 +106,28 @@ def series_of(text: str, starts: tuple[str, ...]) -> Read:
     wanted = [line for line in lines if line.startswith(starts)]
     if len(wanted) > MAX_SERIES:
         raise UnreadablePage(f"{len(wanted)} series of the wanted families; at most {MAX_SERIES} are read")
-    series = [_series(line) for line in wanted]
-    kept = tuple(each for each in series if is_believable(each.value))
-    return Read(kept, refused=len(series) - len(kept))
+    series = []
+    for line in wanted:
+        try:
+            series.append(_series(line))
+        except ValueError:
+            raise UnreadablePage(f"a metrics line can't be parsed: {line[:100]!r}") from None
+    kept = [each for each in series if is_believable(each.value)]
+    return kept, len(series) - len(kept)
 
 
 def _series(line: str) -> Series:
-    """Of `name{label="value",..} 12.5 1700000000000`, where the labels and the instant may be absent. Raises UnreadablePage."""
+    """Of `name{label="value",..} 12.5 1700000000000`, where the labels and the instant may be absent. Raises ValueError."""
     name = _NAME.match(line)
     if name is None or len(line) > MAX_LINE_CHARS:
-        raise _unparsed(line)
+        raise ValueError
     rest = line[name.end() :].strip()
-    # A label may hold braces, what stands behind the labels may not.
+    # A label may hold braces, the value and the instant may not.
     end = rest.rfind("}") + 1 if rest.startswith("{") else 0
-    numbers = rest[end:].split()
-    if not 1 <= len(numbers) <= 2:
-        raise _unparsed(line)
-    try:
-        return Series(name=name[0], labels=_labels(rest[1 : end - 1]) if end else {}, value=float(numbers[0]))
-    except ValueError:
-        raise _unparsed(line) from None
+    value, *instant = rest[end:].split()
+    if len(instant) > 1:
+        raise ValueError
+    return Series(name[0], _labels(rest[1 : end - 1]) if end else {}, float(value))
 
 
 def _labels(text: str) -> Mapping[str, str]:
@@ -150,7 +144,3 @@ def _labels(text: str) -> Mapping[str, str]:
         found[label[1]] = "\\".join(part.replace('\\"', '"').replace("\\n", "\n") for part in parts)
         position = label.end()
     raise ValueError("labels can't be parsed")
-
-
-def _unparsed(line: str) -> UnreadablePage:
-    return UnreadablePage(f"a metrics line can't be parsed: {line[:100]!r}")

@@ -30,7 +30,7 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
     The exporter names the pod that holds a GPU where it runs with its Kubernetes mapping, as NVIDIA's GPU operator and Helm
     chart start it.
     """
-    listed = series_of(text, _LINES).series
+    listed, _ = series_of(text, _LINES)
     own = [series for series in listed if _holder(series.labels) == (pod, namespace)]
     if not own:
         raise UnreadablePage(_why_none(listed))

@@ -92,10 +92,9 @@ def _rise(first: float | None, last: float | None) -> float | None:
     return None if first is None or last is None or last < first else last - first
 
 
-# ---- scaling ----------------------------------------------------------------------------------------------------------
-# A server that runs twice as many requests at once and completes no more in a second has no room left: whatever else is
-# full, it is the work itself that takes the time. One that completes more for every request it may run is held back by what
-# keeps it from running more.
+# ---- comparisons ------------------------------------------------------------------------------------------------------
+# A server that runs twice as many requests at once and completes no more in a second has no room left, whatever else is
+# full. One that completes more for every request it may run is held back by what keeps it from running more.
 
 MIN_RUNNING_RATIO = 1.5
 """Less variation of what was running tells nothing about what it brings."""

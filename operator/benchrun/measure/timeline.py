@@ -212,10 +212,6 @@ def _column(stored: object, length: int) -> list[float | None]:
         return [None] * length
     if not isinstance(stored, list) or len(stored) != length:
         raise ValueError(f"a column must have {length} values, as many as there are instants")
-    return [None if value is None else _figure(value) for value in stored]
-
-
-def _figure(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not is_believable(value):
+    if not all(value is None or (type(value) in (int, float) and is_believable(value)) for value in stored):
         raise ValueError("a figure is not a number from 0 to 1e15")
-    return float(value)
+    return [None if value is None else float(value) for value in stored]
