@@ -198,25 +198,12 @@ def _traffic(records: Sequence[StageRecord]) -> str | None:
 
 
 def _rounded_figures(stage_windows: Sequence[Window]) -> RoleFigures:
-    found, gpus = figures(stage_windows), gpu_figures(stage_windows)
+    gpus = gpu_figures(stage_windows)
     return RoleFigures(
-        role=found.role,
-        running_mean=rounded(found.running_mean),
-        running_max=rounded(found.running_max),
-        waiting_mean=rounded(found.waiting_mean),
-        waiting_max=rounded(found.waiting_max),
-        kv_cache_mean_percent=rounded(found.kv_cache_mean_percent),
-        kv_cache_max_percent=rounded(found.kv_cache_max_percent),
-        preemptions=found.preemptions,
-        prefix_hit_percent=rounded(found.prefix_hit_percent),
-        fetched_percent=rounded(found.fetched_percent),
-        fetched_tokens=found.fetched_tokens,
-        transfer_failures=found.transfer_failures,
-        samples=found.samples,
+        **figures(stage_windows).for_status(),
         gpu_power_mean_watts=rounded(gpus.power_mean_watts),
         gpu_memory_max_mib=rounded(gpus.memory_max_mib),
         sm_clock_mean_mhz=rounded(gpus.sm_clock_mean_mhz),
-        coverage_percent=rounded(found.coverage_percent),
     )
 
 

@@ -7,13 +7,13 @@ the deviation is the population's, as vLLM's is. An empty distribution has no fi
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import mul, sub
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,9 @@ class Distribution:
         return map(mul, of_values, map(sub, self.through, (0, *self.through)))
 
 
-# ---- batches ----------------------------------------------------------------------------------------------------------
-# Series in order of time made into a few batch means, and how much neighbouring ones still resemble each other.
-#
+# ---- batch means ------------------------------------------------------------------------------------------------------
 # Requests that meet at the server share its queue, so their latencies are far from independent. Means of long batches nearly
-# are; what is left between neighbours is measured and taken off the certainty of whatever is said about them.
+# are; the correlation that is left between neighbours is measured, and makes every statement about them less certain.
 
 BATCHES = 20
 MAX_CORRELATION = 0.95
@@ -97,7 +95,7 @@ def batch_means(values: Sequence[float], *, batches: int = BATCHES) -> list[floa
     """Means of `batches` consecutive parts, equal in length to within one value; fewer values stand for themselves."""
     parts = min(batches, len(values))
     edges = [len(values) * i // parts for i in range(parts + 1)] if parts else []
-    return [math.fsum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+    return [fmean(values[a:b]) for a, b in pairwise(edges)]
 
 
 def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> float:
@@ -117,8 +115,6 @@ def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> flo
 
 
 # ---- intervals --------------------------------------------------------------------------------------------------------
-# How sure a percentile is, whatever the shape of the distribution.
-#
 # Of n values, the number below the true percentile p is binomial (n, p). So the value at a low rank lies above the true
 # percentile, and the one at a high rank below it, with a probability that only n, p and the rank decide. With few values even
 # the largest does not bound a high percentile: p99 has a two-sided 95 % interval from 368 values on.
@@ -155,14 +151,14 @@ def least_count(percent: float) -> int | None:
 def is_certainly_above(distribution: Distribution, percent: float, limit: float) -> bool:
     """Whether the percentile is above `limit` with 95 % certainty. With few values it never is."""
     rank = lower_rank(distribution.count, percent, error=ERROR)
-    return rank is not None and _at_most(distribution, limit) < rank
+    return rank is not None and distribution.at_rank(rank) > limit
 
 
 @lru_cache(maxsize=4096)
 def lower_rank(count: int, percent: float, *, error: float) -> int | None:
     """The highest rank whose value is above the percentile with a probability of at most `error`; None: there is none."""
-    mirrored = upper_rank(count, 100 - percent, error=error)
-    return None if mirrored is None else count + 1 - mirrored
+    upper = upper_rank(count, 100 - percent, error=error)
+    return None if upper is None else count + 1 - upper
 
 
 @lru_cache(maxsize=4096)
@@ -171,34 +167,28 @@ def upper_rank(count: int, percent: float, *, error: float) -> int | None:
     share = percent / 100
     if count < 1 or not 0 < share < 1:
         return None
-    exact = math.sqrt(count * share * (1 - share)) <= MAX_EXACT_DEVIATION
-    rank = _summed_rank(count, share, error) if exact else _approximate_rank(count, share, error)
+    deviation = math.sqrt(count * share * (1 - share))
+    find = _summed_rank if deviation <= MAX_EXACT_DEVIATION else _approximate_rank
+    rank = find(count, share, deviation, error)
     return rank if rank <= count else None
 
 
-def _summed_rank(count: int, share: float, error: float) -> int:
+def _summed_rank(count: int, share: float, deviation: float, error: float) -> int:
     """Probabilities added from the far end of the tail inward, as long as their sum stays within `error`."""
-    mean, deviation = count * share, math.sqrt(count * share * (1 - share))
     # Beyond eight deviations and twenty values lies less than 1e-9.
-    rank, tail = min(count, math.ceil(mean + 8 * deviation + 20)) + 1, 0.0
+    rank, tail = min(count, math.ceil(count * share + 8 * deviation + 20)) + 1, 0.0
     while (tail := tail + _binomial(count, share, rank - 1)) <= error:
         rank -= 1
     return rank
 
 
-def _approximate_rank(count: int, share: float, error: float) -> int:
+def _approximate_rank(count: int, share: float, deviation: float, error: float) -> int:
     z = NormalDist().inv_cdf(1 - error)
     skew = (1 - 2 * share) * (z * z - 1) / 6
-    return math.ceil(count * share + z * math.sqrt(count * share * (1 - share)) + skew - 0.5) + 1
+    return math.ceil(count * share + z * deviation + skew - 0.5) + 1
 
 
 def _binomial(count: int, share: float, successes: int) -> float:
     failures = count - successes
     ways = math.lgamma(count + 1) - math.lgamma(successes + 1) - math.lgamma(failures + 1)
     return math.exp(ways + successes * math.log(share) + failures * math.log1p(-share))
-
-
-def _at_most(distribution: Distribution, limit: float) -> int:
-    """How many values are at most `limit`."""
-    values_below = bisect_right(distribution.values, limit)
-    return distribution.through[values_below - 1] if values_below else 0

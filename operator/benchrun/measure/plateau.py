@@ -12,16 +12,14 @@ from operator import add, mul, sub
 
 from benchrun_client.contract import RequestColumns
 
-# ---- inflight ---------------------------------------------------------------------------------------------------------
-# How many requests were under way at each instant, as the client saw them.
-#
-# A request is under way from its sending until its last token; asked for, its wait in the client's queue comes before that.
-# A failed one is so for as long as its record says, which is no time at all when nothing of an answer came.
-
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A step function: from `instants_us[i]` on, `counts[i]` requests are under way; none before the first instant."""
+    """A step function: from `instants_us[i]` on, `counts[i]` requests are under way; none before the first instant.
+
+    A request is under way from its sending until its last token. A failed one is so for as long as its record says, which is
+    no time at all when nothing of an answer came.
+    """
 
     instants_us: Sequence[int]
     """Ascending, relative to the stage's first send."""
@@ -36,7 +34,7 @@ class InFlight:
 
     def mean(self, start_us: int, end_us: int) -> float | None:
         """Weighted by time over an interval; None for one without length."""
-        return (self._area(end_us) - self._area(start_us)) / (end_us - start_us) if end_us > start_us else None
+        return next(iter(self.means(start_us, end_us, parts=1)), None)
 
     def means(self, start_us: int, end_us: int, *, parts: int) -> list[float]:
         """The means of equally long parts of an interval, for a trend; none for an interval shorter than its parts."""
@@ -77,11 +75,11 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
     return InFlight(instants, levels, list(accumulate(map(mul, levels, lengths), initial=0)) if levels else [])
 
 
-# ---- steady -----------------------------------------------------------------------------------------------------------
-# The plateau of a stage: from where its load stands as asked until the last request is sent.
+# ---- plateau ----------------------------------------------------------------------------------------------------------
+# From where the load stands at its target until the last request is sent.
 #
-# Before it the load still rises, after it the load drains, and both make figures of a short stage too good or too bad. How a
-# load comes to stand depends on what keeps it up:
+# Before it the load still rises, after it the load drains, and both make figures of a short stage too good or too bad. When a
+# load stands depends on what keeps it up:
 #
 #     a cap alone       the first instant with 95 % of the cap in flight, or with the most there ever were
 #     a rate            once the first requests could have been answered, and the first tenth of the sending is over
@@ -127,32 +125,20 @@ def plateau(
     """Find it. `request_rate` is infinite where only the cap limits; `flight` counts requests from their sending."""
     if not requests.start_us:
         return NoPlateau.NO_REQUESTS
-    last = max(requests.start_us)
+    first, last = min(requests.start_us), max(requests.start_us)
     if math.isfinite(request_rate):
-        start = _settled(requests, last)
+        answers = list(compress(requests.e2el_us, requests.ok))
+        mean = sum(answers) / len(answers) if answers else 0.0
+        start = first + math.ceil(max(mean, SKIPPED_SHARE * (last - first)))
         if start >= last:
             return NoPlateau.ANSWERS_OUTLAST_SENDING
     elif max_concurrency is not None:
-        start = _reached(flight, max_concurrency)
+        start = max(0, flight.first_reaching(min(REACHED_SHARE * max_concurrency, flight.maximum())) or 0)
     else:
         return NoPlateau.ALL_AT_ONCE
-    started = _sent_within(requests.start_us, start, last)
+    # Columns are in order of sending but for requests of the same moment; the sort then costs nothing.
+    started = [i for i, sent in enumerate(requests.start_us) if start <= sent <= last]
+    started.sort(key=requests.start_us.__getitem__)
     if len(started) < MIN_REQUESTS or start >= last:
         return NoPlateau.TOO_FEW_REQUESTS
     return Plateau(start, last, started)
-
-
-def _reached(flight: InFlight, max_concurrency: int) -> int:
-    level = min(REACHED_SHARE * max_concurrency, flight.maximum())
-    return max(0, flight.first_reaching(level) or 0)
-
-
-def _settled(requests: RequestColumns, last: int) -> int:
-    answers = list(compress(requests.e2el_us, requests.ok))
-    first, mean = min(requests.start_us), sum(answers) / len(answers) if answers else 0.0
-    return first + math.ceil(max(mean, SKIPPED_SHARE * (last - first)))
-
-
-def _sent_within(starts: Sequence[int], start_us: int, end_us: int) -> list[int]:
-    """Columns are in order of sending but for requests of the same moment; the sort then costs nothing."""
-    return sorted((i for i, sent in enumerate(starts) if start_us <= sent <= end_us), key=starts.__getitem__)

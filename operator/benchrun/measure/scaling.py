@@ -7,19 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from operator import mul
 from typing import NamedTuple
 
-from benchrun.measure.exposition import Sample
 from benchrun.measure.pressure import Lengths, Pressure
+from benchrun.measure.server_figures import Sample
 from benchrun.measure.windows import Window
-
-# ---- pace -------------------------------------------------------------------------------------------------------------
-# How fast a server went from one reading to the next, and how much it had at hand meanwhile.
 
 
 class Pace(NamedTuple):
-    """One server between two neighbouring readings of one stage; gauges are the mean of both."""
+    """One server between two neighbouring samples of one stage; gauges are the mean of both."""
 
     seconds: float
     running: float
@@ -46,32 +42,32 @@ Stretch = Sequence[Pace]
 
 
 def stretches(windows: Iterable[Window]) -> list[Stretch]:
-    """One a server and stage. A reading without a figure begins no pace."""
+    """One a server and stage. A sample without a figure begins no pace."""
     found: list[Stretch] = []
     for window in windows:
         by_pod: dict[str, list[Sample]] = defaultdict(list)
         for sample in window.samples:
             by_pod[sample.pod].append(sample)
-        known = ((_between(a, b) for a, b in pairwise(readings)) for readings in by_pod.values())
-        found += [[pace for pace in of_server if pace is not None] for of_server in known]
+        for samples in by_pod.values():
+            found.append([pace for a, b in pairwise(samples) if (pace := _between(a, b)) is not None])
     return found
 
 
 def mean_pace(parts: Stretch) -> Pace:
     """Of several paces, weighted by their time."""
-    seconds, running, waiting, usage, prompt, generation = zip(*parts, strict=True)
-    total, known = sum(seconds), [percent for percent in usage if percent is not None]
+    seconds = [part.seconds for part in parts]
+    known = [part.kv_percent for part in parts if part.kv_percent is not None]
 
-    def mean(figures: Iterable[float]) -> float:
-        return float(sum(map(mul, figures, seconds)) / total)
+    def mean(figure: str) -> float:
+        return float(sum(getattr(part, figure) * part.seconds for part in parts) / sum(seconds))
 
     return Pace(
-        seconds=total,
-        running=mean(running),
-        waiting=mean(waiting),
+        seconds=sum(seconds),
+        running=mean("running"),
+        waiting=mean("waiting"),
         kv_percent=sum(known) / len(known) if known else None,
-        prompt_rate=mean(prompt),
-        generation_rate=mean(generation),
+        prompt_rate=mean("prompt_rate"),
+        generation_rate=mean("generation_rate"),
     )
 
 
@@ -96,12 +92,9 @@ def _rise(first: float | None, last: float | None) -> float | None:
     return None if first is None or last is None or last < first else last - first
 
 
-# ---- scaling ----------------------------------------------------------------------------------------------------------
-# Whether a server did more when it had more at hand.
-#
-# A server that runs twice as many requests at once and completes no more in a second has no room left: whatever else is
-# full, it is the work itself that takes the time. One that completes more for every request it may run is held back by what
-# keeps it from running more.
+# ---- comparisons ------------------------------------------------------------------------------------------------------
+# A server that runs twice as many requests at once and completes no more in a second has no room left, whatever else is
+# full. One that completes more for every request it may run is held back by what keeps it from running more.
 
 MIN_RUNNING_RATIO = 1.5
 """Less variation of what was running tells nothing about what it brings."""
@@ -113,7 +106,7 @@ MAX_SHARE_DIFFERENCE = 0.1
 """Paces whose share of prompt tokens is further from the whole's are of other work: a prompt token is cheap, an output
 token dear, so their rates can't be compared."""
 PART = 5
-"""Neighbouring paces that are averaged first. A gauge is a moment: sorted one by one, readings that happen to be high would
+"""Neighbouring paces that are averaged first. A gauge is a moment: sorted one by one, samples that happen to be high would
 be set against others that happen to be low, at one and the same load."""
 MIN_PARTS = 6
 
@@ -162,8 +155,7 @@ def comparisons(points: Iterable[OperatingPoint]) -> list[Comparison]:
     """Every pair far enough apart in what was running, the widest first."""
     known = sorted((p for p in points if p.running > 0 and p.throughput > 0), key=lambda p: p.running)
     pairs = (Comparison(low, high) for low, high in combinations(known, 2))
-    telling = [pair for pair in pairs if pair.running_ratio >= MIN_RUNNING_RATIO]
-    return sorted(telling, key=lambda pair: -pair.running_ratio)
+    return sorted((p for p in pairs if p.running_ratio >= MIN_RUNNING_RATIO), key=lambda pair: -pair.running_ratio)
 
 
 def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | None:
@@ -173,29 +165,20 @@ def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | N
     requests waiting: without, its throughput is that of the arrivals.
     """
     parts = [mean_pace(s[i : i + PART]) for s in stretches for i in range(0, len(s) - PART + 1, PART)]
-    alike = sorted(_alike(parts), key=lambda part: part.running)
+    share = mean_pace(parts).prompt_share if parts else 0.0
+    alike = [p for p in parts if p.token_rate > 0 and abs(p.prompt_share - share) <= MAX_SHARE_DIFFERENCE]
     if len(alike) < MIN_PARTS:
         return None
+    alike.sort(key=lambda part: part.running)
     third = len(alike) // 3
-    most = mean_pace(alike[-third:])
+    least, most = mean_pace(alike[:third]), mean_pace(alike[-third:])
     if not always_busy and most.waiting < 1:
         return None
-    found = comparisons([_point("low", mean_pace(alike[:third])), _point("high", most)])
-    return found[0] if found else None
-
-
-def _alike(parts: Sequence[Pace]) -> list[Pace]:
-    share = mean_pace(parts).prompt_share if parts else 0.0
-    return [p for p in parts if p.token_rate > 0 and abs(p.prompt_share - share) <= MAX_SHARE_DIFFERENCE]
-
-
-def _point(name: str, pace: Pace) -> OperatingPoint:
-    return OperatingPoint(name, pace.running, pace.token_rate, pace.kv_percent)
+    pair = [OperatingPoint(n, p.running, p.token_rate, p.kv_percent) for n, p in (("low", least), ("high", most))]
+    return next(iter(comparisons(pair)), None)
 
 
 # ---- full steps -------------------------------------------------------------------------------------------------------
-# Whether the steps of a server are full of prompts, which makes them limited by compute.
-#
 # A GPU reads the weights once a step, so a step of few tokens takes as long as reading them, whatever else it does; from some
 # 300 tokens on (FLOP/s over bytes/s of an H100 in bf16, and much the same before and after it) the arithmetic takes longer.
 # A request that runs takes part in every step, so it is there for as many steps as it has output tokens; by Little's law the

@@ -11,9 +11,11 @@ from statistics import median
 
 from benchrun.measure.percentiles import BATCHES, batch_means, variance_inflation
 
-# ---- beta -------------------------------------------------------------------------------------------------------------
-# The regularised incomplete beta function: what the distributions of Student and Fisher are made of.
+# ---- distributions of Student and Fisher ------------------------------------------------------------------------------
 
+CONFIDENCE = 0.95
+MAX_DEGREES_OF_FREEDOM = 1e6
+"""More are counted as this many: the two-sided p-value would change by less than a millionth."""
 _TINY = 1e-300
 _CONVERGED = 1e-15
 _MAX_TERMS = 10_000
@@ -21,11 +23,12 @@ _MAX_TERMS = 10_000
 
 
 def regularized_beta(a: float, b: float, x: float) -> float:
-    """The probability that a Beta(a, b) variable is below `x`; relative error below 1e-9 for parameters up to 500,000."""
-    if x <= 0:
-        return 0.0
-    if x >= 1:
-        return 1.0
+    """The regularised incomplete beta function: the probability that a Beta(a, b) variable is below `x`.
+
+    Relative error below 1e-9 for parameters up to 500,000.
+    """
+    if not 0 < x < 1:
+        return float(x >= 1)
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
     # The fraction converges fast below the mean; above it, the other tail is taken.
     if x < (a + 1) / (a + b + 2):
@@ -55,24 +58,13 @@ def _kept_off_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
 
 
-# ---- student ----------------------------------------------------------------------------------------------------------
-# Student's distribution, and Welch's interval for the difference of two means.
-#
-# What makes a difference certain is how much single values scatter. A value here is one *fresh server's* figure: values of
-# one server share its luck, and an interval from them says nothing of the next server.
-
-CONFIDENCE = 0.95
-MAX_DEGREES_OF_FREEDOM = 1e6
-"""More are counted as this many: the two-sided p-value would change by less than a millionth."""
-
-
 def student_p_value(t: float, degrees_of_freedom: float) -> float:
     """The probability of a value further from 0 than `t`, on either side."""
     if math.isinf(t):
         return 0.0
     square, freedom = t * t, min(degrees_of_freedom, MAX_DEGREES_OF_FREEDOM)
     if square < freedom:
-        # Asked for the nearer end: a share close to 1 has lost its digits.
+        # From the nearer end: a share close to 1 has lost its digits.
         return 1.0 - regularized_beta(0.5, freedom / 2, square / (freedom + square))
     return regularized_beta(freedom / 2, 0.5, freedom / (freedom + square))
 
@@ -92,6 +84,16 @@ def student_quantile(confidence: float, degrees_of_freedom: float) -> float:
 def _density(t: float, freedom: float) -> float:
     log_peak = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - 0.5 * math.log(math.pi * freedom)
     return math.exp(log_peak - (freedom + 1) / 2 * math.log1p(t * t / freedom))
+
+
+def fisher_p_value(f: float, between: float, within: float) -> float:
+    """The probability of a value above `f` with these degrees of freedom."""
+    return 1.0 if f <= 0 else regularized_beta(within / 2, between / 2, within / (within + between * f))
+
+
+# ---- Welch's interval for the difference of two means -----------------------------------------------------------------
+# A value here is one *fresh server's* figure: values of one server share its luck, and an interval from them says nothing
+# about the next server.
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,37 +147,34 @@ def welch(first: Mean, second: Mean) -> Contrast:
 
 
 def log_ratio_percent(log_ratio: float) -> float:
-    """A logarithm of a ratio as a change in percent; beyond what a float holds it is without bound."""
+    """A logarithm of a ratio as a change in percent; infinite beyond what a float holds."""
     return 100 * math.expm1(log_ratio) if log_ratio < 700 else math.inf
 
 
-# ---- hochberg ---------------------------------------------------------------------------------------------------------
-# Many questions asked at once: each at a level that keeps all of them together to one false-alarm rate.
+# ---- many questions, one error rate -----------------------------------------------------------------------------------
 
 
 def hochberg_levels(p_values: Sequence[float], *, error: float) -> list[float]:
     """The error rate at which Hochberg's procedure puts each question, in the order given, when all together may err by `error`.
 
     A question is answered "yes" exactly where its p-value is at most its level. From the largest p-value down, the first is
-    asked at `error`, the second at half of it, the third at a third ...; the first "yes" is the answer to all smaller ones.
-    Figures of one measurement move together, and where all of them changed each may then be asked at `error` (Holm would ask
+    tested at `error`, the second at half of it, the third at a third ...; the first "yes" is the answer to all smaller ones.
+    Figures of one measurement move together, and where all of them changed each may then be tested at `error` (Holm would test
     the first at a fifth of it, of five). Y. Hochberg, Biometrika 75 (1988); holds for independent and for positively
     dependent questions (S. K. Sarkar, Annals of Statistics 26, 1998).
     """
     descending = sorted(p_values, reverse=True)
     agreed = next((place for place, p in enumerate(descending, start=1) if p <= error / place), len(p_values) + 1)
     yes = error / agreed
-    # Everything larger was a "no" at a level of its own; told at the strictest of them, equals are told alike.
+    # Everything larger was a "no" at a level of its own; at the strictest of them, equals have the same level.
     no = error / max(agreed - 1, 1)
     threshold = descending[agreed - 1] if agreed <= len(p_values) else -1.0
     return [yes if p <= threshold else no for p in p_values]
 
 
-# ---- ordering ---------------------------------------------------------------------------------------------------------
-# Whether several short series move the same way, each compared with itself only.
-#
-# The test of Mann and Kendall over strata: rising and falling pairs are counted within each series and summed, so series of
-# different levels can stand together. Exact: the distribution of the sum is worked out, not approximated.
+# ---- the test of Mann and Kendall -------------------------------------------------------------------------------------
+# Whether series rise or fall: rising and falling pairs are counted within each series and summed, so series of different
+# levels can stand together. Exact: the distribution of the sum is worked out, not approximated.
 
 
 def surplus(values: Sequence[float]) -> int:
@@ -185,11 +184,21 @@ def surplus(values: Sequence[float]) -> int:
 
 def common_order_p_value(series: Sequence[Sequence[float]]) -> float:
     """How likely random orders would have so many of all pairs rising, or falling. Equal values make it careful."""
-    pairs = sum(len(values) * (len(values) - 1) // 2 for values in series)
-    together = abs(sum(map(surplus, series)))
-    if together == 0:
+    return _order_p_value(tuple(map(len, series)), abs(sum(map(surplus, series))))
+
+
+def monotone_p_value(values: Sequence[float], *, inflation: float = 1.0) -> float:
+    """The same for one series. `inflation` is how many times independence overstates what is known."""
+    return _order_p_value((len(values),), math.ceil(abs(surplus(values)) / math.sqrt(inflation) - 1e-9))
+
+
+@lru_cache(maxsize=256)
+def _order_p_value(lengths: tuple[int, ...], surplus: int) -> float:
+    """The share of all orders of such series whose rising pairs outnumber the falling ones, or the reverse, by `surplus`."""
+    if surplus <= 0:
         return 1.0
-    return min(1.0, 2 * sum(_falling_pairs([len(values) for values in series])[: (pairs - together) // 2 + 1]))
+    pairs = sum(length * (length - 1) // 2 for length in lengths)
+    return min(1.0, 2 * sum(_falling_pairs(lengths)[: (pairs - surplus) // 2 + 1]))
 
 
 def _falling_pairs(lengths: Sequence[int]) -> list[float]:
@@ -205,13 +214,11 @@ def _falling_pairs(lengths: Sequence[int]) -> list[float]:
 
 
 # ---- trend ------------------------------------------------------------------------------------------------------------
-# Whether a series rises or falls over its length, or only wavers.
-#
-# Two things look like a trend and are none: neighbours that resemble each other, and a few large values. The test of
-# Mann and Kendall looks at the order of values alone, and its count is shrunk by what the resemblance of neighbours makes
-# it worth. That is careful to a fault where a queue grows without end: a sum of random steps resembles itself all along.
-# So a second test asks whether the steps from one batch to the next have a direction, which those of a queue that keeps
-# its level never have. Either may find the trend; the p-value pays for asking twice.
+# Two things look like a trend and are not: neighbours that resemble each other, and a few large values. The test of Mann and
+# Kendall looks at the order of values alone, and its count is shrunk by the correlation of neighbours. That is too careful
+# where a queue grows without end: a sum of random steps is correlated all along. So a second test finds whether the steps
+# from one batch to the next have a direction, which those of a queue that keeps its level never have. Either may find the
+# trend; the p-value pays for testing twice.
 
 MIN_BATCHES = 10
 """With fewer, resemblance of neighbours can't be told from a trend."""
@@ -241,15 +248,6 @@ def trend(values: Sequence[float], *, batches: int = BATCHES) -> Trend | None:
     )
 
 
-def monotone_p_value(values: Sequence[float], *, inflation: float = 1.0) -> float:
-    """The test of Mann and Kendall, exact for few values: how likely chance orders them so well, rising or falling.
-
-    Equal values make it careful, never bold. `inflation` is how many times independence overstates what is known.
-    """
-    rising = sum((b > a) - (b < a) for a, b in combinations(values, 2))
-    return _order_p_value(len(values), math.ceil(abs(rising) / math.sqrt(inflation) - 1e-9))
-
-
 def theil_sen_slope(values: Sequence[float]) -> float:
     """The median of the slopes between any two values, a place: a few large values don't turn it. 0 for less than two."""
     slopes = [(b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(values), 2)]
@@ -263,22 +261,3 @@ def _directed_steps_p_value(values: Sequence[float]) -> float:
     if squares == 0:
         return 1.0 if mean == 0 else 0.0
     return student_p_value(mean / math.sqrt(squares / (len(steps) - 1) / len(steps)), len(steps) - 1)
-
-
-@lru_cache(maxsize=256)
-def _order_p_value(count: int, surplus: int) -> float:
-    """The share of all orders of `count` values whose rising pairs outnumber the falling ones, or the reverse, by this."""
-    if surplus <= 0:
-        return 1.0
-    pairs, orders = count * (count - 1) // 2, _orders_by_falling_pairs(count)
-    return 2 * sum(orders[: (pairs - surplus) // 2 + 1]) / math.factorial(count)
-
-
-@lru_cache(maxsize=64)
-def _orders_by_falling_pairs(count: int) -> tuple[int, ...]:
-    """How many orders of `count` values have 0, 1, 2 ... falling pairs. The nth value falls behind 0 to n - 1 others."""
-    orders = [1]
-    for others in range(1, count):
-        sums = [0, *accumulate([*orders, *[0] * others])]
-        orders = [sums[i + 1] - sums[max(0, i - others)] for i in range(len(orders) + others)]
-    return tuple(orders)

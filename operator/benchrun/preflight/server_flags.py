@@ -1,4 +1,8 @@
-"""`spec.server.args` held against the flags that this version of vLLM has."""
+"""`spec.server.args` checked against the flags that this version of vLLM has.
+
+vLLM ends with an error on a flag it does not know, but only once the pod has its GPU. The flags of a version are in
+vllm_flags/, one file each, made by dev/vllm_flags.py.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,6 @@ from typing import Literal
 
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.sizing.serve_args import is_flag
-
-# ---- flag table -------------------------------------------------------------------------------------------------------
-# The flags of `vllm serve`, as the version itself tells them: one file a version, made by dev/vllm_flags.py.
 
 Takes = Literal["nothing", "one", "maybe", "many"]
 """nothing: a switch. one: a value. maybe: a value that may be left out. many: any number of values."""
@@ -68,8 +69,7 @@ def _tables() -> Mapping[str, str]:
 
 @cache
 def _read(name: str) -> FlagTable:
-    text = files(__package__).joinpath("vllm_flags", name).read_text(encoding="utf-8")
-    found = json.loads(text)
+    found = json.loads(files(__package__).joinpath("vllm_flags", name).read_text(encoding="utf-8"))
     flags = {
         spelling: Flag(each["takes"], tuple(each.get("choices", ())), each.get("object", False))
         for each in found["flags"]
@@ -78,54 +78,36 @@ def _read(name: str) -> FlagTable:
     return FlagTable(found["version"], flags)
 
 
-# ---- server flags -----------------------------------------------------------------------------------------------------
-# `spec.server.args` held against the flags that this version of vLLM has.
-#
-# vLLM ends with an error on a flag it does not know, but only once the pod has its GPU.
-
-_OURS = {
-    "--port": "the operator serves and probes port 8000",
-    "--host": "the server must be reached from other pods",
-    "--served-model-name": "set model.servedName instead: the client asks for that name",
-    "--model": "set model.name instead: the client needs the same tokenizer",
-}
-_TELLING = {
-    "--disable-log-stats": "takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks can't be made",
-    "--api-key": "is a secret, readable for whoever may read the run",
-    "--config": "flags in a file are not seen here",
+_WARNINGS = {
+    "--port": " is set by the operator; the operator serves and probes port 8000",
+    "--host": " is set by the operator; the server must be reached from other pods",
+    "--served-model-name": " is set by the operator; set model.servedName instead: the client asks for that name",
+    "--model": " is set by the operator; set model.name instead: the client needs the same tokenizer",
+    "--disable-log-stats": ": takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks can't be made",
+    "--api-key": ": is a secret, readable for whoever may read the run",
+    "--config": ": flags in a file are not seen here",
 }
 
 
 def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: str) -> list[Remark]:
-    """About each argument at its place. `version` is what the user says of the image, where its tag does not."""
-    said = version or version_of_image(image)
-    table = table_for(said) if said is not None else None
-    remarks = _telling(args, path)
-    if table is None:
-        known = ", ".join(known_versions())
-        which = (
-            f"vLLM {said}: flags are known of {known}"
-            if said
-            else f"the tag of {image} names no version; --vllm-version does"
-        )
-        return [*remarks, not_checked(path, f"whether these flags exist in {which}")] if args else remarks
-    return remarks + table_remarks(args, table, path=path)
+    """About each argument at its place. `version` is that of the image, where its tag does not name it."""
+    version = version or version_of_image(image)
+    table = table_for(version) if version is not None else None
+    names = [_dashed(word.partition("=")[0]) for word in args]
+    remarks = [
+        warning(f"{path}[{place}]", name + _WARNINGS[name]) for place, name in enumerate(names) if name in _WARNINGS
+    ]
+    if table is not None:
+        return remarks + table_remarks(args, table, path=path)
+    which = f"the tag of {image} names no version; --vllm-version does"
+    if version is not None:
+        which = f"vLLM {version}: flags are known of {', '.join(known_versions())}"
+    return [*remarks, not_checked(path, f"whether these flags exist in {which}")] if args else remarks
 
 
 def table_remarks(args: Sequence[str], table: FlagTable, *, path: str) -> list[Remark]:
     """About what the flags of this version do not take."""
     return _Walk(table, args, path).remarks()
-
-
-def _telling(args: Sequence[str], path: str) -> list[Remark]:
-    remarks = []
-    for place, word in enumerate(args):
-        name = _dashed(word.partition("=")[0])
-        if name in _OURS:
-            remarks.append(warning(f"{path}[{place}]", f"{name} is set by the operator; {_OURS[name]}"))
-        elif name in _TELLING:
-            remarks.append(warning(f"{path}[{place}]", f"{name}: {_TELLING[name]}"))
-    return remarks
 
 
 class _Walk:
@@ -176,7 +158,7 @@ class _Walk:
             guess = f"; did you mean {near}?" if near else ""
             self._say(error, place, f"vLLM {self._table.version} has no flag {whole}{guess}")
         elif by_parts and not found.is_object:
-            self._say(error, place, f"{whole} takes no parts: its value is no JSON object")
+            self._say(error, place, f"{whole} takes no parts: its value is not a JSON object")
             return None, whole
         elif by_parts:
             return Flag("one", is_object=True), whole
@@ -190,30 +172,25 @@ class _Walk:
         return next(iter(get_close_matches(name, self._table.flags, n=1, cutoff=0.75)), None)
 
     def _values(self, place: int, name: str, flag: Flag, *, given: str | None) -> int:
-        if flag.takes == "nothing":
-            if given is not None:
-                self._say(error, place, f"{name} is a switch and takes no value, here {given!r}")
-            return place + 1
-        if given is not None:
-            self._choice(place, name, flag, given)
-            return place + 1
+        """Look at the values of a flag; the place of the next word."""
         following = place + 1
-        if not self._is_value(following):
-            if flag.takes == "one":
+        if given is not None:
+            values = {place: given}
+            if flag.takes == "nothing":
+                self._say(error, place, f"{name} is a switch and takes no value, here {given!r}")
+        else:
+            most = {"nothing": 0, "many": len(self._args)}.get(flag.takes, 1)
+            while following <= place + most and self._is_value(following):
+                following += 1
+            values = {at: self._args[at] for at in range(place + 1, following)}
+            if not values and flag.takes == "one":
                 self._say(error, place, f"{name} needs a value")
-            return following
-        self._choice(following, name, flag, self._args[following])
-        following += 1
-        while flag.takes == "many" and self._is_value(following):
-            self._choice(following, name, flag, self._args[following])
-            following += 1
+        for at, value in values.items():
+            if flag.choices and value not in flag.choices:
+                near = get_close_matches(value, flag.choices, n=1)
+                guess = f"; did you mean {near[0]}?" if near else f"; it takes {', '.join(flag.choices)}"
+                self._say(error, at, f"{name} does not take {value!r}{guess}")
         return following
-
-    def _choice(self, place: int, name: str, flag: Flag, value: str) -> None:
-        if flag.choices and value not in flag.choices:
-            near = get_close_matches(value, flag.choices, n=1)
-            guess = f"; did you mean {near[0]}?" if near else f"; it takes {', '.join(flag.choices)}"
-            self._say(error, place, f"{name} does not take {value!r}{guess}")
 
     def _is_value(self, place: int) -> bool:
         return place < len(self._args) and not is_flag(self._args[place])

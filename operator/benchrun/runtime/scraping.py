@@ -8,13 +8,15 @@ import logging
 import zlib
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 from benchrun.decide.collected import Collected
 from benchrun.decide.decision import GpuPage, ScrapeTarget
 from benchrun.effects.clock import Clock
 from benchrun.effects.scraper import Fetcher, FetchError
-from benchrun.measure.exposition import Sample, ServerFacts, UnreadablePage, facts_from_page, sample_from_page
-from benchrun.measure.gpus import GpuReading, gpu_reading
+from benchrun.measure.exposition import ServerFacts, UnreadablePage, facts_from_page, sample_from_page
+from benchrun.measure.gpus import gpu_values
+from benchrun.measure.server_figures import Sample
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -89,14 +91,8 @@ class Scraper:
         """With what an exporter's page told since the reading before: what it tells changes slowly."""
         if self._gpus is None:
             return sample
-        told = self._gpus.take()
-        return replace(
-            sample,
-            gpu_watts=told.watts,
-            gpu_memory_mib=told.memory_mib,
-            sm_clock_mhz=told.sm_clock_mhz,
-            gpu_joules=told.joules,
-        )
+        values: dict[str, Any] = self._gpus.take()
+        return replace(sample, **values)
 
     def _turned(self, *, readable: bool, why: str) -> None:
         if readable == self._readable:
@@ -132,7 +128,7 @@ class GpuReader:
     """Why nothing comes, by pod."""
     fetcher: Fetcher
     news: Callable[[], None]
-    _latest: GpuReading | None = None
+    _latest: dict[str, float | None] | None = None
     _told: str | None = None
 
     async def run(self) -> None:
@@ -141,16 +137,16 @@ class GpuReader:
             self._turned(await self._read())
             await asyncio.sleep(GPU_INTERVAL_SECONDS)
 
-    def take(self) -> GpuReading:
+    def take(self) -> dict[str, float | None]:
         """The latest reading, once: each counts for one instant. Nothing is known where there is no new one."""
         latest, self._latest = self._latest, None
-        return latest or GpuReading()
+        return latest or {}
 
     async def _read(self) -> str | None:
         """Why it did not succeed; None: it did."""
         try:
             page = await self.fetcher.fetch(self.page.url, limit_bytes=MAX_PAGE_BYTES, timeout_seconds=GPU_PAGE_SECONDS)
-            self._latest = gpu_reading(page, namespace=self.page.namespace, pod=self.pod)
+            self._latest = gpu_values(page, namespace=self.page.namespace, pod=self.pod)
         except FetchError as error:
             return f"the exporter's page can't be read: {error}"[:253]
         except UnreadablePage as error:

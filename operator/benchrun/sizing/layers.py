@@ -12,7 +12,7 @@ Index: keys of a sparse-attention indexer. State: of fixed size, however long th
 
 
 class UnknownShape(ValueError):
-    """config.json does not tell the shape of the cache; the text says what is missing."""
+    """config.json does not describe the cache; the text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """What config.json tells about the cache."""
+    """What config.json says about the cache."""
 
     model_type: str
     layers: tuple[Layer, ...]
@@ -62,8 +62,7 @@ class ModelShape:
         return tuple(layer for layer in self.layers if layer.kind != "State")
 
 
-# ---- cache dtypes -----------------------------------------------------------------------------------------------------
-# How many bytes a cached number takes, for each type that vLLM keeps a KV cache in.
+# ---- bytes of a cached number, by type --------------------------------------------------------------------------------
 
 _BYTES: Mapping[str, int] = {
     "float32": 4, "float": 4,
@@ -102,5 +101,4 @@ def head_bytes(layer: Layer, dtype: str) -> int:
         raise UnknownCacheType(
             f"the size of KV cache type {dtype!r} is not known; known are {', '.join(sorted(KNOWN))}"
         )
-    scales = _SCALE_BYTES if dtype.endswith("_per_token_head") else 0
-    return layer.values * _BYTES[dtype] + scales
+    return layer.values * _BYTES[dtype] + (_SCALE_BYTES if dtype.endswith("_per_token_head") else 0)

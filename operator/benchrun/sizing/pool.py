@@ -8,7 +8,7 @@ to 1 full one has 6 groups with one block table each, and its layers are dealt o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from benchrun.sizing.engine import Engine
@@ -61,7 +61,8 @@ class Pool:
 def pool_of(shape: ModelShape, engine: Engine) -> Pool:
     """The pool of a model in an engine. Raises UnknownCacheType."""
     pages = [_page(layer, engine) for layer in shape.caching_layers]
-    if not engine.drops_beyond_window or _differ_beyond_padding(shape):
+    # Pages of latent vectors can't be padded: beside sliding layers all of them keep every token.
+    if not engine.drops_beyond_window or any(layer.is_shared_by_all_heads for layer in shape.layers):
         pages = [replace(page, window_tokens=None) for page in pages]
     in_flight = engine.steps_in_flight * engine.step_tokens
     if len({page.window_tokens for page in pages}) == 1:
@@ -69,8 +70,9 @@ def pool_of(shape: ModelShape, engine: Engine) -> Pool:
         size = sum(layers_of_a_stage(count, engine) * page.bytes for page, count in Counter(pages).items())
         return Pool((group,), size, in_flight)
     pages = _equally_large(pages)
-    groups, layers = _dealt_out(pages)
-    return Pool(groups, layers_of_a_stage(layers, engine) * pages[0].bytes, in_flight)
+    groups = _groups(pages)
+    most = max(group.layers for group in groups)
+    return Pool(groups, layers_of_a_stage(most, engine) * pages[0].bytes, in_flight)
 
 
 def token_bytes_per_gpu(layer: Layer, engine: Engine) -> int:
@@ -78,51 +80,36 @@ def token_bytes_per_gpu(layer: Layer, engine: Engine) -> int:
     return layer.heads_per_gpu(engine.tensor_parallel) * head_bytes(layer, engine.cache_dtype)
 
 
-def _page(layer: Layer, engine: Engine) -> Page:
-    token = token_bytes_per_gpu(layer, engine)
-    return Page(token * engine.block_tokens, engine.block_tokens, layer.window_tokens, token)
-
-
-def _differ_beyond_padding(shape: ModelShape) -> bool:
-    """Pages of latent vectors can't be padded: beside sliding layers all of them keep every token."""
-    return any(layer.is_shared_by_all_heads for layer in shape.layers)
-
-
 def layers_of_a_stage(layers: int, engine: Engine) -> int:
     """With pipeline parallelism a GPU has the layers of its stage: so many where they are most."""
     return -(-layers // engine.pipeline_parallel)
 
 
-def _equally_large(pages: Iterable[Page]) -> list[Page]:
+def _page(layer: Layer, engine: Engine) -> Page:
+    token = token_bytes_per_gpu(layer, engine)
+    return Page(token * engine.block_tokens, engine.block_tokens, layer.window_tokens, token)
+
+
+def _equally_large(pages: Sequence[Page]) -> list[Page]:
     """Small pages take more tokens a block where that fits evenly, else they are padded."""
-    listed = list(pages)
-    largest = max(page.bytes for page in listed)
-    return [
-        replace(
-            page,
-            bytes=largest,
-            block_tokens=page.block_tokens * (largest // page.bytes if largest % page.bytes == 0 else 1),
-        )
-        for page in listed
-    ]
+    largest = max(page.bytes for page in pages)
+    more = {page: 1 if largest % page.bytes else largest // page.bytes for page in pages}
+    return [replace(page, bytes=largest, block_tokens=page.block_tokens * more[page]) for page in pages]
 
 
-def _dealt_out(pages: Iterable[Page]) -> tuple[tuple[Group, ...], int]:
-    """The groups, and how many layers the largest has."""
+def _groups(pages: Sequence[Page]) -> tuple[Group, ...]:
+    """The layers of each kind, dealt out to as many groups as that takes."""
     kinds = Counter(pages)
     fewest, most = min(kinds.values()), max(kinds.values())
     size = most if most < fewest * _NEARLY_EQUAL else fewest
-    groups = tuple(
-        Group(-(-count // tables), page.block_tokens, page.window_tokens)
-        for page, count in kinds.items()
-        for tables in (-(-count // size),)
-        for _ in range(tables)
-    )
-    return groups, max(group.layers for group in groups)
+    groups = []
+    for page, count in kinds.items():
+        tables = -(-count // size)
+        groups += [Group(-(-count // tables), page.block_tokens, page.window_tokens)] * tables
+    return tuple(groups)
 
 
-# ---- fit --------------------------------------------------------------------------------------------------------------
-# What fits: tokens, the longest sequence, sequences at a length.
+# ---- what fits --------------------------------------------------------------------------------------------------------
 
 UNLIMITED_TOKENS = 2**30
 """Longer than any context: where only windows are kept, any length fits."""

@@ -1,15 +1,14 @@
-"""The arguments of `vllm serve`, read as vLLM reads them."""
+"""The arguments of `vllm serve`, read as vLLM reads them, and amounts as people write them: 32k tokens, 48GiB of memory."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-
-# ---- amounts ----------------------------------------------------------------------------------------------------------
-# Amounts as people and vLLM write them: 32k tokens, 48GiB of memory.
+from typing import TypeVar
 
 KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
+_Value = TypeVar("_Value", int, float)
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT]?)")
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(iB|i|B)?", re.IGNORECASE)
@@ -46,11 +45,6 @@ def memory(amount: float) -> str:
     return f"{amount:.0f} B"
 
 
-# ---- serve args -------------------------------------------------------------------------------------------------------
-# The arguments of `vllm serve`, read as vLLM reads them.
-#
-# Dashes and underscores are the same; a value follows after a blank or an equals sign; of several the last one holds.
-
 SHORT: Mapping[str, str] = {
     "-tp": "tensor-parallel-size",
     "-pp": "pipeline-parallel-size",
@@ -69,7 +63,10 @@ class UnreadableValue(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ServeArgs:
-    """What was given, by the flag's long name without dashes; None is a flag without a value."""
+    """What was given, by the flag's long name without dashes; None is a flag without a value.
+
+    Dashes and underscores are the same; a value follows after a blank or an equals sign; of several the last one holds.
+    """
 
     given: Mapping[str, str | None]
 
@@ -103,36 +100,43 @@ class ServeArgs:
 
     def whole_if_given(self, name: str) -> int | None:
         """As `whole`; None where the flag was not given. Raises UnreadableValue."""
-        text = self.text(name)
-        if text is None:
-            return None
-        try:
-            number = tokens_of(text)
-        except ValueError as error:
-            raise UnreadableValue(f"--{name}: {error}") from error
-        if number < 1:
-            raise UnreadableValue(f"--{name}: {text} is not above 0")
+        number = self._value(name, tokens_of)
+        if number is not None and number < 1:
+            raise UnreadableValue(f"--{name}: {self.text(name)} is not above 0")
         return number
+
+    def memory(self, name: str) -> int | None:
+        """An amount of memory in bytes; None where the flag was not given. Raises UnreadableValue."""
+        return self._value(name, bytes_of)
 
     def share(self, name: str, default: float) -> float:
         """A number above 0 and at most 1. Raises UnreadableValue."""
+        number = self._value(name, _share_of)
+        return default if number is None else number
+
+    def _value(self, name: str, read: Callable[[str], _Value]) -> _Value | None:
         text = self.text(name)
-        if text is None:
-            return default
         try:
-            number = float(text)
-        except ValueError:
-            number = 0.0
-        if not 0 < number <= 1:
-            raise UnreadableValue(f"--{name}: {text!r} is not above 0 and at most 1")
-        return number
+            return None if text is None else read(text)
+        except ValueError as error:
+            raise UnreadableValue(f"--{name}: {error}") from error
 
     def switched(self, name: str, *, default: bool) -> bool:
         """A flag that is `--name` or `--no-name`, the last of both."""
-        said = [each for each in self.given if each in (name, f"no-{name}")]
-        return said[-1] == name if said else default
+        found = [each for each in self.given if each in (name, f"no-{name}")]
+        return found[-1] == name if found else default
+
+
+def _share_of(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 1:
+        raise ValueError(f"{text!r} is not above 0 and at most 1")
+    return number
 
 
 def is_flag(word: str) -> bool:
-    """Whether a word begins a flag: `--x` or `-x`, and no negative number."""
+    """Whether a word begins a flag: `--x` or `-x`, but not a negative number."""
     return word.startswith("-") and len(word) > 1 and not word[1].isdigit() and word[1] != "."

@@ -83,8 +83,8 @@ def test_a_size_among_the_arguments_needs_no_gpu_memory() -> None:
 @pytest.mark.parametrize(
     ("known", "missing"),
     [
-        (Known(), "tell --model, --gpu-memory, --weights"),
-        (Known(shape=SHAPE, weights_bytes=1), "tell --gpu-memory"),
+        (Known(), "give --model, --gpu-memory, --weights"),
+        (Known(shape=SHAPE, weights_bytes=1), "give --gpu-memory"),
     ],
 )
 def test_what_is_missing_is_asked_for(known: Known, missing: str) -> None:

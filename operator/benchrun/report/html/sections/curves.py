@@ -9,7 +9,7 @@ from benchrun_client.contract import StageRecord, open_stage
 
 from benchrun.api import Result, SearchResult
 from benchrun.judge.searching import outcome_of
-from benchrun.measure.cells import QUEUED_E2EL, queue_pool, totals
+from benchrun.measure.cells import QUEUED_E2EL, latencies, totals
 from benchrun.measure.percentiles import Distribution
 from benchrun.report.html.blocks import Block, Chart, Charts, Heading, Prose, Section, Table
 from benchrun.report.html.charts.curves import LoadValue, Probe, course_chart, latency_chart, throughput_chart
@@ -68,7 +68,7 @@ def _point(run: Reported, row: Result) -> CurvePoint | None:
 
 
 def _of_stage(record: StageRecord, *, queued: bool) -> tuple[float, float] | None:
-    pool = queue_pool([record], QUEUED_E2EL) if queued else Distribution.of(_answered(record))
+    pool = latencies([record], QUEUED_E2EL) if queued else Distribution.of(_answered(record))
     mean_us, throughput = pool.mean(), totals([record])["request_throughput"]
     return None if mean_us is None or throughput is None else (throughput, mean_us / 1e6)
 
