@@ -26,9 +26,6 @@ from benchrun.observe.views import Run
 from benchrun.plan.searches import probed_cells
 from benchrun.plan.stages import cells
 
-# ---- dataset status ---------------------------------------------------------------------------------------------------
-# `status.datasets`: what was read for each workload, as its records tell it.
-
 MAX_DATASETS = 16
 """A mix may have eight of them, and a run sixteen mixes; with so many the status stays small."""
 SOURCE_CHARACTERS = 160
@@ -60,10 +57,6 @@ def _status(workload: str, facts: DatasetFacts, *, of_mix: bool) -> DatasetStatu
         rows_used=facts.rows_used,
         rows_dropped=facts.rows_dropped,
     )
-
-
-# ---- judged run -------------------------------------------------------------------------------------------------------
-# A run judged: from its records to everything in its last status that is worked out from them.
 
 
 def judged_run(

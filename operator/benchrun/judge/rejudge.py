@@ -1,4 +1,4 @@
-"""A finished run judged anew, by the records that are left of it. Its own verdict stays what it is."""
+"""A finished run re-evaluated by the records that are left of it. Its own verdict stays what it is."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from benchrun.plan.stages import cells
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedAgain:
-    """What the rules of today say."""
+class Rejudged:
+    """What today's rules find."""
 
     status: BenchmarkRunStatus
     """As stored, with the new rows, findings and verdict. Only of cells that have a record left."""
@@ -27,14 +27,14 @@ class JudgedAgain:
     """Records that were judged once and are not there any more, by cell."""
 
 
-def judge_again(
+def rejudge(
     spec: BenchmarkRunSpec,
     stored: BenchmarkRunStatus,
     records: Sequence[StageRecord],
     samples: Sequence[Sample],
     *,
     thresholds: Thresholds,
-) -> JudgedAgain:
+) -> Rejudged:
     """Judge what is there.
 
     A record that was not kept is not held against its cell; a stage that was never measured is, as it was the first time.
@@ -73,7 +73,7 @@ def judge_again(
         "truncated": list(found.truncated),
         "comparison": None,  # its figures were held against rows that may have another verdict now
     }
-    return JudgedAgain(stored.model_copy(update=update), missing)
+    return Rejudged(stored.model_copy(update=update), missing)
 
 
 def with_severities(spec: BenchmarkRunSpec, wanted: Sequence[RuleSeverity]) -> BenchmarkRunSpec:

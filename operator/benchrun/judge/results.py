@@ -23,11 +23,10 @@ from benchrun.judge.comparison.against_baseline import SHARE_BYTES
 from benchrun.judge.explain.cells import Limits, Seen, explanations, seen_at
 from benchrun.judge.fitting import MAX_BYTES, fitted
 from benchrun.judge.row import cost_status, gpus_of, measured_row, priced, row, shared_out
-from benchrun.judge.rules.finding import StageFinding, overridden
-from benchrun.judge.rules.judging import judge_cell, judge_run
-from benchrun.judge.rules.rule import CellContext, CellSummary, MeasuredStage, RunContext, StageContext
+from benchrun.judge.rules.catalogue import judge_cell, judge_run
+from benchrun.judge.rules.rule import CellContext, CellSummary, RunContext, StageFinding, StageProfile, overridden
 from benchrun.judge.searching import SEARCH_BYTES, deciding, search_results
-from benchrun.judge.stage_profile import asked_of
+from benchrun.judge.stage_profile import expected_load
 from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.judge.verdict import aggregate, verdict_of_findings, worst
 from benchrun.measure.cells import QUEUED_TTFT, milliseconds, pools_of
@@ -36,9 +35,6 @@ from benchrun.measure.percentiles import percentile_ranks
 from benchrun.measure.pressure import ServerLimits, server_limits
 from benchrun.measure.windows import windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
-
-# ---- headline ---------------------------------------------------------------------------------------------------------
-# The two figures of `kubectl get`: throughput and p99 TTFT at the highest load whose numbers hold.
 
 WITH_QUEUE = "with queue"
 UNCERTAIN = "?"
@@ -68,7 +64,7 @@ def p99_ttft(cell: CellContext) -> str:
         return shown(None)
     mark = UNCERTAIN if percentile_ranks(pool.count, 99) is None else ""
     text = f"{shown(value)}{mark} ms"
-    return f"{text} {WITH_QUEUE}" if cell.asked.capped else text
+    return f"{text} {WITH_QUEUE}" if cell.expected.capped else text
 
 
 def shown(value: float | None) -> str:
@@ -79,9 +75,6 @@ def shown(value: float | None) -> str:
     return f"{value:.{decimals}f}"
 
 
-# ---- judged cell ------------------------------------------------------------------------------------------------------
-# One cell judged, and what is kept of it once its records are let go.
-#
 # A record takes hundreds of bytes a request while it is open, and all that is said of a cell a few thousand in all. So cells
 # are judged one after the other, and no more records are open at a time than those of one.
 
@@ -126,25 +119,21 @@ def cell_context(
     servers: Sequence[ServerStatus] = (),
 ) -> CellContext:
     """What rules are given of a cell. `records`: its own, in order of repeats; the others are as `results` takes them."""
-    asked = asked_of(spec, cell)
+    expected = expected_load(spec, cell)
 
-    def measured(record: StageRecord) -> MeasuredStage:
-        seen = windows(record, samples, scrape_interval=asked.scrape_interval_seconds)
-        return MeasuredStage(record, StageContext(thresholds, asked, seen, compilations, servers))
+    def measured(record: StageRecord) -> StageProfile:
+        seen = windows(record, samples, scrape_interval=expected.scrape_interval_seconds)
+        return StageProfile(record, expected, thresholds, seen, compilations, servers)
 
     return CellContext(
         cell=cell,
         thresholds=thresholds,
-        asked=asked,
+        expected=expected,
         percentiles=spec.measurement.percentiles,
         stages=tuple(map(measured, records)),
         pools=pools_of(records),
         objectives=spec.objectives,
     )
-
-
-# ---- results ----------------------------------------------------------------------------------------------------------
-# The judged results of a run: one row a cell, in the order of the plan.
 
 
 class Judged(NamedTuple):

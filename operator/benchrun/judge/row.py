@@ -21,8 +21,7 @@ from benchrun.api import (
 )
 from benchrun.judge.explain.cells import Explained, Explanation
 from benchrun.judge.objectives import is_trusted, objective_results, request_limits, untold
-from benchrun.judge.rules.finding import SEVERITIES, Code, StageFinding
-from benchrun.judge.rules.rule import CellContext
+from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
 from benchrun.judge.verdict import verdict_of_findings
 from benchrun.measure.cells import (
     Pools,
@@ -41,9 +40,6 @@ from benchrun.measure.plateau import Plateau
 from benchrun.measure.repeats import repeat_cv_percent
 from benchrun.measure.windows import Window, figures
 from benchrun.names import ROLE_PROXY
-
-# ---- certainty --------------------------------------------------------------------------------------------------------
-# Which percentiles of a row can be relied on, and how far.
 
 
 class Certainty(NamedTuple):
@@ -69,10 +65,6 @@ def certainty(pools: Pools, percentiles: Sequence[str]) -> Certainty:
     return found
 
 
-# ---- energy -----------------------------------------------------------------------------------------------------------
-# Output tokens for each joule that the servers' GPUs spent.
-
-
 def tokens_per_joule(metrics: Mapping[str, float | None], roles: Sequence[RoleFigures]) -> dict[str, float | None]:
     """Throughput over power. None where a role did not tell its power: the tokens are the work of all."""
     powers = [role.gpu_power_mean_watts for role in roles]
@@ -82,10 +74,6 @@ def tokens_per_joule(metrics: Mapping[str, float | None], roles: Sequence[RoleFi
     throughput, watts = metrics.get("output_throughput"), sum(known)
     whole = len(known) == len(powers) and throughput is not None and watts > 0
     return {TOKENS_PER_JOULE: rounded((throughput or 0.0) / watts) if whole else None}
-
-
-# ---- row --------------------------------------------------------------------------------------------------------------
-# One row of the results: the figures of a cell, how sure they are, and what they mean.
 
 
 def row(measured: Result, found: Sequence[StageFinding], explanation: Explanation | None) -> Result:
@@ -120,7 +108,7 @@ def measured_row(context: CellContext, found: Iterable[StageFinding], *, spec: B
     shown = _shown(context, codes)
     every = {**shown, **context.queued}
     sure = certainty(every, context.percentiles)
-    roles = role_figures([window for stage in context.stages for window in stage.context.windows])
+    roles = role_figures([window for stage in context.stages for window in stage.windows])
     metrics = _metrics(context, shown, spec)
     return Result(
         cell=cell.id,
@@ -173,7 +161,7 @@ def _metrics(context: CellContext, shown: Pools, spec: BenchmarkRunSpec) -> dict
     metrics = pooled_metrics(records, shown, context.percentiles)
     if spec.objectives:
         limits = request_limits(spec.objectives)
-        metrics["request_goodput"] = rounded(goodput(records, limits, since_due=context.asked.capped))
+        metrics["request_goodput"] = rounded(goodput(records, limits, since_due=context.expected.capped))
     for name, pool in context.queued.items():
         metrics |= level_metrics(pool, name, context.percentiles)
     return metrics
@@ -181,7 +169,7 @@ def _metrics(context: CellContext, shown: Pools, spec: BenchmarkRunSpec) -> dict
 
 def _steady(context: CellContext) -> dict[str, float | None]:
     """Of the repeats that have a plateau, in one pool; empty where none has."""
-    found = [(stage.record, stage.shape.plateau) for stage in context.stages]
+    found = [(stage.record, stage.plateau) for stage in context.stages]
     standing = [(record, where) for record, where in found if isinstance(where, Plateau)]
     return plateau_metrics(standing, context.percentiles) if standing else {}
 
@@ -220,9 +208,6 @@ def _rounded_figures(stage_windows: Sequence[Window]) -> RoleFigures:
     )
 
 
-# ---- per gpu ----------------------------------------------------------------------------------------------------------
-# Output throughput for each GPU of a run's servers, whatever their role: what fewer or more GPUs are compared by.
-
 PER_GPU = "output_throughput_per_gpu"
 """Key of `results[].metrics`, there only where the servers hold a GPU that is known of."""
 
@@ -242,9 +227,6 @@ def _per_gpu(row: Result, gpus: int) -> float | None:
     return None if throughput is None else rounded(throughput / gpus)
 
 
-# ---- cost -------------------------------------------------------------------------------------------------------------
-# What a million tokens cost at a load point.
-#
 #     cost per million tokens = price of an hour x hours / million tokens
 #
 # The hours are the row's `duration`, first request to last answer of every repeat, and the tokens are those of requests that

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from benchrun.api import Finding, Verdict
 from benchrun.judge.rules.catalogue import EXPLANATIONS
-from benchrun.judge.rules.finding import SEVERITIES, Code, StageFinding
+from benchrun.judge.rules.rule import SEVERITIES, Code, StageFinding
 
 _WORST_LAST: tuple[Verdict, ...] = ("Unknown", "Valid", "Suspect", "Invalid")
 
@@ -19,10 +19,6 @@ def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
     """The worst of several; Unknown (nothing was measured) counts only where there is nothing else. None if there are none."""
     return max(verdicts, key=_WORST_LAST.index, default=None)
-
-
-# ---- aggregate --------------------------------------------------------------------------------------------------------
-# The findings of many stages as one entry a code, for the status.
 
 
 def aggregate(findings: Iterable[StageFinding]) -> tuple[Finding, ...]:

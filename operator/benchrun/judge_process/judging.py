@@ -29,9 +29,6 @@ from benchrun.plan.pods import Owner
 from benchrun.plan.searches import problem_with
 from benchrun.plan.stages import stages
 
-# ---- tabling ----------------------------------------------------------------------------------------------------------
-# The table of a sweep, made of what its runs measured.
-
 
 def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
     """The table. Raises ValueError where the spec or a run's status is not one."""
@@ -39,9 +36,6 @@ def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
     spec = BenchmarkSweepSpec.model_validate(job.spec)
     return sweep_table(spec, job.runs, measured, baseline=job.baseline, missing=job.missing)
 
-
-# ---- search stages ----------------------------------------------------------------------------------------------------
-# Records of stages that a search chose: held against what it may choose.
 
 _LOAD = re.compile(r"[0-9]{1,12}(\.[0-9]{1,10})?")
 
@@ -66,10 +60,6 @@ def probe_problem(record: StageRecord, searches: Sequence[Search]) -> str | None
     return None if asked == sent else f"stage {record.stage_id} has {sent} requests, asked for were {asked}"
 
 
-# ---- bodies -----------------------------------------------------------------------------------------------------------
-# Whether a record's body is what its envelope said, and what the plan asked for.
-
-
 @dataclass(frozen=True, slots=True)
 class PackedRecords(Sequence[StageRecord]):
     """Records as they came; each is opened anew whenever it is asked for: parsed, one takes many times as much memory."""
@@ -91,7 +81,7 @@ class PackedRecords(Sequence[StageRecord]):
         return open_record(self._packed[index])
 
 
-class Asked:
+class ExpectedLoad:
     """What the plan of a run asks for, to hold records against."""
 
     def __init__(self, spec: BenchmarkRunSpec, owner: Owner) -> None:
@@ -147,9 +137,6 @@ def _envelope(record: StageRecord, data: bytes, digest: str) -> Envelope:
     )
 
 
-# ---- judging ----------------------------------------------------------------------------------------------------------
-# A job judged: its parts are opened, what does not fit is left out and counted, and the rest goes to the judge.
-
 MAX_SAMPLES = 100_000
 """Of a run's timeline, in some 40 MB. A week of 13 servers leaves 3,584 buckets of each."""
 
@@ -159,7 +146,7 @@ def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
     no room or no time for them."""
     started = time.monotonic()
     spec = BenchmarkRunSpec.model_validate(job.spec)
-    opened = _Opened(Asked(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid)))
+    opened = _Opened(ExpectedLoad(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid)))
     for part in parts:
         opened.take(part)
     judgement = judged_run(
@@ -185,7 +172,7 @@ def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
 class _Opened:
     """What the parts hold."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ExpectedLoad) -> None:
         self._asked = asked
         self._records: dict[int, bytes] = {}
         self._samples: list[Sample] = []

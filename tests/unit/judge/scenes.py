@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchrun.api import Cell, ServerStatus
-from benchrun.judge.rules.finding import Code
+from benchrun.judge.rules.rule import Code
 from benchrun.measure.exposition import Sample
 from benchrun_client.contract import RequestColumns, ServedModel, Shards, StageRecord
 from unit.judge.queues import Server, open_loop

@@ -7,7 +7,7 @@ import json
 import pytest
 from benchrun.api import Finding
 from benchrun.judge.rules.catalogue import EXPLANATIONS
-from benchrun.judge.rules.finding import Code
+from benchrun.judge.rules.rule import Code
 from unit.judge.found import findings_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun.judge.rules.server_identity import foreign_traffic
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 from unit.judge.stages import asked, context, findings, unchecked
@@ -51,7 +51,7 @@ def served(finished: float, prompted: float = 0.0, address: str = "a") -> Server
     ],
 )
 def test_requests(foreign: bool, stage: StageRecord) -> None:
-    codes = [(f.code, f.severity) for f in findings(foreign_traffic(stage, context()))]
+    codes = [(f.code, f.severity) for f in findings(foreign_traffic(context()(stage)))]
     assert codes == ([(Code.FOREIGN_TRAFFIC, "Invalid")] if foreign else [])
 
 
@@ -70,13 +70,13 @@ def test_requests(foreign: bool, stage: StageRecord) -> None:
     ],
 )
 def test_prompt_tokens(foreign: bool, stage: StageRecord) -> None:
-    assert bool(findings(foreign_traffic(stage, context()))) is foreign
+    assert bool(findings(foreign_traffic(context()(stage)))) is foreign
 
 
 def test_prompt_tokens_of_chats_are_not_compared() -> None:
     chat = context(of=asked(api="Chat"))
-    assert foreign_traffic(sent(10, served(10, 9000)), chat) == []
-    assert findings(foreign_traffic(sent(10, served(11, 9000)), chat)) != []
+    assert foreign_traffic(chat(sent(10, served(10, 9000)))) == []
+    assert findings(foreign_traffic(chat(sent(10, served(11, 9000))))) != []
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def test_prompt_tokens_of_chats_are_not_compared() -> None:
     ],
 )
 def test_what_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
-    (missed,) = unchecked(foreign_traffic(sent(10, *servers), context()))
+    (missed,) = unchecked(foreign_traffic(context()(sent(10, *servers))))
     assert missed.code is Code.FOREIGN_TRAFFIC
 
 
 def test_evidence() -> None:
-    assert foreign_traffic(sent(20, served(21, 2520)), context()) == [
+    assert foreign_traffic(context()(sent(20, served(21, 2520)))) == [
         StageFinding(
             Code.FOREIGN_TRAFFIC,
             "Invalid",

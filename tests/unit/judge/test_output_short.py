@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.api import Severity
 from benchrun.judge.rules.answers import output_too_short, stream_truncated
-from benchrun.judge.rules.finding import Code, NotChecked, StageFinding
+from benchrun.judge.rules.rule import Code, NotChecked, StageFinding
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import asked, context, findings, only, unchecked
 from unit.measure.records import STAGE, record, requests
@@ -43,7 +43,7 @@ def answers(
 )
 @pytest.mark.parametrize("ignore_eos", [True, False])
 def test_mean_output(severity: Severity | None, output: list[int], ignore_eos: bool) -> None:
-    found = output_too_short(answers(output), context(of=asked(ignore_eos=ignore_eos)))
+    found = output_too_short(context(of=asked(ignore_eos=ignore_eos))(answers(output)))
     assert [(f.code, f.severity) for f in findings(found)] == ([(Code.OUTPUT_TOO_SHORT, severity)] if severity else [])
 
 
@@ -56,13 +56,13 @@ def test_mean_output(severity: Severity | None, output: list[int], ignore_eos: b
     ],
 )
 def test_what_is_no_short_answer(stage: StageRecord) -> None:
-    assert output_too_short(stage, context()) == []
+    assert output_too_short(context()(stage)) == []
 
 
 @pytest.mark.parametrize(("word", "ignore_eos"), [("true", True), ("false", False)])
 def test_evidence_of_short_answers(word: str, ignore_eos: bool) -> None:
     """Ten answers cut at 94 tokens where 128 were to be had."""
-    found = output_too_short(answers([94] * 10, of=128), context(of=asked(ignore_eos=ignore_eos)))
+    found = output_too_short(context(of=asked(ignore_eos=ignore_eos))(answers([94] * 10, of=128)))
     assert found == [
         StageFinding(
             Code.OUTPUT_TOO_SHORT,
@@ -82,11 +82,11 @@ def test_evidence_of_short_answers(word: str, ignore_eos: bool) -> None:
 
 
 def test_tokens_that_are_guessed_from_the_text_only_count_when_they_are_far_too_few() -> None:
-    assert unchecked(output_too_short(answers([90, 90], unended=2), context())) == [
+    assert unchecked(output_too_short(context()(answers([90, 90], unended=2)))) == [
         NotChecked(Code.OUTPUT_TOO_SHORT, "the server tells no token counts, which is what ends a stream")
     ]
-    assert only(output_too_short(answers([79, 79], unended=2), context())).severity == "Invalid"
-    assert only(output_too_short(answers([90, 90], unended=1), context())).severity == "Suspect"
+    assert only(output_too_short(context()(answers([79, 79], unended=2)))).severity == "Invalid"
+    assert only(output_too_short(context()(answers([90, 90], unended=1)))).severity == "Suspect"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_tokens_that_are_guessed_from_the_text_only_count_when_they_are_far_too_
     ],
 )
 def test_streams_without_an_end(truncated: bool, unended: int, of: int) -> None:
-    found = findings(stream_truncated(answers([100] * of, unended=unended), context()))
+    found = findings(stream_truncated(context()(answers([100] * of, unended=unended))))
     assert [(f.code, f.severity) for f in found] == ([(Code.STREAM_TRUNCATED, "Invalid")] if truncated else [])
 
 
@@ -114,18 +114,18 @@ def test_streams_without_an_end(truncated: bool, unended: int, of: int) -> None:
     ],
 )
 def test_not_one_stream_has_an_end(expected: str, ignore_eos: bool, tokens: int) -> None:
-    found = stream_truncated(answers([tokens] * 4, unended=4), context(of=asked(ignore_eos=ignore_eos)))
+    found = stream_truncated(context(of=asked(ignore_eos=ignore_eos))(answers([tokens] * 4, unended=4)))
     assert len(findings(found)) == (expected == "found")
     assert [missed.code for missed in unchecked(found)] == [Code.STREAM_TRUNCATED] * (expected == "unchecked")
 
 
 def test_a_failed_request_is_no_truncated_one() -> None:
-    assert stream_truncated(answers([100, 3], ended=[1, 0], ok=[1, 0]), context()) == []
-    assert stream_truncated(answers([3], unended=1, ok=[0]), context()) == []
+    assert stream_truncated(context()(answers([100, 3], ended=[1, 0], ok=[1, 0]))) == []
+    assert stream_truncated(context()(answers([3], unended=1, ok=[0]))) == []
 
 
 def test_evidence_of_truncated_streams() -> None:
-    assert stream_truncated(answers([100, 100, 100, 20], unended=1), context()) == [
+    assert stream_truncated(context()(answers([100, 100, 100, 20], unended=1))) == [
         StageFinding(
             Code.STREAM_TRUNCATED,
             "Invalid",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from benchrun.api import Finding
-from benchrun.judge.rules.finding import SEVERITIES, Code
+from benchrun.judge.rules.rule import SEVERITIES, Code
 from unit.judge.found import findings_of
 
 PAGES = Path(__file__).parents[3] / "docs/findings"

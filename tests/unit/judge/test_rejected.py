@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.judge.rules.failed_requests import requests_rejected
-from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun_client.contract import ServerEdge
 from unit.judge.stages import context, findings, only
 from unit.measure.records import STAGE, edge, record, requests
@@ -30,7 +30,7 @@ OLD_SERVER = ServerEdge(address="a", before={}, after={})
 )
 def test_rejections(found: bool, errors: dict[str, int], servers: tuple[ServerEdge, ...]) -> None:
     codes = [
-        (f.code, f.severity) for f in findings(requests_rejected(record(errors=errors, servers=servers), context()))
+        (f.code, f.severity) for f in findings(requests_rejected(context()(record(errors=errors, servers=servers))))
     ]
     assert codes == ([(Code.REQUESTS_REJECTED, "Suspect")] if found else [])
 
@@ -42,7 +42,7 @@ def test_evidence() -> None:
         errors={"Too Many Requests": 1, "Service Unavailable": 2, "Bad Gateway": 9},
         servers=(edge(rises={REJECTIONS: 2.0}),),
     )
-    assert requests_rejected(stage, context()) == [
+    assert requests_rejected(context()(stage)) == [
         StageFinding(
             Code.REQUESTS_REJECTED,
             "Suspect",
@@ -60,5 +60,5 @@ def test_evidence() -> None:
 
 
 def test_a_count_that_is_not_told_is_none() -> None:
-    found = only(requests_rejected(record(errors={"Too Many Requests": 1}, servers=(OLD_SERVER,)), context()))
+    found = only(requests_rejected(context()(record(errors={"Too Many Requests": 1}, servers=(OLD_SERVER,)))))
     assert found.evidence["rejectedByServers"] is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.judge.rules.failed_requests import no_output, requests_failed
-from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import context, findings, only
@@ -34,13 +34,13 @@ def stage(failed: int, of: int, **changes: Any) -> StageRecord:
 )
 def test_failed_requests(code: Code | None, failed: int, requests_sent: int, limit: float) -> None:
     lines = Thresholds(max_failed_percent=limit)
-    found = findings(requests_failed(stage(failed, requests_sent), context(lines)))
+    found = findings(requests_failed(context(lines)(stage(failed, requests_sent))))
     assert [(f.code, f.severity, f.stage_id) for f in found] == ([(code, "Invalid", STAGE)] if code else [])
 
 
 def test_evidence_of_too_many_failures() -> None:
     failing = stage(2, 3, errors={"Bad Gateway": 1, "timeout": 5})
-    assert requests_failed(failing, context()) == [
+    assert requests_failed(context()(failing)) == [
         StageFinding(
             Code.REQUESTS_FAILED,
             "Invalid",
@@ -66,7 +66,7 @@ def test_evidence_of_too_many_failures() -> None:
     ],
 )
 def test_evidence_names_the_error(expected: str | None, errors: dict[str, int], diagnostic: str | None) -> None:
-    found = only(requests_failed(stage(2, 2, errors=errors, diagnostic=diagnostic), context()))
+    found = only(requests_failed(context()(stage(2, 2, errors=errors, diagnostic=diagnostic))))
     assert found.evidence.get("error") == expected
 
 
@@ -81,5 +81,5 @@ def test_evidence_names_the_error(expected: str | None, errors: dict[str, int], 
 )
 def test_no_output(found: bool, tokens: tuple[int, int], ok: tuple[int, int]) -> None:
     answered = record(requests=requests(output_tokens=tokens, ok=ok))
-    codes = [(f.code, f.severity) for f in findings(no_output(answered, context()))]
+    codes = [(f.code, f.severity) for f in findings(no_output(context()(answered)))]
     assert codes == ([(Code.NO_OUTPUT, "Invalid")] if found else [])

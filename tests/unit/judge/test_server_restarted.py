@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.judge.rules.finding import Code, StageFinding
-from benchrun.judge.rules.rule import Found, StageContext
+from benchrun.judge.rules.rule import Code, Found, StageFinding
 from benchrun.judge.rules.server_identity import server_restarted
 from benchrun.measure.exposition import Sample
 from benchrun.measure.windows import Window
 from benchrun_client.contract import START_TIME, ServerEdge
-from unit.judge.stages import context, findings, unchecked
+from unit.judge.stages import Profiled, context, findings, unchecked
 from unit.measure.records import STAGE, ZERO, edge, record, sample
 
 QUIET = context()
 UNREAD = ServerEdge(address="a", before=ZERO, after=None)
 
 
-def seen(*samples: Sample) -> StageContext:
+def seen(*samples: Sample) -> Profiled:
     return context(windows=(Window("server", samples, (), 10.0),))
 
 
@@ -39,7 +38,7 @@ def seen(*samples: Sample) -> StageContext:
     ],
 )
 def test_by_the_edges(code: Code | None, servers: tuple[ServerEdge, ...]) -> None:
-    found = findings(server_restarted(record(servers=servers), QUIET))
+    found = findings(server_restarted(QUIET(record(servers=servers))))
     assert [(f.code, f.severity) for f in found] == ([(code, "Invalid")] if code else [])
 
 
@@ -53,15 +52,15 @@ def test_by_the_edges(code: Code | None, servers: tuple[ServerEdge, ...]) -> Non
     ],
 )
 def test_by_the_operators_readings_when_the_closing_edge_is_missing(found: bool, samples: tuple[Sample, ...]) -> None:
-    assert bool(server_restarted(record(servers=(UNREAD,)), seen(*samples))) == found
+    assert bool(server_restarted(seen(*samples)(record(servers=(UNREAD,))))) == found
 
 
 @pytest.mark.parametrize("servers", [pytest.param((), id="no edges"), pytest.param((UNREAD,), id="an unread edge")])
 def test_what_nobody_saw_is_said(servers: tuple[ServerEdge, ...]) -> None:
-    assert [missed.code for missed in unchecked(server_restarted(record(servers=servers), QUIET))] == [
+    assert [missed.code for missed in unchecked(server_restarted(QUIET(record(servers=servers))))] == [
         Code.SERVER_RESTARTED
     ]
-    assert list(server_restarted(record(servers=servers), seen(sample(1.0), sample(2.0)))) == []
+    assert list(server_restarted(seen(sample(1.0), sample(2.0))(record(servers=servers)))) == []
 
 
 @pytest.mark.parametrize(
@@ -75,13 +74,13 @@ def test_what_nobody_saw_is_said(servers: tuple[ServerEdge, ...]) -> None:
 )
 def test_counters_that_fell_between_readings(found: bool, tokens: tuple[float | None, ...], pods: str) -> None:
     samples = [sample(n, pod=pod, generation_tokens=t) for n, (t, pod) in enumerate(zip(tokens, pods, strict=True))]
-    codes = [f.code for f in findings(server_restarted(record(), seen(*samples)))]
+    codes = [f.code for f in findings(server_restarted(seen(*samples)(record())))]
     assert codes == ([Code.COUNTERS_RESET] if found else [])
 
 
 def test_evidence_names_server_and_counter() -> None:
     fallen = edge("10.0.0.9:8000", before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 8.0})
-    assert server_restarted(record(servers=(edge(), fallen)), QUIET) == [
+    assert server_restarted(QUIET(record(servers=(edge(), fallen)))) == [
         StageFinding(
             Code.COUNTERS_RESET,
             "Invalid",
@@ -100,7 +99,7 @@ def test_evidence_names_server_and_counter() -> None:
 
 def test_evidence_of_a_fall_between_readings() -> None:
     read = [sample(n, generation_tokens=tokens) for n, tokens in enumerate((1.0, 3.0, 2.0))]
-    (found,) = findings(server_restarted(record(), seen(*read)))
+    (found,) = findings(server_restarted(seen(*read)(record())))
     assert (found.evidence["counter"], found.evidence["before"], found.evidence["after"]) == (
         "generation_tokens",
         3.0,
@@ -113,13 +112,13 @@ def test_evidence_of_a_fall_between_readings() -> None:
     [
         pytest.param(
             "10.0.0.9:8000",
-            server_restarted(record(servers=(edge("10.0.0.9:8000", after={START_TIME: 1342.0}),)), QUIET),
+            server_restarted(QUIET(record(servers=(edge("10.0.0.9:8000", after={START_TIME: 1342.0}),)))),
             id="at the edges",
         ),
         pytest.param(
             "pod",
             server_restarted(
-                record(servers=(UNREAD,)), seen(sample(1.0, pod="pod"), sample(2.0, pod="pod", start_time=1342.0))
+                seen(sample(1.0, pod="pod"), sample(2.0, pod="pod", start_time=1342.0))(record(servers=(UNREAD,)))
             ),
             id="by readings",
         ),

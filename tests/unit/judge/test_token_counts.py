@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.judge.rules.answers import chunks_are_not_tokens, token_counts_disagree
-from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun_client.contract import START_TIME, GapCounts, ServerEdge, StageRecord
 from unit.judge.stages import context, findings, unchecked
 from unit.measure.records import STAGE, ZERO, edge, record, requests
@@ -48,7 +48,7 @@ def thousand(*servers: ServerEdge, failed: int = 0) -> StageRecord:
 )
 def test_tokens(found: bool, servers: tuple[ServerEdge, ...], failed: int) -> None:
     codes = [
-        (f.code, f.severity) for f in findings(token_counts_disagree(thousand(*servers, failed=failed), context()))
+        (f.code, f.severity) for f in findings(token_counts_disagree(context()(thousand(*servers, failed=failed))))
     ]
     assert codes == ([(Code.TOKEN_COUNTS_DISAGREE, "Suspect")] if found else [])
 
@@ -63,18 +63,18 @@ def test_tokens(found: bool, servers: tuple[ServerEdge, ...], failed: int) -> No
     ],
 )
 def test_unread_counts_are_told(servers: tuple[ServerEdge, ...]) -> None:
-    (missed,) = unchecked(token_counts_disagree(thousand(*servers), context()))
+    (missed,) = unchecked(token_counts_disagree(context()(thousand(*servers))))
     assert missed.code is Code.TOKEN_COUNTS_DISAGREE
 
 
 def test_no_token_is_no_disagreement() -> None:
     silent = record(requests=requests(output_tokens=(0, 0)), servers=(generated(500),))
-    assert token_counts_disagree(silent, context()) == []
-    assert chunks_are_not_tokens(silent, context()) == []
+    assert token_counts_disagree(context()(silent)) == []
+    assert chunks_are_not_tokens(context()(silent)) == []
 
 
 def test_evidence_of_a_disagreement() -> None:
-    assert token_counts_disagree(thousand(generated(1150), failed=1), context()) == [
+    assert token_counts_disagree(context()(thousand(generated(1150), failed=1))) == [
         StageFinding(
             Code.TOKEN_COUNTS_DISAGREE,
             "Suspect",
@@ -107,12 +107,12 @@ def chunked(gaps: int) -> StageRecord:
     ],
 )
 def test_chunks(found: bool, gaps: int) -> None:
-    codes = [(f.code, f.severity) for f in findings(chunks_are_not_tokens(chunked(gaps), context()))]
+    codes = [(f.code, f.severity) for f in findings(chunks_are_not_tokens(context()(chunked(gaps))))]
     assert codes == ([(Code.CHUNKS_ARE_NOT_TOKENS, "Note")] if found else [])
 
 
 def test_evidence_of_chunks() -> None:
-    assert chunks_are_not_tokens(chunked(490), context()) == [
+    assert chunks_are_not_tokens(context()(chunked(490))) == [
         StageFinding(
             Code.CHUNKS_ARE_NOT_TOKENS,
             "Note",

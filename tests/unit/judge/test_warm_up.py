@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun.judge.rules.warm_up import warmup_incomplete
 from benchrun_client.contract import StageRecord, WarmupOutcome
 from unit.judge.stages import context
@@ -23,7 +23,7 @@ def after(answered: int, failed: int = 0) -> StageRecord:
     ],
 )
 def test_nothing_to_say(measured: StageRecord) -> None:
-    assert warmup_incomplete(measured, context()) == []
+    assert warmup_incomplete(context()(measured)) == []
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_nothing_to_say(measured: StageRecord) -> None:
     ],
 )
 def test_what_is_missing_is_told_apart(failed: int, cut_short: int, measured: StageRecord) -> None:
-    (found,) = warmup_incomplete(measured, context())
+    (found,) = warmup_incomplete(context()(measured))
     assert isinstance(found, StageFinding)
     assert (found.evidence["failed"], found.evidence["cutShort"]) == (failed, cut_short)
 
 
 def test_evidence() -> None:
-    assert warmup_incomplete(after(12, failed=1), context()) == [
+    assert warmup_incomplete(context()(after(12, failed=1))) == [
         StageFinding(
             Code.WARMUP_INCOMPLETE,
             "Note",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.judge.rules.finding import Code, StageFinding
+from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun.judge.rules.steady_state import window_too_short
-from benchrun.judge.stage_profile import Asked
+from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import asked, context, findings, users
 from unit.measure.records import STAGE, record, requests
@@ -31,13 +31,13 @@ def stage(count: int, seconds: float, *, e2el_seconds: float = 0.001, ok: int = 
         pytest.param(False, users(8), stage(8, 1.0, ok=0), id="none answered: another rule's matter"),
     ],
 )
-def test_length(short: bool, of: Asked, measured: StageRecord) -> None:
-    found = findings(window_too_short(measured, context(of=of)))
+def test_length(short: bool, of: ExpectedLoad, measured: StageRecord) -> None:
+    found = findings(window_too_short(context(of=of)(measured)))
     assert [(f.code, f.severity) for f in found] == [(Code.WINDOW_TOO_SHORT, "Suspect")] * short
 
 
 def test_evidence_of_a_short_stage() -> None:
-    assert window_too_short(stage(40, 8.0), context(of=users(16))) == [
+    assert window_too_short(context(of=users(16))(stage(40, 8.0))) == [
         StageFinding(
             Code.WINDOW_TOO_SHORT,
             "Suspect",

@@ -24,9 +24,6 @@ from benchrun.judge.comparison.comparability import MeasuredRun, measured_run, r
 from benchrun.judge.comparison.compare import Compared, compare, not_comparable
 from benchrun.observe.views import Run
 
-# ---- fitting ----------------------------------------------------------------------------------------------------------
-# A comparison cut to its share of the status: what did not change goes first, what got worse goes last.
-
 MAX_COMPARISON_BYTES = 16_000
 """Of its load points."""
 SHARE_BYTES = MAX_COMPARISON_BYTES + 3_000
@@ -65,9 +62,6 @@ def _truncations(whole: Sequence[ComparedCell], kept: Sequence[ComparedCell]) ->
         Truncated(field=field, total=total, included=included) for field, total, included in counts if included < total
     )
 
-
-# ---- against baseline -------------------------------------------------------------------------------------------------
-# A run that was measured, held against the baseline its spec names.
 
 _CONDITION: dict[str | None, tuple[ConditionStatus, str]] = {
     "NotRegressed": ("True", Reason.NOT_REGRESSED),

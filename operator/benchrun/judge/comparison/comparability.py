@@ -11,9 +11,6 @@ from itertools import combinations
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ModelSource, Result, Workload, file_of, is_true, parts_of
 from benchrun.observe.views import Run
 
-# ---- runs -------------------------------------------------------------------------------------------------------------
-# A measured run as one side of a comparison sees it.
-
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
@@ -53,9 +50,6 @@ def results_digest(run: Run) -> str:
     text = json.dumps(run.status.get("results", []), sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
-
-# ---- origins ----------------------------------------------------------------------------------------------------------
-# Where model and dataset come from: what a spec names without saying what is in it.
 
 Runs = Sequence[MeasuredRun]
 
@@ -118,9 +112,6 @@ def _traffic(run: MeasuredRun, cell: str) -> str | None:
     return row.traffic if row is not None else None
 
 
-# ---- comparability ----------------------------------------------------------------------------------------------------
-# Whether runs may be compared at all: what must be the same on both sides, since it is not what is being compared.
-#
 # Server image, arguments and environment may differ from side to side: they are the experiment. Within a side they may not.
 
 Side = Sequence[MeasuredRun]

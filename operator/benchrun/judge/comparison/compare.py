@@ -16,9 +16,6 @@ from benchrun.measure.cells import rounded
 from benchrun.measure.scaling import FLAT_PERCENT, Comparison, OperatingPoint, comparisons
 from benchrun.measure.significance import CONFIDENCE, Contrast, hochberg_levels, log_ratio_percent, welch
 
-# ---- words ------------------------------------------------------------------------------------------------------------
-# Change, interval and word of every figure, all questions of a comparison corrected together.
-#
 # Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison at 5 %. Each interval is taken at the
 # level at which Hochberg puts that question, so that it leaves 0 out exactly where the word says that something changed.
 
@@ -88,10 +85,6 @@ def _word(metric: ComparedMetric, log_ratio: float) -> Word:
 
 def _percent(log_ratio: float) -> float:
     return float(f"{min(log_ratio_percent(log_ratio), MOST_PERCENT):.{PERCENT_DIGITS}g}")
-
-
-# ---- compare ----------------------------------------------------------------------------------------------------------
-# Two groups of runs compared, load point by load point.
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +176,6 @@ def _suspect(run: MeasuredRun, cell: str) -> bool:
     return row is not None and row.verdict == "Suspect"
 
 
-# ---- limits -----------------------------------------------------------------------------------------------------------
-# What limits the server where two configurations under one load differ in how much runs at once.
-#
 # Only a load that keeps the server supplied can tell: under a rate, throughput is that of the arrivals whatever runs.
 
 KV_NEARLY_FULL_PERCENT = 95.0

@@ -66,10 +66,6 @@ def _as_exact_as_written(mean: Mean) -> Mean:
     return Mean(mean.value, max(mean.squared_error, ROUNDING_ERROR), mean.count)
 
 
-# ---- gate -------------------------------------------------------------------------------------------------------------
-# Whether a figure got worse by more than is allowed: yes, no, or it can't be told.
-
-
 def gate(cells: Sequence[ComparedCell], *, max_regression_percent: float) -> Gate:
     """Regressed where the good end of an interval is beyond the limit; NotRegressed where the bad end of each is within it.
 
@@ -93,9 +89,6 @@ def loss_percent(change: Change) -> tuple[float, float] | None:
         return -change.high_percent, -change.low_percent
     return change.low_percent, change.high_percent
 
-
-# ---- sentence ---------------------------------------------------------------------------------------------------------
-# The outcome of a comparison, and what it rests on, in words that claim no more than was measured.
 
 SCOPES: Mapping[Scope, str] = {
     "WithinOneServer": "within one server: the intervals hold the noise of repeats on one server a side, and another start "

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchrun.api import Bottleneck
-from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, number, percent
-from benchrun.judge.rules.finding import Evidence, StageFinding
+from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, percent
+from benchrun.judge.rules.rule import Evidence, StageFinding, number
 from benchrun.measure.cells import rounded
 from benchrun.measure.pressure import Hold, Lengths, Pressure
 from benchrun.measure.scaling import Comparison, FullSteps, OperatingPoint, Stretch, comparisons, full_steps, within
-
-# ---- bottleneck sentences ---------------------------------------------------------------------------------------------
-# Limits as sentences with their numbers.
 
 Limit = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
 
@@ -151,9 +148,6 @@ def _held_evidence(pressure: Pressure) -> Evidence:
     }
 
 
-# ---- bottleneck -------------------------------------------------------------------------------------------------------
-# What limits a load point, in a sentence with its numbers.
-#
 # Something is always full; the question is whether more of it would bring more. Compute is therefore claimed only where it
 # shows: throughput that stays flat while more runs at once, between load points or within one, or steps full of prompts.
 # Where throughput grew with what ran, or nothing is known about it, the limit is what holds the queue back.

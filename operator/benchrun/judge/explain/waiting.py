@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchrun.api import Waiting
-from benchrun.judge.rules.finding import Evidence
 from benchrun.judge.rules.load import Overload
+from benchrun.judge.rules.rule import Evidence, number
 from benchrun.measure.cells import rounded
 from benchrun.measure.pressure import Hold, Lengths, Pressure, ServerLimits
-
-# ---- wording ----------------------------------------------------------------------------------------------------------
-# Numbers within sentences.
-
-
-def number(value: float | None) -> str:
-    """Three significant digits, or all of the whole part; no trailing zeros: 25412, 276, 9.4, 0.05; "?" for nothing."""
-    if value is None:
-        return "?"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{float(f'{value:.3g}'):.12g}"
 
 
 def percent(value: float | None) -> str:
     """With its sign: 9.4 %."""
     return "an unknown share" if value is None else f"{number(value)} %"
 
-
-# ---- waiting ----------------------------------------------------------------------------------------------------------
-# Why requests waited in the server, in a sentence with its numbers.
 
 MIN_QUEUED_SHARE = 0.1
 """Of the readings: a queue seen more seldom is the moment in which a load begins, and no figure is about it."""

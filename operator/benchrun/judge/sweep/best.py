@@ -14,9 +14,6 @@ from benchrun.judge.sweep.measured import TRUSTED, Side
 from benchrun.measure.cells import rounded
 from benchrun.measure.significance import Mean
 
-# ---- contenders -------------------------------------------------------------------------------------------------------
-# Load points that may win something: measured, trustworthy, and by their throughput per GPU.
-
 
 @dataclass(frozen=True, slots=True)
 class Contender:
@@ -77,9 +74,6 @@ def _met(objective: Objective, row: Result) -> bool:
     )
 
 
-# ---- best -------------------------------------------------------------------------------------------------------------
-# The best variant by each objective: most output tokens a second and GPU among those that keep it.
-
 THROUGHPUT = "throughput"
 EVERY_OBJECTIVE = "every objective"
 
@@ -126,9 +120,6 @@ def _tied(first: Contender, others: Sequence[Contender]) -> list[str]:
     words = answers([Question("OutputThroughput", first.per_gpu, other.per_gpu) for other in others])
     return [other.side.variant.name for other, change in zip(others, words, strict=True) if change.word != "Worse"]
 
-
-# ---- front ------------------------------------------------------------------------------------------------------------
-# The Pareto front of throughput per GPU against TPOT: what can be had at all, before anybody decides what it is worth.
 
 _Point = tuple[float, float, Contender]
 """Mean TPOT, throughput per GPU, and whose they are."""

@@ -164,10 +164,6 @@ def _metrics(side: Side, cell: str) -> dict[str, float | None]:
     return known | costs(side, cell) | server_figures(side, cell)
 
 
-# ---- tabled -----------------------------------------------------------------------------------------------------------
-# A sweep judged: from what its runs measured to its table.
-
-
 def sweep_table(
     spec: BenchmarkSweepSpec,
     runs: Sequence[TabledRun],

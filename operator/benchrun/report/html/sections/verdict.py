@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from benchrun.api import BenchmarkRunStatus, Finding, find_condition
-from benchrun.judge.rules.finding import SEVERITIES
+from benchrun.judge.rules.rule import SEVERITIES
 from benchrun.report.comparison_rows import GATES
 from benchrun.report.exit_codes import CANCELLED, FAILED, exit_code
 from benchrun.report.html.blocks import Block, Code, Facts, FoundCard, Prose, Section, Table, Verdict
