@@ -6,7 +6,7 @@ import json
 
 import pytest
 from benchrun.api import Finding
-from benchrun.judge.rules.catalogue import EXPLANATIONS
+from benchrun.judge.rules.catalogue import EXPLANATIONS, evidence_sentence
 from benchrun.judge.rules.rule import Code
 from unit.judge.found import findings_of
 
@@ -20,6 +20,9 @@ def test_every_code_can_be_found(code: Code) -> None:
 def test_every_finding_is_small_and_explained(code: Code) -> None:
     finding = findings_of(code, repeats=2)[code]
     assert (finding.meaning, finding.remedy) == (EXPLANATIONS[code].meaning, EXPLANATIONS[code].remedy)
+    sentence = evidence_sentence(finding.code, finding.evidence)
+    assert sentence
+    assert not set("?{}[]") & set(sentence), "every key of the sentence is in the evidence"
     assert len(finding.model_dump_json(by_alias=True)) < 1500
 
 

@@ -31,8 +31,8 @@ RUN_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_runs)
 
 
 def evidence_sentence(code: str, evidence: Evidence) -> str:
-    """The evidence of a finding in words; as it is where the code is not known here."""
-    if code not in EXPLANATIONS:
+    """The evidence of a finding in words; its keys and values where the code is not known here."""
+    if code not in EXPLANATIONS or not evidence:
         return ", ".join(f"{key} {value}" for key, value in evidence.items())
     return EXPLANATIONS[Code(code)].evidence_sentence(evidence)
 
