@@ -23,16 +23,12 @@ from benchrun.judge.comparison.against_baseline import SHARE_BYTES
 from benchrun.judge.explain.cells import Limits, Seen, explanations, seen_at
 from benchrun.judge.fitting import MAX_BYTES, fitted
 from benchrun.judge.row import cost_status, gpus_of, measured_row, priced, row, shared_out
-from benchrun.judge.rules.catalogue import judge_cell, judge_run
+from benchrun.judge.rules.catalogue import aggregate, judge_cell, judge_run, verdict_of_findings, worst
 from benchrun.judge.rules.rule import CellContext, CellSummary, RunContext, StageFinding, StageProfile, overridden
 from benchrun.judge.searching import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_profile import expected_load
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.judge.verdict import aggregate, verdict_of_findings, worst
-from benchrun.measure.cells import QUEUED_TTFT, milliseconds, pools_of
-from benchrun.measure.exposition import Sample
-from benchrun.measure.percentiles import percentile_ranks
-from benchrun.measure.pressure import ServerLimits, server_limits
+from benchrun.measure import cells, exposition, percentiles, pressure
 from benchrun.measure.windows import windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 
@@ -58,11 +54,11 @@ def headline(results: Iterable[Result], p99_ttft: Callable[[str], str]) -> Headl
 def p99_ttft(cell: CellContext) -> str:
     """For the column. Where a cap held back an open loop, the wait in the client is in it and it says so: "143 ms with
     queue"; of too few requests: "143? ms"."""
-    pool = cell.queued.get(QUEUED_TTFT, cell.pools["ttft"])
-    value = milliseconds(pool.percentile(99))
+    pool = cell.queued.get(cells.QUEUED_TTFT, cell.pools["ttft"])
+    value = cells.milliseconds(pool.percentile(99))
     if value is None:
         return shown(None)
-    mark = UNCERTAIN if percentile_ranks(pool.count, 99) is None else ""
+    mark = UNCERTAIN if percentiles.percentile_ranks(pool.count, 99) is None else ""
     text = f"{shown(value)}{mark} ms"
     return f"{text} {WITH_QUEUE}" if cell.expected.capped else text
 
@@ -111,7 +107,7 @@ def judged_cell(context: CellContext, *, spec: BenchmarkRunSpec, limits: Limits)
 def cell_context(
     cell: Cell,
     records: Sequence[StageRecord],
-    samples: Sequence[Sample],
+    samples: Sequence[exposition.Sample],
     thresholds: Thresholds,
     *,
     spec: BenchmarkRunSpec,
@@ -131,7 +127,7 @@ def cell_context(
         expected=expected,
         percentiles=spec.measurement.percentiles,
         stages=tuple(map(measured, records)),
-        pools=pools_of(records),
+        pools=cells.pools_of(records),
         objectives=spec.objectives,
     )
 
@@ -150,7 +146,7 @@ class Judged(NamedTuple):
 def results(
     plan_cells: Sequence[Cell],
     records: Sequence[StageRecord],
-    samples: Sequence[Sample],
+    samples: Sequence[exposition.Sample],
     *,
     spec: BenchmarkRunSpec,
     compilations: tuple[float, ...] | None = None,
@@ -222,8 +218,8 @@ def _limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> Limits:
     return {role: _limits_of(spec, role, said.get(role)) for role in roles}
 
 
-def _limits_of(spec: BenchmarkRunSpec, role: str, said: ServerStatus | None) -> ServerLimits:
+def _limits_of(spec: BenchmarkRunSpec, role: str, said: ServerStatus | None) -> pressure.ServerLimits:
     args = spec.started.args_of(role) if spec.started is not None else None
     if said is None:
-        return server_limits(args)
-    return server_limits(args, said.reported, kv_cache_tokens=said.kv_cache_tokens)
+        return pressure.server_limits(args)
+    return pressure.server_limits(args, said.reported, kv_cache_tokens=said.kv_cache_tokens)

@@ -14,9 +14,7 @@ from benchrun_client.contract import RequestColumns, ServerEdge, StageRecord
 
 from benchrun.api import BenchmarkRunSpec, CachePolicy, Cell, ServerStatus
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure.cells import duration_seconds
-from benchrun.measure.exposition import Sample
-from benchrun.measure.percentiles import batch_means
+from benchrun.measure import cells, exposition, percentiles
 from benchrun.measure.plateau import InFlight, NoPlateau, Plateau, in_flight, plateau
 from benchrun.measure.windows import Window
 from benchrun.plan.files import model_files, served_name
@@ -127,14 +125,14 @@ class StageProfile:
         return self.record.servers
 
     @property
-    def samples(self) -> Sequence[Sample]:
+    def samples(self) -> Sequence[exposition.Sample]:
         """Of all servers."""
         return [sample for window in self.windows for sample in window.samples]
 
     @property
     def seconds(self) -> float:
         """From the first request to the last answer."""
-        return duration_seconds(self.record)
+        return cells.duration_seconds(self.record)
 
     @cached_property
     def due_us(self) -> Sequence[int]:
@@ -200,7 +198,9 @@ class StageProfile:
     def batches(self) -> Mapping[str, Sequence[float]]:
         """The figures in which repeats are compared, each as means of batches in order of time; without values, none."""
         latencies = {"meanTtftMs": self.ttft_us, "meanTpotMs": self.tpot_us, "meanE2elMs": self.e2el_us}
-        batches = {figure: [mean / 1000 for mean in batch_means(values)] for figure, values in latencies.items()}
+        batches = {
+            figure: [mean / 1000 for mean in percentiles.batch_means(values)] for figure, values in latencies.items()
+        }
         return {**batches, "outputTokensPerSecond": self._throughput_batches()}
 
     def _throughput_batches(self) -> list[float]:

@@ -19,8 +19,7 @@ from benchrun.api.sweep.status import SweepTable
 from benchrun.judge.judged_run import judged_run
 from benchrun.judge.sweep.table import sweep_table
 from benchrun.judge_process.job import Job, Part, PartHead, PartKind, SweepJob
-from benchrun.measure.exposition import Sample
-from benchrun.measure.timeline import decode, once
+from benchrun.measure import exposition, timeline
 from benchrun.names import SERVING_ROLES
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
@@ -175,7 +174,7 @@ class _Opened:
     def __init__(self, asked: ExpectedLoad) -> None:
         self._asked = asked
         self._records: dict[int, bytes] = {}
-        self._samples: list[Sample] = []
+        self._samples: list[exposition.Sample] = []
         self.baseline: Run | None = None
         self.refused: list[str] = []
 
@@ -190,9 +189,9 @@ class _Opened:
         """In order of measurement."""
         return PackedRecords(tuple(self._records[sequence] for sequence in sorted(self._records)))
 
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[exposition.Sample, ...]:
         """Each once, oldest first."""
-        return tuple(once(self._samples))
+        return tuple(timeline.once(self._samples))
 
     def _refuse(self, part: Part, reason: str) -> None:
         self.refused.append(f"{part.head.kind} {part.head.name}: {reason}"[:MAX_REFUSED_CHARS])
@@ -205,7 +204,7 @@ class _Opened:
         self._records.setdefault(part.head.sequence, part.data)
 
     def _take_timeline(self, part: Part) -> None:
-        found = decode(part.data).samples
+        found = timeline.decode(part.data).samples
         if len(self._samples) + len(found) > MAX_SAMPLES:
             raise ValueError(f"the run has more than {MAX_SAMPLES} samples")
         self._samples += [sample for sample in found if sample.role in SERVING_ROLES]

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 from benchrun.api import Finding, Severity, Verdict
-from benchrun.judge.rules.catalogue import EXPLANATIONS, judge_stage
+from benchrun.judge.rules.catalogue import EXPLANATIONS, aggregate, judge_stage, verdict_of_findings, worst
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun.judge.rules.sample_size import missing_records
-from benchrun.judge.verdict import aggregate, verdict_of_findings, worst
 from benchrun_client.contract import START_TIME
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.judge.rules.failed_requests import requests_rejected
+from benchrun.judge.rules.answers import requests_rejected
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun_client.contract import ServerEdge
 from unit.judge.stages import context, findings, only

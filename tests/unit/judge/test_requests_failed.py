@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.judge.rules.failed_requests import no_output, requests_failed
+from benchrun.judge.rules.answers import no_output, requests_failed
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord

@@ -18,7 +18,7 @@ from benchrun.cli.errors import CommandError, unknown
 from benchrun.cli.finished_run import add_run_options, finished_run
 from benchrun.cli.kubectl import add_cluster_options
 from benchrun.cli.show import add_wide, show_result
-from benchrun.judge.rejudge import rejudge, with_severities
+from benchrun.judge.judged_run import rejudge, with_severities
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.observe.views import Run

@@ -1,14 +1,13 @@
-"""All rules in their order, the text of every code, and the rules put to a stage, a cell or a run."""
+"""All rules in their order, the text of every code; rules applied to stages, cells and runs, and the verdict of what they find."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from benchrun.api import Code
+from benchrun.api import Code, Finding, Verdict
 from benchrun.judge.rules import (
     answers,
     client,
-    failed_requests,
     kv_cache,
     load,
     replicas,
@@ -19,10 +18,19 @@ from benchrun.judge.rules import (
     steady_state,
     warm_up,
 )
-from benchrun.judge.rules.rule import CellContext, Evidence, Explanation, Found, NotChecked, RunContext, StageFinding
+from benchrun.judge.rules.rule import (
+    SEVERITIES,
+    CellContext,
+    Evidence,
+    Explanation,
+    Found,
+    NotChecked,
+    RunContext,
+    StageFinding,
+)
 from benchrun.judge.stage_profile import StageProfile
 
-_FAMILIES = [failed_requests, sample_size, server_identity, kv_cache, answers, replicas]
+_FAMILIES = [answers, sample_size, server_identity, kv_cache, replicas]
 _FAMILIES += [load, client, warm_up, steady_state, scraping, rule]
 EXPLANATIONS: Mapping[Code, Explanation] = {c: text for f in _FAMILIES for c, text in f.RULES.explanations.items()}
 STAGE_RULES = tuple(found for _, found in sorted(entry for f in _FAMILIES for entry in f.RULES.of_stages.items()))
@@ -65,3 +73,41 @@ def _split(found: Found, *, where: str) -> list[StageFinding]:
         else:
             findings.append(each)
     return [*findings, *rule.not_checked(where, missed)] if where else findings
+
+
+_WORST_LAST: tuple[Verdict, ...] = ("Unknown", "Valid", "Suspect", "Invalid")
+
+
+def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
+    """Of a stage that was judged: a Note is no blemish."""
+    return worst("Valid" if finding.severity == "Note" else finding.severity for finding in findings) or "Valid"
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
+    """The worst of several; Unknown (nothing was measured) counts only where there is nothing else. None if there are none."""
+    return max(verdicts, key=_WORST_LAST.index, default=None)
+
+
+def aggregate(findings: Iterable[StageFinding]) -> tuple[Finding, ...]:
+    """One entry a code: the worst first, then as the codes are listed. Evidence is the worst stage's."""
+    by_code: dict[Code, list[StageFinding]] = {}
+    for finding in findings:
+        by_code.setdefault(finding.code, []).append(finding)
+    entries = [_entry(by_code[code]) for code in Code if code in by_code]
+    return tuple(sorted(entries, key=lambda entry: -SEVERITIES.index(entry.severity)))
+
+
+def _entry(found: list[StageFinding]) -> Finding:
+    # max keeps the first of equals: the earliest stage.
+    worst = max(found, key=lambda finding: (SEVERITIES.index(finding.severity), finding.weight))
+    explanation = EXPLANATIONS[worst.code]
+    return Finding(
+        code=worst.code,
+        severity=worst.severity,
+        default_severity=worst.default_severity,
+        count=len({finding.stage_id for finding in found}),
+        worst_stage=worst.stage_id,
+        evidence=dict(worst.evidence),
+        meaning=explanation.meaning,
+        remedy=explanation.remedy,
+    )

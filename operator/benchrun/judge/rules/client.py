@@ -19,9 +19,8 @@ from benchrun.judge.rules.rule import (
     graded,
     in_words,
 )
+from benchrun.measure import edges, percentiles
 from benchrun.measure.cells import milliseconds, rounded
-from benchrun.measure.edges import TTFT_COUNT, TTFT_SUM, proxy_edges, proxy_ttft, rise
-from benchrun.measure.percentiles import Distribution
 
 COUNTS_AGREE_PERCENT = 1.0
 """Servers and client must report the same requests, or the difference of their means shows nothing of the client."""
@@ -100,7 +99,7 @@ def _signs(stage: StageProfile, at_server: float | None) -> list[_Sign]:
         max_gap_ms = max(thresholds.client_gap_suspect_ms, thresholds.client_gap_suspect_percent / 100 * at_server)
         signs.append(_Sign("ttftGapMs", stage.mean_ttft_ms - at_server, max_gap_ms, factor))
     if stage.expected.has_due_instants:
-        late_ms = milliseconds(Distribution.of(stage.requests.queue_us).percentile(99)) or 0.0
+        late_ms = milliseconds(percentiles.Distribution.of(stage.requests.queue_us).percentile(99)) or 0.0
         signs.append(_Sign("sendLagP99Ms", late_ms, max_lag_ms, factor))
     if client.lag_p99_us is not None:
         signs.append(_Sign("eventLoopLagP99Ms", client.lag_p99_us / 1000, max_lag_ms, factor))
@@ -116,10 +115,10 @@ def _server_ttft_ms(stage: StageProfile) -> float | None:
     Of a server that is split in two it is the proxy's, which has the ways between the roles in it: they are not the client's.
     """
     answered = sum(stage.requests.ok)
-    if proxy_edges(stage.record):
-        total, count = proxy_ttft(stage.record)
+    if edges.proxy_edges(stage.record):
+        total, count = edges.proxy_ttft(stage.record)
     else:
-        total, count = rise(stage.edges, TTFT_SUM), rise(stage.edges, TTFT_COUNT)
+        total, count = edges.rise(stage.edges, edges.TTFT_SUM), edges.rise(stage.edges, edges.TTFT_COUNT)
     if total is None or not count or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
         return None
     return 1000 * total / count

@@ -160,7 +160,7 @@ RULES = Rules(
             "have long pauses, and part of the server's work was done twice.",
             remedy="Lower the concurrency or max-num-seqs, shorten the requests, or give the KV cache more memory "
             "(gpu-memory-utilization, kv-cache-memory-bytes). Leave it if that limit is what you measure.",
-            sentence="{preemptions} preemptions in {requests} requests ({percent} %, Suspect above {suspectPercent} "
+            sentence="Preemptions: {preemptions} in {requests} requests ({percent} %, Suspect above {suspectPercent} "
             "%).",
         ),
         Code.KV_RECOMPUTED: Explanation(

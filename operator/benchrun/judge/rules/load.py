@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from benchrun.api import Severity
 from benchrun.judge.rules.rule import Code, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
-from benchrun.measure.cells import failed_requests, milliseconds, rounded
-from benchrun.measure.percentiles import Distribution
+from benchrun.measure import cells, percentiles
 
 
 def rate_not_achieved(stage: StageProfile) -> Found:
@@ -36,9 +35,9 @@ def rate_not_achieved(stage: StageProfile) -> Found:
     evidence = {
         "requests": len(starts),
         "askedRate": rate,
-        "sentRate": rounded(len(starts) / took),
-        "sentPercent": rounded(percent),
-        "sendingSeconds": rounded(took),
+        "sentRate": cells.rounded(len(starts) / took),
+        "sentPercent": cells.rounded(percent),
+        "sendingSeconds": cells.rounded(took),
         "suspectPercent": thresholds.sent_rate_suspect_percent,
         "invalidPercent": thresholds.sent_rate_invalid_percent,
     }
@@ -55,7 +54,7 @@ def _recorded_rate(stage: StageProfile) -> float | None:
 def concurrency_not_reached(stage: StageProfile) -> Found:
     """Mean requests under way, from where they first come up to the users until the last request is sent."""
     users, thresholds = stage.expected.concurrency, stage.thresholds
-    failed, requests = failed_requests(stage.record), len(stage.requests.ok)
+    failed, requests = cells.failed_requests(stage.record), len(stage.requests.ok)
     if not stage.expected.closed_loop or users is None or failed == requests:
         return []
     if 100 * failed / requests > thresholds.max_failed_percent:
@@ -68,8 +67,8 @@ def concurrency_not_reached(stage: StageProfile) -> Found:
         return []
     evidence = {
         "users": users,
-        "meanInFlight": rounded(reached),
-        "reachedPercent": rounded(percent),
+        "meanInFlight": cells.rounded(reached),
+        "reachedPercent": cells.rounded(percent),
         "requests": requests,
         "suspectPercent": thresholds.concurrency_suspect_percent,
     }
@@ -89,22 +88,22 @@ def queue_wait_hidden(stage: StageProfile) -> Found:
     if not stage.expected.capped:
         return []
     thresholds = stage.thresholds
-    waits = Distribution.of(stage.requests.queue_us)
-    mean, p99 = milliseconds(waits.mean()) or 0.0, milliseconds(waits.percentile(99)) or 0.0
-    latency = milliseconds(Distribution.of(stage.e2el_us).mean())
+    waits = percentiles.Distribution.of(stage.requests.queue_us)
+    mean, p99 = cells.milliseconds(waits.mean()) or 0.0, cells.milliseconds(waits.percentile(99)) or 0.0
+    latency = cells.milliseconds(percentiles.Distribution.of(stage.e2el_us).mean())
     if latency is None:
         return []
     threshold = max(thresholds.queue_wait_note_ms, thresholds.queue_wait_note_percent / 100 * latency)
     if max(mean, p99) <= threshold:
         return []
     evidence = {
-        "meanQueueWaitMs": rounded(mean),
-        "p99QueueWaitMs": rounded(p99),
-        "meanE2elMs": rounded(latency),
-        "meanE2elWithQueueMs": rounded(mean + latency),
+        "meanQueueWaitMs": cells.rounded(mean),
+        "p99QueueWaitMs": cells.rounded(p99),
+        "meanE2elMs": cells.rounded(latency),
+        "meanE2elWithQueueMs": cells.rounded(mean + latency),
         "maxConcurrency": stage.expected.concurrency,
         "askedRate": stage.expected.rate,
-        "lineMs": rounded(threshold),
+        "lineMs": cells.rounded(threshold),
         "noteMs": thresholds.queue_wait_note_ms,
         "notePercent": thresholds.queue_wait_note_percent,
     }
@@ -117,7 +116,7 @@ def all_at_once(stage: StageProfile) -> Found:
         return []
     evidence = {
         "requests": len(stage.requests.ok),
-        "meanTtftMs": rounded(milliseconds(Distribution.of(stage.ttft_us).mean())),
+        "meanTtftMs": cells.rounded(cells.milliseconds(percentiles.Distribution.of(stage.ttft_us).mean())),
     }
     return [StageFinding(Code.ALL_AT_ONCE, "Note", stage.id, evidence)]
 

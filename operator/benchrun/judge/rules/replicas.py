@@ -191,10 +191,9 @@ RULES = Rules(
             "of answered: the figures are a mixture that belongs to no configuration.",
             remedy="Run again with equal servers: one image by its digest, one set of arguments, one kind of GPU, and nothing "
             "that scales them meanwhile.",
-            sentence="{servers} servers of one role have {versions} versions[ ({versionsNamed})], {settings} settings "
-            "and {models} sets of models[ ({modelsNamed})][; {server} was there at one end of the stage "
-            "only]; {byUnknownServersPercent} % of the answers came from unknown servers (threshold "
-            "{invalidPercent} %).",
+            sentence="Of {servers} servers of one role: different versions {versions}[ ({versionsNamed})], settings {settings}, "
+            "models {models}[ ({modelsNamed})][; {server} was there at one end of the stage only]; "
+            "{byUnknownServersPercent} % of the answers came from unknown servers (threshold {invalidPercent} %).",
         ),
         Code.LOAD_UNEVEN: Explanation(
             meaning="Some servers answered many more requests than others: the busiest sets the tail and the limit, while the "

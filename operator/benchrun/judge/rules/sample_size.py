@@ -7,18 +7,17 @@ from collections.abc import Collection, Mapping
 from benchrun.api import Cell
 from benchrun.judge.objectives import pool_of
 from benchrun.judge.rules.rule import CellContext, Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding
+from benchrun.measure import percentiles, repeats
 from benchrun.measure.cells import rounded
-from benchrun.measure.percentiles import least_count, percentile_ranks
-from benchrun.measure.repeats import Spread, between_groups
 
 
 def too_few_samples(cell: CellContext) -> Found:
     """Percentiles of the spec, those of its objectives too, without a two-sided 95 % interval at this number of values."""
     counts = _asked(cell)
     open_ended = sorted(
-        percentile for percentile, count in counts.items() if percentile_ranks(count, percentile) is None
+        percentile for percentile, count in counts.items() if percentiles.percentile_ranks(count, percentile) is None
     )
-    needed = {percentile: least_count(percentile) for percentile in open_ended}
+    needed = {percentile: percentiles.least_count(percentile) for percentile in open_ended}
     if not needed:
         return []
     hungriest = max(needed, key=lambda percentile: needed[percentile] or 0)
@@ -51,7 +50,7 @@ def repeats_disagree(cell: CellContext) -> Found:
         return []
     if len(stages) < 2:
         return [NotChecked(Code.REPEATS_DISAGREE, "a single repeat was measured")]
-    spreads = {figure: between_groups([stage[figure] for stage in stages]) for figure in stages[0]}
+    spreads = {figure: repeats.between_groups([stage[figure] for stage in stages]) for figure in stages[0]}
     apart = {figure: spread for figure, spread in spreads.items() if _disagrees(spread, cell)}
     if not apart:
         return []
@@ -72,7 +71,7 @@ def repeats_disagree(cell: CellContext) -> Found:
     return [StageFinding(Code.REPEATS_DISAGREE, "Suspect", cell.cell.id, evidence, weight=weight)]
 
 
-def _disagrees(spread: Spread, cell: CellContext) -> bool:
+def _disagrees(spread: repeats.Spread, cell: CellContext) -> bool:
     if spread.cv_percent is None or spread.p_value is None:
         return False
     return spread.cv_percent > cell.thresholds.repeats_cv_percent and spread.p_value < cell.thresholds.chance_of_alarm

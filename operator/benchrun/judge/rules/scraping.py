@@ -9,9 +9,8 @@ from itertools import pairwise
 from statistics import median
 
 from benchrun.judge.rules.rule import Code, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.measure import exposition, percentiles
 from benchrun.measure.cells import rounded
-from benchrun.measure.exposition import Sample
-from benchrun.measure.percentiles import variance_inflation
 from benchrun.measure.windows import Window
 from benchrun.names import ROLE_PREFILL
 
@@ -42,7 +41,7 @@ THINNED_INTERVALS = 12.0
 """A long run's timeline keeps means of 16 samples: farther apart than samples ever get missing so regularly."""
 
 
-def _thinned(samples: Sequence[Sample], interval: float) -> bool:
+def _thinned(samples: Sequence[exposition.Sample], interval: float) -> bool:
     by_pod = _by_pod(samples)
     gaps = [b.at - a.at for of_pod in by_pod.values() for a, b in pairwise(of_pod)]
     return bool(gaps) and median(gaps) >= THINNED_INTERVALS * interval
@@ -113,8 +112,8 @@ def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
     ]
 
 
-def _by_pod(samples: Sequence[Sample]) -> Mapping[str, list[Sample]]:
-    by_pod: dict[str, list[Sample]] = defaultdict(list)
+def _by_pod(samples: Sequence[exposition.Sample]) -> Mapping[str, list[exposition.Sample]]:
+    by_pod: dict[str, list[exposition.Sample]] = defaultdict(list)
     for sample in sorted(samples, key=lambda s: s.at):
         by_pod[sample.pod].append(sample)
     return by_pod
@@ -125,7 +124,7 @@ def _standard_error(values: Sequence[float]) -> float:
     mean = math.fsum(values) / len(values)
     residuals = [value - mean for value in values]
     variance = math.fsum(r * r for r in residuals) / (len(values) - 1)
-    return math.sqrt(variance * variance_inflation([residuals], fitted=1) / len(values))
+    return math.sqrt(variance * percentiles.variance_inflation([residuals], fitted=1) / len(values))
 
 
 RULES = Rules(

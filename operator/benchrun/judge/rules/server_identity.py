@@ -249,7 +249,7 @@ RULES = Rules(
             meaning="Requests went to a server that is not one of the run's pods: its figures are not those of the run's servers.",
             remedy="Run again. If it comes back, look up the name of the run's Service from the client's node: something answers "
             "for it that is not this cluster's DNS.",
-            sentence="The {role} server at {server} is not one of the run's pods ({ownServers}).",
+            sentence="{server} is not one of the run's {role} pods ({ownServers}).",
         ),
         Code.WRONG_MODEL: Explanation(
             meaning="A server lists another model than the one asked for: the figures are those of that model.",

@@ -19,11 +19,8 @@ from benchrun.judge.rules.rule import (
     StageProfile,
     Thresholds,
 )
-from benchrun.measure.cells import completed_in, rounded
-from benchrun.measure.percentiles import BATCHES
-from benchrun.measure.plateau import NoPlateau, Plateau
+from benchrun.measure import cells, percentiles, plateau, significance
 from benchrun.measure.repeats import between_groups
-from benchrun.measure.significance import common_order_p_value, surplus, trend
 
 BEYOND_CAPACITY = "arrivals beyond capacity"
 MIN_ANSWER_TIMES = 3
@@ -38,39 +35,39 @@ def not_steady_state(stage: StageProfile) -> Found:
     if expected.all_at_once or expected.follows_trace or expected.whole_batches or not stage.answered:
         return []
     where = stage.plateau
-    if where is NoPlateau.ANSWERS_OUTLAST_SENDING:
+    if where is plateau.NoPlateau.ANSWERS_OUTLAST_SENDING:
         return _growing_queue(stage)
-    if isinstance(where, NoPlateau):
+    if isinstance(where, plateau.NoPlateau):
         return [NotChecked(Code.NOT_STEADY_STATE, where.value)]
     if expected.closed_loop:
         return _closed_loop(stage, where)
-    arriving = Plateau(where.start_us, min(where.end_us, max(stage.due_us)), where.started)
+    arriving = plateau.Plateau(where.start_us, min(where.end_us, max(stage.due_us)), where.started)
     # Whether the number of requests in the system could have come to rest, even where some answers are long.
     is_long = arriving.length_us * len(stage.e2el_us) >= MIN_ANSWER_TIMES * sum(stage.e2el_us)
     return _open_loop(stage, arriving) if is_long else _growing_queue(stage)
 
 
-def _open_loop(stage: StageProfile, where: Plateau) -> Found:
+def _open_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
     thresholds = stage.thresholds
-    in_system = stage.demand.means(where.start_us, where.end_us, parts=BATCHES)
+    in_system = stage.demand.means(where.start_us, where.end_us, parts=percentiles.BATCHES)
     moved = _moved(stage, "requestsInSystem", in_system, thresholds.steady_change_percent)
     if moved is None:
         return []
     arrived = sum(1 for instant in stage.due_us if where.start_us < instant <= where.end_us)
-    completed, seconds = completed_in(stage.requests, where), where.length_us / 1e6
+    completed, seconds = cells.completed_in(stage.requests, where), where.length_us / 1e6
     rising = moved.percent > 0
     short = rising and 100 * completed < thresholds.steady_completed_percent * arrived
     cause = BEYOND_CAPACITY if short else "latencies rise" if rising else "latencies fall"
     rates = {
-        "arrivalsPerSecond": rounded(arrived / seconds),
-        "completionsPerSecond": rounded(completed / seconds),
-        "completedPercent": rounded(100 * completed / arrived) if arrived else None,
+        "arrivalsPerSecond": cells.rounded(arrived / seconds),
+        "completionsPerSecond": cells.rounded(completed / seconds),
+        "completedPercent": cells.rounded(100 * completed / arrived) if arrived else None,
         "capacityPercent": thresholds.steady_completed_percent,
     }
     return [_finding(stage, moved, cause, rates)]
 
 
-def _closed_loop(stage: StageProfile, where: Plateau) -> Found:
+def _closed_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
     requests = stage.requests
     latencies = [requests.e2el_us[i] for i in where.started if requests.ok[i]]
     moved = _moved(stage, "e2el", latencies, stage.thresholds.steady_change_percent)
@@ -89,8 +86,8 @@ def _growing_queue(stage: StageProfile) -> Found:
         return [NotChecked(Code.NOT_STEADY_STATE, "answers took about as long as the sending")]
     arriving, whole = (max(due) - min(due)) / 1e6, (stage.flight.instants_us[-1] - min(due)) / 1e6
     rates = {
-        "arrivalsPerSecond": rounded(len(due) / arriving) if arriving > 0 else None,
-        "completionsPerSecond": rounded(len(stage.answered) / whole) if whole > 0 else None,
+        "arrivalsPerSecond": cells.rounded(len(due) / arriving) if arriving > 0 else None,
+        "completionsPerSecond": cells.rounded(len(stage.answered) / whole) if whole > 0 else None,
     }
     return [_finding(stage, moved, BEYOND_CAPACITY, rates)]
 
@@ -106,7 +103,7 @@ class _Moved:
 
 def _moved(stage: StageProfile, figure: str, values: Sequence[float], percent: float) -> _Moved | None:
     """The trend of a series in order of time, if it is beyond `percent` and chance does not make it."""
-    found = trend(values)
+    found = significance.trend(values)
     if found is None or found.p_value >= stage.thresholds.chance_of_alarm:
         return None
     change = 100 * found.relative_change
@@ -114,9 +111,9 @@ def _moved(stage: StageProfile, figure: str, values: Sequence[float], percent: f
         return None
     evidence: Evidence = {
         "figure": figure,
-        "changePercent": rounded(change),
+        "changePercent": cells.rounded(change),
         "suspectPercent": percent,
-        "chance": rounded(found.p_value),
+        "chance": cells.rounded(found.p_value),
         "suspectChance": stage.thresholds.chance_of_alarm,
     }
     return _Moved(change, evidence)
@@ -144,9 +141,9 @@ def window_too_short(stage: StageProfile) -> Found:
         return []
     evidence = {
         "requests": requests,
-        "concurrency": rounded(concurrency),
-        "neededRequests": rounded(needed),
-        "seconds": rounded(seconds),
+        "concurrency": cells.rounded(concurrency),
+        "neededRequests": cells.rounded(needed),
+        "seconds": cells.rounded(seconds),
         "neededSeconds": thresholds.window_seconds,
     }
     return [StageFinding(Code.WINDOW_TOO_SHORT, "Suspect", stage.id, evidence, weight=1 - share)]
@@ -197,10 +194,10 @@ def _courses(run: RunContext, figure: str) -> list[_Course]:
 
 
 def _drifting(figure: str, courses: Sequence[_Course], thresholds: Thresholds) -> list[StageFinding]:
-    chance = common_order_p_value([course.means for course in courses])
+    chance = significance.common_order_p_value([course.means for course in courses])
     if chance > thresholds.drift_order_chance:
         return []
-    rising = sum(surplus(course.means) for course in courses) > 0
+    rising = sum(significance.surplus(course.means) for course in courses) > 0
     findings = []
     for course in courses:
         change, noise = course.change_percent, between_groups(course.repeats).p_value
@@ -209,15 +206,15 @@ def _drifting(figure: str, courses: Sequence[_Course], thresholds: Thresholds) -
             continue
         evidence = {
             "figure": figure,
-            "first": rounded(course.means[0]),
-            "last": rounded(course.means[-1]),
-            "changePercent": rounded(change),
+            "first": cells.rounded(course.means[0]),
+            "last": cells.rounded(course.means[-1]),
+            "changePercent": cells.rounded(change),
             "suspectPercent": thresholds.drift_percent,
             "repeats": len(course.repeats),
             "cellsCompared": len(courses),
-            "chanceOfOrder": rounded(chance),
+            "chanceOfOrder": cells.rounded(chance),
             "suspectChanceOfOrder": thresholds.drift_order_chance,
-            "chanceOfSpread": rounded(noise),
+            "chanceOfSpread": cells.rounded(noise),
             "suspectChanceOfSpread": thresholds.chance_of_alarm,
         }
         findings.append(StageFinding(Code.DRIFT, "Suspect", course.cell.cell.id, evidence, weight=abs(change)))

@@ -149,8 +149,7 @@ RULES = Rules(
             "is the compiler's, the median hardly changes.",
             remedy="Warm up with the same lengths and at the same concurrency (measurement.warmup.auto), with more requests if "
             "that is done already.",
-            sentence="The server compiled {compilations} times during the stage, first {firstAfterSeconds} s after "
-            "its start.",
+            sentence="Compilations during the stage: {compilations}, the first {firstAfterSeconds} s after its start.",
         ),
         Code.COLD_START: Explanation(
             meaning="The first requests were far slower than the rest, though they met an empty server: it was still warming "

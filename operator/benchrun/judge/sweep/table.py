@@ -26,10 +26,10 @@ from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, 
 from benchrun.judge.comparison.compare import Question, answers, limits, outcome_of
 from benchrun.judge.comparison.figures import figure_of
 from benchrun.judge.row import PER_GPU
+from benchrun.judge.rules.catalogue import worst
 from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
 from benchrun.judge.sweep.fitting import Findings, fitted
 from benchrun.judge.sweep.measured import Side, cells_of, costs, found_loads, server_figures
-from benchrun.judge.verdict import worst
 from benchrun.measure.cells import rounded
 from benchrun.plan.stages import cells
 from benchrun.plan.variants import variants
