@@ -31,7 +31,7 @@ def is_trusted(verdict: Verdict) -> bool:
     return verdict in ("Valid", "Suspect")
 
 
-def untold(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]:
+def inconclusive(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]:
     """The same of a cell that turns out not to be trusted."""
     return [objective.model_copy(update={"outcome": "Inconclusive"}) for objective in objectives]
 

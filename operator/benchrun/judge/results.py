@@ -212,14 +212,14 @@ def _trusted(found: Mapping[str, Sequence[StageFinding]]) -> frozenset[str]:
 
 def _limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> Limits:
     """Of one server of each role: all of a role are alike."""
-    said = {server.role: server for server in servers}
+    by_role = {server.role: server for server in servers}
     split = spec.server is not None and spec.server.disaggregated is not None
-    roles = (ROLE_PREFILL, ROLE_DECODE) if split else tuple(said) or (ROLE_SERVER,)
-    return {role: _limits_of(spec, role, said.get(role)) for role in roles}
+    roles = (ROLE_PREFILL, ROLE_DECODE) if split else tuple(by_role) or (ROLE_SERVER,)
+    return {role: _limits_of(spec, role, by_role.get(role)) for role in roles}
 
 
-def _limits_of(spec: BenchmarkRunSpec, role: str, said: ServerStatus | None) -> pressure.ServerLimits:
+def _limits_of(spec: BenchmarkRunSpec, role: str, server: ServerStatus | None) -> pressure.ServerLimits:
     args = spec.started.args_of(role) if spec.started is not None else None
-    if said is None:
+    if server is None:
         return pressure.server_limits(args)
-    return pressure.server_limits(args, said.reported, kv_cache_tokens=said.kv_cache_tokens)
+    return pressure.server_limits(args, server.reported, kv_cache_tokens=server.kv_cache_tokens)

@@ -50,13 +50,13 @@ def probe_problem(record: StageRecord, searches: Sequence[Search]) -> str | None
     text = record.probe.value
     value = Decimal(text) if _LOAD.fullmatch(text) else None
     if value is None or format(value.normalize(), "f") != text:
-        return f"stage {record.stage_id}: {text!r} is no load"
+        return f"stage {record.stage_id}: {text!r} is not a load"
     if not Decimal(search.lowest) <= value <= Decimal(search.highest):
         return f"stage {record.stage_id}: {value} is not between {search.lowest} and {search.highest}"
     if search.axis == "concurrency" and value != int(value):
-        return f"stage {record.stage_id}: {value} users are no whole number"
-    asked, sent = search.requests_at(value), len(record.requests.ok)
-    return None if asked == sent else f"stage {record.stage_id} has {sent} requests, asked for were {asked}"
+        return f"stage {record.stage_id}: {value} is not a whole number of users"
+    expected, sent = search.requests_at(value), len(record.requests.ok)
+    return None if expected == sent else f"stage {record.stage_id} has {sent} requests, expected {expected}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,32 +80,32 @@ class PackedRecords(Sequence[StageRecord]):
         return open_record(self._packed[index])
 
 
-class ExpectedLoad:
-    """What the plan of a run asks for, to hold records against."""
+class Plan:
+    """The stages and searches that a run plans, to check its records against."""
 
     def __init__(self, spec: BenchmarkRunSpec, owner: Owner) -> None:
         self._run_uid = owner.uid
         self._stage_ids = tuple(stage.id for stage in stages(spec, run_uid=owner.uid))
         self._searches = planned_searches(owner, spec)
 
-    def problem_with(self, said: PartHead, data: bytes) -> str | None:
+    def problem_with(self, head: PartHead, data: bytes) -> str | None:
         """Why this is not the record that its envelope says; None: it is."""
         digest = hashlib.sha256(data).hexdigest()
-        if digest != said.digest:
+        if digest != head.digest:
             return "its digest does not match its bytes"
         try:
             record = open_record(data)
         except ValueError as error:
             return str(error)
-        return next(self._problems(said, record, _envelope(record, data, digest)), None)
+        return next(self._problems(head, record, _envelope(record, data, digest)), None)
 
-    def _problems(self, said: PartHead, record: StageRecord, envelope: Envelope) -> Iterator[str]:
+    def _problems(self, head: PartHead, record: StageRecord, envelope: Envelope) -> Iterator[str]:
         if envelope.run_uid != self._run_uid:
             yield "it is of another run"
-        if envelope.sequence != said.sequence or envelope.ends_search != said.ends_search:
+        if envelope.sequence != head.sequence or envelope.ends_search != head.ends_search:
             yield "it is not what its envelope says"
         # Where these stood, a Job or an annotation, may be gone.
-        if said.stage_id not in (None, envelope.stage_id) or said.plan_digest not in (None, envelope.plan_digest):
+        if head.stage_id not in (None, envelope.stage_id) or head.plan_digest not in (None, envelope.plan_digest):
             yield "it is of another stage or plan than its envelope says"
         if (misplaced := self._misplaced(envelope) or probe_problem(record, self._searches)) is not None:
             yield misplaced
@@ -145,7 +145,7 @@ def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
     no room or no time for them."""
     started = time.monotonic()
     spec = BenchmarkRunSpec.model_validate(job.spec)
-    opened = _Opened(ExpectedLoad(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid)))
+    opened = _Opened(Plan(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid)))
     for part in parts:
         opened.take(part)
     judgement = judged_run(
@@ -171,8 +171,8 @@ def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
 class _Opened:
     """What the parts hold."""
 
-    def __init__(self, asked: ExpectedLoad) -> None:
-        self._asked = asked
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         self._records: dict[int, bytes] = {}
         self._samples: list[exposition.Sample] = []
         self.baseline: Run | None = None
@@ -197,7 +197,7 @@ class _Opened:
         self.refused.append(f"{part.head.kind} {part.head.name}: {reason}"[:MAX_REFUSED_CHARS])
 
     def _take_record(self, part: Part) -> None:
-        problem = self._asked.problem_with(part.head, part.data)
+        problem = self._plan.problem_with(part.head, part.data)
         if problem is not None or part.head.sequence is None:
             raise ValueError(problem)
         # The first of a stage stands.

@@ -111,8 +111,8 @@ def sentence(cells: Sequence[ComparedCell], scope: Scope, *, suspect: int, unkno
         first = next((f": {cell.cell}: {cell.reason}" for cell in cells), ": neither side has results")
         return f"no load point is comparable{first}"
     counts: Counter[str] = Counter(change.word for _, change in changes)
-    told = ", ".join(f"{counts[word]} {spoken}" for word, spoken in _SPOKEN if counts[word])
-    parts = [f"{len(changes)} figures: {told}", *_most_marked(changes)]
+    listed = ", ".join(f"{counts[word]} {spoken}" for word, spoken in _SPOKEN if counts[word])
+    parts = [f"{len(changes)} figures: {listed}", *_most_marked(changes)]
     left_out = [cell for cell in cells if cell.reason is not None]
     if left_out:
         parts.append(

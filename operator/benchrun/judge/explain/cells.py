@@ -55,7 +55,7 @@ class Seen(NamedTuple):
 
     @property
     def limiting(self) -> str:
-        """The role with the largest share of readings with a queue; of those alike, the one that writes answers."""
+        """The role with the largest share of samples with a queue; of those alike, the one that writes answers."""
         return max(self.roles, key=lambda role: (_queued_share(self.roles[role].observed), role in ANSWERING_ROLES))
 
 
@@ -101,7 +101,7 @@ def _role_seen(cell: CellContext, role: str, found: Sequence[StageFinding], limi
     of_role = [window for stage in cell.stages for window in stage.windows if window.role == role]
     lengths = _lengths(cell, role)
     under = pressure(of_role, limits, lengths)
-    told = waiting(
+    waited = waiting(
         under, limits, lengths=lengths, overload=overload_of(cell.stages, found), queue_ms=_queue_ms(cell, role)
     )
     observed = Observed(
@@ -113,7 +113,7 @@ def _role_seen(cell: CellContext, role: str, found: Sequence[StageFinding], limi
         always_busy=cell.expected.closed_loop or cell.expected.all_at_once or cell.expected.whole_batches,
         client=_client(found),
     )
-    return RoleSeen(observed, told)
+    return RoleSeen(observed, waited)
 
 
 def _queued_share(observed: Observed) -> float:

@@ -26,28 +26,28 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageProfile) -> Found:
     halves = [edge for edge in servers if (edge.before is None) != (edge.after is None)]
     # Not one page read at one end: that is the client's trouble, or the network's.
     partly_there = len(halves) if len(halves) < len(servers) else 0
-    told = {name: _told(servers, name) for name in _TOLD}
-    different = sum(len(words) > 1 for words in told.values())
+    reported = {name: _reported(servers, name) for name in _REPORTED}
+    different = sum(len(words) > 1 for words in reported.values())
     unknown_percent = _by_unknown_servers(stage)
     threshold = stage.thresholds.unknown_servers_invalid_percent
     if different or partly_there or unknown_percent > threshold:
         evidence: Evidence = {
             "servers": len(servers),
-            **{name: len(words) for name, words in told.items()},
+            **{name: len(words) for name, words in reported.items()},
             "readAtOneEndOnly": partly_there,
             **({"server": halves[0].address} if partly_there else {}),
-            **{f"{name}Named": _named(told[name]) for name in _NAMED if len(told[name]) > 1},
+            **{f"{name}Named": _named(reported[name]) for name in _NAMED if len(reported[name]) > 1},
             "byUnknownServersPercent": rounded(unknown_percent),
             "invalidPercent": threshold,
         }
         weight = partly_there + different + unknown_percent / 100
         return [StageFinding(Code.REPLICAS_UNEQUAL, "Invalid", stage.id, evidence, weight=weight)]
-    if len(servers) > 1 and (halves or any(_is_silent(servers, name) for name in _TOLD)):
+    if len(servers) > 1 and (halves or any(_is_silent(servers, name) for name in _REPORTED)):
         return [NotChecked(Code.REPLICAS_UNEQUAL, "a server did not tell what the others tell, or not at both ends")]
     return []
 
 
-_TOLD: Mapping[str, Callable[[ServerEdge], str | None]] = {
+_REPORTED: Mapping[str, Callable[[ServerEdge], str | None]] = {
     "versions": lambda edge: edge.version,
     "settings": lambda edge: edge.settings,
     "models": lambda edge: edge.models,
@@ -56,25 +56,25 @@ _NAMED = ("versions", "models")
 """Settings are a digest, which names nothing."""
 
 
-def _told(servers: Sequence[ServerEdge], name: str) -> set[str]:
+def _reported(servers: Sequence[ServerEdge], name: str) -> set[str]:
     """The different words of those that say something."""
-    return {said for edge in servers if (said := _TOLD[name](edge)) is not None}
+    return {word for edge in servers if (word := _REPORTED[name](edge)) is not None}
 
 
 def _named(words: set[str]) -> str:
     """All of them, each cut so that they have equal room."""
     room = MAX_NAMES_CHARS // len(words)
-    return "; ".join(said[:room] for said in sorted(words))
+    return "; ".join(word[:room] for word in sorted(words))
 
 
 def _is_silent(servers: Sequence[ServerEdge], name: str) -> bool:
-    """Models are not told by every gateway, and not in older records: silence of all of them is no difference."""
-    silent = [_TOLD[name](edge) is None for edge in servers]
+    """Models are not reported by every gateway, and not in older records: silence of all of them is no difference."""
+    silent = [_REPORTED[name](edge) is None for edge in servers]
     return any(silent) and not (name == "models" and all(silent))
 
 
 def _by_unknown_servers(stage: StageProfile) -> float:
-    """Answers that no known server counted, in percent; 0 where that can't be told."""
+    """Answers that no known server counted, in percent; 0 where that can't be reported."""
     answered, finished = sum(stage.requests.ok), rise(answering(stage.edges), REQUESTS_FINISHED)
     if not stage.expected.through_service or not answered or finished is None:
         return 0.0
@@ -132,7 +132,7 @@ def _chance(answered: float, *, requests: float, servers: int) -> float:
 
 
 def role_idle(stage: StageProfile) -> Found:
-    """The idlest role beside the one with the most queued readings."""
+    """The idlest role beside the one with the most queued samples."""
     windows = [window for window in stage.windows if window.samples]
     shares = {window.role: (_share(window, busy=False), _share(window, busy=True)) for window in windows}
     if len(shares) < 2:

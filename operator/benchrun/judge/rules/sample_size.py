@@ -13,7 +13,7 @@ from benchrun.measure.cells import rounded
 
 def too_few_samples(cell: CellContext) -> Found:
     """Percentiles of the spec, those of its objectives too, without a two-sided 95 % interval at this number of values."""
-    counts = _asked(cell)
+    counts = _counts(cell)
     open_ended = sorted(
         percentile for percentile, count in counts.items() if percentiles.percentile_ranks(count, percentile) is None
     )
@@ -30,7 +30,7 @@ def too_few_samples(cell: CellContext) -> Found:
     return [StageFinding(Code.TOO_FEW_SAMPLES, "Note", cell.cell.id, evidence, weight=hungriest)]
 
 
-def _asked(cell: CellContext) -> Mapping[float, int]:
+def _counts(cell: CellContext) -> Mapping[float, int]:
     """How many values each percentile rests on: answered requests, or what an objective's own latency has, where that is
     less. What was not measured lacks no samples."""
     requests = cell.pools["e2el"].count if cell.pools else 0

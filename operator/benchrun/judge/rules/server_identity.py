@@ -208,18 +208,18 @@ def foreign_traffic(stage: StageProfile) -> Found:
     prompted = rise(answering(stage.edges), PROMPT_TOKENS)
     if finished is None or prompted is None:
         return [NotChecked(Code.FOREIGN_TRAFFIC, "a server's requests and prompt tokens were not read at both ends")]
-    asked, slack = _prompt_tokens(stage)
+    sent_tokens, slack = _prompt_tokens(stage)
     more_requests = 100 * max(finished - sent, 0) / sent
     # A chat template adds tokens that older load engines don't count.
-    comparable = stage.expected.api == "Completions" and asked > 0
-    more_tokens = 100 * max(prompted - asked - slack, 0) / asked if comparable else 0.0
+    comparable = stage.expected.api == "Completions" and sent_tokens > 0
+    more_tokens = 100 * max(prompted - sent_tokens - slack, 0) / sent_tokens if comparable else 0.0
     if max(more_requests, more_tokens) <= threshold:
         return []
     evidence = {
         "sentRequests": sent,
         "finishedRequests": finished,
         "moreRequestsPercent": rounded(more_requests),
-        "sentPromptTokens": asked,
+        "sentPromptTokens": sent_tokens,
         "uncertainPromptTokens": slack,
         "promptTokens": prompted,
         "morePromptTokensPercent": rounded(more_tokens),
@@ -237,9 +237,9 @@ def _prompt_tokens(stage: StageProfile) -> tuple[int, int]:
     which another tokenizer may double.
     """
     columns = stage.requests
-    asked = sum(columns.input_tokens)
-    uncertain = asked - sum(compress(columns.input_tokens, columns.ended))
-    return asked, len(columns.ok) + uncertain
+    sent_tokens = sum(columns.input_tokens)
+    uncertain = sent_tokens - sum(compress(columns.input_tokens, columns.ended))
+    return sent_tokens, len(columns.ok) + uncertain
 
 
 RULES = Rules(

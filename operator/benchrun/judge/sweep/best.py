@@ -67,9 +67,9 @@ def _divided(figure: Figure, devices: int) -> Figure:
 
 
 def _met(objective: Objective, row: Result) -> bool:
-    asked = (objective.metric, float(objective.percentile), objective.max_milliseconds)
+    limit = (objective.metric, float(objective.percentile), objective.max_milliseconds)
     return any(
-        (found.metric, float(found.percentile), found.max_milliseconds) == asked and found.outcome == "Met"
+        (found.metric, float(found.percentile), found.max_milliseconds) == limit and found.outcome == "Met"
         for found in row.objectives
     )
 
@@ -80,13 +80,13 @@ EVERY_OBJECTIVE = "every objective"
 
 def best_variants(contenders: Sequence[Contender], objectives: Sequence[Objective]) -> tuple[BestVariant, ...]:
     """By workload: by throughput alone, by each objective, and where there are several, by all of them."""
-    asked: list[tuple[str, Sequence[Objective]]] = [(THROUGHPUT, ())]
-    asked += [(objective_name(objective), (objective,)) for objective in objectives]
-    asked += [(EVERY_OBJECTIVE, objectives)] if len(objectives) > 1 else []
+    criteria: list[tuple[str, Sequence[Objective]]] = [(THROUGHPUT, ())]
+    criteria += [(objective_name(objective), (objective,)) for objective in objectives]
+    criteria += [(EVERY_OBJECTIVE, objectives)] if len(objectives) > 1 else []
     found = [
         _best(name, [c for c in contenders if c.workload == workload and all(map(c.keeps, limits))])
         for workload in dict.fromkeys(contender.workload for contender in contenders)
-        for name, limits in asked
+        for name, limits in criteria
     ]
     return tuple(best for best in found if best is not None)
 

@@ -88,14 +88,15 @@ def _compared(base: Side, side: Side, cell: str, *, replications: int) -> _Compa
         return _Compared(side, cell, reason)
     before, after = base.runs_at(cell), side.runs_at(cell)
     figures = [
-        (metric, figure_of(metric, cell, before), figure_of(metric, cell, after)) for metric in _asked_of(base, side)
+        (metric, figure_of(metric, cell, before), figure_of(metric, cell, after))
+        for metric in _compared_metrics(base, side)
     ]
     measured = [Question(*figure) for figure in figures if figure[1].value is not None or figure[2].value is not None]
     return _Compared(side, cell, None, tuple(measured))
 
 
-def _asked_of(base: Side, side: Side) -> tuple[ComparedMetric, ...]:
-    """Whether splitting a server pays is asked of TTFT and E2EL first."""
+def _compared_metrics(base: Side, side: Side) -> tuple[ComparedMetric, ...]:
+    """Whether splitting a server pays shows in TTFT and E2EL first."""
     servers = [each.variant.spec.server for each in (base, side)]
     if not any(server is not None and server.disaggregated is not None for server in servers):
         return DEFAULT_METRICS
