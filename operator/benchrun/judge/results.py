@@ -45,9 +45,7 @@ def headline(results: Iterable[Result], p99_ttft: Callable[[str], str]) -> Headl
         return None
     highest = max(valid, key=lambda row: float(row.value))
     return Headline(
-        cell=highest.cell,
-        throughput=shown(highest.metrics.get("output_throughput")),
-        p99_ttft=p99_ttft(highest.cell),
+        cell=highest.cell, throughput=shown(highest.metrics.get("output_throughput")), p99_ttft=p99_ttft(highest.cell)
     )
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from benchrun.api import Severity
-from benchrun.judge.rules.client import client_saturated, client_throttled
+from benchrun.judge.rules.client import client_saturated, client_throttled, shards_out_of_step
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun.judge.stage_profile import ExpectedLoad
-from benchrun_client.contract import ServerEdge, StageRecord
+from benchrun_client.contract import ServerEdge, Shards, StageRecord
 from unit.judge.stages import asked, context, findings, only, unchecked, users
 from unit.measure.records import STAGE, client, edge, record, requests
 
@@ -169,3 +169,20 @@ def test_throttling(found: bool, periods: int) -> None:
 def test_throttling_that_cannot_be_read() -> None:
     (missed,) = unchecked(client_throttled(context()(stage(throttled_periods=None))))
     assert missed.code is Code.CLIENT_THROTTLED
+
+
+@pytest.mark.parametrize(
+    ("skew_us", "error_us", "suspect"),
+    [(0, 0, False), (20_000, 0, False), (20_001, 0, True), (10_000, 10_000, False), (10_000, 10_001, True)],
+)
+def test_what_they_were_apart_and_what_their_clocks_may_hide_count_together(
+    skew_us: int, error_us: int, suspect: bool
+) -> None:
+    measured = record(shards=Shards(count=3, start_skew_us=skew_us, clock_error_us=error_us))
+    found = findings(shards_out_of_step(context()(measured)))
+    assert [(each.code, each.severity) for each in found] == [(Code.SHARDS_OUT_OF_STEP, "Suspect")] * suspect
+    assert all(each.evidence["processes"] == 3 for each in found)
+
+
+def test_one_process_is_in_step_with_itself() -> None:
+    assert shards_out_of_step(context()(record())) == []

@@ -59,13 +59,7 @@ def test_evidence_of_low_coverage() -> None:
             Code.SCRAPE_COVERAGE_LOW,
             "Note",
             STAGE,
-            {
-                "samples": 30,
-                "expected": 60,
-                "coveragePercent": 50.0,
-                "notePercent": 80.0,
-                "scrapeIntervalSeconds": 1.0,
-            },
+            {"samples": 30, "expected": 60, "coveragePercent": 50.0, "notePercent": 80.0, "scrapeIntervalSeconds": 1.0},
             weight=50.0,
         )
     ]

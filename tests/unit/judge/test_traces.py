@@ -37,10 +37,7 @@ def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
     body = spec_body(
         workloads=[
             workload("chat")
-            | {
-                "dataset": {"timedTrace": {"file": {"path": "/trace.jsonl"}}},
-                "load": {"traceSpeeds": ["1", "2.0"]},
-            }
+            | {"dataset": {"timedTrace": {"file": {"path": "/trace.jsonl"}}}, "load": {"traceSpeeds": ["1", "2.0"]}}
         ]
     )
     spec = BenchmarkRunSpec.model_validate(body)

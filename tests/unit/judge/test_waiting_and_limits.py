@@ -239,10 +239,7 @@ def test_arrivals_beyond_capacity() -> None:
     count = 600
     e2el = [500_000 + round(i / 8 * 1e6 - i / 20 * 1e6) for i in range(count)]
     columns = answered(
-        count,
-        start_us=[50_000 * i for i in range(count)],
-        e2el_us=e2el,
-        ttft_us=[each - 400_000 for each in e2el],
+        count, start_us=[50_000 * i for i in range(count)], e2el_us=e2el, ttft_us=[each - 400_000 for each in e2el]
     )
     gauges = [(float(min(8, 2 + i)), max(0.0, 12.0 * (i - 1)), 0.2) for i in range(30)]
     point = LoadPoint(gauges, columns=columns, axis="rate", value="20", scalars={"duration": 75.0})

@@ -98,11 +98,7 @@ class Compared:
 
 
 def compare(
-    baseline: Side,
-    candidate: Side,
-    *,
-    metrics: Sequence[ComparedMetric],
-    max_regression_percent: float | None = None,
+    baseline: Side, candidate: Side, *, metrics: Sequence[ComparedMetric], max_regression_percent: float | None = None
 ) -> Compared:
     """What changed from the baseline to the candidate. Each side is at least one run; more are fresh servers of the same."""
     reason = obstacle(baseline, candidate)

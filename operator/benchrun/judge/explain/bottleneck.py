@@ -197,9 +197,7 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
     pressure = observed.pressure
     if pressure is None:
         return Bottleneck(
-            limit="Unknown",
-            sentence="Bottleneck unknown: no sample caught the server busy.",
-            evidence={"readings": 0},
+            limit="Unknown", sentence="Bottleneck unknown: no sample caught the server busy.", evidence={"readings": 0}
         )
     among = _flat_among(observed.comparable, others)
     if among is not None:

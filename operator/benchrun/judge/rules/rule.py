@@ -208,6 +208,6 @@ RULES = Rules(
             remedy="The evidence names each rule and what it lacked. Counters: let client and operator reach /metrics, and "
             "leave out --disable-log-stats. Samples or requests: measure longer. At an endpoint.url only the client can look.",
             sentence=lambda evidence: "; ".join(f"{code}: {why}" for code, why in evidence.items()),
-        ),
+        )
     }
 )
