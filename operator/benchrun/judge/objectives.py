@@ -14,6 +14,8 @@ from typing import Literal
 from benchrun.api import Objective, ObjectiveResult, Verdict
 from benchrun.measure import cells, percentiles
 
+TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
+"""Verdicts of cells whose numbers mean something."""
 Outcome = Literal["Met", "Missed", "Inconclusive"]
 
 _NOTHING = percentiles.Distribution((), ())
@@ -24,11 +26,6 @@ def objective_results(objectives: Sequence[Objective], pools: cells.Pools, verdi
     """Each objective, over all requests of the cell. Pools with the wait in the client's queue, where there are any, go
     before those without; of a latency without any nothing is known."""
     return [_result(objective, pool_of(objective, pools), verdict) for objective in objectives]
-
-
-def is_trusted(verdict: Verdict) -> bool:
-    """Whether numbers of such a cell say anything about objectives."""
-    return verdict in ("Valid", "Suspect")
 
 
 def inconclusive(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]:
@@ -53,7 +50,7 @@ def pool_of(objective: Objective, pools: cells.Pools) -> percentiles.Distributio
 
 
 def _result(objective: Objective, pool: percentiles.Distribution, verdict: Verdict) -> ObjectiveResult:
-    percentile, trusted = float(objective.percentile), is_trusted(verdict)
+    percentile, trusted = float(objective.percentile), verdict in TRUSTED
     return ObjectiveResult(
         metric=objective.metric,
         percentile=objective.percentile,

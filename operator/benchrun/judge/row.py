@@ -20,7 +20,7 @@ from benchrun.api import (
     ServerStatus,
 )
 from benchrun.judge.explain.cells import Explained, Explanation
-from benchrun.judge.objectives import inconclusive, is_trusted, objective_results, request_limits
+from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
 from benchrun.judge.rules.catalogue import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
 from benchrun.measure import cells, edges, plateau, repeats, windows
@@ -74,7 +74,7 @@ def row(measured: Result, found: Sequence[StageFinding], explanation: Explanatio
             "roles": [_explained(of_role, by_role) for of_role in measured.roles],
             "verdict": verdict,
             "findings": _codes(found),
-            "objectives": measured.objectives if is_trusted(verdict) else inconclusive(measured.objectives),
+            "objectives": measured.objectives if verdict in TRUSTED else inconclusive(measured.objectives),
             "waiting": explanation.waiting if explanation is not None else None,
             "bottleneck": explanation.bottleneck if explanation is not None else None,
         }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ModelSource, Result, Workload, file_of, is_true, parts_of
+from benchrun.judge.objectives import TRUSTED
 from benchrun.observe.views import Run
 
 
@@ -130,7 +131,7 @@ def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
         row = run.row(cell)
         if row is None:
             return f"{run.name} has no such load point in its results"
-        if row.verdict not in ("Valid", "Suspect"):
+        if row.verdict not in TRUSTED:
             return f"{row.verdict} in {run.name}"
     return _traffic_differs(cell.partition("/")[0], runs) or content_differs(cell, runs)
 

@@ -148,14 +148,12 @@ def _cells(baseline: Side, candidate: Side, metrics: Sequence[ComparedMetric]) -
     return tuple(
         ComparedCell(cell=cell, reason=reason)
         if reason is not None
-        else ComparedCell(
-            cell=cell, paired=_paired(cell, baseline, candidate), changes=[next(changes) for _ in metrics]
-        )
+        else ComparedCell(cell=cell, paired=paired(cell, baseline, candidate), changes=[next(changes) for _ in metrics])
         for cell, reason in reasons.items()
     )
 
 
-def _paired(cell: str, baseline: Side, candidate: Side) -> bool:
+def paired(cell: str, baseline: Side, candidate: Side) -> bool:
     """Whether each run of one side has one of the other that sent the same."""
     before, after = ([_traffic(run, cell) for run in side] for side in (baseline, candidate))
     return all((*before, *after)) and sorted(before) == sorted(after)

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 
-from benchrun.api import COSTS, TOKENS_PER_JOULE, Result, SearchResult, Verdict, answering
+from benchrun.api import COSTS, TOKENS_PER_JOULE, Result, SearchResult, answering
 from benchrun.api.sweep.status import FoundLoad
 from benchrun.judge.comparison.comparability import MeasuredRun
+from benchrun.judge.objectives import TRUSTED as TRUSTED
 from benchrun.measure.cells import rounded
 from benchrun.plan.variants import Variant
-
-TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from benchrun.api import (
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import Row, SweepTable, TabledRun
 from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
-from benchrun.judge.comparison.compare import Question, answers, limits, outcome_of
+from benchrun.judge.comparison.compare import Question, answers, limits, outcome_of, paired
 from benchrun.judge.comparison.figures import figure_of
 from benchrun.judge.row import PER_GPU
 from benchrun.judge.rules.catalogue import worst
@@ -120,12 +120,9 @@ def _cell(base: Side, pair: _Compared, changes: Iterator[Change]) -> ComparedCel
     if pair.reason is not None:
         return ComparedCell(cell=pair.cell, reason=pair.reason[:300])
     own = [next(changes).model_copy(update={"baseline": None, "value": None}) for _ in pair.questions]
-    return ComparedCell(cell=pair.cell, paired=_paired(base, pair.side, pair.cell), changes=own)
-
-
-def _paired(base: Side, side: Side, cell: str) -> bool:
-    before, after = (sorted(row.traffic or "" for _, row in each.at(cell)) for each in (base, side))
-    return all((*before, *after)) and before == after
+    return ComparedCell(
+        cell=pair.cell, paired=paired(pair.cell, base.runs_at(pair.cell), pair.side.runs_at(pair.cell)), changes=own
+    )
 
 
 def _row(base: Side, side: Side, cell: str, compared: ComparedCell | None, missing: Mapping[str, str]) -> Row:
