@@ -23,22 +23,14 @@ from benchrun.judge.comparison.against_baseline import SHARE_BYTES
 from benchrun.judge.explain.cells import Limits, Seen, explanations, seen_at
 from benchrun.judge.fitting import MAX_BYTES, fitted
 from benchrun.judge.row import cost_status, gpus_of, measured_row, priced, row, shared_out
-from benchrun.judge.rules.finding import StageFinding, overridden
-from benchrun.judge.rules.judging import judge_cell, judge_run
-from benchrun.judge.rules.rule import CellContext, CellSummary, MeasuredStage, RunContext, StageContext
+from benchrun.judge.rules.catalogue import aggregate, judge_cell, judge_run, verdict_of_findings, worst
+from benchrun.judge.rules.rule import CellContext, CellSummary, RunContext, StageFinding, StageProfile, overridden
 from benchrun.judge.searching import SEARCH_BYTES, deciding, search_results
-from benchrun.judge.stage_profile import asked_of
+from benchrun.judge.stage_profile import expected_load
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.judge.verdict import aggregate, verdict_of_findings, worst
-from benchrun.measure.cells import QUEUED_TTFT, milliseconds, pools_of
-from benchrun.measure.exposition import Sample
-from benchrun.measure.percentiles import percentile_ranks
-from benchrun.measure.pressure import ServerLimits, server_limits
+from benchrun.measure import cells, exposition, percentiles, pressure
 from benchrun.measure.windows import windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
-
-# ---- headline ---------------------------------------------------------------------------------------------------------
-# The two figures of `kubectl get`: throughput and p99 TTFT at the highest load whose numbers hold.
 
 WITH_QUEUE = "with queue"
 UNCERTAIN = "?"
@@ -53,22 +45,20 @@ def headline(results: Iterable[Result], p99_ttft: Callable[[str], str]) -> Headl
         return None
     highest = max(valid, key=lambda row: float(row.value))
     return Headline(
-        cell=highest.cell,
-        throughput=shown(highest.metrics.get("output_throughput")),
-        p99_ttft=p99_ttft(highest.cell),
+        cell=highest.cell, throughput=shown(highest.metrics.get("output_throughput")), p99_ttft=p99_ttft(highest.cell)
     )
 
 
 def p99_ttft(cell: CellContext) -> str:
     """For the column. Where a cap held back an open loop, the wait in the client is in it and it says so: "143 ms with
     queue"; of too few requests: "143? ms"."""
-    pool = cell.queued.get(QUEUED_TTFT, cell.pools["ttft"])
-    value = milliseconds(pool.percentile(99))
+    pool = cell.queued.get(cells.QUEUED_TTFT, cell.pools["ttft"])
+    value = cells.milliseconds(pool.percentile(99))
     if value is None:
         return shown(None)
-    mark = UNCERTAIN if percentile_ranks(pool.count, 99) is None else ""
+    mark = UNCERTAIN if percentiles.percentile_ranks(pool.count, 99) is None else ""
     text = f"{shown(value)}{mark} ms"
-    return f"{text} {WITH_QUEUE}" if cell.asked.capped else text
+    return f"{text} {WITH_QUEUE}" if cell.expected.capped else text
 
 
 def shown(value: float | None) -> str:
@@ -79,9 +69,6 @@ def shown(value: float | None) -> str:
     return f"{value:.{decimals}f}"
 
 
-# ---- judged cell ------------------------------------------------------------------------------------------------------
-# One cell judged, and what is kept of it once its records are let go.
-#
 # A record takes hundreds of bytes a request while it is open, and all that is said of a cell a few thousand in all. So cells
 # are judged one after the other, and no more records are open at a time than those of one.
 
@@ -118,7 +105,7 @@ def judged_cell(context: CellContext, *, spec: BenchmarkRunSpec, limits: Limits)
 def cell_context(
     cell: Cell,
     records: Sequence[StageRecord],
-    samples: Sequence[Sample],
+    samples: Sequence[exposition.Sample],
     thresholds: Thresholds,
     *,
     spec: BenchmarkRunSpec,
@@ -126,25 +113,21 @@ def cell_context(
     servers: Sequence[ServerStatus] = (),
 ) -> CellContext:
     """What rules are given of a cell. `records`: its own, in order of repeats; the others are as `results` takes them."""
-    asked = asked_of(spec, cell)
+    expected = expected_load(spec, cell)
 
-    def measured(record: StageRecord) -> MeasuredStage:
-        seen = windows(record, samples, scrape_interval=asked.scrape_interval_seconds)
-        return MeasuredStage(record, StageContext(thresholds, asked, seen, compilations, servers))
+    def measured(record: StageRecord) -> StageProfile:
+        seen = windows(record, samples, scrape_interval=expected.scrape_interval_seconds)
+        return StageProfile(record, expected, thresholds, seen, compilations, servers)
 
     return CellContext(
         cell=cell,
         thresholds=thresholds,
-        asked=asked,
+        expected=expected,
         percentiles=spec.measurement.percentiles,
         stages=tuple(map(measured, records)),
-        pools=pools_of(records),
+        pools=cells.pools_of(records),
         objectives=spec.objectives,
     )
-
-
-# ---- results ----------------------------------------------------------------------------------------------------------
-# The judged results of a run: one row a cell, in the order of the plan.
 
 
 class Judged(NamedTuple):
@@ -161,7 +144,7 @@ class Judged(NamedTuple):
 def results(
     plan_cells: Sequence[Cell],
     records: Sequence[StageRecord],
-    samples: Sequence[Sample],
+    samples: Sequence[exposition.Sample],
     *,
     spec: BenchmarkRunSpec,
     compilations: tuple[float, ...] | None = None,
@@ -227,14 +210,14 @@ def _trusted(found: Mapping[str, Sequence[StageFinding]]) -> frozenset[str]:
 
 def _limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> Limits:
     """Of one server of each role: all of a role are alike."""
-    said = {server.role: server for server in servers}
+    by_role = {server.role: server for server in servers}
     split = spec.server is not None and spec.server.disaggregated is not None
-    roles = (ROLE_PREFILL, ROLE_DECODE) if split else tuple(said) or (ROLE_SERVER,)
-    return {role: _limits_of(spec, role, said.get(role)) for role in roles}
+    roles = (ROLE_PREFILL, ROLE_DECODE) if split else tuple(by_role) or (ROLE_SERVER,)
+    return {role: _limits_of(spec, role, by_role.get(role)) for role in roles}
 
 
-def _limits_of(spec: BenchmarkRunSpec, role: str, said: ServerStatus | None) -> ServerLimits:
+def _limits_of(spec: BenchmarkRunSpec, role: str, server: ServerStatus | None) -> pressure.ServerLimits:
     args = spec.started.args_of(role) if spec.started is not None else None
-    if said is None:
-        return server_limits(args)
-    return server_limits(args, said.reported, kv_cache_tokens=said.kv_cache_tokens)
+    if server is None:
+        return pressure.server_limits(args)
+    return pressure.server_limits(args, server.reported, kv_cache_tokens=server.kv_cache_tokens)

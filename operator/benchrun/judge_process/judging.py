@@ -19,8 +19,7 @@ from benchrun.api.sweep.status import SweepTable
 from benchrun.judge.judged_run import judged_run
 from benchrun.judge.sweep.table import sweep_table
 from benchrun.judge_process.job import Job, Part, PartHead, PartKind, SweepJob
-from benchrun.measure.exposition import Sample
-from benchrun.measure.timeline import decode, once
+from benchrun.measure import exposition, timeline
 from benchrun.names import SERVING_ROLES
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
@@ -29,9 +28,6 @@ from benchrun.plan.pods import Owner
 from benchrun.plan.searches import problem_with
 from benchrun.plan.stages import stages
 
-# ---- tabling ----------------------------------------------------------------------------------------------------------
-# The table of a sweep, made of what its runs measured.
-
 
 def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
     """The table. Raises ValueError where the spec or a run's status is not one."""
@@ -39,9 +35,6 @@ def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
     spec = BenchmarkSweepSpec.model_validate(job.spec)
     return sweep_table(spec, job.runs, measured, baseline=job.baseline, missing=job.missing)
 
-
-# ---- search stages ----------------------------------------------------------------------------------------------------
-# Records of stages that a search chose: held against what it may choose.
 
 _LOAD = re.compile(r"[0-9]{1,12}(\.[0-9]{1,10})?")
 
@@ -57,17 +50,13 @@ def probe_problem(record: StageRecord, searches: Sequence[Search]) -> str | None
     text = record.probe.value
     value = Decimal(text) if _LOAD.fullmatch(text) else None
     if value is None or format(value.normalize(), "f") != text:
-        return f"stage {record.stage_id}: {text!r} is no load"
+        return f"stage {record.stage_id}: {text!r} is not a load"
     if not Decimal(search.lowest) <= value <= Decimal(search.highest):
         return f"stage {record.stage_id}: {value} is not between {search.lowest} and {search.highest}"
     if search.axis == "concurrency" and value != int(value):
-        return f"stage {record.stage_id}: {value} users are no whole number"
-    asked, sent = search.requests_at(value), len(record.requests.ok)
-    return None if asked == sent else f"stage {record.stage_id} has {sent} requests, asked for were {asked}"
-
-
-# ---- bodies -----------------------------------------------------------------------------------------------------------
-# Whether a record's body is what its envelope said, and what the plan asked for.
+        return f"stage {record.stage_id}: {value} is not a whole number of users"
+    expected, sent = search.requests_at(value), len(record.requests.ok)
+    return None if expected == sent else f"stage {record.stage_id} has {sent} requests, expected {expected}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,32 +80,32 @@ class PackedRecords(Sequence[StageRecord]):
         return open_record(self._packed[index])
 
 
-class Asked:
-    """What the plan of a run asks for, to hold records against."""
+class Plan:
+    """The stages and searches that a run plans, to check its records against."""
 
     def __init__(self, spec: BenchmarkRunSpec, owner: Owner) -> None:
         self._run_uid = owner.uid
         self._stage_ids = tuple(stage.id for stage in stages(spec, run_uid=owner.uid))
         self._searches = planned_searches(owner, spec)
 
-    def problem_with(self, said: PartHead, data: bytes) -> str | None:
+    def problem_with(self, head: PartHead, data: bytes) -> str | None:
         """Why this is not the record that its envelope says; None: it is."""
         digest = hashlib.sha256(data).hexdigest()
-        if digest != said.digest:
+        if digest != head.digest:
             return "its digest does not match its bytes"
         try:
             record = open_record(data)
         except ValueError as error:
             return str(error)
-        return next(self._problems(said, record, _envelope(record, data, digest)), None)
+        return next(self._problems(head, record, _envelope(record, data, digest)), None)
 
-    def _problems(self, said: PartHead, record: StageRecord, envelope: Envelope) -> Iterator[str]:
+    def _problems(self, head: PartHead, record: StageRecord, envelope: Envelope) -> Iterator[str]:
         if envelope.run_uid != self._run_uid:
             yield "it is of another run"
-        if envelope.sequence != said.sequence or envelope.ends_search != said.ends_search:
+        if envelope.sequence != head.sequence or envelope.ends_search != head.ends_search:
             yield "it is not what its envelope says"
         # Where these stood, a Job or an annotation, may be gone.
-        if said.stage_id not in (None, envelope.stage_id) or said.plan_digest not in (None, envelope.plan_digest):
+        if head.stage_id not in (None, envelope.stage_id) or head.plan_digest not in (None, envelope.plan_digest):
             yield "it is of another stage or plan than its envelope says"
         if (misplaced := self._misplaced(envelope) or probe_problem(record, self._searches)) is not None:
             yield misplaced
@@ -147,9 +136,6 @@ def _envelope(record: StageRecord, data: bytes, digest: str) -> Envelope:
     )
 
 
-# ---- judging ----------------------------------------------------------------------------------------------------------
-# A job judged: its parts are opened, what does not fit is left out and counted, and the rest goes to the judge.
-
 MAX_SAMPLES = 100_000
 """Of a run's timeline, in some 40 MB. A week of 13 servers leaves 3,584 buckets of each."""
 
@@ -159,7 +145,7 @@ def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
     no room or no time for them."""
     started = time.monotonic()
     spec = BenchmarkRunSpec.model_validate(job.spec)
-    opened = _Opened(Asked(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid)))
+    opened = _Opened(Plan(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid)))
     for part in parts:
         opened.take(part)
     judgement = judged_run(
@@ -185,10 +171,10 @@ def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
 class _Opened:
     """What the parts hold."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         self._records: dict[int, bytes] = {}
-        self._samples: list[Sample] = []
+        self._samples: list[exposition.Sample] = []
         self.baseline: Run | None = None
         self.refused: list[str] = []
 
@@ -203,22 +189,22 @@ class _Opened:
         """In order of measurement."""
         return PackedRecords(tuple(self._records[sequence] for sequence in sorted(self._records)))
 
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[exposition.Sample, ...]:
         """Each once, oldest first."""
-        return tuple(once(self._samples))
+        return tuple(timeline.once(self._samples))
 
     def _refuse(self, part: Part, reason: str) -> None:
         self.refused.append(f"{part.head.kind} {part.head.name}: {reason}"[:MAX_REFUSED_CHARS])
 
     def _take_record(self, part: Part) -> None:
-        problem = self._asked.problem_with(part.head, part.data)
+        problem = self._plan.problem_with(part.head, part.data)
         if problem is not None or part.head.sequence is None:
             raise ValueError(problem)
         # The first of a stage stands.
         self._records.setdefault(part.head.sequence, part.data)
 
     def _take_timeline(self, part: Part) -> None:
-        found = decode(part.data).samples
+        found = timeline.decode(part.data).samples
         if len(self._samples) + len(found) > MAX_SAMPLES:
             raise ValueError(f"the run has more than {MAX_SAMPLES} samples")
         self._samples += [sample for sample in found if sample.role in SERVING_ROLES]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Generic, TypeVar
 
-from benchrun.api import BenchmarkRunStatus, Finding
+from benchrun.api import BenchmarkRunStatus
+from benchrun.judge.rules.catalogue import evidence_sentence
 
 ABSENT = "-"
 """Shown where nothing was measured: never 0."""
@@ -70,12 +71,10 @@ def interval_rows(status: BenchmarkRunStatus) -> Rows:
 
 def finding_rows(status: BenchmarkRunStatus) -> Rows:
     """One row a finding: what it is, where it was worst, what to do."""
-    rows = tuple((f.severity, f.code, f.worst_stage, _evidence(f), f.remedy) for f in status.findings)
+    rows = tuple(
+        (f.severity, f.code, f.worst_stage, evidence_sentence(f.code, f.evidence), f.remedy) for f in status.findings
+    )
     return Rows(("severity", "finding", "worst stage", "evidence", "what to do"), rows)
-
-
-def _evidence(finding: Finding) -> str:
-    return ", ".join(f"{key} {evidence_text(value)}" for key, value in finding.evidence.items())
 
 
 def evidence_text(value: float | str | None) -> str:

@@ -13,7 +13,7 @@ from benchrun.cli.__main__ import main
 from benchrun.cli.commands import explain
 from benchrun.cli.commands.explain import page_of
 from benchrun.judge.rules.catalogue import EXPLANATIONS
-from benchrun.judge.rules.finding import Code
+from benchrun.judge.rules.rule import Code
 
 Capture = pytest.CaptureFixture[str]
 REPOSITORY = Path(__file__).parents[3]

@@ -7,8 +7,7 @@ from typing import Literal
 
 import pytest
 from benchrun.api import Objective
-from benchrun.judge.rules.finding import Code, StageFinding
-from benchrun.judge.rules.rule import CellContext
+from benchrun.judge.rules.rule import CellContext, Code, StageFinding
 from benchrun.judge.rules.sample_size import too_few_samples
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.cells import pools_of

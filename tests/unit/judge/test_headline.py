@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from benchrun.api import Headline, Result, Verdict
 from benchrun.judge.results import headline, p99_ttft, shown
-from benchrun.judge.rules.rule import CellContext, MeasuredStage
-from benchrun.judge.stage_profile import Asked
+from benchrun.judge.rules.rule import CellContext, StageProfile
+from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.cells import pools_of
 from benchrun_client.contract import StageRecord
@@ -14,8 +14,8 @@ from unit.judge.stages import OPEN_LOOP, asked, context, users
 from unit.measure.records import cell, record, requests
 
 
-def measured(stage: StageRecord, of: Asked) -> MeasuredStage:
-    return MeasuredStage(stage, context(of=of))
+def measured(stage: StageRecord, of: ExpectedLoad) -> StageProfile:
+    return context(of=of)(stage)
 
 
 def row(value: str, verdict: Verdict = "Valid", workload: str = "chat", throughput: float | None = 812.3) -> Result:
@@ -85,7 +85,7 @@ def test_short_numbers(text: str, value: float | None) -> None:
         pytest.param("20.0 ms", 368, users(2), id="users have no queue in the client"),
     ],
 )
-def test_the_p99_of_a_cell(text: str, count: int, of: Asked) -> None:
+def test_the_p99_of_a_cell(text: str, count: int, of: ExpectedLoad) -> None:
     columns = requests(
         ttft_us=[20_000] * count, e2el_us=[90_000] * count, output_tokens=[9] * count, queue_us=[5000] * count
     )

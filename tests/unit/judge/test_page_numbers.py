@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchrun.judge.rules.finding import SEVERITIES, Code
+from benchrun.judge.rules.rule import SEVERITIES, Code
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.percentiles import percentile_ranks
 

@@ -18,7 +18,7 @@ from rich.text import Text
 from benchrun.api import Code
 from benchrun.cli.commands.judge import known_code
 from benchrun.judge.rules.catalogue import EXPLANATIONS
-from benchrun.judge.rules.finding import SEVERITIES
+from benchrun.judge.rules.rule import SEVERITIES
 from benchrun.report.exit_codes import PASSED
 
 # ---- pages ------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from benchrun.cli.errors import CommandError, unknown
 from benchrun.cli.finished_run import add_run_options, finished_run
 from benchrun.cli.kubectl import add_cluster_options
 from benchrun.cli.show import add_wide, show_result
-from benchrun.judge.rejudge import judge_again, with_severities
+from benchrun.judge.judged_run import rejudge, with_severities
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.observe.views import Run
@@ -131,20 +131,20 @@ def run(options: argparse.Namespace, console: Console) -> int:
     finished = finished_run(options)
     judged, spec, stored, measured = finished.run, finished.spec, finished.status, finished.measured
     lines = changed(thresholds_of(spec), options.threshold)
-    again = judge_again(
+    rejudged = rejudge(
         with_severities(spec, wanted),
         stored,
         measured.records,
         measured.samples,
         thresholds=lines,
     )
-    found = differences(stored, again.status, log_kept=known_compilations(stored.servers) is not None)
-    notes = [*missing_sentences(stored, again.missing), *measured.unreadable]
+    found = differences(stored, rejudged.status, log_kept=known_compilations(stored.servers) is not None)
+    notes = [*missing_sentences(stored, rejudged.missing), *measured.unreadable]
     if options.output == "json":
-        print(json.dumps(_as_json(judged, stored, again.status, found, notes), indent=2))
+        print(json.dumps(_as_json(judged, stored, rejudged.status, found, notes), indent=2))
     else:
-        _show(console, judged.name, stored, again.status, found, notes, wide=options.wide)
-    return INVALID if again.status.verdict == "Invalid" else PASSED
+        _show(console, judged.name, stored, rejudged.status, found, notes, wide=options.wide)
+    return INVALID if rejudged.status.verdict == "Invalid" else PASSED
 
 
 def _show(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from benchrun.api import (
@@ -22,10 +23,8 @@ from benchrun.api import (
 )
 from benchrun.judge.comparison.comparability import MeasuredRun, measured_run, results_digest
 from benchrun.judge.comparison.compare import Compared, compare, not_comparable
+from benchrun.judge.fitting import cut_to, json_bytes, truncations, without_changes
 from benchrun.observe.views import Run
-
-# ---- fitting ----------------------------------------------------------------------------------------------------------
-# A comparison cut to its share of the status: what did not change goes first, what got worse goes last.
 
 MAX_COMPARISON_BYTES = 16_000
 """Of its load points."""
@@ -38,36 +37,13 @@ def fitted_cells(
     cells: Sequence[ComparedCell], *, max_bytes: int = MAX_COMPARISON_BYTES
 ) -> tuple[tuple[ComparedCell, ...], tuple[Truncated, ...]]:
     """Changes of one word after the other, then whole load points from the end. The words of all stay in the message."""
-    kept = tuple(cells)
-    for word in _ORDER:
-        if _size(kept) <= max_bytes:
-            break
-        kept = tuple(_without(cell, word) for cell in kept)
-    while _size(kept) > max_bytes:
-        kept = kept[:-1]
-    return kept, _truncations(cells, kept)
+    whole = tuple(cells)
+    cuts = (partial(without_changes, word=word) for word in _ORDER)
+    kept = cut_to(max_bytes, whole, size=json_bytes, cuts=cuts, shorter=lambda cells: cells[:-1])
+    changes = [sum(len(cell.changes) for cell in cells) for cells in (whole, kept)]
+    counts = ("comparison.cells", len(whole), len(kept)), ("comparison.cells[].changes", changes[0], changes[1])
+    return kept, truncations(counts)
 
-
-def _without(cell: ComparedCell, word: Word) -> ComparedCell:
-    return cell.model_copy(update={"changes": [change for change in cell.changes if change.word != word]})
-
-
-def _size(cells: Sequence[ComparedCell]) -> int:
-    return sum(len(cell.model_dump_json(by_alias=True, exclude_none=True).encode()) + 1 for cell in cells)
-
-
-def _truncations(whole: Sequence[ComparedCell], kept: Sequence[ComparedCell]) -> tuple[Truncated, ...]:
-    counts = (
-        ("comparison.cells", len(whole), len(kept)),
-        ("comparison.cells[].changes", sum(len(c.changes) for c in whole), sum(len(c.changes) for c in kept)),
-    )
-    return tuple(
-        Truncated(field=field, total=total, included=included) for field, total, included in counts if included < total
-    )
-
-
-# ---- against baseline -------------------------------------------------------------------------------------------------
-# A run that was measured, held against the baseline its spec names.
 
 _CONDITION: dict[str | None, tuple[ConditionStatus, str]] = {
     "NotRegressed": ("True", Reason.NOT_REGRESSED),

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ModelSource, Result, Workload, datasets_of, is_true
+from benchrun.judge.objectives import TRUSTED
 from benchrun.observe.views import Run
-
-# ---- runs -------------------------------------------------------------------------------------------------------------
-# A measured run as one side of a comparison sees it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +52,6 @@ def results_digest(run: Run) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-# ---- origins ----------------------------------------------------------------------------------------------------------
-# Where model and dataset come from: what a spec names without saying what is in it.
-
 Runs = Sequence[MeasuredRun]
 
 
@@ -65,7 +60,7 @@ def content_differs(cell: str, runs: Runs) -> str | None:
 
     Runs that ask for the same, by the same seed, send the same, unless what they read differs: their digests tell.
     """
-    for one, other in _reading_a_file(cell.partition("/")[0], runs):
+    for one, other in _with_files(cell.partition("/")[0], runs):
         sent = (_traffic(one, cell), _traffic(other, cell))
         if _send_the_same(one, other) and None not in sent and sent[0] != sent[1]:
             return f"the dataset's file does not hold the same in {one.name} and {other.name}"
@@ -75,12 +70,12 @@ def content_differs(cell: str, runs: Runs) -> str | None:
 def unknown_origins(runs: Runs) -> list[str]:
     """What may differ by where it came from and can't be told; each in a few words."""
     sources = {source_text(run.spec.model.source): run.name for run in runs}
-    told = [f"the model comes from {' and from '.join(f'{text} in {name}' for text, name in sources.items())}"]
+    differing = [f"the model comes from {' and from '.join(f'{text} in {name}' for text, name in sources.items())}"]
     names = dict.fromkeys(workload.name for run in runs for workload in run.spec.workloads)
-    pairs = [pair for name in names for pair in _reading_a_file(name, runs)]
+    pairs = [pair for name in names for pair in _with_files(name, runs)]
     blind = any(not _send_the_same(one, other) for one, other in pairs)
     files = ["nothing tells whether the dataset's file held the same on both sides"] if blind else []
-    return [*(told if len(sources) > 1 else ()), *files]
+    return [*(differing if len(sources) > 1 else ()), *files]
 
 
 def source_text(source: ModelSource) -> str:
@@ -92,7 +87,7 @@ def source_text(source: ModelSource) -> str:
     return f"path {source.path.path}" if source.path is not None else "the hub"
 
 
-def _reading_a_file(workload: str, runs: Runs) -> list[tuple[MeasuredRun, MeasuredRun]]:
+def _with_files(workload: str, runs: Runs) -> list[tuple[MeasuredRun, MeasuredRun]]:
     """Pairs of runs whose workload of that name reads a file."""
     reading = [run for run in runs if (found := run.workload(workload)) is not None and _has_file(found, run.spec)]
     return list(combinations(reading, 2))
@@ -119,9 +114,6 @@ def _traffic(run: MeasuredRun, cell: str) -> str | None:
     return row.traffic if row is not None else None
 
 
-# ---- comparability ----------------------------------------------------------------------------------------------------
-# Whether runs may be compared at all: what must be the same on both sides, since it is not what is being compared.
-#
 # Server image, arguments and environment may differ from side to side: they are the experiment. Within a side they may not.
 
 Side = Sequence[MeasuredRun]
@@ -140,7 +132,7 @@ def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
         row = run.row(cell)
         if row is None:
             return f"{run.name} has no such load point in its results"
-        if row.verdict not in ("Valid", "Suspect"):
+        if row.verdict not in TRUSTED:
             return f"{row.verdict} in {run.name}"
     return _traffic_differs(cell.partition("/")[0], runs) or content_differs(cell, runs)
 

@@ -12,13 +12,9 @@ from benchrun.judge.comparison.comparability import MeasuredRun, Side, cell_obst
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, Figure, figure_of, gate, sentence
 from benchrun.judge.explain.bottleneck import MAX_PREEMPTED_PERCENT, growth, pair_evidence, throughput_is_flat
 from benchrun.judge.explain.waiting import percent
+from benchrun.measure import scaling, significance
 from benchrun.measure.cells import rounded
-from benchrun.measure.scaling import FLAT_PERCENT, Comparison, OperatingPoint, comparisons
-from benchrun.measure.significance import CONFIDENCE, Contrast, hochberg_levels, log_ratio_percent, welch
 
-# ---- words ------------------------------------------------------------------------------------------------------------
-# Change, interval and word of every figure, all questions of a comparison corrected together.
-#
 # Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison at 5 %. Each interval is taken at the
 # level at which Hochberg puts that question, so that it leaves 0 out exactly where the word says that something changed.
 
@@ -35,25 +31,25 @@ class Question:
     baseline: Figure
     candidate: Figure
 
-    def contrast(self) -> Contrast | None:
+    def contrast(self) -> significance.Contrast | None:
         """Candidate minus baseline, in logarithms; None where one side's noise is not known."""
         if self.baseline.log_mean is None or self.candidate.log_mean is None:
             return None
-        return welch(self.baseline.log_mean, self.candidate.log_mean)
+        return significance.welch(self.baseline.log_mean, self.candidate.log_mean)
 
 
 def answers(questions: Sequence[Question]) -> list[Change]:
     """One change for each, in the order given."""
     contrasts = [question.contrast() for question in questions]
     p_values = [contrast.p_value for contrast in contrasts if contrast is not None]
-    levels = iter(zip(p_values, hochberg_levels(p_values, error=1 - CONFIDENCE), strict=True))
+    levels = iter(zip(p_values, significance.hochberg_levels(p_values, error=1 - significance.CONFIDENCE), strict=True))
     return [
         _unanswered(question) if contrast is None else _answer(question, contrast, *next(levels))
         for question, contrast in zip(questions, contrasts, strict=True)
     ]
 
 
-def _answer(question: Question, contrast: Contrast, p_value: float, level: float) -> Change:
+def _answer(question: Question, contrast: significance.Contrast, p_value: float, level: float) -> Change:
     reach = contrast.reach(1 - level)
     return Change(
         metric=question.metric,
@@ -87,11 +83,7 @@ def _word(metric: ComparedMetric, log_ratio: float) -> Word:
 
 
 def _percent(log_ratio: float) -> float:
-    return float(f"{min(log_ratio_percent(log_ratio), MOST_PERCENT):.{PERCENT_DIGITS}g}")
-
-
-# ---- compare ----------------------------------------------------------------------------------------------------------
-# Two groups of runs compared, load point by load point.
+    return float(f"{min(significance.log_ratio_percent(log_ratio), MOST_PERCENT):.{PERCENT_DIGITS}g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +98,7 @@ class Compared:
 
 
 def compare(
-    baseline: Side,
-    candidate: Side,
-    *,
-    metrics: Sequence[ComparedMetric],
-    max_regression_percent: float | None = None,
+    baseline: Side, candidate: Side, *, metrics: Sequence[ComparedMetric], max_regression_percent: float | None = None
 ) -> Compared:
     """What changed from the baseline to the candidate. Each side is at least one run; more are fresh servers of the same."""
     reason = obstacle(baseline, candidate)
@@ -160,14 +148,12 @@ def _cells(baseline: Side, candidate: Side, metrics: Sequence[ComparedMetric]) -
     return tuple(
         ComparedCell(cell=cell, reason=reason)
         if reason is not None
-        else ComparedCell(
-            cell=cell, paired=_paired(cell, baseline, candidate), changes=[next(changes) for _ in metrics]
-        )
+        else ComparedCell(cell=cell, paired=paired(cell, baseline, candidate), changes=[next(changes) for _ in metrics])
         for cell, reason in reasons.items()
     )
 
 
-def _paired(cell: str, baseline: Side, candidate: Side) -> bool:
+def paired(cell: str, baseline: Side, candidate: Side) -> bool:
     """Whether each run of one side has one of the other that sent the same."""
     before, after = ([_traffic(run, cell) for run in side] for side in (baseline, candidate))
     return all((*before, *after)) and sorted(before) == sorted(after)
@@ -183,9 +169,6 @@ def _suspect(run: MeasuredRun, cell: str) -> bool:
     return row is not None and row.verdict == "Suspect"
 
 
-# ---- limits -----------------------------------------------------------------------------------------------------------
-# What limits the server where two configurations under one load differ in how much runs at once.
-#
 # Only a load that keeps the server supplied can tell: under a rate, throughput is that of the arrivals whatever runs.
 
 KV_NEARLY_FULL_PERCENT = 95.0
@@ -202,14 +185,14 @@ def limits(
     return {cell: limit for cell, limit in found.items() if limit is not None}
 
 
-def _limit(baseline: OperatingPoint | None, candidate: OperatingPoint | None) -> Bottleneck | None:
-    pairs = comparisons([baseline, candidate]) if baseline is not None and candidate is not None else []
+def _limit(baseline: scaling.OperatingPoint | None, candidate: scaling.OperatingPoint | None) -> Bottleneck | None:
+    pairs = scaling.comparisons([baseline, candidate]) if baseline is not None and candidate is not None else []
     return _limit_of(pairs[0]) if pairs else None
 
 
-def _limit_of(pair: Comparison) -> Bottleneck | None:
+def _limit_of(pair: scaling.Comparison) -> Bottleneck | None:
     """Throughput that falls is not flat: there, what was changed did harm."""
-    if abs(pair.change_percent) <= FLAT_PERCENT:
+    if abs(pair.change_percent) <= scaling.FLAT_PERCENT:
         return throughput_is_flat(pair, f"from {pair.low.name} to {pair.high.name}")
     usage = pair.high.kv_percent
     if not pair.grows or usage is None or usage < KV_NEARLY_FULL_PERCENT:
@@ -219,17 +202,17 @@ def _limit_of(pair: Comparison) -> Bottleneck | None:
     return Bottleneck(limit="KVMemory", sentence=sentence, evidence=evidence)
 
 
-def _point(name: str, cell: str, side: Side) -> OperatingPoint | None:
+def _point(name: str, cell: str, side: Side) -> scaling.OperatingPoint | None:
     """What ran on average, tokens a second and the most KV cache in use; None unless every run of the side can tell."""
     points = [point for run in side if (row := run.row(cell)) is not None and (point := _of_row(row)) is not None]
     if len(points) != len(side):
         return None
     usage = [point.kv_percent for point in points if point.kv_percent is not None]
     running, throughput = fmean(point.running for point in points), fmean(point.throughput for point in points)
-    return OperatingPoint(name, running, throughput, max(usage, default=None))
+    return scaling.OperatingPoint(name, running, throughput, max(usage, default=None))
 
 
-def _of_row(row: Result) -> OperatingPoint | None:
+def _of_row(row: Result) -> scaling.OperatingPoint | None:
     throughput, server = row.metrics.get("total_token_throughput"), row.roles[0] if row.roles else None
     if server is None or server.running_mean is None or throughput is None:
         return None
@@ -238,4 +221,4 @@ def _of_row(row: Result) -> OperatingPoint | None:
     is_starved = Code.CLIENT_SATURATED in row.findings and (server.waiting_mean or 0.0) < MIN_WAITING
     if not is_supplied or works_twice or is_starved:
         return None
-    return OperatingPoint(row.cell, server.running_mean, throughput, server.kv_cache_max_percent)
+    return scaling.OperatingPoint(row.cell, server.running_mean, throughput, server.kv_cache_max_percent)

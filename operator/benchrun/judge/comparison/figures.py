@@ -66,10 +66,6 @@ def _as_exact_as_written(mean: Mean) -> Mean:
     return Mean(mean.value, max(mean.squared_error, ROUNDING_ERROR), mean.count)
 
 
-# ---- gate -------------------------------------------------------------------------------------------------------------
-# Whether a figure got worse by more than is allowed: yes, no, or it can't be told.
-
-
 def gate(cells: Sequence[ComparedCell], *, max_regression_percent: float) -> Gate:
     """Regressed where the good end of an interval is beyond the limit; NotRegressed where the bad end of each is within it.
 
@@ -94,9 +90,6 @@ def loss_percent(change: Change) -> tuple[float, float] | None:
     return change.low_percent, change.high_percent
 
 
-# ---- sentence ---------------------------------------------------------------------------------------------------------
-# The outcome of a comparison, and what it rests on, in words that claim no more than was measured.
-
 SCOPES: Mapping[Scope, str] = {
     "WithinOneServer": "within one server: the intervals hold the noise of repeats on one server a side, and another start "
     "of the same server may differ by more",
@@ -118,8 +111,8 @@ def sentence(cells: Sequence[ComparedCell], scope: Scope, *, suspect: int, unkno
         first = next((f": {cell.cell}: {cell.reason}" for cell in cells), ": neither side has results")
         return f"no load point is comparable{first}"
     counts: Counter[str] = Counter(change.word for _, change in changes)
-    told = ", ".join(f"{counts[word]} {spoken}" for word, spoken in _SPOKEN if counts[word])
-    parts = [f"{len(changes)} figures: {told}", *_most_marked(changes)]
+    listed = ", ".join(f"{counts[word]} {spoken}" for word, spoken in _SPOKEN if counts[word])
+    parts = [f"{len(changes)} figures: {listed}", *_most_marked(changes)]
     left_out = [cell for cell in cells if cell.reason is not None]
     if left_out:
         parts.append(

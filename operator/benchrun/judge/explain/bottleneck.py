@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchrun.api import Bottleneck
-from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, number, percent
-from benchrun.judge.rules.finding import Evidence, StageFinding
+from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, percent
+from benchrun.judge.rules.rule import Evidence, StageFinding, number
 from benchrun.measure.cells import rounded
 from benchrun.measure.pressure import Hold, Lengths, Pressure
 from benchrun.measure.scaling import Comparison, FullSteps, OperatingPoint, Stretch, comparisons, full_steps, within
-
-# ---- bottleneck sentences ---------------------------------------------------------------------------------------------
-# Limits as sentences with their numbers.
 
 Limit = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
 
@@ -29,11 +26,11 @@ _SIGNS: Mapping[str, str] = {
 
 
 def client_limits(finding: StageFinding) -> Bottleneck:
-    """The load engine could not do what was asked of it: ClientSaturated, at its worst stage."""
+    """The client could not keep up: ClientSaturated, at its worst stage."""
     crossed = str(finding.evidence.get("crossed", "")).split(", ")
     seen = {n: v for n in _SIGNS if n in crossed and isinstance(v := finding.evidence.get(n), int | float)}
     signs = ", ".join(_SIGNS[name].format(number(value)) for name, value in seen.items())
-    return _told("Client", f"The client falls behind before the server does: {signs}.", seen)
+    return _bottleneck("Client", f"The client falls behind before the server does: {signs}.", seen)
 
 
 def throughput_is_flat(pair: Comparison, where: str) -> Bottleneck:
@@ -47,7 +44,7 @@ def throughput_is_flat(pair: Comparison, where: str) -> Bottleneck:
         f"Throughput stays flat {where} ({number(pair.low.throughput)} and {number(pair.high.throughput)} tok/s) while "
         f"running goes from {number(pair.low.running)} to {number(pair.high.running)}{usage}: compute is the limit."
     )
-    return _told("Compute", sentence, pair_evidence(pair))
+    return _bottleneck("Compute", sentence, pair_evidence(pair))
 
 
 def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
@@ -62,7 +59,7 @@ def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
         "waitingMean": rounded(pressure.waiting_mean),
         "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
     }
-    return _told("None", sentence, evidence)
+    return _bottleneck("None", sentence, evidence)
 
 
 def steps_are_full(full: FullSteps, pressure: Pressure) -> Bottleneck:
@@ -80,13 +77,13 @@ def steps_are_full(full: FullSteps, pressure: Pressure) -> Bottleneck:
         "runningWhileQueued": rounded(pressure.queued_running),
         "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
     }
-    return _told("Compute", sentence, evidence)
+    return _bottleneck("Compute", sentence, evidence)
 
 
 def places_are_taken(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
     """As many run as may."""
     sentence = f"The limit on running requests: {held_at(pressure)}, {_meanwhile(pressure)}.{_and_growth(grew)}"
-    return _told("SequenceLimit", sentence, _held_evidence(pressure))
+    return _bottleneck("SequenceLimit", sentence, _held_evidence(pressure))
 
 
 def memory_is_full(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
@@ -96,16 +93,16 @@ def memory_is_full(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
         f"KV memory is the limit: {number(pressure.queued_running)} running requests fill it (up to "
         f"{percent(pressure.kv_max_percent)} in use{preempted}), {_meanwhile(pressure)}.{_and_growth(grew)}"
     )
-    return _told("KVMemory", sentence, _held_evidence(pressure))
+    return _bottleneck("KVMemory", sentence, _held_evidence(pressure))
 
 
-def not_told(pressure: Pressure) -> Bottleneck:
+def unknown_limit(pressure: Pressure) -> Bottleneck:
     """Requests wait for their turn in steps that may have room left."""
     sentence = (
-        f"This load alone does not tell: {number(pressure.queued_running)} ran, {_meanwhile(pressure)}, with at most "
+        f"Bottleneck unknown from this load alone: {number(pressure.queued_running)} ran, {_meanwhile(pressure)}, with at most "
         f"{percent(pressure.kv_max_percent)} of the KV cache in use; throughput with another number running is not known."
     )
-    return _told("Unknown", sentence, _held_evidence(pressure))
+    return _bottleneck("Unknown", sentence, _held_evidence(pressure))
 
 
 def growth(pair: Comparison) -> str:
@@ -129,7 +126,7 @@ def pair_evidence(pair: Comparison) -> Evidence:
     }
 
 
-def _told(limit: Limit, sentence: str, evidence: Evidence) -> Bottleneck:
+def _bottleneck(limit: Limit, sentence: str, evidence: Evidence) -> Bottleneck:
     kept = {name: value for name, value in evidence.items() if value is not None}
     return Bottleneck(limit=limit, sentence=sentence, evidence=kept)
 
@@ -151,9 +148,6 @@ def _held_evidence(pressure: Pressure) -> Evidence:
     }
 
 
-# ---- bottleneck -------------------------------------------------------------------------------------------------------
-# What limits a load point, in a sentence with its numbers.
-#
 # Something is always full; the question is whether more of it would bring more. Compute is therefore claimed only where it
 # shows: throughput that stays flat while more runs at once, between load points or within one, or steps full of prompts.
 # Where throughput grew with what ran, or nothing is known about it, the limit is what holds the queue back.
@@ -167,7 +161,7 @@ class Observed:
     """All that is known of one load point."""
 
     point: OperatingPoint | None
-    """Its place among the others of its workload; None without readings or throughput."""
+    """Its place among the others of its workload; None without samples or throughput."""
     pressure: Pressure | None
     stretches: Sequence[Stretch]
     lengths: Lengths | None
@@ -203,9 +197,7 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
     pressure = observed.pressure
     if pressure is None:
         return Bottleneck(
-            limit="Unknown",
-            sentence="What limits the server can't be told: 0 readings show it busy.",
-            evidence={"readings": 0},
+            limit="Unknown", sentence="Bottleneck unknown: no sample caught the server busy.", evidence={"readings": 0}
         )
     among = _flat_among(observed.comparable, others)
     if among is not None:
@@ -233,4 +225,4 @@ def _held(observed: Observed, pressure: Pressure, inside: Comparison | None) -> 
             return steps_are_full(full, pressure)
     if pressure.hold is Hold.SEQUENCES:
         return places_are_taken(pressure, grew)
-    return memory_is_full(pressure, grew) if pressure.hold is Hold.KV_CACHE else not_told(pressure)
+    return memory_is_full(pressure, grew) if pressure.hold is Hold.KV_CACHE else unknown_limit(pressure)

@@ -13,10 +13,8 @@ from benchrun_client.contract import RequestColumns
 from benchrun.api import Bottleneck, Waiting
 from benchrun.judge.explain.bottleneck import Observed, bottleneck
 from benchrun.judge.explain.waiting import waiting
-from benchrun.judge.rules.finding import Code, StageFinding
 from benchrun.judge.rules.load import overload_of
-from benchrun.judge.rules.rule import CellContext
-from benchrun.measure.cells import duration_seconds
+from benchrun.judge.rules.rule import CellContext, Code, StageFinding
 from benchrun.measure.edges import QUEUE_TIME_COUNT, QUEUE_TIME_SUM, by_role, rise
 from benchrun.measure.pressure import Lengths, Pressure, ServerLimits, pressure
 from benchrun.measure.scaling import OperatingPoint, stretches
@@ -57,7 +55,7 @@ class Seen(NamedTuple):
 
     @property
     def limiting(self) -> str:
-        """The role with the largest share of readings with a queue; of those alike, the one that writes answers."""
+        """The role with the largest share of samples with a queue; of those alike, the one that writes answers."""
         return max(self.roles, key=lambda role: (_queued_share(self.roles[role].observed), role in ANSWERING_ROLES))
 
 
@@ -92,7 +90,7 @@ def _explanation(seen: Seen, others: Callable[[str], list[OperatingPoint]]) -> E
 
 def seen_at(cell: CellContext, found: Sequence[StageFinding], limits: Limits) -> Seen:
     """Of a cell with a record. `found` is what the rules see, whatever the spec makes of it."""
-    windows = [window for stage in cell.stages for window in stage.context.windows]
+    windows = [window for stage in cell.stages for window in stage.windows]
     roles = list(dict.fromkeys(window.role for window in windows)) or [ROLE_SERVER]
     return Seen(
         {role: _role_seen(cell, role, found, limits.get(role, ServerLimits())) for role in roles}, cell.cell.workload
@@ -100,10 +98,10 @@ def seen_at(cell: CellContext, found: Sequence[StageFinding], limits: Limits) ->
 
 
 def _role_seen(cell: CellContext, role: str, found: Sequence[StageFinding], limits: ServerLimits) -> RoleSeen:
-    of_role = [window for stage in cell.stages for window in stage.context.windows if window.role == role]
+    of_role = [window for stage in cell.stages for window in stage.windows if window.role == role]
     lengths = _lengths(cell, role)
     under = pressure(of_role, limits, lengths)
-    told = waiting(
+    waited = waiting(
         under, limits, lengths=lengths, overload=overload_of(cell.stages, found), queue_ms=_queue_ms(cell, role)
     )
     observed = Observed(
@@ -111,11 +109,11 @@ def _role_seen(cell: CellContext, role: str, found: Sequence[StageFinding], limi
         pressure=under,
         stretches=stretches(of_role),
         lengths=lengths,
-        requests=sum(len(stage.record.requests.ok) for stage in cell.stages),
-        always_busy=cell.asked.closed_loop or cell.asked.all_at_once or cell.asked.whole_batches,
+        requests=sum(len(stage.requests.ok) for stage in cell.stages),
+        always_busy=cell.expected.closed_loop or cell.expected.all_at_once or cell.expected.whole_batches,
         client=_client(found),
     )
-    return RoleSeen(observed, told)
+    return RoleSeen(observed, waited)
 
 
 def _queued_share(observed: Observed) -> float:
@@ -125,7 +123,7 @@ def _queued_share(observed: Observed) -> float:
 
 def _queue_ms(cell: CellContext, role: str) -> float | None:
     """Mean wait of a request in the servers, over all stages; None where a server did not count at both ends."""
-    edges = [by_role(stage.record.servers).get(role, ()) for stage in cell.stages]
+    edges = [by_role(stage.edges).get(role, ()) for stage in cell.stages]
     sums = [rise(of_role, QUEUE_TIME_SUM) for of_role in edges]
     counts = [rise(of_role, QUEUE_TIME_COUNT) for of_role in edges]
     seconds, requests = (math.fsum(v for v in values if v is not None) for values in (sums, counts))
@@ -133,7 +131,7 @@ def _queue_ms(cell: CellContext, role: str) -> float | None:
 
 
 def _lengths(cell: CellContext, role: str) -> Lengths | None:
-    columns = [stage.record.requests for stage in cell.stages]
+    columns = [stage.requests for stage in cell.stages]
     answered = sum(sum(c.ok) for c in columns)
     prompt = sum(sum(compress(c.input_tokens, c.ok)) for c in columns)
     output = sum(sum(compress(c.output_tokens, c.ok)) for c in columns)
@@ -145,9 +143,9 @@ def _lengths(cell: CellContext, role: str) -> Lengths | None:
 
 def _point(cell: CellContext, under: Pressure | None, role: str) -> OperatingPoint | None:
     """Tokens a second over all stages, against what ran meanwhile: those that the role computes."""
-    columns = [stage.record.requests for stage in cell.stages]
+    columns = [stage.requests for stage in cell.stages]
     tokens = sum(sum(compress(column, c.ok)) for c in columns for column in _computed(c, role))
-    seconds = math.fsum(duration_seconds(stage.record) for stage in cell.stages)
+    seconds = math.fsum(stage.seconds for stage in cell.stages)
     if under is None or not seconds or not tokens:
         return None
     return OperatingPoint(cell.cell.id, under.running_mean, tokens / seconds, under.kv_mean_percent)

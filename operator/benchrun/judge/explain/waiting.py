@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchrun.api import Waiting
-from benchrun.judge.rules.finding import Evidence
 from benchrun.judge.rules.load import Overload
+from benchrun.judge.rules.rule import Evidence, number
 from benchrun.measure.cells import rounded
 from benchrun.measure.pressure import Hold, Lengths, Pressure, ServerLimits
-
-# ---- wording ----------------------------------------------------------------------------------------------------------
-# Numbers within sentences.
-
-
-def number(value: float | None) -> str:
-    """Three significant digits, or all of the whole part; no trailing zeros: 25412, 276, 9.4, 0.05; "?" for nothing."""
-    if value is None:
-        return "?"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{float(f'{value:.3g}'):.12g}"
 
 
 def percent(value: float | None) -> str:
@@ -26,11 +16,8 @@ def percent(value: float | None) -> str:
     return "an unknown share" if value is None else f"{number(value)} %"
 
 
-# ---- waiting ----------------------------------------------------------------------------------------------------------
-# Why requests waited in the server, in a sentence with its numbers.
-
 MIN_QUEUED_SHARE = 0.1
-"""Of the readings: a queue seen more seldom is the moment in which a load begins, and no figure is about it."""
+"""Of the samples: a queue seen more seldom is the moment in which a load begins, and no figure is about it."""
 
 MIN_QUEUE_MS = 1.0
 """By the servers' own count: below it no request waited that anybody would ask about."""
@@ -48,16 +35,16 @@ def waiting(
     queue_ms: float | None = None,
 ) -> Waiting:
     """`overload`: arrivals of an open loop that exceed what is completed; None where there is none. `queue_ms`: how long a
-    request waited on average by the servers' own count, which misses no moment between two readings."""
+    request waited on average by the servers' own count, which misses no moment between two samples."""
     if pressure is None and queue_ms is not None and queue_ms < MIN_QUEUE_MS:
-        told = Waiting(reason="None", sentence="No reading met a busy server.", evidence={"readings": 0})
+        found = Waiting(reason="None", sentence="The server was idle in every sample.", evidence={"readings": 0})
     else:
-        told = _waiting(pressure, limits, lengths, overload)
+        found = _waiting(pressure, limits, lengths, overload)
     if queue_ms is None:
-        return told
-    sentence = f"{told.sentence} By the servers' own count a request waited {number(queue_ms)} ms on average."
-    return told.model_copy(
-        update={"sentence": sentence, "evidence": {**told.evidence, "meanQueueTimeMs": rounded(queue_ms)}}
+        return found
+    sentence = f"{found.sentence} By the servers' own count a request waited {number(queue_ms)} ms on average."
+    return found.model_copy(
+        update={"sentence": sentence, "evidence": {**found.evidence, "meanQueueTimeMs": rounded(queue_ms)}}
     )
 
 
@@ -67,7 +54,7 @@ def _waiting(
     if pressure is None:
         return Waiting(
             reason="Unknown",
-            sentence="Why requests waited can't be told: 0 readings of a busy server say how many ran and waited.",
+            sentence="Why requests waited is unknown: no sample caught the server busy.",
             evidence={"readings": 0},
         )
     if pressure.queued < MIN_QUEUED_SHARE * pressure.readings:
@@ -78,7 +65,7 @@ def _waiting(
         )
     if pressure.hold is None:
         sentence = (
-            f"{_queue(pressure)}, but the KV cache usage is in 0 of these readings: what they waited for is unknown."
+            f"{_queue(pressure)}, but none of these samples has the KV cache usage: what they waited for is unknown."
         )
         return Waiting(reason="Unknown", sentence=sentence, evidence=_evidence(pressure))
     if pressure.hold is Hold.SEQUENCES:
@@ -104,14 +91,14 @@ def held_at(pressure: Pressure) -> str:
 
 def _hardly_any(pressure: Pressure) -> str:
     return (
-        f"Hardly any request waited in the server: a queue in {pressure.queued} of {pressure.readings} readings "
+        f"Hardly any request waited in the server: a queue in {pressure.queued} of {pressure.readings} samples "
         f"({number(pressure.waiting_mean)} waiting on average), with {number(pressure.running_mean)} running on average."
     )
 
 
 def _queue(pressure: Pressure) -> str:
     return (
-        f"Requests waited in {pressure.queued} of {pressure.readings} readings ({number(pressure.waiting_mean)} on average, "
+        f"Requests waited in {pressure.queued} of {pressure.readings} samples ({number(pressure.waiting_mean)} on average, "
         f"{number(pressure.waiting_max)} at most)"
     )
 

@@ -3,44 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from statistics import median
 
-from benchrun_client.contract import StageRecord
-
 from benchrun.api import ServerStatus
-from benchrun.judge.rules.finding import Code, Evidence, Explanation, NotChecked, StageFinding
-from benchrun.judge.rules.rule import Found, StageContext
-from benchrun.judge.stage_profile import StageShape
-from benchrun.judge.thresholds import Thresholds
+from benchrun.judge.rules.rule import Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure.cells import milliseconds, rounded
-
-# ---- compilation ------------------------------------------------------------------------------------------------------
-# An engine that was not warm: it compiled, or its first requests were slow, within the measurement.
-
-EXPLANATIONS: Mapping[Code, Explanation] = {
-    Code.COMPILATION_IN_WINDOW: Explanation(
-        meaning="The server compiled kernels while it was measured. All requests wait meanwhile: the tail of the latencies "
-        "is the compiler's, the median hardly changes.",
-        remedy="Warm up with the same lengths and at the same concurrency (measurement.warmup.auto), with more requests if "
-        "that is done already.",
-    ),
-    Code.COLD_START: Explanation(
-        meaning="The first requests were far slower than the rest, though they met an empty server: it was still warming "
-        "up. Means and high percentiles contain that.",
-        remedy="Leave measurement.warmup.auto on. With it, raise its maxSeconds if it was cut short, or look at what idles "
-        "before this stage.",
-    ),
-    Code.WARMUP_INCOMPLETE: Explanation(
-        meaning="The workload's warm-up was cut short, or its requests failed: the first stage may have met shapes that the "
-        "server had not compiled, and connections not yet open.",
-        remedy="Raise measurement.warmup.auto.maxSeconds, or shorten the requests. Where requests failed, the server's log "
-        "says why.",
-    ),
-}
-
 
 MIN_REQUESTS = 20
 """Fewer have no usual latency to be held against."""
@@ -52,19 +22,19 @@ def known_compilations(servers: Sequence[ServerStatus]) -> tuple[float, ...] | N
     return None if found is None else tuple(found.at)
 
 
-def compilation_in_window(record: StageRecord, context: StageContext) -> Found:
+def compilation_in_window(stage: StageProfile) -> Found:
     """The server's log tells of compiling between the first send and the last answer."""
-    if context.compilations is None:
+    if stage.compilations is None:
         return [NotChecked(Code.COMPILATION_IN_WINDOW, "the server's log could not be read")]
-    first, last = record.first_send_unix_us / 1e6, record.last_receive_unix_us / 1e6
-    inside = sorted(instant for instant in context.compilations if first <= instant <= last)
+    first, last = stage.record.first_send_unix_us / 1e6, stage.record.last_receive_unix_us / 1e6
+    inside = sorted(instant for instant in stage.compilations if first <= instant <= last)
     if not inside:
         return []
     evidence = {"compilations": len(inside), "firstAfterSeconds": rounded(inside[0] - first)}
-    return [StageFinding(Code.COMPILATION_IN_WINDOW, "Suspect", record.stage_id, evidence, weight=len(inside))]
+    return [StageFinding(Code.COMPILATION_IN_WINDOW, "Suspect", stage.id, evidence, weight=len(inside))]
 
 
-def cold_start(record: StageRecord, context: StageContext) -> Found:
+def cold_start(stage: StageProfile) -> Found:
     """The stage begins with requests whose TTFT is far above the usual, and chance does not set them there.
 
     A queue explains no slow beginning: whoever is served first finds the server empty. So the row of slow requests has to
@@ -72,30 +42,30 @@ def cold_start(record: StageRecord, context: StageContext) -> Found:
     The wave then has to end late as well: an engine that shares its time between prompts and tokens gives a burst its first
     tokens late, yet its last ones hardly later than usual.
     """
-    shape, lines = context.shape(record), context.thresholds
-    if context.asked.all_at_once:
+    shape, thresholds = stage, stage.thresholds
+    if stage.expected.all_at_once:
         return []
-    if len(shape.ttft_us) < MIN_REQUESTS:
+    if len(stage.ttft_us) < MIN_REQUESTS:
         return [NotChecked(Code.COLD_START, f"fewer than {MIN_REQUESTS} answers")]
-    users = (context.asked.concurrency or 1) if context.asked.closed_loop else 1
-    beginning = _slow_beginning(shape.ttft_us, lines)
-    if beginning.requests < users or not beginning.certain(lines.chance_of_alarm):
+    users = (stage.expected.concurrency or 1) if stage.expected.closed_loop else 1
+    beginning = _slow_beginning(stage)
+    if beginning.requests < users or not beginning.certain(thresholds.chance_of_alarm):
         return []
     if _long_prompts_explain(shape, beginning) or (users > 1 and not _ends_late(shape, beginning)):
         return []
     evidence = {
         "slowRequests": beginning.requests,
-        "requests": len(shape.ttft_us),
+        "requests": len(stage.ttft_us),
         "medianTtftOfThemMs": rounded(milliseconds(beginning.median_us)),
         "medianTtftOfOthersMs": rounded(milliseconds(beginning.usual_us)),
         "slowestOfOthersMs": rounded(milliseconds(beginning.slowest_other_us)),
         "slowFromMs": rounded(milliseconds(beginning.slow_from_us)),
         "chance": rounded(beginning.chance),
-        "suspectChance": lines.chance_of_alarm,
-        "suspectFactor": lines.cold_start_factor,
+        "suspectChance": thresholds.chance_of_alarm,
+        "suspectFactor": thresholds.cold_start_factor,
     }
     weight = beginning.median_us / max(1.0, beginning.usual_us)
-    return [StageFinding(Code.COLD_START, "Suspect", record.stage_id, evidence, weight=weight)]
+    return [StageFinding(Code.COLD_START, "Suspect", stage.id, evidence, weight=weight)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +87,10 @@ class _Beginning:
         return self.requests > 0 and (self.outstanding or self.chance <= chance_of_alarm)
 
 
-def _slow_beginning(ttft_us: Sequence[int], lines: Thresholds) -> _Beginning:
+def _slow_beginning(stage: StageProfile) -> _Beginning:
+    ttft_us, thresholds = stage.ttft_us, stage.thresholds
     usual = median(ttft_us)
-    slow_from = max(lines.cold_start_factor * usual, usual + 1000 * lines.cold_start_floor_ms)
+    slow_from = max(thresholds.cold_start_factor * usual, usual + 1000 * thresholds.cold_start_floor_ms)
     row = sum(1 for _ in takewhile(lambda ttft: ttft > slow_from, ttft_us))
     slow = sum(1 for ttft in ttft_us if ttft > slow_from)
     others = ttft_us[row:]
@@ -130,7 +101,7 @@ def _slow_beginning(ttft_us: Sequence[int], lines: Thresholds) -> _Beginning:
         slowest_other_us=max(others, default=0.0),
         slow_from_us=slow_from,
         chance=_chance_of_row(row, slow, len(ttft_us)),
-        outstanding=row == 1 and ttft_us[0] > lines.cold_start_factor * max(others),
+        outstanding=row == 1 and ttft_us[0] > thresholds.cold_start_factor * max(others),
     )
 
 
@@ -140,26 +111,22 @@ def _chance_of_row(row: int, slow: int, requests: int) -> float:
     return math.exp(ways_to_pick - math.lgamma(requests + 1) + math.lgamma(requests - row + 1))
 
 
-def _long_prompts_explain(shape: StageShape, beginning: _Beginning) -> bool:
+def _long_prompts_explain(stage: StageProfile, beginning: _Beginning) -> bool:
     """A long prompt takes its time, and the requests behind it wait."""
-    tokens = list(map(shape.record.requests.input_tokens.__getitem__, shape.answered))
+    tokens = list(map(stage.requests.input_tokens.__getitem__, stage.answered))
     times = max(tokens[: beginning.requests]) / max(1.0, median(tokens))
     return beginning.median_us <= max(1.0, times) * beginning.slow_from_us
 
 
-def _ends_late(shape: StageShape, beginning: _Beginning) -> bool:
-    first, others = shape.e2el_us[: beginning.requests], shape.e2el_us[beginning.requests :]
+def _ends_late(stage: StageProfile, beginning: _Beginning) -> bool:
+    first, others = stage.e2el_us[: beginning.requests], stage.e2el_us[beginning.requests :]
     return median(first) - median(others) >= (beginning.median_us - beginning.usual_us) / 2
 
 
-# ---- warm up ----------------------------------------------------------------------------------------------------------
-# A warm-up that did not do all it was to: the first stage then met a colder server than the spec asks for.
-
-
-def warmup_incomplete(record: StageRecord, context: StageContext) -> Found:
+def warmup_incomplete(stage: StageProfile) -> Found:
     """Fewer answers than requests. Told with the first stage of a workload: the others follow on that one, whatever the
     warm-up was."""
-    warmup = record.warmup
+    warmup = stage.record.warmup
     if warmup is None or warmup.answered >= warmup.requests:
         return []
     missing = warmup.requests - warmup.answered
@@ -171,4 +138,34 @@ def warmup_incomplete(record: StageRecord, context: StageContext) -> Found:
         "seconds": rounded(warmup.took_us / 1e6),
     }
     weight = missing / warmup.requests
-    return [StageFinding(Code.WARMUP_INCOMPLETE, "Note", record.stage_id, evidence, weight=weight)]
+    return [StageFinding(Code.WARMUP_INCOMPLETE, "Note", stage.id, evidence, weight=weight)]
+
+
+RULES = Rules(
+    of_stages={270: compilation_in_window, 280: cold_start, 290: warmup_incomplete},
+    explanations={
+        Code.COMPILATION_IN_WINDOW: Explanation(
+            meaning="The server compiled kernels while it was measured. All requests wait meanwhile: the tail of the latencies "
+            "is the compiler's, the median hardly changes.",
+            remedy="Warm up with the same lengths and at the same concurrency (measurement.warmup.auto), with more requests if "
+            "that is done already.",
+            sentence="Compilations during the stage: {compilations}, the first {firstAfterSeconds} s after its start.",
+        ),
+        Code.COLD_START: Explanation(
+            meaning="The first requests were far slower than the rest, though they met an empty server: it was still warming "
+            "up. Means and high percentiles contain that.",
+            remedy="Leave measurement.warmup.auto on. With it, raise its maxSeconds if it was cut short, or look at what idles "
+            "before this stage.",
+            sentence="The first {slowRequests} of {requests} requests have a median TTFT of {medianTtftOfThemMs} ms, "
+            "the others {medianTtftOfOthersMs} ms (threshold {slowFromMs} ms).",
+        ),
+        Code.WARMUP_INCOMPLETE: Explanation(
+            meaning="The workload's warm-up was cut short, or its requests failed: the first stage may have met shapes that the "
+            "server had not compiled, and connections not yet open.",
+            remedy="Raise measurement.warmup.auto.maxSeconds, or shorten the requests. Where requests failed, the server's log "
+            "says why.",
+            sentence="{answered} of {requests} warm-up requests were answered in {seconds} s: {failed} failed, "
+            "{cutShort} were cut short.",
+        ),
+    },
+)

@@ -14,9 +14,6 @@ from benchrun.judge.sweep.measured import TRUSTED, Side
 from benchrun.measure.cells import rounded
 from benchrun.measure.significance import Mean
 
-# ---- contenders -------------------------------------------------------------------------------------------------------
-# Load points that may win something: measured, trustworthy, and by their throughput per GPU.
-
 
 @dataclass(frozen=True, slots=True)
 class Contender:
@@ -70,15 +67,12 @@ def _divided(figure: Figure, devices: int) -> Figure:
 
 
 def _met(objective: Objective, row: Result) -> bool:
-    asked = (objective.metric, float(objective.percentile), objective.max_milliseconds)
+    limit = (objective.metric, float(objective.percentile), objective.max_milliseconds)
     return any(
-        (found.metric, float(found.percentile), found.max_milliseconds) == asked and found.outcome == "Met"
+        (found.metric, float(found.percentile), found.max_milliseconds) == limit and found.outcome == "Met"
         for found in row.objectives
     )
 
-
-# ---- best -------------------------------------------------------------------------------------------------------------
-# The best variant by each objective: most output tokens a second and GPU among those that keep it.
 
 THROUGHPUT = "throughput"
 EVERY_OBJECTIVE = "every objective"
@@ -86,13 +80,13 @@ EVERY_OBJECTIVE = "every objective"
 
 def best_variants(contenders: Sequence[Contender], objectives: Sequence[Objective]) -> tuple[BestVariant, ...]:
     """By workload: by throughput alone, by each objective, and where there are several, by all of them."""
-    asked: list[tuple[str, Sequence[Objective]]] = [(THROUGHPUT, ())]
-    asked += [(objective_name(objective), (objective,)) for objective in objectives]
-    asked += [(EVERY_OBJECTIVE, objectives)] if len(objectives) > 1 else []
+    criteria: list[tuple[str, Sequence[Objective]]] = [(THROUGHPUT, ())]
+    criteria += [(objective_name(objective), (objective,)) for objective in objectives]
+    criteria += [(EVERY_OBJECTIVE, objectives)] if len(objectives) > 1 else []
     found = [
         _best(name, [c for c in contenders if c.workload == workload and all(map(c.keeps, limits))])
         for workload in dict.fromkeys(contender.workload for contender in contenders)
-        for name, limits in asked
+        for name, limits in criteria
     ]
     return tuple(best for best in found if best is not None)
 
@@ -126,9 +120,6 @@ def _tied(first: Contender, others: Sequence[Contender]) -> list[str]:
     words = answers([Question("OutputThroughput", first.per_gpu, other.per_gpu) for other in others])
     return [other.side.variant.name for other, change in zip(others, words, strict=True) if change.word != "Worse"]
 
-
-# ---- front ------------------------------------------------------------------------------------------------------------
-# The Pareto front of throughput per GPU against TPOT: what can be had at all, before anybody decides what it is worth.
 
 _Point = tuple[float, float, Contender]
 """Mean TPOT, throughput per GPU, and whose they are."""

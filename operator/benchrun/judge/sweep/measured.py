@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 
-from benchrun.api import COSTS, TOKENS_PER_JOULE, Result, SearchResult, Verdict, answering
+from benchrun.api import COSTS, TOKENS_PER_JOULE, Result, SearchResult, answering
 from benchrun.api.sweep.status import FoundLoad
 from benchrun.judge.comparison.comparability import MeasuredRun
+from benchrun.judge.objectives import TRUSTED as TRUSTED
 from benchrun.measure.cells import rounded
 from benchrun.plan.variants import Variant
-
-TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +43,6 @@ def cells_of(sides: Sequence[Side], planned: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*planned, *measured)))
 
 
-# ---- costs ------------------------------------------------------------------------------------------------------------
-# What tokens cost with a variant at a load point, in money and energy: its runs together.
-
-
 def costs(side: Side, cell: str) -> dict[str, float | None]:
     """Those that every run of the side has at this cell. The geometric mean, as of the throughput that they follow from."""
     rows = [row for _, row in side.at(cell)]
@@ -56,9 +51,6 @@ def costs(side: Side, cell: str) -> dict[str, float | None]:
     }
     return {key: rounded(geometric_mean(found)) for key, found in values.items() if found and len(found) == len(rows)}
 
-
-# ---- searches ---------------------------------------------------------------------------------------------------------
-# What the searches of a variant's runs found, side by side: one load a fresh server.
 
 NONE_MET = "none"
 
@@ -75,9 +67,6 @@ def found_loads(side: Side) -> tuple[FoundLoad, ...]:
     )
 
 
-# ---- server figures ---------------------------------------------------------------------------------------------------
-# What the servers of a variant did at a load point, by their own words: its runs together.
-#
 # The same figures as a run's table has, and for the same reason: what ran and what waited is told by its mean, since a queue that
 # comes and goes is not its peak; of the KV cache the most counts, since it is full once it was.
 

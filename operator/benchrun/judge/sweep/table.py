@@ -23,13 +23,13 @@ from benchrun.api import (
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import Row, SweepTable, TabledRun
 from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
-from benchrun.judge.comparison.compare import Question, answers, limits, outcome_of
+from benchrun.judge.comparison.compare import Question, answers, limits, outcome_of, paired
 from benchrun.judge.comparison.figures import figure_of
 from benchrun.judge.row import PER_GPU
+from benchrun.judge.rules.catalogue import worst
 from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
 from benchrun.judge.sweep.fitting import Findings, fitted
 from benchrun.judge.sweep.measured import Side, cells_of, costs, found_loads, server_figures
-from benchrun.judge.verdict import worst
 from benchrun.measure.cells import rounded
 from benchrun.plan.stages import cells
 from benchrun.plan.variants import variants
@@ -88,14 +88,15 @@ def _compared(base: Side, side: Side, cell: str, *, replications: int) -> _Compa
         return _Compared(side, cell, reason)
     before, after = base.runs_at(cell), side.runs_at(cell)
     figures = [
-        (metric, figure_of(metric, cell, before), figure_of(metric, cell, after)) for metric in _asked_of(base, side)
+        (metric, figure_of(metric, cell, before), figure_of(metric, cell, after))
+        for metric in _compared_metrics(base, side)
     ]
     measured = [Question(*figure) for figure in figures if figure[1].value is not None or figure[2].value is not None]
     return _Compared(side, cell, None, tuple(measured))
 
 
-def _asked_of(base: Side, side: Side) -> tuple[ComparedMetric, ...]:
-    """Whether splitting a server pays is asked of TTFT and E2EL first."""
+def _compared_metrics(base: Side, side: Side) -> tuple[ComparedMetric, ...]:
+    """Whether splitting a server pays shows in TTFT and E2EL first."""
     servers = [each.variant.spec.server for each in (base, side)]
     if not any(server is not None and server.disaggregated is not None for server in servers):
         return DEFAULT_METRICS
@@ -119,12 +120,9 @@ def _cell(base: Side, pair: _Compared, changes: Iterator[Change]) -> ComparedCel
     if pair.reason is not None:
         return ComparedCell(cell=pair.cell, reason=pair.reason[:300])
     own = [next(changes).model_copy(update={"baseline": None, "value": None}) for _ in pair.questions]
-    return ComparedCell(cell=pair.cell, paired=_paired(base, pair.side, pair.cell), changes=own)
-
-
-def _paired(base: Side, side: Side, cell: str) -> bool:
-    before, after = (sorted(row.traffic or "" for _, row in each.at(cell)) for each in (base, side))
-    return all((*before, *after)) and before == after
+    return ComparedCell(
+        cell=pair.cell, paired=paired(pair.cell, base.runs_at(pair.cell), pair.side.runs_at(pair.cell)), changes=own
+    )
 
 
 def _row(base: Side, side: Side, cell: str, compared: ComparedCell | None, missing: Mapping[str, str]) -> Row:
@@ -162,10 +160,6 @@ def _metrics(side: Side, cell: str) -> dict[str, float | None]:
     figures[PER_GPU] = None if throughput is None else rounded(throughput / side.devices)
     known = {key: value for key, value in figures.items() if value is not None}
     return known | costs(side, cell) | server_figures(side, cell)
-
-
-# ---- tabled -----------------------------------------------------------------------------------------------------------
-# A sweep judged: from what its runs measured to its table.
 
 
 def sweep_table(

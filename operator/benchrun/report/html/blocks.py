@@ -99,6 +99,8 @@ class FoundCard:
     where: str
     meaning: str
     remedy: str
+    sentence: str
+    """The evidence in words."""
     evidence: Sequence[tuple[str, str]]
     kind: ClassVar[str] = "found"
 

@@ -13,7 +13,7 @@ from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus, Row
 from benchrun.judge.objectives import objective_results
 from benchrun.judge.row import certainty
-from benchrun.judge.stage_profile import asked_of
+from benchrun.judge.stage_profile import expected_load
 from benchrun.measure.cells import Pools, level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
 from benchrun.names import cell_id
@@ -152,7 +152,7 @@ def _pools(row: Result, records: list[StageRecord]) -> Pools:
 
 def _queued(spec: BenchmarkRunSpec, row: Result, records: list[StageRecord]) -> Pools:
     cell = Cell(row.cell, row.workload, row.axis, row.value, ())
-    return queue_pools(records) if asked_of(spec, cell).capped else {}
+    return queue_pools(records) if expected_load(spec, cell).capped else {}
 
 
 # ---- reported ---------------------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from benchrun.api import BenchmarkRunStatus, Finding, find_condition
-from benchrun.judge.rules.finding import SEVERITIES
+from benchrun.judge.rules.catalogue import evidence_sentence
+from benchrun.judge.rules.rule import SEVERITIES
 from benchrun.report.comparison_rows import GATES
 from benchrun.report.exit_codes import CANCELLED, FAILED, exit_code
 from benchrun.report.html.blocks import Block, Code, Facts, FoundCard, Prose, Section, Table, Verdict
@@ -95,5 +96,6 @@ def _card(found: Finding) -> FoundCard:
         where=f"{stages}, most marked in {found.worst_stage}{changed}",
         meaning=found.meaning,
         remedy=found.remedy,
+        sentence=evidence_sentence(found.code, found.evidence),
         evidence=[(name, evidence_text(value)) for name, value in found.evidence.items()],
     )

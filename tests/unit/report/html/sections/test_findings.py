@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.judge.rules.finding import SEVERITIES
+from benchrun.judge.rules.rule import SEVERITIES
 from benchrun.report.html.blocks import FoundCard
 from benchrun.report.html.sections.verdict import findings_section
 from unit.report.html.reported_runs import (
