@@ -16,6 +16,7 @@ import aiohttp
 from benchrun.effects.connection import Connection
 from benchrun.effects.errors import ClusterError
 
+Headers = Mapping[str, str]
 CONNECTIONS_A_POD = 2
 AS_IT_IS = "identity"
 """The only encoding taken: compressing costs the server that is measured time at every scrape, and unpacking knows no bound."""
@@ -41,26 +42,18 @@ class Fetcher:
         return answer.decode(errors="replace")
 
     async def fetch_bytes(
-        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Mapping[str, str] | None = None
+        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Headers | None = None
     ) -> bytes:
         """The answer as it is."""
         return await self.exchange("GET", url, None, limit_bytes, timeout_seconds, headers or {})
 
-    async def post(
-        self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str] | None = None
-    ) -> None:
+    async def post(self, url: str, body: str, *, timeout_seconds: float, headers: Headers | None = None) -> None:
         """Send JSON."""
         sent = {"Content-Type": "application/json", **(headers or {})}
         await self.exchange("POST", url, body, MAX_ANSWER_BYTES, timeout_seconds, sent)
 
     async def exchange(
-        self,
-        method: str,
-        url: str,
-        body: str | None,
-        limit_bytes: int,
-        timeout_seconds: float,
-        headers: Mapping[str, str],
+        self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float, headers: Headers
     ) -> bytes:
         """One request and the bytes of its answer."""
         raise NotImplementedError
@@ -86,13 +79,7 @@ class HttpFetcher(Fetcher):
         await self._session.close()
 
     async def exchange(
-        self,
-        method: str,
-        url: str,
-        body: str | None,
-        limit_bytes: int,
-        timeout_seconds: float,
-        headers: Mapping[str, str],
+        self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float, headers: Headers
     ) -> bytes:
         """One request and the bytes of its answer, read as long as they are within the limit."""
         try:
@@ -127,13 +114,7 @@ class ProxyFetcher(Fetcher):
         self._direct = direct
 
     async def exchange(
-        self,
-        method: str,
-        url: str,
-        body: str | None,
-        limit_bytes: int,
-        timeout_seconds: float,
-        headers: Mapping[str, str],
+        self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float, headers: Headers
     ) -> bytes:
         """One request and the bytes of its answer; of a full URL from the pod itself, without the operator's credentials."""
         if not url.startswith("/"):
