@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from benchrun.api import BenchmarkRunStatus, Live
 from benchrun.observe.ended_runs import HEADLINE_FIGURES
-from benchrun.observe.raw import RunKey
+from benchrun.observe.views import RunKey
 from benchrun.runtime.process import Operator
 from benchrun.runtime.settings import Settings
 from chart.rendering import NAMESPACE

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from benchrun import names
-from benchrun.decide.collected import Compilations, LogTail
-from benchrun.decide.decision import Event, Ref
+from benchrun.decide.world import Compilations, Event, LogTail, Ref
 from benchrun.effects import connection as connecting
 from benchrun.effects.connection import Connection, configuration
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, NotFound, Occupied, Unavailable
@@ -25,7 +24,7 @@ from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, MAN
 from benchrun.names import API_VERSION, KIND
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
-from benchrun.observe.vllm_log import compilations
+from benchrun.observe.vllm import compilations
 from benchrun.plan.pods import Manifest, Owner, metadata, stamped
 from kit.kubectl import SWEEP, Namespace
 from kit.polling import polling

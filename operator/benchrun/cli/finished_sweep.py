@@ -20,9 +20,9 @@ from benchrun.cli.html_page import written_page
 from benchrun.cli.kubectl import Kubectl, kubectl_of
 from benchrun.cli.manifests import objects_in
 from benchrun.cli.show import show_sweep
-from benchrun.decide.refused import Unacceptable, accept_sweep
-from benchrun.decide.sweep.decision import SweepCollected, SweepSituation, SweepWorld, TableMade
-from benchrun.decide.sweep.finish import is_tabled, table_wanted, tabled, to_read
+from benchrun.decide.situation import Unacceptable
+from benchrun.decide.sweep.decision import SweepCollected, SweepSituation, SweepWorld, TableMade, accept_sweep
+from benchrun.decide.sweep.reconcile import is_tabled, table_wanted, tabled, to_read
 from benchrun.judge.sweep.table import sweep_table
 from benchrun.names import KIND as RUN_KIND
 from benchrun.observe import raw

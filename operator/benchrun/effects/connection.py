@@ -84,61 +84,35 @@ class Connection:
         accept: str = "application/json",
     ) -> Json:
         """One request; the answer's JSON object. Raises ClusterError."""
-        data = await self._request(
-            method, path, body=body, query=query, content_type=content_type, accept=accept, limit_bytes=None
-        )
+        data = await self.request(method, path, body=body, query=query, content_type=content_type, accept=accept)
         try:
             answer = json.loads(data)
         except (ValueError, RecursionError):  # a proxy's page, say
             answer = None
         if not isinstance(answer, dict):
-            raise Unavailable(f"{method} {path}: the answer is no JSON object")
+            raise Unavailable(f"{method} {path}: the answer is not a JSON object")
         return answer
 
     async def text(self, path: str, *, query: Query = (), limit_bytes: int) -> str:
         """The answer's first bytes as text; what comes after the limit is not read. Raises ClusterError."""
-        data = await self._request(
-            "GET", path, body=None, query=query, content_type="application/json", accept="*/*", limit_bytes=limit_bytes
+        return (await self.request("GET", path, query=query, accept="*/*", limit_bytes=limit_bytes)).decode(
+            errors="replace"
         )
-        return data.decode(errors="replace")
 
-    async def through(
+    async def request(
         self,
         method: str,
         path: str,
         *,
-        body: Json | None,
-        query: Query,
-        limit_bytes: int,
-        timeout_seconds: float,
-        headers: Mapping[str, str] | None = None,
-    ) -> bytes:
-        """The first bytes of what a pod answers behind the API server's proxy. Raises ClusterError."""
-        return await self._request(
-            method,
-            path,
-            body=body,
-            query=query,
-            content_type="application/json",
-            accept="*/*",
-            limit_bytes=limit_bytes,
-            timeout_seconds=timeout_seconds,
-            headers=headers,
-        )
-
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Json | None,
-        query: Query,
-        content_type: str,
-        accept: str,
-        limit_bytes: int | None,
+        body: Json | None = None,
+        query: Query = (),
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        limit_bytes: int | None = None,
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
+        """The answer's first bytes; what comes after the limit is not read. Raises ClusterError."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 # call_api alone sends no credentials: they are put in here, and refreshed when they rotate.
@@ -181,10 +155,6 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
         return bytes(chunks)
     finally:
         response.release()
-
-
-# ---- resources --------------------------------------------------------------------------------------------------------
-# Where each kind lives in the API: the few kinds the operator speaks of.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Runs that have ended, read from their raw status: their figures, and how a sweep sees them."""
+"""Runs that have ended, read from their raw status: their figures, and how a sweep sees them.
+
+Total functions: whatever is missing or of another type is left out; nothing raises.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,7 @@ from typing import Literal
 
 from benchrun.api import Reason
 from benchrun.observe import raw
-from benchrun.observe.raw import Object
 from benchrun.observe.views import Run
-
-# ---- finished ---------------------------------------------------------------------------------------------------------
-# What is remembered of a run that has ended: few figures of few load points, read from its raw status.
-#
-# Total functions: whatever is missing or of another type is left out; nothing raises.
 
 HEADLINE_FIGURES = (
     "request_throughput",
@@ -60,7 +57,7 @@ class FinishedRun:
     """Load points beyond MAX_CELLS."""
 
 
-def finished_run_of(status: Object) -> FinishedRun | None:
+def finished_run_of(status: raw.Object) -> FinishedRun | None:
     """From the status of a run that has ended; None where it does not say when that was."""
     ended_at = raw.instant(status.get("completionTime"))
     if ended_at is None:
@@ -78,7 +75,7 @@ def finished_run_of(status: Object) -> FinishedRun | None:
     )
 
 
-def _figures_of(row: Object) -> CellFigures:
+def _figures_of(row: raw.Object) -> CellFigures:
     metrics = raw.mapping(row.get("metrics"))
     listed = row.get("uncertain")
     uncertain = listed if isinstance(listed, list) else []
@@ -92,7 +89,7 @@ def _figures_of(row: Object) -> CellFigures:
     )
 
 
-def _cell(row: Object) -> str:
+def _cell(row: raw.Object) -> str:
     return raw.text(row.get("cell"), _MAX_CELL_CHARS)
 
 
@@ -101,9 +98,6 @@ def _finite(value: object) -> float | None:
         return None
     return float(value) if abs(value) <= raw.MAX_NUMBER else None
 
-
-# ---- swept runs -------------------------------------------------------------------------------------------------------
-# Runs as their sweep sees them: where each stands, why it failed, and what it held. Reads raw statuses; nothing raises.
 
 State = Literal["Running", "Completed", "Failed", "Cancelled"]
 

@@ -14,9 +14,7 @@ from typing import Any
 from benchrun import names
 from benchrun.api import is_gpu
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.names import GROUP, KIND
 from benchrun.observe import raw
-from benchrun.observe.raw import Object
 from benchrun.observe.views import Child, Pod, Run, Sweep, Termination, View
 
 MAX_ARGS = 140
@@ -28,37 +26,37 @@ SERVER_CONTAINER = "vllm"
 _BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
 
 
-def is_finished(status: Object) -> bool:
+def is_finished(status: raw.Object) -> bool:
     """Whether the status of a run or a sweep says that it has ended."""
     ended = ("Complete", "Failed")
     return any(c.get("type") in ended and c.get("status") == "True" for c in raw.mappings(status.get("conditions")))
 
 
-def view_of(kind: str, body: Object) -> View:
+def view_of(kind: str, body: raw.Object) -> View:
     """Whatever it is. Of what has ended only what is still looked at: its results stay in the cluster, not in our memory."""
     if kind == "Pod":
         return pod_of(body)
-    if kind not in (KIND, SWEEP_KIND):
+    if kind not in (names.KIND, SWEEP_KIND):
         return child_of(kind, body)
-    declared = run_of(body) if kind == KIND else sweep_of(body)
+    declared = run_of(body) if kind == names.KIND else sweep_of(body)
     if not is_finished(declared.status):
         return declared
     return replace(declared, status={name: value for name, value in declared.status.items() if name not in _BULKY})
 
 
-def run_of(body: Object) -> Run:
+def run_of(body: raw.Object) -> Run:
     """A BenchmarkRun; its spec and status stay as they are."""
     owner = raw.controller(raw.mapping(body.get("metadata")))
-    is_sweep = owner.get("kind") == SWEEP_KIND and raw.text(owner.get("apiVersion")).startswith(f"{GROUP}/")
+    is_sweep = owner.get("kind") == SWEEP_KIND and raw.text(owner.get("apiVersion")).startswith(f"{names.GROUP}/")
     return Run(**_declared(body), sweep_uid=(raw.text(owner.get("uid")) or None) if is_sweep else None)
 
 
-def sweep_of(body: Object) -> Sweep:
+def sweep_of(body: raw.Object) -> Sweep:
     """A BenchmarkSweep; its spec and status stay as they are."""
     return Sweep(**_declared(body))
 
 
-def _declared(body: Object) -> dict[str, Any]:
+def _declared(body: raw.Object) -> dict[str, Any]:
     metadata = raw.mapping(body.get("metadata"))
     return {
         "namespace": raw.text(metadata.get("namespace")),
@@ -73,12 +71,12 @@ def _declared(body: Object) -> dict[str, Any]:
     }
 
 
-def child_of(kind: str, body: Object) -> Child:
+def child_of(kind: str, body: raw.Object) -> Child:
     """A Deployment, LeaderWorkerSet, Job, Service or ConfigMap. The owner counts only where it is a BenchmarkRun that controls it."""
     metadata = raw.mapping(body.get("metadata"))
     labels, annotations = raw.mapping(metadata.get("labels")), raw.mapping(metadata.get("annotations"))
     owner = raw.controller(metadata)
-    is_run = owner.get("kind") == KIND and raw.text(owner.get("apiVersion")).startswith(f"{GROUP}/")
+    is_run = owner.get("kind") == names.KIND and raw.text(owner.get("apiVersion")).startswith(f"{names.GROUP}/")
     sequence = raw.number(labels.get(names.LABEL_SEQUENCE), default=-1)
     return Child(
         kind=kind,
@@ -99,7 +97,7 @@ def child_of(kind: str, body: Object) -> Child:
     )
 
 
-def pod_of(body: Object) -> Pod:
+def pod_of(body: raw.Object) -> Pod:
     """A pod. Its run-uid label is believed only where a ReplicaSet, StatefulSet or Job controls it; else `run_uid` is empty."""
     metadata, spec, status = (raw.mapping(body.get(key)) for key in ("metadata", "spec", "status"))
     labels = raw.mapping(metadata.get("labels"))
@@ -140,40 +138,37 @@ def pod_of(body: Object) -> Pod:
     )
 
 
-def _failure(kind: str, status: Object) -> str | None:
+def _failure(kind: str, status: raw.Object) -> str | None:
     type_ = {"Deployment": "ReplicaFailure", "Job": "Failed"}.get(kind)
     found = raw.condition(status, type_) if type_ else {}
     if found.get("status") != "True":
         return None
-    reason, message = (
-        raw.text(found.get("reason")),
-        raw.text(found.get("message"), raw.MAX_MESSAGE_CHARS),
-    )
+    reason, message = (raw.text(found.get("reason")), raw.text(found.get("message"), raw.MAX_MESSAGE_CHARS))
     return f"{reason}: {message}" if message else reason or None
 
 
-def _main_container(containers: object, role: str) -> Object:
+def _main_container(containers: object, role: str) -> raw.Object:
     """The container named for the role, or the first: a sidecar that was injected is never taken for it."""
     listed = list(raw.mappings(containers))
     name = MAIN_CONTAINERS.get(role, SERVER_CONTAINER)
     return next((c for c in listed if c.get("name") == name), listed[0] if len(listed) == 1 else {})
 
 
-def _before_it(status: Object) -> Object:
+def _before_it(status: raw.Object) -> raw.Object:
     """What an init container waits for: the main container only says that it waits for that."""
     states = (raw.mapping(each.get("state")) for each in raw.mappings(status.get("initContainerStatuses")))
     waiting = (raw.mapping(state.get("waiting")) for state in states)
     return next((each for each in waiting if each.get("reason") not in (None, "PodInitializing")), {})
 
 
-def _pod_reason(status: Object) -> tuple[str | None, str | None]:
+def _pod_reason(status: raw.Object) -> tuple[str | None, str | None]:
     """Why the whole pod ended, or is about to: its own reason, or that of its DisruptionTarget condition."""
     disruption = raw.condition(status, "DisruptionTarget")
     told = status if status.get("reason") else disruption if disruption.get("status") == "True" else {}
     return raw.text(told.get("reason")) or None, raw.text(told.get("message"), raw.MAX_MESSAGE_CHARS) or None
 
 
-def _started_at(state: Object) -> datetime | None:
+def _started_at(state: raw.Object) -> datetime | None:
     started = raw.mapping(state.get("running")) or raw.mapping(state.get("terminated"))
     return raw.instant(started.get("startedAt"))
 
@@ -189,13 +184,13 @@ def _termination(value: object) -> Termination | None:
     )
 
 
-def _unschedulable(scheduled: Object) -> str | None:
+def _unschedulable(scheduled: raw.Object) -> str | None:
     if scheduled.get("status") != "False" or scheduled.get("reason") != "Unschedulable":
         return None
     return raw.text(scheduled.get("message"), raw.MAX_MESSAGE_CHARS) or "the scheduler gave no reason"
 
 
-def _gpus(container: Object) -> int:
+def _gpus(container: raw.Object) -> int:
     """Whole devices of any vendor: `nvidia.com/gpu`, `amd.com/gpu`, `nvidia.com/mig-1g.10gb` ..."""
     limits = raw.mapping(raw.mapping(container.get("resources")).get("limits"))
     return sum(raw.number(amount) for name, amount in limits.items() if is_gpu(name))
@@ -207,8 +202,7 @@ def _args(value: object) -> tuple[str, ...]:
     return tuple(raw.text(arg, MAX_ARG_CHARS) for arg in value[:MAX_ARGS])
 
 
-# ---- image pull -------------------------------------------------------------------------------------------------------
-# How long a pod waited for an image, as the kubelet's events tell.
+# The kubelet's events tell how long a pod waited for its image:
 #
 # Successfully pulled image "vllm/vllm-openai:v0.32.0" in 1m2.5s (1m3.25s including waiting). Image size: ...
 # Container image "vllm/vllm-openai:v0.32.0" already present on machine
@@ -221,14 +215,14 @@ _PARTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,12})?)(h|ms|m|s|µs|us|ns)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 
 
-def image_pull_seconds(events: Iterable[Object], *, container: str) -> float | None:
+def image_pull_seconds(events: Iterable[raw.Object], *, container: str) -> float | None:
     """The wait for the container's image, that for other pulls included; 0 where the node had it. None: nothing tells."""
     own = [raw.text(e.get("message"), raw.MAX_MESSAGE_CHARS) for e in events if _is_about(e, container)]
     waits = [wait for message in own if (wait := _wait(message)) is not None]
     return max(waits, default=None)  # a container that was started again found its image there
 
 
-def _is_about(event: Object, container: str) -> bool:
+def _is_about(event: raw.Object, container: str) -> bool:
     path = raw.text(raw.mapping(event.get("involvedObject")).get("fieldPath"))
     return event.get("reason") == "Pulled" and path == f"spec.containers{{{container}}}"
 

@@ -21,9 +21,6 @@ from benchrun.runtime.process import Operator
 from benchrun.runtime.reconcile import Decide
 from benchrun.runtime.settings import BadSetting, LogFormat, LogLevel, Settings
 
-# ---- logs -------------------------------------------------------------------------------------------------------------
-# Logging, set up before anything logs: one line an entry, JSON for machines or plain for people.
-
 _PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _NOISY = ("aiohttp.access", "asyncio", "kopf._core.engines", "kopf.objects")
 """Loggers that say something for every request or event."""
@@ -82,9 +79,6 @@ def configure(*, level: LogLevel, log_format: LogFormat) -> None:
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.WARNING)
 
-
-# ---- main -------------------------------------------------------------------------------------------------------------
-# Starting the operator: settings, logging, then Kopf with our parts around it.
 
 RECURSION_LIMIT = 25_000
 

@@ -16,21 +16,20 @@ from prometheus_client.registry import Collector
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus
-from benchrun.decide.collected import Collected
 from benchrun.decide.sweep.decision import NotCreated, SweepCollected, TableMade
+from benchrun.decide.world import Collected
 from benchrun.observe.ended_runs import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, SweptRun
-from benchrun.observe.raw import Key
-from benchrun.observe.views import Child, Children
+from benchrun.observe.views import Child, Children, Key
 
 
 @dataclass(slots=True)
 class Memory:
-    """Of one object, told from its namesakes by its uid."""
+    """Of one object; its uid distinguishes it from its namesakes."""
 
     uid: str
 
     def leave(self) -> None:
-        """Nobody will ask for it again: end what goes on for it."""
+        """It is not needed any more: end what goes on for it."""
 
 
 @dataclass(slots=True)
@@ -112,11 +111,8 @@ class Memories(Generic[M]):
             memory.leave()
 
 
-# ---- results ----------------------------------------------------------------------------------------------------------
-# The newest runs that have ended, and their headline figures: what stays in memory of results, and stands on /metrics.
-
 MAX_RUNS = 100
-"""Most runs that can be asked for: with 16 load points and 8 figures each, 1 MB kept and a page of 1.3 MB."""
+"""Most runs that can be configured: with 16 load points and 8 figures each, 1 MB kept and 1.3 MB of metrics."""
 
 
 NamespacedName = tuple[str, str]
@@ -152,7 +148,7 @@ class LatestResults:
 
 
 class ResultMetrics(Collector):
-    """`benchrun_run_*` and `benchrun_result*`, of what `results` holds when the page is read: never more than a known number."""
+    """`benchrun_run_*` and `benchrun_result*`, of what `results` holds at the scrape: never more than a known number."""
 
     def __init__(self, results: LatestResults) -> None:
         self._results = results

@@ -10,29 +10,24 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, status_changes
 from benchrun.api.sweep.status import essence
-from benchrun.decide.decision import Ref
 from benchrun.decide.sweep.decision import NotCreated, SweepDecision, SweepWorld, TableMade, TableWanted
 from benchrun.decide.sweep.reconcile import decide
-from benchrun.effects.clock import Clock
+from benchrun.decide.world import Ref
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, Occupied
 from benchrun.effects.judge_child import JudgeChild, NotJudged
-from benchrun.effects.kubernetes_api import Cluster
 from benchrun.judge_process.job import Part, SweepJob
 from benchrun.names import KIND
 from benchrun.observe import raw
 from benchrun.observe.ended_runs import swept_runs
 from benchrun.observe.last_words import bounded
-from benchrun.observe.raw import Key, SweepKey
 from benchrun.observe.trim import run_of
-from benchrun.observe.views import Sweep
-from benchrun.runtime.indexes import Indexes
+from benchrun.observe.views import Key, Sweep, SweepKey
 from benchrun.runtime.memory import Memories, SweepMemory
-from benchrun.runtime.passes import LOOK_AGAIN_SECONDS, Writer, guarded
-from benchrun.runtime.telemetry import Telemetry
+from benchrun.runtime.passes import RETRY_SECONDS, Reconciler
 
 logger = logging.getLogger(__name__)
 
-NOT_CREATED_AGAIN_SECONDS = 15.0
+NOT_CREATED_RETRY_SECONDS = 15.0
 """How often a run that was refused is offered again; a change of the sweep or its runs comes before."""
 LEFTOVER_SECONDS = 2.0
 """How often it is looked whether a run of an earlier sweep of the same name is gone."""
@@ -44,25 +39,18 @@ _QUOTA = "exceeded quota"
 
 
 @dataclass(kw_only=True, eq=False)
-class SweepReconciler:
+class SweepReconciler(Reconciler):
     """Makes passes over sweeps."""
 
-    cluster: Cluster
     judge: JudgeChild
-    indexes: Indexes
-    clock: Clock
-    telemetry: Telemetry
     enqueue: Callable[[Key], None]
 
     def __post_init__(self) -> None:
-        self._writer = Writer(self.cluster, self.indexes, self.clock)
         self.memories = Memories(SweepMemory)
 
     async def __call__(self, key: SweepKey) -> float | None:
-        """Seconds after which to look again without being told to; None for never. Raises to be called again, backed off."""
-        return await guarded(
-            lambda: self._pass(key), telemetry=self.telemetry, after_conflict=lambda: self._writer.read_again(key)
-        )
+        """One pass; see `guard`."""
+        return await self.guard(key, lambda: self._pass(key))
 
     async def _pass(self, key: SweepKey) -> float | None:
         sweep = self.indexes.sweep(key)
@@ -80,21 +68,23 @@ class SweepReconciler:
             await self._make_table(key, sweep, decision.table, memory)
             decision = decide(self._world(sweep, memory))
         if decision.read:
-            return LOOK_AGAIN_SECONDS  # runs come and go faster than they can be read
+            return RETRY_SECONDS  # runs come and go faster than they can be read
         await self._cancel(decision.cancel)
         if await self._create(decision, memory):
             return 0.0  # it is decided anew with what was found out
         changes = status_changes(sweep.status, decision.status)
         if changes:
-            await self._writer.change_status(sweep, changes)
-        await self._writer.say(sweep, decision.events)
+            await self.change_status(sweep, changes)
+        await self.post(sweep, decision.events)
         if decision.forget:
             self.memories.drop(key)
             return None
-        again = self._again(decision, memory)
+        retry = None
+        if decision.create and memory.not_created is not None:
+            retry = LEFTOVER_SECONDS if memory.not_created.leftover else NOT_CREATED_RETRY_SECONDS
         # A table that is still to be made is asked for by the next pass.
-        memory.settled = seen if again is None and decision.table is None else None
-        return again
+        memory.settled = seen if retry is None and decision.table is None else None
+        return retry
 
     async def _decided(self, sweep: Sweep, memory: SweepMemory) -> SweepDecision:
         decision = decide(self._world(sweep, memory))
@@ -108,7 +98,7 @@ class SweepReconciler:
 
     def _world(self, sweep: Sweep, memory: SweepMemory) -> SweepWorld:
         runs = swept_runs(self.indexes.runs_of(sweep.uid))
-        return SweepWorld(sweep=sweep, runs=runs, collected=memory.collected(), now=self.clock.now())
+        return SweepWorld(sweep=sweep, runs=runs, collected=memory.collected(), now=self.now())
 
     async def _read(self, sweep: Sweep, name: str, memory: SweepMemory) -> None:
         """Straight from the API server: the index keeps no results of runs that have ended."""
@@ -131,7 +121,11 @@ class SweepReconciler:
 
     async def _table(self, key: SweepKey, sweep: Sweep, wanted: TableWanted, memory: SweepMemory) -> None:
         job = SweepJob(spec=sweep.spec, baseline=wanted.baseline, runs=wanted.runs, missing=dict(wanted.missing))
-        parts = (_part(run.uid, memory.measured[run.uid]) for run in wanted.runs)
+        figures = ((run.uid, memory.measured[run.uid]) for run in wanted.runs)
+        parts = (
+            Part.of("run", status.model_dump_json(by_alias=True, exclude_none=True).encode(), name=uid)
+            for uid, status in figures
+        )
         table, problem = None, ""
         try:
             table = await self.judge.table(job, parts)
@@ -168,27 +162,20 @@ class SweepReconciler:
                 if not _is_leftover(error.found, manifest):
                     memory.conflict = str(error)
                     return True
-                memory.not_created = _leftover(manifest)
+                name = manifest["metadata"]["name"]
+                message = f"waiting for run {name} of an earlier sweep of this name to be removed"
+                memory.not_created = NotCreated(name, message, curable=True, leftover=True)
                 break
             except (Forbidden, Invalid) as error:
                 memory.not_created = _refused(manifest, error)
                 break
-        return memory.not_created is not None and _kind_of(memory.not_created) != _kind_of(before)
-
-    def _again(self, decision: SweepDecision, memory: SweepMemory) -> float | None:
-        if not decision.create or memory.not_created is None:
-            return None
-        return LEFTOVER_SECONDS if memory.not_created.leftover else NOT_CREATED_AGAIN_SECONDS
+        return memory.not_created is not None and memory.not_created != before
 
     def _learnt(self, body: dict[str, Any] | None) -> None:
         """A run as it came back. Its watch event will be no news to the index, so that it is put on the queue here."""
         key = self.indexes.learnt(KIND, body) if body is not None else None
         if key is not None:
             self.enqueue(key)
-
-
-def _part(uid: str, measured: BenchmarkRunStatus) -> Part:
-    return Part.of("run", measured.model_dump_json(by_alias=True, exclude_none=True).encode(), name=uid)
 
 
 def _essence(status: dict[str, object]) -> BenchmarkRunStatus:
@@ -198,24 +185,11 @@ def _essence(status: dict[str, object]) -> BenchmarkRunStatus:
         return BenchmarkRunStatus()  # written by another version of the API: there, but not to be compared
 
 
-def _kind_of(not_created: NotCreated | None) -> tuple[object, ...]:
-    """What is decided on. Words alone may change with every answer."""
-    return (
-        () if not_created is None else (not_created.name, not_created.curable, not_created.quota, not_created.leftover)
-    )
-
-
 def _is_leftover(found: dict[str, Any], manifest: dict[str, Any]) -> bool:
     """Whether the run that has the name belongs to a sweep of our sweep's name that was deleted, and goes with it."""
     owner, ours = raw.controller(found["metadata"]), raw.controller(manifest["metadata"])
     same = (owner.get("kind"), owner.get("name")) == (ours.get("kind"), ours.get("name"))
     return same and owner.get("uid") != ours.get("uid")
-
-
-def _leftover(manifest: dict[str, Any]) -> NotCreated:
-    name = manifest["metadata"]["name"]
-    message = f"run {name} of an earlier sweep of this name is still there; its removal is waited for"
-    return NotCreated(name, message, curable=True, leftover=True)
 
 
 def _refused(manifest: dict[str, Any], error: ClusterError) -> NotCreated:

@@ -22,10 +22,10 @@ from prometheus_client import (
 )
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.observe.raw import RunKey
+from benchrun.observe.views import RunKey
 
 MAX_LIVE_RUNS = 200
-"""Runs with gauges of their own at a time; more would make the page too long."""
+"""Runs with gauges of their own at a time; more would make the metrics too long."""
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PREFIX = "benchrun_"
 _LIVE = (
@@ -77,7 +77,7 @@ class Telemetry:
         return generate_latest(self.registry)
 
     def measured(self, name: str, meaning: str, value: Callable[[], float]) -> None:
-        """A gauge that is asked for its value whenever the page is read."""
+        """A gauge whose value is read at every scrape."""
         self._gauge(name, meaning).set_function(value)
 
     def a_pass(self) -> AbstractContextManager[Outcome]:
@@ -92,7 +92,7 @@ class Telemetry:
         self._decision_seconds.observe(time.thread_time() - began)
 
     def a_scrape(self) -> AbstractContextManager[Outcome]:
-        """Time one reading of a page."""
+        """Time one scrape."""
         return self._timed(self._scrape_seconds, self._scrapes, broken="failure")
 
     def count_write(self, *, verb: str, resource: str, code: str) -> None:
@@ -104,7 +104,7 @@ class Telemetry:
         self._events.labels(kind, event_type or "LISTED").inc()
 
     def task_restarted(self, task: str) -> None:
-        """A background task of the process has ended and is started again."""
+        """A background task of the process has ended and is restarted."""
         self._restarts.labels(task).inc()
 
     def namespace_read(self, namespace: str, unreadable: bool) -> None:
@@ -150,9 +150,6 @@ class Telemetry:
     def _histogram(self, name: str, meaning: str) -> Histogram:
         return Histogram(_PREFIX + name, meaning, buckets=_FAST, registry=self.registry)
 
-
-# ---- health -----------------------------------------------------------------------------------------------------------
-# What the process says of itself over HTTP: /healthz, /readyz and /metrics.
 
 TICK_SECONDS = 1.0
 MAX_LOOP_LAG_SECONDS = 30.0

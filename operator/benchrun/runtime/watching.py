@@ -16,9 +16,8 @@ from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.effects.connection import CHILD_KINDS, EXTENSION_KINDS, RESOURCES, RUN
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound
-from benchrun.effects.kubernetes_api import Cluster
-from benchrun.names import KIND
-from benchrun.observe.raw import Key, sweep_of_run
+from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.observe.views import Key, sweep_of_run
 from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes
 from benchrun.runtime.keeping import doubling
 from benchrun.runtime.telemetry import Telemetry
@@ -59,18 +58,14 @@ class NothingToCompare(kopf.DiffBaseStorage):
 def registry(indexes: Indexes, *, enqueue: Callable[[Key], None], telemetry: Telemetry) -> kopf.OperatorRegistry:
     """Handlers for sweeps, runs and everything that carries a run's label."""
     handlers = kopf.OperatorRegistry()
-    for kind in (SWEEP_KIND, KIND, *CHILD_KINDS):
+    for kind in (SWEEP_KIND, names.KIND, *CHILD_KINDS):
         _watch(handlers, kind, indexes, enqueue, telemetry)
     kopf.on.login(registry=handlers)(login)
     return handlers
 
 
 def _watch(
-    handlers: kopf.OperatorRegistry,
-    kind: str,
-    indexes: Indexes,
-    enqueue: Callable[[Key], None],
-    telemetry: Telemetry,
+    handlers: kopf.OperatorRegistry, kind: str, indexes: Indexes, enqueue: Callable[[Key], None], telemetry: Telemetry
 ) -> None:
     async def heard(event: Any, **_: Any) -> None:
         telemetry.watch_event(kind, event["type"])
@@ -78,7 +73,7 @@ def _watch(
         if key is not None:
             enqueue(key)
         # Known already where it was our own pass that changed the run: the sweep has not seen it yet.
-        sweep = sweep_of_run(event["object"]) if kind == KIND else None
+        sweep = sweep_of_run(event["object"]) if kind == names.KIND else None
         if sweep is not None:
             enqueue(sweep)
 
@@ -124,15 +119,12 @@ def label_selector(kind: str) -> str:
     return f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(UNWATCHED_ROLES)})"
 
 
-# ---- listing ----------------------------------------------------------------------------------------------------------
-# Listing everything: before the first pass, so that nothing is made twice, and now and then, in case a watch missed something.
-#
 # One namespace that can't be read stops none of the others. Kinds that the cluster may lack (`EXTENSION_KINDS`) are listed
 # with the others, and one by one where a run needs one.
 
 logger = logging.getLogger(__name__)
 
-KINDS = (*EXTENSION_KINDS, *CHILD_KINDS, KIND, SWEEP_KIND)
+KINDS = (*EXTENSION_KINDS, *CHILD_KINDS, names.KIND, SWEEP_KIND)
 """In this order: no run is known before its children are."""
 ALL_NAMESPACES = "*"
 """In words and metrics: what is listed for the whole cluster at once."""
@@ -150,7 +142,7 @@ Scope = str | None
 class Lister:
     """What is listed of each namespace, and what of it could not be read."""
 
-    cluster: Cluster
+    cluster: KubernetesApi
     indexes: Indexes
     namespaces: Iterable[str]
     _: KW_ONLY

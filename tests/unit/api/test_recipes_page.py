@@ -11,7 +11,7 @@ import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec, is_gpu
 from benchrun.decide import condition_table
-from benchrun.decide.step import Step
+from benchrun.decide.condition_table import Step
 from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
 
 PAGE = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()

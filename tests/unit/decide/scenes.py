@@ -14,19 +14,21 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Judgement
-from benchrun.decide.collected import (
+from benchrun.decide.reconcile import decide
+from benchrun.decide.world import (
     Answer,
     Answers,
     Arrival,
     Collected,
     Compilations,
+    Context,
+    Decision,
     EndpointPods,
     Judging,
     LogTail,
     Question,
+    World,
 )
-from benchrun.decide.decision import Context, Decision, World
-from benchrun.decide.reconcile import decide
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.exposition import Sample
 from benchrun.observe.views import Child, Children, Pod, Run, Termination

@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Judgement
-from benchrun.decide.collected import Answer, Collected, Judging, LogTail, Question
-from benchrun.decide.decision import Decision, World
 from benchrun.decide.reconcile import decide
+from benchrun.decide.world import Answer, Collected, Decision, Judging, LogTail, Question, World
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.exposition import Sample
 from benchrun.observe.views import Child, Children, Pod, Run

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from benchrun.decide.collected import (
+from benchrun.decide.world import (
     MAX_BACKLOG_BYTES,
     MAX_UNSTORED_SAMPLES,
     Arrival,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import Reason
-from benchrun.decide.decision import Decision
+from benchrun.decide.world import Decision
 from unit.decide.scenes import (
     FIRST_REQUEST,
     HEALTHY,

@@ -9,10 +9,9 @@ from typing import get_args
 
 from benchrun.api import BenchmarkRunStatus, ConditionType, has_ended
 from benchrun.decide.deadlines import deadlines
-from benchrun.decide.decision import Decision
 from benchrun.decide.reconcile import SHORTEST_WAIT_SECONDS
-from benchrun.decide.refused import Unacceptable, accept
-from benchrun.decide.situation import Situation
+from benchrun.decide.situation import Situation, Unacceptable, accept
+from benchrun.decide.world import Decision
 from benchrun.names import SERVING_ROLES
 from hypothesis import given, settings
 from unit.decide.saying import applied, deleted

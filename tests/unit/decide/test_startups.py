@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchrun.api import Startup
-from benchrun.decide.collected import Answer, ServerStart, Start
-from benchrun.observe.vllm_log import StartupPhases
+from benchrun.decide.world import Answer, ServerStart, Start
+from benchrun.observe.vllm import StartupPhases
 from unit.decide.scenes import HEALTHY, SCHEDULED, URL_ENDPOINT, Scene, instant, unix_us
 
 WANTED = ServerStart("server-1", "server-1-uid", "vllm")

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from benchrun.api import Judgement
-from benchrun.decide.collected import Answer, Judging, Question, RefusedObject
+from benchrun.decide.world import Answer, Judging, Question, RefusedObject
 from hypothesis import strategies as st
 from unit.decide.scenes import (
     DEPLOYMENT,

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.decide.collected import Arrival
-from benchrun.observe.raw import RunKey
-from benchrun.observe.views import Child, Children
+from benchrun.decide.world import Arrival
+from benchrun.observe.views import Child, Children, RunKey
 from benchrun.runtime.memory import Memories, RunMemory
 
 

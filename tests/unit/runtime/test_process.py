@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 from benchrun.api import Live
-from benchrun.decide.decision import Decision
+from benchrun.decide.world import Decision
 from benchrun.effects.errors import Unavailable
 from benchrun.effects.lease import LEASE_SECONDS, WATCH_SECONDS
-from benchrun.observe.raw import RunKey
+from benchrun.observe.views import RunKey
 from benchrun.runtime import process
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.keeping import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.decide.decision import Ref
+from benchrun.decide.world import Ref
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, Unavailable
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import END, Part, SweepJob, SweepTable, read_job
 from benchrun.judge_process.judging import table_job
 from benchrun.names import API_VERSION, KIND
-from benchrun.observe.raw import Key, RunKey, SweepKey, sweep_of_run
+from benchrun.observe.views import Key, RunKey, SweepKey, sweep_of_run
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
-from benchrun.runtime.sweep_reconcile import LEFTOVER_SECONDS, NOT_CREATED_AGAIN_SECONDS, SweepReconciler
+from benchrun.runtime.sweep_reconcile import LEFTOVER_SECONDS, NOT_CREATED_RETRY_SECONDS, SweepReconciler
 from benchrun.runtime.telemetry import Telemetry
 from unit.judge.comparison.sides import row
 from unit.runtime.memory_cluster import MemoryCluster, list_everything
@@ -72,7 +72,7 @@ class Scene:
             cluster=self.cluster,
             judge=self.judge,
             indexes=self.indexes,
-            clock=self,
+            now=self.now,
             telemetry=Telemetry(),
             enqueue=self.enqueued.append,
         )
@@ -257,7 +257,7 @@ async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(scene: Scene
     scene.cluster.add(KIND, foreign({"kind": SWEEP_KIND, "name": NAME, "uid": "of-the-earlier"}))
     assert await scene.once() == 0.0
     assert await scene.once() == LEFTOVER_SECONDS
-    assert "of an earlier sweep of this name is still there" in scene.status["message"]
+    assert "earlier sweep of this name" in scene.status["message"]
     del scene.cluster.objects[KIND, NAMESPACE, FIRST]
     await scene.until_settled()
     assert scene.status["message"] == "0 of 2 runs have ended, seqs-v1-r1 goes on"
@@ -266,7 +266,7 @@ async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(scene: Scene
 async def test_what_is_forbidden_is_said_and_offered_again(scene: Scene) -> None:
     scene.cluster.broken["create"] = Forbidden("exceeded quota: count/benchmarkruns", code=403)
     assert await scene.once() == 0.0
-    assert await scene.once() == NOT_CREATED_AGAIN_SECONDS
+    assert await scene.once() == NOT_CREATED_RETRY_SECONDS
     assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Ready"] == ["QuotaExceeded"]
     scene.cluster.broken.clear()
     await scene.once()
@@ -277,7 +277,7 @@ async def test_an_answer_that_is_only_worded_otherwise_is_no_reason_to_ask_again
     scene.cluster.broken["create"] = Forbidden("no (request 1)", code=403)
     assert await scene.once() == 0.0
     scene.cluster.broken["create"] = Forbidden("no (request 2)", code=403)
-    assert await scene.once() == NOT_CREATED_AGAIN_SECONDS
+    assert await scene.once() == NOT_CREATED_RETRY_SECONDS
 
 
 async def test_what_is_invalid_ends_the_sweep(scene: Scene) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, Live, ServerStatus
-from benchrun.decide.collected import Ending, Judging
-from benchrun.decide.decision import Event, Ref
+from benchrun.decide.world import Ending, Event, Judging, Ref
 from benchrun.runtime.reconcile import (
     JUDGED_WITHIN_SECONDS,
     RUNS_A_SECOND,

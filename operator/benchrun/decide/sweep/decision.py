@@ -9,14 +9,18 @@ from functools import cached_property
 from itertools import pairwise
 from statistics import fmean
 
-from benchrun.api import BenchmarkRunStatus, Code, Reason
+from pydantic import ValidationError
+
+from benchrun.api import BenchmarkRunStatus, Code, Reason, first_problem
 from benchrun.api.sweep.spec import BenchmarkSweepSpec, named
-from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepTable, TabledRun
-from benchrun.decide.decision import Event, Manifest, Ref
+from benchrun.api.sweep.status import MAX_ROWS, BenchmarkSweepStatus, SweepTable, TabledRun
+from benchrun.decide.situation import Unacceptable
+from benchrun.decide.world import Event, Manifest, Ref
 from benchrun.observe.ended_runs import SweptRun
 from benchrun.observe.views import Sweep
 from benchrun.plan.pods import Owner
-from benchrun.plan.variants import PlannedRun, Variant, attempts, planned_runs
+from benchrun.plan.stages import cells
+from benchrun.plan.variants import PlannedRun, Variant, attempts, planned_runs, variants
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +28,8 @@ class NotCreated:
     """A run that could not be created when it was last tried."""
 
     name: str
-    message: str
-    """Why, in a sentence that names the run."""
+    message: str = field(compare=False)
+    """Why, in a sentence that names the run. It may change with every answer of the API server."""
     curable: bool
     """It may be later, as it is. Otherwise it is invalid and stays so."""
     quota: bool = False
@@ -58,7 +62,7 @@ class TableMade:
 
 @dataclass(frozen=True, slots=True)
 class SweepCollected:
-    """What memory holds of a sweep that goes on. All of it can be lost and found out again."""
+    """What memory holds of a sweep that goes on. All of it can be lost and read once more."""
 
     measured: Mapping[str, BenchmarkRunStatus] = field(default_factory=dict)
     """Of runs that were measured to their end, by uid: what comparisons read (`api.sweep.essence`)."""
@@ -86,18 +90,15 @@ class SweepDecision:
 
     status: BenchmarkSweepStatus
     read: tuple[str, ...] = ()
-    """Runs whose figures are wanted. They are read, and it is decided again; nothing else is asked for then."""
+    """Runs whose figures are wanted. They are read, and a new decision follows; this one requests nothing else."""
     table: TableWanted | None = None
-    """The table to make. What is decided here does not wait for it; it is decided again when it is there."""
+    """The table to make. This decision does not wait for it; a new one follows when it is there."""
     cancel: tuple[Ref, ...] = ()
     create: tuple[Manifest, ...] = ()
     forget: bool = False
     """The sweep is over: drop what memory holds of it."""
     events: tuple[Event, ...] = ()
 
-
-# ---- situation --------------------------------------------------------------------------------------------------------
-# One pass's facts about a sweep, worked out once from the runs that exist.
 
 OF_THE_SETTINGS = frozenset(
     {
@@ -137,8 +138,8 @@ class SweepSituation:
     @property
     def baseline(self) -> str:
         """Name of the variant that the others are compared with."""
-        asked = named(self.spec.matrix, self.spec.baseline) if self.spec.baseline is not None else None
-        return asked or self.variants[0].name
+        chosen = named(self.spec.matrix, self.spec.baseline) if self.spec.baseline is not None else None
+        return chosen or self.variants[0].name
 
     @cached_property
     def planned(self) -> tuple[PlannedRun, ...]:
@@ -162,7 +163,7 @@ class SweepSituation:
         )
 
     @cached_property
-    def again(self) -> dict[str, PlannedRun]:
+    def next_attempts(self) -> dict[str, PlannedRun]:
         """By name in the plan: the next attempt at a run that was lost, where there is one left."""
         each = ((planned.name, self._following(planned)) for planned in self.planned)
         return {name: following for name, following in each if following is not None}
@@ -180,7 +181,7 @@ class SweepSituation:
     def lost(self, variant: Variant | None = None) -> int:
         """How many runs were lost and measured anew, or are to be; of one variant, or of all."""
         return sum(
-            len(self.tried[planned.name]) - (planned.name not in self.again)
+            len(self.tried[planned.name]) - (planned.name not in self.next_attempts)
             for planned in self.planned
             if self.tried[planned.name] and (variant is None or variant.number == planned.variant.number)
         )
@@ -188,7 +189,7 @@ class SweepSituation:
     @cached_property
     def _standing(self) -> dict[str, SweptRun]:
         """By name in the plan: the run that stands for it, unless it is to be measured anew."""
-        return {name: tried[-1] for name, tried in self.tried.items() if tried and name not in self.again}
+        return {name: tried[-1] for name, tried in self.tried.items() if tried and name not in self.next_attempts}
 
     @cached_property
     def in_order(self) -> tuple[SweptRun, ...]:
@@ -220,7 +221,7 @@ class SweepSituation:
         """Runs that are still to be started, in order. What was lost comes in the place of what was planned."""
         left_out = {planned.name for planned in self.skipped}
         return tuple(
-            self.again.get(planned.name, planned)
+            self.next_attempts.get(planned.name, planned)
             for planned in self.planned
             if planned.name not in left_out and planned.name not in self._standing
         )
@@ -261,3 +262,21 @@ def _is_lost(run: SweptRun, figures: BenchmarkRunStatus | None) -> bool:
     if run.state != "Completed" or figures is None:
         return False
     return any(row.verdict == "Invalid" and not _CODES_FROM_OUTSIDE.isdisjoint(row.findings) for row in figures.results)
+
+
+def accept_sweep(sweep: Sweep) -> tuple[BenchmarkSweepSpec, tuple[Variant, ...]]:
+    """The spec, checked, and its variants: all are made before any run is. Raises Unacceptable naming the field's path."""
+    try:
+        spec = BenchmarkSweepSpec.model_validate(sweep.spec)
+        made = variants(spec)
+    except ValidationError as error:
+        raise Unacceptable(first_problem(error)) from error
+    except ValueError as error:
+        raise Unacceptable(str(error)) from error
+    points = len(cells(spec.template))
+    if len(made) * points > MAX_ROWS:
+        raise Unacceptable(
+            f"spec.template.workloads: {len(made)} variants x {points} load points = {len(made) * points} rows; "
+            f"the limit is {MAX_ROWS}"
+        )
+    return spec, made

@@ -1,23 +1,25 @@
-"""What was collected of a run so far, and the look-ups that a decision asks for to learn more."""
+"""What a pass over one run reads and what it asks for: plain values, no effects.
+
+Look-ups are questions that a decision asks, answered beside the queue's workers (`benchrun.effects.lookups`). A question is a value;
+its answer is kept under it until the run is forgotten. A look-up that fails is an answer too: it costs its own field and nothing else.
+
+All that was collected can be lost: a restarted operator finds it again in the cluster and at the client.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
-from benchrun_client.contract import Progress
+from benchrun_client.contract import Progress, Search
 
-from benchrun.api import ClientStatus, Judgement, Reason, ServerStatus
+from benchrun.api import BenchmarkRunStatus, ClientStatus, Judgement, Reason, ServerStatus
 from benchrun.measure.exposition import Sample, ServerFacts
 from benchrun.measure.timeline import bucketed
-from benchrun.observe.vllm_log import StartupPhases
-
-# ---- lookups ----------------------------------------------------------------------------------------------------------
-# Look-ups: questions that a decision asks, answered beside the queue's workers (`benchrun.effects.lookups`).
-#
-# A question is a value. Its answer is kept under it until the run is forgotten. A look-up that fails is an answer too: it costs
-# its own field and nothing else.
+from benchrun.observe.views import Children, Run
+from benchrun.observe.vllm import StartupPhases
 
 T = TypeVar("T")
 
@@ -63,7 +65,7 @@ class LogTail(Question[str]):
 
 @dataclass(frozen=True, slots=True)
 class Compilations(Question[tuple[float, ...]]):
-    """Unix seconds at which a server's log tells of compiled kernels, since it was healthy."""
+    """Unix seconds of the kernel compilations in a server's log, since it was healthy."""
 
     pod: str
     container: str
@@ -107,7 +109,7 @@ class GpuExporter(Question[ExporterPod]):
 
 @dataclass(frozen=True, slots=True)
 class EndpointPods(Question[tuple[str, ...]]):
-    """Addresses of the ready pods behind a Service, as host:port. Asked again until there are any."""
+    """Addresses of the ready pods behind a Service, as host:port. Looked up until there are any."""
 
     service: str
     port: int
@@ -123,13 +125,8 @@ class Judging(Question[Judgement]):
     client: ClientStatus | None = field(default=None, compare=False)
 
 
-# ---- collected --------------------------------------------------------------------------------------------------------
-# What was collected of a run so far: declared once, filled by `benchrun.runtime`, read by decisions.
-#
-# All of it can be lost: a restarted operator finds it again in the cluster and at the client.
-
 MAX_BACKLOG_BYTES = 4 * 1024 * 1024
-"""Records that wait to be stored: beyond it the client is not asked for more."""
+"""Records that wait to be stored: beyond it the client is not polled."""
 MAX_UNSTORED_SAMPLES = 4096
 """Samples that wait to be stored, 400 bytes each: beyond it they are merged in pairs."""
 
@@ -171,14 +168,14 @@ class RefusedObject:
     kind: str
     name: str
     role: str
-    message: str
-    """The API server's own words."""
+    message: str = field(compare=False)
+    """The API server's own words, which may change with every answer."""
     curable: bool
     """It may be taken later as it is: a quota, a policy, our rights, an API server in trouble. Otherwise it is invalid."""
-    is_kind_missing: bool = False
+    is_kind_missing: bool = field(default=False, compare=False)
     """The cluster does not know such objects at all."""
-    is_transient: bool = False
-    """The API server had no time, or did not answer: it is offered again in a moment."""
+    is_transient: bool = field(default=False, compare=False)
+    """The API server had no time, or did not answer: it is retried in a moment."""
 
 
 @dataclass(slots=True)
@@ -188,7 +185,7 @@ class ClientLink:
     progress: Progress | None = None
     """Its latest answer; None: none yet."""
     silent: bool = False
-    """It has been asked again and again without an answer: it counts as unreachable, not as not yet heard."""
+    """It has not answered for several polls: it counts as unreachable, not as not yet heard."""
     mismatch: str | None = None
     """Why operator and client do not understand each other."""
     lost_record: int | None = None
@@ -227,7 +224,7 @@ class Samples:
 
 @dataclass(slots=True)
 class Collected:
-    """Everything that a decision reads and no watch tells."""
+    """Everything that a decision reads and that no watch delivers."""
 
     arrivals: dict[int, Arrival] = field(default_factory=dict)
     """Records that are not known to be stored, by sequence."""
@@ -240,17 +237,17 @@ class Collected:
     facts: dict[str, ServerFacts] = field(default_factory=dict)
     """What servers say of themselves, by pod name."""
     gpu_troubles: dict[str, str] = field(default_factory=dict)
-    """Why a GPU exporter tells nothing of a pod, by pod name."""
+    """Why a GPU exporter has no figures of a pod, by pod name."""
     answers: Answers = field(default_factory=Answers)
     """What look-ups found."""
     refused_object: RefusedObject | None = None
-    """What the API server refused when it was last asked."""
+    """What the API server refused in the last pass."""
     conflict: str | None = None
     """An object that stands where one of ours should, and is not: kind and name."""
     ending: Ending | None = None
     """Why the run ends: decided, and carried out in part."""
     released_at: datetime | None = None
-    """When the deletion of the servers was asked for."""
+    """When the deletion of the servers was requested."""
 
     def next_sequence(self, first: int) -> int:
         """The first record from `first` on that did not come."""
@@ -260,7 +257,7 @@ class Collected:
 
     @property
     def backlog_is_full(self) -> bool:
-        """Whether so many records wait to be stored that no more should be asked for."""
+        """Whether so many records wait to be stored that no more should be fetched."""
         return sum(len(arrival.data) for arrival in self.arrivals.values()) > MAX_BACKLOG_BYTES
 
     def take(self, arrival: Arrival) -> bool:
@@ -272,3 +269,137 @@ class Collected:
         if arrival.ends_search is not None:
             self.search_ends[arrival.sequence] = arrival.ends_search
         return True
+
+
+Manifest = dict[str, Any]
+PodRoad = Literal["Direct", "Proxy"]
+"""How pods are reached: at their addresses, or (by an operator outside the cluster) through the API server."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuExporters:
+    """Pods that tell of GPUs, one a node."""
+
+    namespace: str
+    selector: str
+    """Label selector."""
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Settings of the operator that decisions depend on."""
+
+    client_image: str
+    client_image_pull_policy: str = "IfNotPresent"
+    live_interval_seconds: float = 5.0
+    """Least time between two writes of a status that tell of nothing but progress and live figures."""
+    unschedulable_grace_seconds: int = 900
+    """How long a pod that no node could ever take is waited for: an autoscaler may add such a node."""
+    max_hold_seconds: int = 86_400
+    """How long a server may be held once it is scheduled, whatever its deadlines say."""
+    pod_road: PodRoad = "Direct"
+    gpu_exporters: GpuExporters | None = None
+    channel_key: bytes = field(default=b"", repr=False)
+    """What the tokens of all runs are made of."""
+    network_policies: bool = False
+    """Whether every run gets NetworkPolicies; servers in development mode always do."""
+    operator_namespace: str = ""
+    """Where this operator's pod runs; empty outside the cluster."""
+    network_policy_peers: tuple[Manifest, ...] = ()
+    """Who else may connect to servers, as NetworkPolicy peers."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything a pass knows."""
+
+    run: Run
+    children: Children
+    collected: Collected
+    now: datetime
+    context: Context
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An object to delete; the uid keeps a namesake safe."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPage:
+    """The metrics endpoint of a GPU exporter, read beside a server's own."""
+
+    url: str
+    namespace: str
+    """Of the server's pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeTarget:
+    """A metrics endpoint to scrape."""
+
+    role: str
+    pod: str
+    url: str
+    interval_seconds: int
+    gpus: GpuPage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PullTarget:
+    """A client to follow, and what its envelopes are checked against."""
+
+    pod: str
+    url: str
+    """Base URL of its record server."""
+    run_uid: str
+    from_sequence: int
+    """First record wanted."""
+    token: str = field(repr=False)
+    plan_digest: str | None = None
+    """None: the Job does not tell it."""
+    stage_ids: Sequence[str] = field(default=(), compare=False, repr=False)
+    searches: tuple[Search, ...] = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something a person watching should see, once."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do now, in this order: last words, delete, apply, acknowledge, look-ups, status, events."""
+
+    status: BenchmarkRunStatus
+    last_words: LogTail | None = None
+    """The log of a failed server, which is gone with it: one attempt, before the server is deleted."""
+    delete: tuple[Ref, ...] = ()
+    """Servers first."""
+    apply: tuple[Manifest, ...] = ()
+    scrape: tuple[ScrapeTarget, ...] = ()
+    """The endpoints to scrape from now on; others are left."""
+    pull: PullTarget | None = None
+    """The client to follow from now on."""
+    acknowledge: int | None = None
+    """Records below this are stored; tell the client."""
+    lookups: tuple[Question[Any], ...] = ()
+    """To be answered; those that are answered already are left out."""
+    ending: Ending | None = None
+    """Why the run ends, to be kept until it has ended."""
+    forget: bool = False
+    """The run is over: drop what memory holds of it."""
+    delete_run: bool = False
+    """TTL has passed."""
+    events: tuple[Event, ...] = ()
+    requeue_after_seconds: float | None = None

@@ -8,43 +8,31 @@ from benchrun_client.contract import Failure
 from pydantic import ValidationError
 
 from benchrun.api import Reason
-from benchrun.observe.failures.check import Check, Evidence, diagnosis_of, evidence_of, sentence
-from benchrun.observe.failures.pods import (
+from benchrun.observe import vllm
+from benchrun.observe.last_words import bounded
+from benchrun.observe.pod_failures import (
+    Check,
+    Evidence,
     container_config,
     crash_loop,
+    diagnosed,
+    diagnosis_of,
     evicted,
+    evidence_of,
     image_pull,
+    out_of_memory,
     refused_by_node,
     rejected,
     unschedulable,
 )
-from benchrun.observe.failures.vllm import (
-    hub_unreachable,
-    invalid_argument,
-    kv_cache_too_small,
-    model_gated,
-    model_not_found,
-    out_of_gpu_memory,
-    out_of_memory,
-    usage_error,
-)
-from benchrun.observe.last_words import bounded
 from benchrun.observe.views import Child, Diagnosis, Pod
-
-# ---- server failures --------------------------------------------------------------------------------------------------
-# Why a server can't serve: an ordered chain of checks, the surest first.
 
 SERVER_CHECKS: tuple[Check, ...] = (
     evicted,  # how the pod ended explains how its container did
     refused_by_node,
     out_of_memory,  # the kernel's word, whatever the log says
-    usage_error,
-    kv_cache_too_small,  # a ValueError by form, so ahead of invalid_argument
-    out_of_gpu_memory,
-    model_gated,  # ahead of not found, whose words mention gating
-    model_not_found,
-    hub_unreachable,
-    invalid_argument,
+    *(cause.check for cause in vllm.LOG_CAUSES),
+    vllm.invalid_argument,
     image_pull,
     container_config,
     unschedulable,
@@ -58,9 +46,6 @@ def diagnose_server(pods: Iterable[Pod], deployment: Child | None, *, log_tail: 
     found = diagnosis_of(listed, SERVER_CHECKS, if_deleted=evicted, log_tail=log_tail)
     return found or (rejected(deployment) if all(pod.deleting for pod in listed) else None)
 
-
-# ---- client failures --------------------------------------------------------------------------------------------------
-# Why the client can't measure: its own word first, then what the cluster saw of it.
 
 _BY_SIGNAL = (137, 143)
 """128 + SIGKILL, 128 + SIGTERM."""
@@ -84,9 +69,7 @@ def killed(evidence: Evidence) -> Diagnosis | None:
     if ended is None or ended.exit_code not in _BY_SIGNAL:
         return None
     remedy = "The events of its pod and its node may tell by whom."
-    return Diagnosis(
-        Reason.CLIENT_GONE, sentence(f"The client was killed (exit code {ended.exit_code})", remedy=remedy), True
-    )
+    return diagnosed(Reason.CLIENT_GONE, f"The client was killed (exit code {ended.exit_code})", remedy)
 
 
 def exited(evidence: Evidence) -> Diagnosis | None:
@@ -96,7 +79,7 @@ def exited(evidence: Evidence) -> Diagnosis | None:
         return None
     what = f"The client ended with exit code {ended.exit_code}: {evidence.words or ended.reason or 'its log is empty'}"
     remedy = "kubectl logs of the client pod has more."
-    return Diagnosis(Reason.CLIENT_FAILED, sentence(what, remedy=remedy), True)
+    return diagnosed(Reason.CLIENT_FAILED, what, remedy)
 
 
 CLIENT_CHECKS: tuple[Check, ...] = (
@@ -127,14 +110,10 @@ def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
         return None
     if job.failure.startswith("DeadlineExceeded"):
         remedy = "Raise spec.runDeadlineSeconds, or measure less."
-        return Diagnosis(Reason.RUN_DEADLINE, sentence("The client's Job reached its deadline", remedy=remedy), True)
+        return diagnosed(Reason.RUN_DEADLINE, "The client's Job reached its deadline", remedy)
     if deleted:
         return Diagnosis(Reason.CLIENT_GONE, f"The client's pod was deleted: {bounded(job.failure)}", True)
     return Diagnosis(Reason.CLIENT_FAILED, f"The client's Job failed: {bounded(job.failure)}", True)
-
-
-# ---- hidden causes ----------------------------------------------------------------------------------------------------
-# Pods whose last words point elsewhere.
 
 
 def find_pod_with_hidden_cause(pods: Sequence[Pod]) -> Pod | None:
