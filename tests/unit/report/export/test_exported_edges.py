@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.api import BenchmarkRunStatus
 from benchrun.report.export.exported import engine_figures, only, server_version, trusted
-from benchrun.report.export.stage_tables import request_table
+from benchrun.report.export.run_tables import request_table
 from unit.measure.records import edge
 from unit.report.export.runs import (
     CAPPED,
