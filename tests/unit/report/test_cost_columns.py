@@ -6,7 +6,7 @@ import pytest
 from benchrun.api import BenchmarkRunStatus, CostStatus
 from benchrun.observe.trim import run_of
 from benchrun.report.markdown import markdown
-from benchrun.report.result_rows import price_told, result_rows
+from benchrun.report.result_rows import price_text, result_rows
 from benchrun.report.run_summary import run_summary
 from unit.report.going_on import BEGIN, ended, run_body
 from unit.report.statuses import result, status
@@ -46,12 +46,12 @@ def test_a_page_has_both() -> None:
         ("4.98 CHF an hour", COST),
         ("19.92 USD an hour", CostStatus(currency="USD", per_hour=19.92)),
         (
-            "not known: the price is that of a GPU, and no server holds one",
+            "not known: the price is per GPU, and no server holds one",
             CostStatus(currency="USD", per_hour=None),
         ),
     ],
 )
 def test_the_price_itself_is_told_with_the_run(told: str, cost: CostStatus) -> None:
     ran = ended(cost=cost)
-    assert price_told(cost) == told
+    assert price_text(cost) == told
     assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["price"] == told

@@ -85,9 +85,7 @@ def test_what_is_no_difference(before: BenchmarkRunStatus, after: BenchmarkRunSt
     assert differences(before, after, log_kept=True) == ()
 
 
-@pytest.mark.parametrize(
-    ("log_kept", "words"), [(True, f"no {LOG_RULE}"), (False, f"{LOG_RULE} was not looked for again")]
-)
+@pytest.mark.parametrize(("log_kept", "words"), [(True, f"no {LOG_RULE}"), (False, f"{LOG_RULE} was not checked")])
 def test_compilations_without_the_log_are_not_said_to_be_gone(log_kept: bool, words: str) -> None:
     found = only(judged("Suspect", LOG_RULE), judged("Valid"), log_kept=log_kept)
     assert found.sentence == f"{CELL}: was Suspect, now Valid: {words}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.report.rows import age, clock, told, written
+from benchrun.report.rows import age, clock, format_seconds, parse_seconds
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from benchrun.report.rows import age, clock, told, written
     ],
 )
 def test_told(seconds: float, words: str, column: str, hands: str) -> None:
-    assert (told(seconds), age(seconds), clock(seconds)) == (words, column, hands)
+    assert (format_seconds(seconds), age(seconds), clock(seconds)) == (words, column, hands)
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,10 @@ def test_told(seconds: float, words: str, column: str, hands: str) -> None:
     [("90", 90), ("90s", 90), ("10m", 600), ("2h", 7200), ("1d", 86_400), ("0.5h", 1800), (" 5s ", 5)],
 )
 def test_written(text: str, seconds: float) -> None:
-    assert written(text) == seconds
+    assert parse_seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "0", "0m", "-5s", "5 s", "5w", "1h30m", "inf", "nan", "1e3"])
 def test_what_is_no_length_of_time(text: str) -> None:
-    with pytest.raises(ValueError, match="is no length of time; write 90s, 10m or 2h"):
-        written(text)
+    with pytest.raises(ValueError, match="is not a length of time; write 90s, 10m or 2h"):
+        parse_seconds(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from benchrun.report.rows import age, clock, told, written
+from benchrun.report.rows import age, clock, format_seconds, parse_seconds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +20,7 @@ def said(text: str) -> int:
 
 @given(LENGTHS)
 def test_what_is_told_is_short_by_less_than_its_smallest_unit(seconds: float) -> None:
-    text = told(seconds)
+    text = format_seconds(seconds)
     assert re.fullmatch(r"\d+ s|\d+ min( \d+ s)?|\d+ h( \d+ min)?|\d+ d", text), text
     smallest = 1 if seconds < 3599 else 60 if seconds < 86_399 else 86_400
     assert -0.5 <= seconds - said(text) < smallest + 0.5
@@ -28,7 +28,7 @@ def test_what_is_told_is_short_by_less_than_its_smallest_unit(seconds: float) ->
 
 @given(LENGTHS)
 def test_parts_below_the_first_unit_never_reach_the_next(seconds: float) -> None:
-    parts = [int(number) for number in re.findall(r"\d+", told(seconds))]
+    parts = [int(number) for number in re.findall(r"\d+", format_seconds(seconds))]
     assert all(part < 60 for part in parts[1:])
     assert all(part > 0 for part in parts[1:]), "a part of nothing is left out"
 
@@ -69,13 +69,13 @@ def test_a_clock_counts_every_second(seconds: float) -> None:
     ],
 )
 def test_edges(seconds: float, words: str, column: str, hands: str) -> None:
-    assert (told(seconds), age(seconds), clock(seconds)) == (words, column, hands)
+    assert (format_seconds(seconds), age(seconds), clock(seconds)) == (words, column, hands)
 
 
 @given(st.integers(1, 999_999_999), st.sampled_from(["", "s", "m", "h", "d"]))
 def test_what_is_written_is_read(number: int, unit: str) -> None:
     factor = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}[unit]
-    assert written(f"{number}{unit}") == number * factor
+    assert parse_seconds(f"{number}{unit}") == number * factor
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_is_written_is_read(number: int, unit: str) -> None:
 )
 def test_what_is_nearly_a_length_of_time_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="write 90s, 10m or 2h") as refused:
-        written(text)
+        parse_seconds(text)
     assert repr(text) in str(refused.value)
 
 
@@ -91,4 +91,4 @@ def test_what_is_nearly_a_length_of_time_is_none(text: str) -> None:
     ("text", "seconds"), [("0.001s", 0.001), ("999999999.999d", 86_399_999_999_913.6), ("\t5m\n", 300)]
 )
 def test_the_least_and_the_most_that_can_be_written(text: str, seconds: float) -> None:
-    assert written(text) == pytest.approx(seconds)
+    assert parse_seconds(text) == pytest.approx(seconds)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from benchrun.report.followed import Followed, StageLine
-from benchrun.report.log_lines import Said, log_lines
+from benchrun.report.log_lines import Printed, log_lines
 from unit.report.going_on import BEGIN, ended, followed, live, running
 
 
 def printed(*moments: tuple[float, Followed]) -> list[list[str]]:
     """Lines of each moment, one after the other."""
-    said, told = Said(), []
+    said, told = Printed(), []
     for seconds, run in moments:
         lines, said = log_lines(run, said, now=BEGIN + timedelta(seconds=seconds))
         told.append(list(lines))

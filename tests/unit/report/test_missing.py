@@ -38,5 +38,5 @@ def test_a_timeline_that_was_cut_is_told_last_and_no_other_list_is() -> None:
     told = missing_sentences(BenchmarkRunStatus(truncated=cut), {"a/rate=1": 1})
     assert told == [
         "a/rate=1: not all of its records are kept",
-        "2 of 5 chunks of the timeline were kept: readings of the servers are missing, and findings that rest on them may differ",
+        "2 of 5 chunks of the timeline were kept: samples of the servers are missing, and findings that rest on them may differ",
     ]

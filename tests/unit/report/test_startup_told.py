@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.api import ServerStatus, Startup
 from benchrun.observe.trim import run_of
-from benchrun.report.run_summary import run_summary, startup_told
+from benchrun.report.run_summary import run_summary, startup_text
 from unit.report.going_on import BEGIN, ended, run_body
 
 WHOLE = Startup(
@@ -40,10 +40,10 @@ WHOLE = Startup(
     ],
 )
 def test_a_start_in_a_line(line: str, ready: float | None, startup: Startup | None) -> None:
-    assert startup_told(ServerStatus(role="server", seconds_to_ready=ready, startup=startup)) == line
+    assert startup_text(ServerStatus(role="server", seconds_to_ready=ready, startup=startup)) == line
 
 
 def test_it_stands_below_the_server() -> None:
     server = ServerStatus(role="server", seconds_to_ready=185.0, startup=WHOLE)
     ran = ended(servers=[server])
-    assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["start"] == startup_told(server)
+    assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["start"] == startup_text(server)

@@ -218,5 +218,5 @@ def test_what_the_server_said_is_there_and_nothing_else() -> None:
 def test_one_document_is_one_report() -> None:
     single = run(measured(CHAT))
     assert yaml.safe_load(llmd_document(single)) == report(single, single.stages[0])
-    with pytest.raises(NotExportable, match="^4 stages .* --stage$"):
+    with pytest.raises(NotExportable, match=r"^4 stages .* --stage$"):
         llmd_document(run())
