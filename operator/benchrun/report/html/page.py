@@ -10,7 +10,7 @@ from benchrun.observe import raw
 from benchrun.report.html.blocks import Section
 from benchrun.report.html.document import Draw, Head, document
 from benchrun.report.html.reported import Reported, ReportedSweep, restored
-from benchrun.report.html.sections import comparison, curves, distributions, provenance, results, timeline, verdict
+from benchrun.report.html.sections import comparison, curves, provenance, records, results, verdict
 
 SECTIONS: tuple[Callable[[Reported], Section | None], ...] = (
     verdict.verdict_section,
@@ -18,8 +18,8 @@ SECTIONS: tuple[Callable[[Reported], Section | None], ...] = (
     results.results_section,
     curves.searches_section,
     curves.load_curves_section,
-    distributions.distributions_section,
-    timeline.timeline_section,
+    records.distributions_section,
+    records.timeline_section,
     comparison.comparison_section,
     verdict.findings_section,
     provenance.provenance_section,

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from benchrun.measure.cells import latencies
-from benchrun.report.html.sections.distributions import MAX_LINES, distributions_section, evenly
+from benchrun.report.html.sections.records import MAX_LINES, distributions_section, evenly
 from report_kit.simulated_run import simulated_run
 from unit.report.html.reported_runs import (
     charts_of,

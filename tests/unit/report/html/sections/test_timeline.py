@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.report.html.sections.timeline import MANY_STAGES, timeline_section
+from benchrun.report.html.sections.records import MANY_STAGES, timeline_section
 from report_kit.simulated_run import simulated_run
 from unit.report.html.reported_runs import (
     charts_of,
@@ -37,14 +37,14 @@ def test_many_stages_get_a_drawing_with_room_for_each() -> None:
 def test_a_timeline_without_readings_has_its_stages() -> None:
     section = timeline_section(reported(samples=()))
     assert section is not None
-    assert "No readings" in prose_of(section)
+    assert "No samples" in prose_of(section)
     assert not any("line" in row for row in data_of(charts_of(section)[0].spec))
 
 
 def test_a_timeline_without_records_has_its_readings() -> None:
     section = timeline_section(reported(records=()))
     assert section is not None
-    assert "Records of 0 of 12 stages are at hand" in prose_of(section)
+    assert "Records of 0 of 12 stages" in prose_of(section)
     assert any(row.get("line") == "running" for row in data_of(charts_of(section)[0].spec))
 
 
