@@ -30,10 +30,10 @@ from benchrun.report.exit_codes import exit_code, sweep_exit_code
 from benchrun.report.followed import (
     Followed,
     FollowedSweep,
-    first_sight,
-    seen_again,
-    sweep_first_sight,
-    sweep_seen_again,
+    followed_run,
+    followed_sweep,
+    updated_run,
+    updated_sweep,
     with_run,
 )
 
@@ -235,13 +235,13 @@ def _known_now(known: Thing | None, word: Seen | SweepSeen | SweptRunSeen) -> Th
     """With what was just heard. Raises ValueError."""
     match word, known:
         case Seen(body=body, finished=finished), Followed():
-            return seen_again(known, body, finished)
+            return updated_run(known, body, finished)
         case Seen(body=body, finished=finished), _:
-            return seen_again(first_sight(body), body, finished)
+            return updated_run(followed_run(body), body, finished)
         case SweepSeen(body=body), FollowedSweep():
-            return sweep_seen_again(known, body)
+            return updated_sweep(known, body)
         case SweepSeen(body=body), _:
-            return sweep_first_sight(body)
+            return followed_sweep(body)
         case SweptRunSeen(body=body, gone=gone), FollowedSweep():
             return with_run(known, body, gone=gone)
     raise ValueError(f"nothing was seen of the sweep {word.name} before its runs")

@@ -17,10 +17,10 @@ from rich.text import Text
 from benchrun.cli.errors import CommandError
 from benchrun.cli.following import Thing
 from benchrun.cli.show import COLOURS
-from benchrun.report.followed import EndedRun, FollowedSweep, StageLine, told_figures
+from benchrun.report.followed import EndedRun, FollowedSweep, StageLine, stage_figures
 from benchrun.report.live_view import Gauge, LiveView, SweepView, live_view, sweep_view
-from benchrun.report.log_lines import Said, SaidOfSweep, log_lines, sweep_log_lines
-from benchrun.report.rows import sparkline, told
+from benchrun.report.log_lines import Printed, log_lines, sweep_log_lines
+from benchrun.report.rows import format_seconds, sparkline
 from benchrun.report.run_summary import Step
 
 # ---- log reporter -----------------------------------------------------------------------------------------------------
@@ -34,8 +34,8 @@ class LogReporter:
         self, console: Console, *, several: bool, now: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         self._console, self._several, self._now = console, several, now
-        self._said: dict[str, Said] = {}
-        self._said_of_sweeps: dict[str, SaidOfSweep] = {}
+        self._said: dict[str, Printed] = {}
+        self._said_of_sweeps: dict[str, Printed] = {}
 
     def show(self, things: Sequence[Thing]) -> None:
         """What is new of each."""
@@ -54,10 +54,10 @@ class LogReporter:
     def _news(self, thing: Thing) -> Sequence[str]:
         name, now = thing.name, self._now()
         if isinstance(thing, FollowedSweep):
-            said = self._said_of_sweeps.get(name, SaidOfSweep())
+            said = self._said_of_sweeps.get(name, Printed())
             lines, self._said_of_sweeps[name] = sweep_log_lines(thing, said, now=now)
         else:
-            lines, self._said[name] = log_lines(thing, self._said.get(name, Said()), now=now)
+            lines, self._said[name] = log_lines(thing, self._said.get(name, Printed()), now=now)
         return lines
 
     def _print(self, line: str) -> None:
@@ -122,7 +122,7 @@ def _way(steps: tuple[Step, ...]) -> Text:
     for step in steps:
         mark, style = _MARKS[step.state]
         line.append(f"{mark} {step.name}", style=style)
-        line.append(f" {told(step.seconds)}   " if step.seconds is not None else "   ", style="dim")
+        line.append(f" {format_seconds(step.seconds)}   " if step.seconds is not None else "   ", style="dim")
     return line
 
 
@@ -150,7 +150,7 @@ def _stages(view: LiveView, *, room: int) -> list[RenderableType]:
 
 
 def _figures(stage: StageLine) -> list[Text]:
-    return [Text(told, style="yellow" if told.endswith("failed") else "") for told in told_figures(stage)]
+    return [Text(told, style="yellow" if told.endswith("failed") else "") for told in stage_figures(stage)]
 
 
 def _gauges(gauges: tuple[Gauge, ...], *, columns: int) -> Table:

@@ -8,96 +8,81 @@ from datetime import datetime
 
 from benchrun.api import find_condition
 from benchrun.api.sweep.status import SweepReason
-from benchrun.report.followed import EndedRun, Followed, FollowedSweep, StageLine, told_figures
-from benchrun.report.live_view import progress_line, seconds_since_begin, silence
+from benchrun.report.followed import EndedRun, Followed, FollowedSweep, StageLine, stage_figures
+from benchrun.report.live_view import progress_line, seconds_since_begin, trouble
 from benchrun.report.rows import clock
 
 SIGN_OF_LIFE_SECONDS = 30.0
-"""Pipelines end a job that says nothing for minutes; a line every five seconds nobody reads."""
+"""Pipelines end a job that prints nothing for minutes; nobody reads a line every five seconds."""
+State = tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What was printed of a run so far."""
+class Printed:
+    """What was printed of a run or a sweep so far."""
 
-    what: tuple[str | None, ...] = ()
-    """Phase, message and trouble, as printed last."""
+    state: State = ()
+    """Phase, what is waited for, and trouble, as printed last; of a sweep the count of its runs too."""
     stages: frozenset[int] = frozenset()
+    ended: int = 0
+    """Runs of a sweep whose end was printed."""
+    runs: Mapping[str, Printed] = field(default_factory=dict)
+    """Of a sweep, by name, those that go on."""
     at: datetime | None = None
     """When the last line was printed."""
 
-
-def log_lines(run: Followed, said: Said, *, now: datetime) -> tuple[tuple[str, ...], Said]:
-    """Lines to print now, each with the time since the run was accepted, and what is said with them."""
-    lines, said = news(run, said, now=now)
-    time = clock(seconds_since_begin(run, now=now))
-    return tuple(f"{time}  {line}" for line in lines), said
+    def is_due(self, state: State, *, now: datetime, others: bool) -> bool:
+        """Whether the state is to be printed: it changed, or nothing was printed for a while and no `others` are printed now."""
+        quiet = self.at is not None and (now - self.at).total_seconds() < SIGN_OF_LIFE_SECONDS
+        return state != self.state or not (quiet or others)
 
 
-def news(run: Followed, said: Said, *, now: datetime) -> tuple[tuple[str, ...], Said]:
-    """The same without the time."""
-    trouble = run.trouble or silence(run, now=now)
-    what = (run.status.phase, _message(run), trouble)
-    new = [line for line in run.stages if line.sequence not in said.stages]
+def log_lines(run: Followed, printed: Printed, *, now: datetime) -> tuple[tuple[str, ...], Printed]:
+    """Lines to print now, each with the time since the run was accepted, and what is printed with them."""
+    lines, printed = _news(run, printed, now=now)
+    return _timed(run, lines, now), printed
+
+
+def sweep_log_lines(sweep: FollowedSweep, printed: Printed, *, now: datetime) -> tuple[tuple[str, ...], Printed]:
+    """The same of a sweep: the news of its runs, each under its variant, and how many have ended."""
+    lines = [_end(run) for run in sweep.ended[printed.ended :]]
+    runs: dict[str, Printed] = {}
+    for name, each in sweep.going_on.items():
+        new, runs[name] = _news(each.run, printed.runs.get(name, Printed()), now=now)
+        lines += [f"{each.title}: {line}" for line in new]
+    problem, counts = trouble(sweep, now=now), sweep.status.runs
+    counted = f"{counts.summary} runs" if counts is not None and counts.summary else None
+    state = (sweep.status.phase, counted, _waited_for(sweep), problem)
+    if printed.is_due(state, now=now, others=bool(lines)):
+        lines.append(problem if problem is not None else " · ".join(part for part in state if part))
+    at = now if lines else printed.at
+    return _timed(sweep, lines, now), Printed(state, ended=len(sweep.ended), runs=runs, at=at)
+
+
+def _timed(of: Followed | FollowedSweep, lines: list[str], now: datetime) -> tuple[str, ...]:
+    time = clock(seconds_since_begin(of, now=now))
+    return tuple(f"{time}  {line}" for line in lines)
+
+
+def _news(run: Followed, printed: Printed, *, now: datetime) -> tuple[list[str], Printed]:
+    """While stages are measured the message names the stage, which the line of a finished stage does too."""
+    status, problem = run.status, trouble(run, now=now)
+    state = (status.phase, None if status.phase == "Running" else status.message, problem)
+    new = [line for line in run.stages if line.sequence not in printed.stages]
     lines = [_stage(run, line) for line in new]
-    quiet = said.at is not None and (now - said.at).total_seconds() < SIGN_OF_LIFE_SECONDS
-    if what != said.what or (not quiet and not lines):
-        lines.append(trouble if trouble is not None else _progress(run))
-    stages = said.stages | {line.sequence for line in new}
-    return tuple(lines), Said(what, stages, now if lines else said.at)
-
-
-def _progress(run: Followed) -> str:
-    """Why a run ended is said above its tables, which come next."""
-    ended = run.status.completion_time is not None
-    return progress_line(run.status.model_copy(update={"message": None}) if ended else run.status)
-
-
-def _message(run: Followed) -> str | None:
-    """While stages are measured the message names the stage; the line of a finished stage tells as much."""
-    return None if run.status.phase == "Running" else run.status.message
+    if printed.is_due(state, now=now, others=bool(lines)):
+        # Why a run ended is above its tables, which come next.
+        shown = status if status.completion_time is None else status.model_copy(update={"message": None})
+        lines.append(problem if problem is not None else progress_line(shown))
+    stages = printed.stages | {line.sequence for line in new}
+    return lines, Printed(state, stages, at=now if lines else printed.at)
 
 
 def _stage(run: Followed, line: StageLine) -> str:
     total = run.status.progress.stages_total if run.status.progress is not None else 0
     place = f"{line.sequence + 1}/{total}" if total else f"{line.sequence + 1}"
     name = f" {line.stage}" if line.stage is not None else ""
-    return f"stage {place}{name}: {', '.join(told_figures(line)) or 'measured'}"
-
-
-# ---- sweep log lines --------------------------------------------------------------------------------------------------
-# A sweep that goes on, as lines for a log: what its runs say, each by its variant, and how many have ended.
-
-
-@dataclass(frozen=True, slots=True)
-class SaidOfSweep:
-    """What was printed of a sweep so far."""
-
-    what: tuple[str | None, ...] = ()
-    """Phase, count, what is waited for, and trouble, as printed last."""
-    runs: Mapping[str, Said] = field(default_factory=dict)
-    """By name, of those that go on."""
-    ended: int = 0
-    at: datetime | None = None
-    """When the last line was printed."""
-
-
-def sweep_log_lines(sweep: FollowedSweep, said: SaidOfSweep, *, now: datetime) -> tuple[tuple[str, ...], SaidOfSweep]:
-    """Lines to print now, with the time since the sweep was accepted, and what is said with them."""
-    lines = [_end(run) for run in sweep.ended[said.ended :]]
-    runs: dict[str, Said] = {}
-    for name, each in sweep.going_on.items():
-        new, runs[name] = news(each.run, said.runs.get(name, Said()), now=now)
-        lines += [f"{each.title}: {line}" for line in new]
-    trouble = sweep.trouble or silence(sweep, now=now)
-    what = (sweep.status.phase, _counted(sweep), _waited_for(sweep), trouble)
-    quiet = said.at is not None and (now - said.at).total_seconds() < SIGN_OF_LIFE_SECONDS
-    if what != said.what or (not quiet and not lines):
-        lines.append(trouble if trouble is not None else " · ".join(part for part in what if part))
-    time = clock(seconds_since_begin(sweep, now=now))
-    return tuple(f"{time}  {line}" for line in lines), SaidOfSweep(
-        what, runs, len(sweep.ended), now if lines else said.at
-    )
+    return f"stage {place}{name}: {', '.join(stage_figures(line)) or 'measured'}"
 
 
 def _end(run: EndedRun) -> str:
@@ -105,13 +90,8 @@ def _end(run: EndedRun) -> str:
     return f"{run.title}: {run.word}" + (f" · {run.message}" if run.word in ("Failed", "Cancelled") else "")
 
 
-def _counted(sweep: FollowedSweep) -> str | None:
-    runs = sweep.status.runs
-    return f"{runs.summary} runs" if runs is not None and runs.summary else None
-
-
 def _waited_for(sweep: FollowedSweep) -> str | None:
-    """While it measures, its runs speak for it; why it ended is said above its tables, which come next."""
+    """None while its runs print what they do, and at the end, since why it ended is above its tables, which come next."""
     status = sweep.status
     step = find_condition(status.conditions, "Reconciling")
     measuring = step is not None and step.reason == SweepReason.MEASURING

@@ -13,12 +13,6 @@ from benchrun.report.result_rows import NO_TEXTS, objective_rows, result_rows
 from benchrun.report.rows import UNCERTAIN_NOTE, Rows, explanation_rows, finding_rows, has_uncertain, interval_rows
 from benchrun.report.sweep_rows import LEGEND, best_rows, change_rows, cuts, front_rows, remarks, variant_rows
 
-# ---- markdown text ----------------------------------------------------------------------------------------------------
-# Text in Markdown that reads as it was meant.
-#
-# What is not ours (names of models, evidence, sentences) is escaped: it can't end a table, mention a person, refer to an issue or
-# become a link or HTML.
-
 _MARKUP = re.compile(r"([\\`*_\[\]~])")
 _LIVE = {
     "&": "&amp;",
@@ -34,7 +28,7 @@ _LIVE_TEXT = re.compile("|".join(map(re.escape, _LIVE)), re.IGNORECASE)
 
 
 def escaped(text: str) -> str:
-    """Text that reads the same and does nothing."""
+    """Text of others, which reads the same and can't end a table, mention a person, refer to an issue or become a link or HTML."""
     flat = " ".join(text.split())
     return _LIVE_TEXT.sub(lambda found: _LIVE[found.group().lower()], _MARKUP.sub(r"\\\1", flat))
 
@@ -56,19 +50,15 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-# ---- markdown ---------------------------------------------------------------------------------------------------------
-# A result as Markdown, for a pull request, a wiki or the summary of a CI job.
-
-
 def markdown(
     name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS, wide: bool = False
 ) -> str:
-    """Verdict first, then figures, limits, objectives, comparison and findings; `wide` adds the intervals of percentiles. A page
-    has room for every figure, wide or not."""
+    """Verdict first, then every figure, limits, objectives, comparison and findings; `wide` adds the intervals of percentiles."""
     rows = result_rows(status, texts_per_prompt=texts_per_prompt, wide=True)
-    parts = [
-        f"## {escaped(name)}: {status.verdict or 'Unknown'}",
-        escaped(status.message or ""),
+    return _page(
+        name,
+        status.verdict,
+        status.message,
         table(rows),
         "Latencies in milliseconds; running and waiting are means over the stages." if rows.rows else "",
         escaped(UNCERTAIN_NOTE) if has_uncertain(rows) else "",
@@ -79,8 +69,31 @@ def markdown(
         *_comparison(status),
         part("Findings", finding_rows(status)),
         _log(status.log_tail),
-    ]
-    return "\n\n".join(each for each in parts if each) + "\n"
+    )
+
+
+def sweep_markdown(name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS) -> str:
+    """Verdict first, then every figure, changes, the best variants, the front, and remarks."""
+    ended_early = status.phase if status.phase in ("Failed", "Cancelled") else None
+    figures = table(variant_rows(status, texts_per_prompt=texts_per_prompt, wide=True))
+    changes = part(f"Against {escaped(status.baseline or '')}", change_rows(status)) if status.scope is not None else ""
+    return _page(
+        name,
+        ended_early or status.verdict,
+        status.message,
+        figures,
+        f"{LEGEND[0].upper()}{LEGEND[1:]}." if figures else "",
+        changes,
+        escaped(SCOPES[status.scope]) if status.scope is not None and changes else "",
+        part("Best", best_rows(status)),
+        part("Pareto front", front_rows(status)),
+        "\n".join(f"- {escaped(remark)}" for remark in (*remarks(status), *cuts(status))),
+    )
+
+
+def _page(name: str, word: str | None, message: str | None, *parts: str) -> str:
+    begin = (f"## {escaped(name)}: {word or 'Unknown'}", escaped(message or ""))
+    return "\n\n".join(each for each in (*begin, *parts) if each) + "\n"
 
 
 def _comparison(status: BenchmarkRunStatus) -> Iterable[str]:
@@ -98,32 +111,4 @@ def _log(tail: str | None) -> str:
     if not tail:
         return ""
     lines = "\n".join(f"    {line}" for line in tail.splitlines())
-    return f"### Last words of the server\n\n{lines}"
-
-
-# ---- sweep markdown ---------------------------------------------------------------------------------------------------
-# A sweep as Markdown, for a pull request, a wiki or the summary of a CI job.
-
-
-def sweep_markdown(name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS) -> str:
-    """Verdict first, then every figure, changes, who did best, the front, and what is to be known of them."""
-    ended_early = status.phase if status.phase in ("Failed", "Cancelled") else None
-    figures = table(variant_rows(status, texts_per_prompt=texts_per_prompt, wide=True))
-    parts = [
-        f"## {escaped(name)}: {ended_early or status.verdict or 'Unknown'}",
-        escaped(status.message or ""),
-        figures,
-        f"{LEGEND[0].upper()}{LEGEND[1:]}." if figures else "",
-        *_changes(status),
-        part("Best", best_rows(status)),
-        part("Pareto front", front_rows(status)),
-        "\n".join(f"- {escaped(remark)}" for remark in (*remarks(status), *cuts(status))),
-    ]
-    return "\n\n".join(each for each in parts if each) + "\n"
-
-
-def _changes(status: BenchmarkSweepStatus) -> list[str]:
-    rows = change_rows(status)
-    if status.scope is None or not rows.rows:
-        return []
-    return [part(f"Against {escaped(status.baseline or '')}", rows), escaped(SCOPES[status.scope])]
+    return f"### Last lines of the server's log\n\n{lines}"

@@ -166,7 +166,7 @@ def test_records_that_are_gone_are_said(export: Export) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--format=llm-d"], "4 stages are as many reports: name a folder to write them to, or one stage with --stage"),
+        (["--format=llm-d"], "4 stages make 4 reports: give a folder, or one stage with --stage"),
         (["--format=csv", "--stage=chat/concurrency=4/r3"], "there is no stage 'chat/concurrency=4/r3'; did you mean"),
     ],
 )

@@ -19,7 +19,7 @@ from benchrun.cli.errors import CommandError
 from benchrun.cli.following import Target, by_name, follow
 from benchrun.cli.kubectl import Kubectl
 from benchrun.cli.reporters import LogReporter, full_sweep
-from benchrun.report.followed import sweep_first_sight, with_run
+from benchrun.report.followed import followed_sweep, with_run
 from benchrun.report.live_view import sweep_view
 from rich.console import Console
 from unit.cli.fake_kubectl import FakeKubectl
@@ -239,7 +239,7 @@ def test_a_run_and_a_sweep_of_one_name_are_told_apart_by_hand() -> None:
 
 
 def view(*runs: Json, width: int = 120, height: int = 40, **going_on: Any) -> list[str]:
-    sweep = sweep_first_sight(sweep_going_on(**going_on))
+    sweep = followed_sweep(sweep_going_on(**going_on))
     for run in runs:
         sweep = with_run(sweep, run)
     now = BEGIN + timedelta(seconds=100)

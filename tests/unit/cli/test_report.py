@@ -62,7 +62,7 @@ def test_the_table_asks_for_no_records(kubectl: FakeKubectl, capsys: Capture) ->
 def test_without_records_the_page_says_what_it_lacks(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     assert main(["report", "-f", str(saved(tmp_path, finished_run())), "--html", str(page)]) == 0
-    assert "No records of requests are at hand." in page.read_text(encoding="utf-8")
+    assert "No records of requests were kept." in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("form", [["--html", "x.html"], ["--markdown"], []])

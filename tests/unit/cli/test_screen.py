@@ -37,7 +37,7 @@ def drawn(renderable: RenderableType, *, width: int) -> list[str]:
 
 
 def view(**changes: object) -> list[str]:
-    run = followed(running(done=20, total=40), stages=STAGES, readings=READINGS, **changes)
+    run = followed(running(done=20, total=40), stages=STAGES, samples=READINGS, **changes)
     return drawn(full(live_view(run, now=BEGIN + timedelta(seconds=130)), width=120, height=40), width=120)
 
 
@@ -61,7 +61,7 @@ def test_trouble_stands_below() -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 @pytest.mark.parametrize("height", [16, 24, 50])
 def test_no_line_is_wider_than_the_terminal_and_all_fit_its_height(width: int, height: int) -> None:
-    run = followed(running(done=20, total=40), stages=STAGES, readings=READINGS)
+    run = followed(running(done=20, total=40), stages=STAGES, samples=READINGS)
     lines = drawn(full(live_view(run, now=BEGIN + timedelta(seconds=130)), width=width, height=height), width=width)
     assert max(map(len, lines)) <= width
     if width >= 80:

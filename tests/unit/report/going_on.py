@@ -45,8 +45,8 @@ def running(
 def followed(status: BenchmarkRunStatus | None = None, **changes: Any) -> Followed:
     """A run that was just seen."""
     status = running() if status is None else status
-    readings = (status.live,) if status.live is not None else ()
-    values: Json = {"namespace": "lab", "name": "chat", "status": status, "readings": readings}
+    samples = (status.live,) if status.live is not None else ()
+    values: Json = {"namespace": "lab", "name": "chat", "status": status, "samples": samples}
     return Followed(**(values | changes))
 
 

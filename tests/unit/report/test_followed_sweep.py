@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from benchrun.report.followed import FollowedSweep, sweep_first_sight, sweep_seen_again, with_run
+from benchrun.report.followed import FollowedSweep, followed_sweep, updated_sweep, with_run
 from benchrun.report.live_view import NOBODY_LOOKED, SweepView, sweep_view
-from benchrun.report.log_lines import SaidOfSweep, sweep_log_lines
+from benchrun.report.log_lines import Printed, sweep_log_lines
 from unit.plan.specs import Json
 from unit.report.finished_sweeps import batches, sweep_object
 from unit.report.going_on import BEGIN, ended, live, running
@@ -19,7 +19,7 @@ TITLE = "base (seqs-v1-r1)"
 
 def followed(*runs: Json, sweep: Json | None = None) -> FollowedSweep:
     """A sweep that was seen, then its runs."""
-    found = sweep_first_sight(sweep or sweep_going_on())
+    found = followed_sweep(sweep or sweep_going_on())
     for run in runs:
         found = with_run(found, run)
     return found
@@ -31,7 +31,7 @@ def view(sweep: FollowedSweep, seconds: float = 100) -> SweepView:
 
 def printed(*moments: tuple[float, FollowedSweep]) -> list[list[str]]:
     """Lines of each moment, one after the other."""
-    said, told = SaidOfSweep(), []
+    said, told = Printed(), []
     for seconds, sweep in moments:
         lines, said = sweep_log_lines(sweep, said, now=BEGIN + timedelta(seconds=seconds))
         told.append(list(lines))
@@ -75,16 +75,16 @@ def test_a_run_that_is_deleted_is_gone() -> None:
 def test_whatever_is_heard_ends_the_trouble() -> None:
     troubled = replace(followed(), trouble="no answer")
     assert with_run(troubled, run_of_sweep(1, running())).trouble is None
-    assert sweep_seen_again(troubled, sweep_going_on()).trouble is None
+    assert updated_sweep(troubled, sweep_going_on()).trouble is None
 
 
 def test_texts_of_its_template_are_known() -> None:
-    assert sweep_first_sight(batches().body).texts_per_prompt == {"chat": 4}
+    assert followed_sweep(batches().body).texts_per_prompt == {"chat": 4}
 
 
 def test_a_status_of_another_version_is_an_error() -> None:
     with pytest.raises(ValueError, match="runs"):
-        sweep_first_sight(sweep_object({"runs": 3}, spec=SPEC))
+        followed_sweep(sweep_object({"runs": 3}, spec=SPEC))
 
 
 # ---- on a screen -----------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_what_a_run_says_is_said_by_its_variant_with_the_time_of_the_sweep() -> 
 def test_the_end_of_a_run_is_a_line_and_then_how_many_have_ended() -> None:
     going, done = run_of_sweep(1, running()), run_of_sweep(1, ended())
     before, over = followed(going), followed(going, done)
-    counted = sweep_seen_again(over, sweep_going_on(done=("",)))
+    counted = updated_sweep(over, sweep_going_on(done=("",)))
     told = printed((100, before), (200, over), (201, counted))
     assert told[1] == [f"03:20  {TITLE}: Valid"]
     assert told[2] == ["03:21  Running · 1/3 runs"]

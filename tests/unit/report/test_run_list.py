@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunStatus, Finding, Headline, ServerStatus
 from benchrun.observe.trim import run_of
-from benchrun.report.run_list import HEADERS, WIDE, run_list_rows
+from benchrun.report.run_list import run_list_rows
 from benchrun.report.run_summary import Summary, run_summary
 from unit.plan.specs import Json
 from unit.report.going_on import BEGIN, at, ended, run_body, running
 from unit.report.statuses import result
 
+WIDE = ("model", "vLLM", "GPU", "image")
 NOW = BEGIN + timedelta(hours=5)
 HEADLINE = Headline(cell="chat/concurrency=8", throughput="812", p99_ttft="118? ms")
 SERVER = ServerStatus(
@@ -85,7 +86,7 @@ def test_many_findings_are_counted() -> None:
 
 def test_wide_adds_model_and_server_and_many_namespaces_are_named() -> None:
     told = row(run_body(measured()), wide=True, namespaces=True)
-    assert list(told) == ["namespace", *HEADERS, *WIDE]
+    assert list(told) == ["namespace", *row(run_body(measured())), *WIDE]
     assert [told[name] for name in ("namespace", *WIDE)] == [
         "lab", "Qwen/Qwen3-4B", "0.32.0", "2 H100", "vllm/vllm-openai:v0.32.0"
     ]  # fmt: skip
@@ -146,3 +147,17 @@ def test_of_a_run_that_goes_on_the_summary_says_how_to_follow_it() -> None:
 def test_a_failed_server_left_words() -> None:
     told = summary(ended("Failed", log_tail="ValueError: no"))
     assert told.look_further == ("benchrun logs chat -n lab",)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "shown"), [("Suspect", ("chat/concurrency=8", "812?", "118? ms")), ("Invalid", ("-",) * 3)]
+)
+def test_without_a_valid_load_point_figures_of_a_suspect_one_are_marked(verdict: str, shown: tuple[str, ...]) -> None:
+    cells = row(run_body(measured(headline=None, results=[result(verdict=verdict)])))
+    assert (cells["load point"], cells["tok/s"], cells["TTFT p99"]) == shown
+
+
+def test_of_several_suspect_load_points_the_highest_one_of_the_first_workload_counts() -> None:
+    names = ("chat/concurrency=8", "chat/concurrency=16", "chat/concurrency=32", "other/concurrency=64")
+    rows = [result(name, verdict="Invalid" if name.endswith("32") else "Suspect") for name in names]
+    assert row(run_body(measured(headline=None, results=rows)))["load point"] == names[1]

@@ -22,7 +22,7 @@ from benchrun.preflight.manifests import CHECKS, CheckedObject, Known, check_obj
 from benchrun.preflight.remark import LEVELS, Level, Remark
 from benchrun.preflight.volume import Volume
 from benchrun.report.exit_codes import PASSED
-from benchrun.report.rows import told
+from benchrun.report.rows import format_seconds
 
 # ---- show check -------------------------------------------------------------------------------------------------------
 # What a check found, on a terminal and for programs.
@@ -63,11 +63,11 @@ def volume_sentence(volume: Volume) -> str:
     parts = [f"{runs}{_counted(volume.stages, 'stage')}, {_counted(volume.requests, 'request')} {most}".strip() + "."]
     if volume.open_stages:
         others = ", the others as long as the server needs" if volume.stages > volume.open_stages else ""
-        parts.append(f"Those at a finite rate take {told(volume.least_seconds)} at least{others}.")
+        parts.append(f"Those at a finite rate take {format_seconds(volume.least_seconds)} at least{others}.")
     else:
         parts.append("How long they take depends on the server.")
     if volume.warmup_seconds:
-        parts.append(f"Warm-up takes up to {told(volume.warmup_seconds)}.")
+        parts.append(f"Warm-up takes up to {format_seconds(volume.warmup_seconds)}.")
     if volume.gpu_seconds is not None:
         gpus = "all GPUs" if volume.runs > 1 else _counted(volume.gpus, "GPU")
         parts.append(f"Measuring on {gpus} takes {volume.gpu_seconds:,} GPU-seconds at least; start-up is not counted.")

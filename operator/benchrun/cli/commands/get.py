@@ -19,9 +19,8 @@ from benchrun.cli.show import COLOURS, as_table, prose_width
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
 from benchrun.report.exit_codes import PASSED
-from benchrun.report.run_list import run_list_rows
-from benchrun.report.run_summary import Summary, run_summary
-from benchrun.report.sweep_rows import sweep_list_rows, sweep_summary
+from benchrun.report.run_list import run_list_rows, sweep_list_rows
+from benchrun.report.run_summary import Summary, run_summary, sweep_summary
 
 DESCRIPTION = """\
 List the runs of a namespace, the youngest first: verdict, best valid load point, what limits it and what was found. Sweeps

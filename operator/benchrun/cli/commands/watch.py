@@ -22,7 +22,7 @@ from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe.trim import sweep_of
 from benchrun.report.exit_codes import worst_code
 from benchrun.report.followed import FollowedSweep
-from benchrun.report.rows import written
+from benchrun.report.rows import parse_seconds
 
 # ---- follow runs ------------------------------------------------------------------------------------------------------
 # Following as `watch` and `run` do it: on a terminal or in a log, then the tables, then one exit code.
@@ -106,7 +106,7 @@ def _whole(followed: FollowedSweep, kubectl: Kubectl) -> BenchmarkSweepStatus:
 
 def _duration(text: str) -> float:
     try:
-        return written(text)
+        return parse_seconds(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

@@ -1,4 +1,8 @@
-"""llm-d benchmark report v0.2, one a stage: what llm-d's analysis and its dashboards read."""
+"""llm-d benchmark report v0.2, one a stage: what llm-d's analysis and its dashboards read. Times are seconds.
+
+https://github.com/llm-d/llm-d-benchmark, llmdbenchmark/analysis/benchmark_report. The reports of a run have one `run.eid`, and
+`stage` is the place in the order of measurement.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,9 @@ from benchrun.measure.cells import Pools, rounded, totals
 from benchrun.measure.percentiles import Distribution, percentile_interval
 from benchrun.names import ROLE_PROXY
 from benchrun.report.export.exported import ExportedRun, ExportedStage, pools
+from benchrun.report.export.formats import Format, register
 from benchrun.report.export.llmd_scenario import scenario
 from benchrun.report.export.tables import Files, Json, NotExportable, seconds, without_unknown
-
-# ---- llmd statistics --------------------------------------------------------------------------------------------------
-# `Statistics` of the llm-d benchmark report, from our exact distributions. Times are seconds.
 
 _PERCENTILES = {
     "p0p1": 0.1, "p1": 1.0, "p5": 5.0, "p10": 10.0, "p25": 25.0, "p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0,
@@ -50,7 +52,7 @@ def requests(record: StageRecord) -> Json:
 
 
 def latency(pools: Pools) -> Json:
-    """A percentile that so few requests can't bound is left out: the format has no mark for it."""
+    """A percentile that too few requests bound is left out: the format has no mark for it."""
     found = {}
     for name, pool in pools.items():
         field, units = _LATENCIES[name]
@@ -70,7 +72,7 @@ def throughput(record: StageRecord) -> Json:
 
 
 def resources(figures: RoleFigures) -> Json:
-    """What the servers' metrics pages said."""
+    """From the servers' metrics endpoints."""
     return without_unknown(
         {
             "kv_cache_usage": _value(figures.kv_cache_mean_percent, "percent", largest=figures.kv_cache_max_percent),
@@ -83,7 +85,7 @@ def resources(figures: RoleFigures) -> Json:
 
 
 def _lengths(tokens: Sequence[int]) -> Json | None:
-    """Of lengths every percentile is known: they are what was sent and what came, not a sample of something."""
+    """Every percentile is exact: these are all lengths, not a sample."""
     return _statistics(Distribution.of(tokens), "count", _PERCENTILES, scale=float) if tokens else None
 
 
@@ -104,12 +106,6 @@ def _value(mean: float | None, units: str, *, largest: float | None = None) -> J
     return None if mean is None else without_unknown({"units": units, "mean": mean, "max": largest})
 
 
-# ---- llmd report ------------------------------------------------------------------------------------------------------
-# llm-d benchmark report v0.2, one a stage: what llm-d's analysis and its dashboards read.
-#
-# https://github.com/llm-d/llm-d-benchmark, llmdbenchmark/analysis/benchmark_report. Its own name for a report of one stage of a
-# run with several load points is kept: reports of a run have one `run.eid`, and `stage` is the place in the order of measurement.
-
 VERSION = "0.2"
 
 
@@ -124,13 +120,13 @@ def llmd_document(run: ExportedRun) -> bytes:
     """The report of the only stage. Raises NotExportable for several."""
     if len(run.stages) != 1:
         raise NotExportable(
-            f"{len(run.stages)} stages are as many reports: name a folder to write them to, or one stage with --stage"
+            f"{len(run.stages)} stages make {len(run.stages)} reports: give a folder, or one stage with --stage"
         )
     return _as_yaml(report(run, run.stages[0]))
 
 
 def report(run: ExportedRun, stage: ExportedStage) -> Json:
-    """One report. Nothing in it is 0 for want of a number: what is not known is left out."""
+    """One report. What is not known is left out, never 0."""
     return {
         "version": VERSION,
         "run": {
@@ -141,7 +137,7 @@ def report(run: ExportedRun, stage: ExportedStage) -> Json:
                 "end": stage.ended.isoformat(),
                 "duration": f"PT{(stage.ended - stage.began).total_seconds():f}S",
             },
-            "description": f"{run.spec.model.name} {stage.id} [{run.namespace}/{run.name}]: {_judged(stage)}",
+            "description": f"{run.spec.model.name} {stage.id} [{run.namespace}/{run.name}]: {stage.judgement}",
             "keywords": ["benchrun", f"verdict={stage.verdict}", *(f"finding={code}" for code in stage.findings)],
         },
         "scenario": scenario(run, stage),
@@ -159,10 +155,6 @@ def report(run: ExportedRun, stage: ExportedStage) -> Json:
             }
         ),
     }
-
-
-def _judged(stage: ExportedStage) -> str:
-    return f"{stage.verdict} ({', '.join(stage.findings)})" if stage.findings else stage.verdict
 
 
 def _observability(stage: ExportedStage) -> Json | None:
@@ -184,3 +176,6 @@ def _health(run: ExportedRun) -> list[Json] | None:
 
 def _as_yaml(value: Json) -> bytes:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).encode()
+
+
+register("llm-d", Format("llm-d benchmark reports v0.2, one a stage", llmd_files, lambda run, _: llmd_document(run)))

@@ -1,4 +1,4 @@
-"""`scenario` of the llm-d benchmark report: the server and the load."""
+"""`scenario` of the llm-d benchmark report: the server and the load; and what `vllm serve` arguments say of parallelism."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from benchrun.judge.row import gpus_of
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 from benchrun.report.export.exported import ExportedRun, ExportedStage, server_version
 from benchrun.report.export.tables import Json, without_unknown
-
-# ---- server flags -----------------------------------------------------------------------------------------------------
-# What the arguments of `vllm serve` say of how a model is spread over GPUs.
 
 _SHORT = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size"}
 Flags = Mapping[str, str | None]
@@ -33,17 +30,16 @@ class Parallelism:
 
 
 def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
-    """Those the servers of a role were started with, or those that write answers; none at an endpoint, whose arguments nobody
-    knows."""
-    said = answering(each for each in run.status.servers if role in (None, each.role))
-    if said is not None and said.args:
-        return parsed(said.args)
-    # Of a server without roles it is all the same.
+    """Of the servers of a role, or of those that write answers; none at an endpoint, whose arguments are unknown."""
+    server = answering(each for each in run.status.servers if role in (None, each.role))
+    if server is not None and server.args:
+        return parsed(server.args)
+    # A server without roles has one set of arguments.
     return parsed(run.spec.started.args_of(role or ROLE_DECODE)) if run.spec.started is not None else {}
 
 
 def parsed(args: Sequence[str]) -> Flags:
-    """`--flag=value`, `--flag value` and `--switch`; words that belong to no flag are passed over."""
+    """`--flag=value`, `--flag value` and `--switch`; words that belong to no flag are skipped."""
     flags: dict[str, str | None] = {}
     open_flag: str | None = None
     for word in args:
@@ -58,7 +54,7 @@ def parsed(args: Sequence[str]) -> Flags:
 
 
 def parallelism_of(flags: Flags) -> Parallelism:
-    """As far as the flags tell; a value that is no number counts as not given."""
+    """A value that is not a number counts as not given."""
     tensor, pipeline, data = (_number(flags, name) for name in _SHORT.values())
     return Parallelism(tensor, pipeline, data, expert=tensor * data if "--enable-expert-parallel" in flags else 1)
 
@@ -76,12 +72,9 @@ def _is_number(word: str) -> bool:
     return True
 
 
-# ---- llmd scenario ----------------------------------------------------------------------------------------------------
-# `scenario` of the llm-d benchmark report: the server and the load, in its standard words and in their own.
-
 _COMPONENT_SCHEMA = "0.0.1"
 _UNKNOWN = "unknown"
-"""Where the schema asks for a word that nobody knows."""
+"""Where the schema requires a value."""
 
 
 def scenario(run: ExportedRun, stage: ExportedStage) -> Json:
@@ -125,13 +118,9 @@ def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
 
 
 def _endpoint(run: ExportedRun, stage: ExportedStage) -> Json:
-    """Of a server that was there before nobody knows the hardware, which the kind of an engine would have to tell."""
-    return {
-        "kind": "generic",
-        "tool": "vllm",
-        "tool_version": _version(run, stage),
-        "model": {"name": run.spec.model.name},
-    }
+    """`generic`: the kind `inference_engine` requires the hardware, which is unknown here."""
+    version, model = _version(run, stage), {"name": run.spec.model.name}
+    return {"kind": "generic", "tool": "vllm", "tool_version": version, "model": model}
 
 
 def _version(run: ExportedRun, stage: ExportedStage) -> str:
@@ -148,11 +137,9 @@ def _native(run: ExportedRun, role: str) -> Json:
 
 def _load(run: ExportedRun, stage: ExportedStage) -> Json:
     record = stage.record
+    parts = {"workload": stage.workload, "measurement": run.spec.measurement}
     native = {
-        "config": {
-            "workload": stage.workload.model_dump(mode="json", by_alias=True, exclude_none=True),
-            "measurement": run.spec.measurement.model_dump(mode="json", by_alias=True, exclude_none=True),
-        }
+        "config": {name: part.model_dump(mode="json", by_alias=True, exclude_none=True) for name, part in parts.items()}
     }
     standardized = {
         "tool": "vllm-benchmark",

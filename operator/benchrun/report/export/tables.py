@@ -6,25 +6,32 @@ import csv
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
-
-# ---- table ------------------------------------------------------------------------------------------------------------
-# A table of figures with typed columns, the same whether it becomes CSV or Parquet.
+from typing import Any, Generic, Literal, TypeVar
 
 Kind = Literal["text", "texts", "integer", "number", "flag", "instant"]
 Value = str | Sequence[str] | int | float | bool | datetime | None
 """None: not known."""
+Files = Mapping[str, bytes]
+"""Contents by their path in a folder, with forward slashes."""
+Json = dict[str, Any]
+T = TypeVar("T")
+_NANOSECOND_DIGITS = 9
+
+
+class NotExportable(ValueError):
+    """The run does not fit into this format; the text says why and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(Generic[T]):
     """One column; its name ends with the unit."""
 
     name: str
     kind: Kind
+    value: Callable[[T], Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +39,17 @@ class Table:
     """Rows of values in the order of the columns."""
 
     name: str
-    columns: tuple[Column, ...]
+    columns: Sequence[Column[Any]]
     rows: Sequence[tuple[Value, ...]]
 
 
-def row_of(columns: Sequence[Column], values: Mapping[str, Value]) -> tuple[Value, ...]:
-    """The values in the order of the columns; None where there is none."""
-    return tuple(values.get(column.name) for column in columns)
-
-
-# ---- files ------------------------------------------------------------------------------------------------------------
-# What an export consists of before anybody writes it down.
-
-Files = Mapping[str, bytes]
-"""Contents by their path in a folder, with forward slashes."""
-Json = dict[str, Any]
-
-
-class NotExportable(ValueError):
-    """What was asked for can't be told in this format; the text says why and what to do instead."""
+def table_of(name: str, columns: Sequence[Column[T]], rows: Iterable[T]) -> Table:
+    """Every column's value of every row."""
+    return Table(name, columns, [tuple(column.value(row) for column in columns) for row in rows])
 
 
 def as_json(value: Json | Sequence[Json]) -> bytes:
-    """Indented, with a line break at the end. What is not finite is no JSON and raises ValueError."""
+    """Indented, with a line break at the end. NaN and infinity are not valid JSON and raise ValueError."""
     return f"{json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
 
 
@@ -72,20 +67,12 @@ def without_unknown(value: Json) -> Json:
     }
 
 
-# ---- units ------------------------------------------------------------------------------------------------------------
-# Records hold microseconds; other tools want seconds.
-
-_DECIMALS = 9
-"""A thousandth of the microsecond in which it was measured."""
-
-
 def seconds(microseconds: float) -> float:
     """Without the noise that a division leaves in the last digits."""
-    return round(microseconds / 1e6, _DECIMALS)
+    return round(microseconds / 1e6, _NANOSECOND_DIGITS)
 
 
-# ---- csv table --------------------------------------------------------------------------------------------------------
-# Tables as CSV (RFC 4180): a head line, commas, quotes where needed; what is not known is an empty field.
+# ---- CSV (RFC 4180): a head line, commas, quotes where needed; what is not known is an empty field ----------------------
 
 _BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?")
@@ -109,16 +96,12 @@ def _field(value: Value) -> str | int | float:
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, int | float):
         return value
-    return _as_text(value if isinstance(value, str) else ";".join(value))
-
-
-def _as_text(text: str) -> str:
-    """A spreadsheet runs what begins like a formula, whatever its quotes. A number stays one."""
+    text = value if isinstance(value, str) else ";".join(value)
+    # A spreadsheet runs what begins like a formula, whatever its quotes. A number stays one.
     return f"'{text}" if text.startswith(_BEGIN_FORMULAS) and not _NUMBER.fullmatch(text) else text
 
 
-# ---- parquet table ----------------------------------------------------------------------------------------------------
-# Tables as Parquet, by pyarrow: an extra of the command, `pip install 'benchrun-operator[export]'`.
+# ---- Parquet by pyarrow, an extra of the command: `pip install 'benchrun-operator[export]'` ------------------------------
 
 RUN_KEY = b"benchrun.run_uid"
 """In the file's own metadata."""
@@ -131,19 +114,8 @@ def as_parquet(table: Table, *, run_uid: str) -> bytes:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise NotExportable("Parquet takes pyarrow: pip install 'benchrun-operator[export]'") from error
-    schema = pyarrow.schema(
-        [(column.name, _type(pyarrow, column.kind)) for column in table.columns], metadata={RUN_KEY: run_uid.encode()}
-    )
-    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
-    arrays = [pyarrow.array(values, type=field.type) for values, field in zip(columns, schema, strict=True)]
-    buffer = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table(arrays, schema=schema), buffer)
-    return buffer.getvalue()
-
-
-def _type(pyarrow: Any, kind: Kind) -> Any:
-    types = {
+        raise NotExportable("Parquet needs pyarrow: pip install 'benchrun-operator[export]'") from error
+    types: Mapping[Kind, Any] = {
         "text": pyarrow.string(),
         "texts": pyarrow.list_(pyarrow.string()),
         "integer": pyarrow.int64(),
@@ -151,4 +123,10 @@ def _type(pyarrow: Any, kind: Kind) -> Any:
         "flag": pyarrow.bool_(),
         "instant": pyarrow.timestamp("us", tz="UTC"),
     }
-    return types[kind]
+    fields = [(column.name, types[column.kind]) for column in table.columns]
+    schema = pyarrow.schema(fields, metadata={RUN_KEY: run_uid.encode()})
+    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
+    arrays = [pyarrow.array(values, type=field.type) for values, field in zip(columns, schema, strict=True)]
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(arrays, schema=schema), buffer)
+    return buffer.getvalue()

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from benchrun.judge.row import certainty
 from benchrun.report.export.exported import ExportedRun, ExportedStage, engine_figures, pools
+from benchrun.report.export.formats import Format, register
 from benchrun.report.export.llmd_scenario import flags_of, parallelism_of
 from benchrun.report.export.tables import Files, Json, as_json, as_json_lines
 
@@ -99,3 +100,13 @@ def _errors(stage: ExportedStage) -> list[str]:
     """Empty for a request that was answered. Which of several errors a request met is not kept."""
     text = " | ".join(stage.record.errors) or "failed"
     return ["" if ok else text for ok in stage.record.requests.ok]
+
+
+register(
+    "vllm",
+    Format(
+        "result files of `vllm bench serve`, which `vllm bench sweep plot` reads",
+        vllm_files,
+        lambda run, _: vllm_lines(run),
+    ),
+)

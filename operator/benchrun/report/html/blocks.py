@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import yaml
-
-from benchrun.names import API_VERSION
 from benchrun.report.rows import ABSENT, Rows
 
 ChartSpec = Mapping[str, object]
@@ -45,7 +42,7 @@ class Table:
     words: frozenset[str] = frozenset()
     """Headers of columns with a verdict, an outcome or a severity."""
     folded: bool = False
-    """Opened by a click: data behind a chart."""
+    """Collapsed until it is clicked: data behind a chart."""
     stacked: bool = False
     """Long sentences: on a narrow screen the cells of a row stand below each other."""
     kind: ClassVar[str] = "table"
@@ -67,7 +64,7 @@ class Chart:
     title: str
     spec: ChartSpec
     description: str
-    """For those who can't see it: what is drawn, and where the same data stand."""
+    """For screen readers: what is drawn, and where the same data are in text."""
     wide: bool = False
     """Scrolls sideways on a narrow screen; others shrink to it."""
     kind: ClassVar[str] = "chart"
@@ -92,7 +89,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class FoundCard:
-    """One finding."""
+    """One finding; its evidence is collapsed."""
 
     code: str
     severity: str
@@ -112,6 +109,11 @@ class Facts:
     title: str
     pairs: tuple[tuple[str, str], ...]
     kind: ClassVar[str] = "facts"
+
+
+def facts(title: str, pairs: Iterable[tuple[str, str | None]]) -> Facts:
+    """Those that have a value."""
+    return Facts(title, tuple((name, value) for name, value in pairs if value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,40 +143,3 @@ class Section:
     anchor: str
     title: str
     blocks: tuple[Block, ...]
-
-
-# ---- manifest text ----------------------------------------------------------------------------------------------------
-# A manifest as YAML that reads as one would write it.
-
-AGAIN = "-again"
-_OF_THAT_OBJECT = ("suspend", "cancel")
-"""Said to one object while it went on."""
-
-
-def manifest_text(kind: str, name: str, namespace: str, spec: Mapping[str, object], *, max_name: int) -> str:
-    """The same spec under another name."""
-    metadata = {"name": _another(name, max_name), **({"namespace": namespace} if namespace else {})}
-    body: Mapping[str, object] = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
-    text: str = yaml.dump(body, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=100)
-    return text
-
-
-def asked_again(spec: Mapping[str, object], fields: Sequence[str]) -> dict[str, object]:
-    """In the order of the reference, since the API server gives them by the alphabet; without what was said to that object."""
-    kept = (name for name in spec if name not in _OF_THAT_OBJECT)
-    return {name: spec[name] for name in sorted(kept, key=lambda each: _place(each, fields))}
-
-
-def _place(field: str, fields: Sequence[str]) -> int:
-    return fields.index(field) if field in fields else len(fields)
-
-
-def _another(name: str, max_name: int) -> str:
-    return name[: max_name - len(AGAIN)].rstrip("-.") + AGAIN
-
-
-class _Plain(yaml.SafeDumper):
-    """Without anchors: what is written twice reads better twice."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        return True

@@ -8,20 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
+from itertools import count
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from jinja2 import BaseLoader, Environment, StrictUndefined, TemplateNotFound
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from benchrun.report.html.blocks import Chart, ChartSpec, Section
 
-# ---- svg --------------------------------------------------------------------------------------------------------------
-# A drawn chart, made safe to stand within a page: only what a chart needs passes, everything else is refused.
-#
-# The strings in a chart (names of workloads, of runs) were written by anybody. The library that draws escapes them; should it
-# once not, the chart is refused here. Identifiers get a prefix, since several charts share one page. What a mark says of itself
-# becomes its title, which browsers show where the pointer rests.
+# ---- SVG: only what a chart needs passes. Anybody may have written its strings, and the library that draws might not escape one ----
 
 TAGS = frozenset({"svg", "g", "path", "rect", "line", "text", "tspan", "circle", "defs", "clipPath", "title"})
 ATTRIBUTES = frozenset({
@@ -41,7 +37,8 @@ class UnsafeSvg(ValueError):
 
 
 def inline_svg(drawn: str, *, prefix: str, label: str) -> str:
-    """Markup to stand in a page, announced as one picture by `label`. Raises UnsafeSvg."""
+    """Markup for a page, announced as one picture by `label`. `prefix` goes before every identifier, since charts share the page; a
+    mark's label becomes its title, which browsers show under the pointer. Raises UnsafeSvg."""
     if "<!" in drawn:
         raise UnsafeSvg("a drawing has no declarations")
     try:
@@ -63,21 +60,19 @@ def _cleaned(element: Element, prefix: str) -> Element:
     kept = {name: _value(name, value, prefix) for name, value in element.attrib.items() if name in ATTRIBUTES}
     clean = Element(tag, kept)
     clean.text, clean.tail = element.text, element.tail
-    said = element.get("aria-label")
-    if said and tag == "path":
+    label = element.get("aria-label")
+    if label and tag == "path":
         title = Element("title")
-        title.text = said
+        title.text = label
         clean.append(title)
-    children = [_cleaned(child, prefix) for child in element]
+    children = (_cleaned(child, prefix) for child in element)
     clean.extend([child for child in children if not _is_empty(child)])
     return clean
 
 
 def _is_empty(element: Element) -> bool:
     """A group or a path that draws nothing."""
-    if element.tag == "g":
-        return len(element) == 0
-    return element.tag == "path" and not element.get("d")
+    return (element.tag == "g" and len(element) == 0) or (element.tag == "path" and not element.get("d"))
 
 
 def _value(name: str, value: str, prefix: str) -> str:
@@ -95,8 +90,7 @@ def _is_colour(value: str) -> bool:
     return _OWN_COLOUR.fullmatch(value) is not None or value.startswith(("rgb(", "rgba(", "hsl("))
 
 
-# ---- document ---------------------------------------------------------------------------------------------------------
-# Sections as one HTML file: without a script, and without anything that would have to be fetched.
+# ---- the file -----------------------------------------------------------------------------------------------------------
 
 Draw = Callable[[ChartSpec], str]
 """A chart as SVG."""
@@ -118,46 +112,27 @@ class Head:
 
 def document(head: Head, sections: Sequence[Section], draw: Draw, *, made_by: str) -> str:
     """The whole file."""
-    style = _text("report.css")
-    return (
-        _environment(draw)
-        .get_template("page.html.j2")
-        .render(
-            head=head,
-            sections=sections,
-            style=Markup(f"<style>{style}</style>"),
-            style_digest=b64encode(sha256(style.encode()).digest()).decode(),
-            made_by=made_by,
-        )
+    style, template = _text("report.css"), _environment(draw).get_template("page.html.j2")
+    return template.render(
+        head=head,
+        sections=sections,
+        style=Markup(f"<style>{style}</style>"),
+        style_digest=b64encode(sha256(style.encode()).digest()).decode(),
+        made_by=made_by,
     )
-
-
-@dataclass(slots=True)
-class _Drawer:
-    """Charts drawn one after the other, each with identifiers of its own."""
-
-    draw: Draw
-    drawn: int = 0
-
-    def __call__(self, chart: Chart) -> Markup:
-        self.drawn += 1
-        return Markup(inline_svg(self.draw(chart.spec), prefix=f"chart{self.drawn}-", label=chart.description))
-
-
-class _Own(BaseLoader):
-    """Templates of this package, wherever it is installed."""
-
-    def get_source(self, environment: Environment, template: str) -> tuple[str, str | None, Callable[[], bool] | None]:
-        if not (_TEMPLATES / template).is_file():
-            raise TemplateNotFound(template)
-        return _text(template), None, None
 
 
 def _environment(draw: Draw) -> Environment:
+    loader = FunctionLoader(_text)
     environment = Environment(
-        loader=_Own(), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals["svg"] = _Drawer(draw)
+    numbers = count(1)
+
+    def svg(chart: Chart) -> Markup:
+        return Markup(inline_svg(draw(chart.spec), prefix=f"chart{next(numbers)}-", label=chart.description))
+
+    environment.globals["svg"] = svg
     return environment
 
 

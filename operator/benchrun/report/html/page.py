@@ -10,34 +10,30 @@ from benchrun.observe import raw
 from benchrun.report.html.blocks import Section
 from benchrun.report.html.document import Draw, Head, document
 from benchrun.report.html.reported import Reported, ReportedSweep, restored
-from benchrun.report.html.sections.curves import load_curves_section, searches_section
-from benchrun.report.html.sections.distributions import distributions_section
-from benchrun.report.html.sections.provenance import provenance_section, repeat_section
-from benchrun.report.html.sections.results import comparison_section, limits_section, results_section
-from benchrun.report.html.sections.timeline import timeline_section
-from benchrun.report.html.sections.verdict import findings_section, verdict_section
-from benchrun.report.html.sweep.charts import changes_section, front_section
-from benchrun.report.html.sweep.provenance import sweep_provenance_section, sweep_repeat_section
-from benchrun.report.html.sweep.verdict import (
-    best_section,
-    sweep_limits_section,
-    sweep_results_section,
-    sweep_verdict_section,
-    word,
-)
+from benchrun.report.html.sections import comparison, curves, provenance, records, results, verdict
 
 SECTIONS: tuple[Callable[[Reported], Section | None], ...] = (
-    verdict_section,
-    limits_section,
-    results_section,
-    searches_section,
-    load_curves_section,
-    distributions_section,
-    timeline_section,
-    comparison_section,
-    findings_section,
-    provenance_section,
-    repeat_section,
+    verdict.verdict_section,
+    results.limits_section,
+    results.results_section,
+    curves.searches_section,
+    curves.load_curves_section,
+    records.distributions_section,
+    records.timeline_section,
+    comparison.comparison_section,
+    verdict.findings_section,
+    provenance.provenance_section,
+    provenance.repeat_section,
+)
+SWEEP_SECTIONS: tuple[Callable[[ReportedSweep], Section | None], ...] = (
+    verdict.sweep_verdict_section,
+    verdict.best_section,
+    comparison.front_section,
+    comparison.changes_section,
+    results.sweep_limits_section,
+    results.sweep_results_section,
+    provenance.sweep_provenance_section,
+    provenance.sweep_repeat_section,
 )
 
 
@@ -59,25 +55,11 @@ def _subtitle(run: Reported) -> str:
     return " · ".join(word for word in (run.spec.model.name, on, version) if word)
 
 
-# ---- page -------------------------------------------------------------------------------------------------------------
-# The page of a sweep: its sections in the order in which they are to be read.
-
-SWEEP_SECTIONS: tuple[Callable[[ReportedSweep], Section | None], ...] = (
-    sweep_verdict_section,
-    best_section,
-    front_section,
-    changes_section,
-    sweep_limits_section,
-    sweep_results_section,
-    sweep_provenance_section,
-    sweep_repeat_section,
-)
-
-
 def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
     """The whole page. The same sweep always gives the same page; it holds no script, and asks the network for nothing."""
     sections = [section for make in SWEEP_SECTIONS if (section := make(sweep)) is not None]
-    head = Head("benchmark sweep", sweep.name, sweep.namespace, word(sweep.status), _sweep_subtitle(sweep))
+    word = verdict.sweep_word(sweep.status)
+    head = Head("benchmark sweep", sweep.name, sweep.namespace, word, _sweep_subtitle(sweep))
     return document(head, sections, draw, made_by=made_by)
 
 

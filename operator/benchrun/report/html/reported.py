@@ -1,4 +1,4 @@
-"""What a page is made of: everything that is known of a finished run or sweep."""
+"""A finished run or sweep with everything that its page is made of."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus, Row
 from benchrun.judge.objectives import objective_results
 from benchrun.judge.row import certainty
-from benchrun.judge.stage_profile import expected_load
-from benchrun.measure.cells import Pools, level_metrics, pooled_metrics, pools_of, queue_pools
+from benchrun.measure.cells import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample
 from benchrun.names import cell_id
 from benchrun.observe import raw
@@ -50,7 +49,7 @@ class Reported:
     records: Sequence[StageRecord] = ()
     """Those that are left, in order of measurement."""
     samples: Sequence[Sample] = ()
-    """Readings of the servers, oldest first."""
+    """Of the servers, oldest first."""
     notes: Sequence[str] = field(default=())
     """What could not be read."""
 
@@ -105,18 +104,13 @@ def load_text(value: str) -> str:
     return "all at once" if value == "inf" else value
 
 
-# ---- restored ---------------------------------------------------------------------------------------------------------
-# Figures that were cut from a large run's status, taken from its records again.
-#
-# A status holds at most 100 kB, so a run of many load points loses intervals, medians and kept objectives there. The records
-# still tell. Only of load points whose records are all at hand: the figures are then the ones that were judged.
-
 FIELDS = frozenset({"results[].metrics", "results[].intervals", "results[].objectives"})
-"""What is restored, as `truncated` names it."""
+"""What `restored` restores, as `truncated` names it."""
 
 
 def restored(run: Reported) -> Reported:
-    """The run with these figures; as it was where nothing of them was cut."""
+    """The run with the figures that were cut from its status for size, from its records. Only of load points whose records are all
+    kept: these are the figures that were judged."""
     if FIELDS.isdisjoint(cut.field for cut in run.status.truncated):
         return run
     rows = [_restored(run, row) for row in run.status.results]
@@ -129,7 +123,11 @@ def _restored(run: Reported, row: Result) -> Result:
     records = run.records_of(row.cell)
     if not records or len(records) != row.repeats:
         return row
-    shown, queued = _pools(row, records), _queued(run.spec, row, records)
+    # Gaps between chunks that hold several tokens are not gaps between tokens.
+    hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in row.findings else None
+    shown = {latency: pool for latency, pool in pools_of(records).items() if latency != hidden}
+    capped = expected_load(run.spec, Cell(row.cell, row.workload, row.axis, row.value, ())).capped
+    queued = queue_pools(records) if capped else {}
     percentiles = run.spec.measurement.percentiles
     metrics = pooled_metrics(records, shown, percentiles)
     for name, pool in queued.items():
@@ -144,22 +142,8 @@ def _restored(run: Reported, row: Result) -> Result:
     return row.model_copy(update=update)
 
 
-def _pools(row: Result, records: list[StageRecord]) -> Pools:
-    """Gaps between chunks that hold several tokens are not gaps between tokens."""
-    hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in row.findings else None
-    return {latency: pool for latency, pool in pools_of(records).items() if latency != hidden}
-
-
-def _queued(spec: BenchmarkRunSpec, row: Result, records: list[StageRecord]) -> Pools:
-    cell = Cell(row.cell, row.workload, row.axis, row.value, ())
-    return queue_pools(records) if expected_load(spec, cell).capped else {}
-
-
-# ---- reported ---------------------------------------------------------------------------------------------------------
-# What the page of a sweep is made of.
-
 MAX_OPEN_ROWS = 30
-"""Longer tables beside a chart are opened by a click."""
+"""Longer tables beside a chart are collapsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +156,7 @@ class ReportedSweep:
     written: Mapping[str, object]
     """The spec as the API server holds it."""
     spec: BenchmarkSweepSpec | None
-    """None: it is another version's, or none at all; the status is told all the same."""
+    """None: it is of another version, or not valid; the status is shown all the same."""
     status: BenchmarkSweepStatus
 
     @property

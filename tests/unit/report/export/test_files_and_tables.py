@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from benchrun.report.export.formats import FORMATS, TABLES
-from benchrun.report.export.server_tables import replica_table, server_table
-from benchrun.report.export.stage_tables import request_table, stage_table
+from benchrun.report.export.run_tables import replica_table, request_table, server_table, stage_table
 from benchrun.report.export.tables import Column, Table, Value, as_csv, as_json, as_json_lines, seconds, without_unknown
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +46,7 @@ def test_seconds_without_noise(microseconds: float, expected: float) -> None:
 
 def line(value: Value) -> str:
     """The field of one value, as a reader of CSV gets it."""
-    text = as_csv(Table("t", (Column("x", "text"), Column("y", "text")), [(value, "end")])).decode()
+    text = as_csv(Table("t", (Column("x", "text", str), Column("y", "text", str)), [(value, "end")])).decode()
     (_, row) = csv.reader(io.StringIO(text, newline=""))
     assert row[1] == "end"
     return row[0]
@@ -87,7 +86,7 @@ def test_any_text_comes_back_and_none_is_a_formula(text: str) -> None:
 
 
 def test_lines_end_as_rfc_4180_says() -> None:
-    text = as_csv(Table("t", (Column("x", "integer"),), [(1,), (2,)]))
+    text = as_csv(Table("t", (Column("x", "integer", str),), [(1,), (2,)]))
     assert text == b"x\r\n1\r\n2\r\n"
 
 
@@ -95,7 +94,7 @@ def test_lines_end_as_rfc_4180_says() -> None:
 
 
 def test_the_formats_that_there_are() -> None:
-    assert list(FORMATS) == ["vllm", "csv", "parquet", "llm-d"]
+    assert sorted(FORMATS) == ["csv", "llm-d", "parquet", "vllm"]
     assert [name for name, each in FORMATS.items() if not each.is_text] == ["parquet"]
     assert TABLES == ("stages", "servers", "replicas", "requests")
 
@@ -144,6 +143,6 @@ def test_columns_of_the_tables_say_their_units_and_are_told_once() -> None:
     ],
 )
 def test_no_cell_is_a_formula(value: Value, cell: str) -> None:
-    table = Table("t", (Column("a", "text"), Column("b", "text")), [("x", value)])
+    table = Table("t", (Column("a", "text", str), Column("b", "text", str)), [("x", value)])
     (row,) = csv.DictReader(io.StringIO(as_csv(table).decode(), newline=""))
     assert row["b"] == cell

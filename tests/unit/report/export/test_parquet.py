@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
-from benchrun.report.export.server_tables import replica_table, server_table
-from benchrun.report.export.stage_tables import request_table, stage_table
+from benchrun.report.export.run_tables import replica_table, request_table, server_table, stage_table
 from benchrun.report.export.tables import RUN_KEY, NotExportable, Table, as_parquet
 from unit.report.export.runs import CELLS, CHAT, FIRST, IDENTITY, failing, measured, row, run, status
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchrun.measure.exposition import Sample
 from benchrun.report.export.exported import ExportedRun
-from benchrun.report.export.server_tables import replica_table, server_table
+from benchrun.report.export.run_tables import replica_table, server_table
 from benchrun.report.export.tables import Value
 from benchrun_client.contract import START_TIME, ServerEdge
 from unit.measure.records import edge

@@ -12,7 +12,7 @@ import pytest
 from benchrun.api import CostStatus
 from benchrun.measure.cells import LATENCIES
 from benchrun.report.export.exported import ExportedRun
-from benchrun.report.export.stage_tables import request_table, stage_table
+from benchrun.report.export.run_tables import request_table, stage_table
 from benchrun.report.export.tables import Table, Value, as_csv
 from unit.report.export.runs import (
     CAPPED,

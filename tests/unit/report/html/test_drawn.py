@@ -13,8 +13,7 @@ from benchrun.report.html.charts.theme import CARD_HEIGHT, CARD_WIDTH
 from benchrun.report.html.document import inline_svg
 from benchrun.report.html.page import page
 from benchrun.report.html.sections.curves import load_curves_section
-from benchrun.report.html.sections.distributions import distributions_section
-from benchrun.report.html.sections.timeline import timeline_section
+from benchrun.report.html.sections.records import distributions_section, timeline_section
 from report_kit.simulated_run import SimulatedRun, held_against, simulated_run
 from unit.report.html.reported_runs import charts_of, compared, reported
 

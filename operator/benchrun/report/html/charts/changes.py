@@ -6,23 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchrun.report.html.blocks import ChartSpec
-from benchrun.report.html.charts.theme import (
-    BLUE,
-    CARD_HEIGHT,
-    GREY,
-    INK,
-    OF_WORDS,
-    RAMP,
-    SOFT_INK,
-    card,
-    latency_axis,
-    quantitative,
-    ramp,
-    values,
-)
-
-# ---- comparison -------------------------------------------------------------------------------------------------------
-# Changes against a baseline: a bar a load point, with the interval of the change.
+from benchrun.report.html.charts import theme
 
 ROW_HEIGHT = 24
 MAX_LABEL_WIDTH, CHARACTER_WIDTH = 150, 7.2
@@ -56,29 +40,31 @@ def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSp
     low, high = reach(bars, limit_percent)
     axis = {"title": "change against the baseline, %", "labelExpr": PERCENT, "tickCount": 5}
     across = {"domain": [low, high], "nice": False, "clamp": True}
-    scale = {"domain": list(_WORDS), "range": [OF_WORDS[word] for word in _WORDS]}
+    scale = {"domain": list(_WORDS), "range": [theme.OF_WORDS[word] for word in _WORDS]}
     colour = {"field": "word", "type": "nominal", "scale": scale, "legend": None}
-    low_to_high = {"x": quantitative("low"), "x2": {"field": "high"}, "y": y}
+    low_to_high = {"x": theme.quantitative("low"), "x2": {"field": "high"}, "y": y}
     layers: list[dict[str, object]] = [
         {
             "mark": {"type": "bar", "height": 13, "opacity": 0.55, "aria": True},
             "encoding": {
-                "x": quantitative("change", axis=axis, scale=across, stack=None),
+                "x": theme.quantitative("change", axis=axis, scale=across, stack=None),
                 "y": y,
                 "color": colour,
                 "description": {"field": "told"},
             },
         },
         {
-            "mark": {"type": "rule", "stroke": INK, "strokeWidth": 1.6},
+            "mark": {"type": "rule", "stroke": theme.INK, "strokeWidth": 1.6},
             "transform": [{"filter": "isValid(datum.low)"}],
             "encoding": low_to_high,
         },
         *(_end(end, y, low, high) for end in ("low", "high")),
-        _line(0.0, stroke=GREY),
-        *([_line(limit_percent, stroke=SOFT_INK, strokeDash=[4, 3])] if limit_percent is not None else []),
+        _line(0.0, stroke=theme.GREY),
+        *([_line(limit_percent, stroke=theme.SOFT_INK, strokeDash=[4, 3])] if limit_percent is not None else []),
     ]
-    return card({"data": values([_row(bar) for bar in bars]), "layer": layers}, height=MARGINS + ROW_HEIGHT * len(bars))
+    return theme.card(
+        {"data": theme.values([_row(bar) for bar in bars]), "layer": layers}, height=MARGINS + ROW_HEIGHT * len(bars)
+    )
 
 
 def reach(bars: Sequence[Bar], limit_percent: float | None) -> tuple[float, float]:
@@ -94,17 +80,17 @@ def reach(bars: Sequence[Bar], limit_percent: float | None) -> tuple[float, floa
 def _end(field: str, y: dict[str, object], low: float, high: float) -> dict[str, object]:
     """Where an interval ends within the chart."""
     return {
-        "mark": {"type": "tick", "thickness": 1.6, "size": 9, "color": INK},
+        "mark": {"type": "tick", "thickness": 1.6, "size": 9, "color": theme.INK},
         "transform": [{"filter": f"isValid(datum.low) && datum.{field} >= {low} && datum.{field} <= {high}"}],
-        "encoding": {"x": quantitative(field), "y": y},
+        "encoding": {"x": theme.quantitative(field), "y": y},
     }
 
 
 def _line(at: float, **mark: object) -> dict[str, object]:
     return {
         "mark": {"type": "rule", "strokeWidth": 1.2, **mark},
-        "data": values([{"at": at}]),
-        "encoding": {"x": quantitative("at")},
+        "data": theme.values([{"at": at}]),
+        "encoding": {"x": theme.quantitative("at")},
     }
 
 
@@ -113,10 +99,7 @@ def _row(bar: Bar) -> dict[str, object]:
     return row | {"low": bar.low, "high": bar.high} if bar.low is not None and bar.high is not None else row
 
 
-# ---- front ------------------------------------------------------------------------------------------------------------
-# Throughput per GPU against TPOT: every load point of every variant, and the front that none of them beats.
-
-MAX_COLOURS = len(RAMP)
+MAX_COLOURS = len(theme.RAMP)
 """Variants that can be told apart; of more only the front is coloured."""
 SHAPES = (
     "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left"
@@ -145,9 +128,9 @@ class Point:
 def front_chart(points: Sequence[Point]) -> ChartSpec:
     """Better is up and to the left. The line goes through the front: at a TPOT on it, no more throughput can be had."""
     variants = list(dict.fromkeys(point.variant for point in points))
-    x = quantitative("tpot", **_titled(latency_axis([point.tpot_ms for point in points], from_zero=False)))
+    x = theme.quantitative("tpot", **_titled(theme.latency_axis([point.tpot_ms for point in points], from_zero=False)))
     most = max(point.per_gpu for point in points)
-    y = quantitative(
+    y = theme.quantitative(
         "perGPU",
         scale={"domain": [0, most * MARGIN], "nice": True},
         axis={"title": "output tokens/s per GPU", "labelExpr": FROM_ZERO, "tickCount": 5},
@@ -158,18 +141,18 @@ def front_chart(points: Sequence[Point]) -> ChartSpec:
         {
             "mark": {
                 "type": "line",
-                "stroke": SOFT_INK,
+                "stroke": theme.SOFT_INK,
                 "strokeWidth": 1.5,
                 "strokeDash": [5, 3],
                 "interpolate": "step-after",
             },
-            "data": values([_front_row(point) for point in points if point.on_front]),
+            "data": theme.values([_front_row(point) for point in points if point.on_front]),
             "encoding": {"x": x, "y": y},
         },
         *(_points(points, {"x": x, "y": y, **look}, on_front=on_front) for on_front in (False, True)),
     ]
     rows = -(-len(variants) // LEGEND_COLUMNS) if few else 0
-    return card({"layer": layers}, height=CARD_HEIGHT + 20 + rows * LEGEND_ROW_HEIGHT)
+    return theme.card({"layer": layers}, height=theme.CARD_HEIGHT + 20 + rows * LEGEND_ROW_HEIGHT)
 
 
 def _points(points: Sequence[Point], encoding: dict[str, object], *, on_front: bool) -> dict[str, object]:
@@ -177,7 +160,7 @@ def _points(points: Sequence[Point], encoding: dict[str, object], *, on_front: b
     size = {"size": 130, "opacity": 1} if on_front else {"size": 45, "opacity": 0.7}
     return {
         "mark": {"type": "point", "filled": True, "aria": True, **size},
-        "data": values([_front_row(point) for point in points if point.on_front == on_front]),
+        "data": theme.values([_front_row(point) for point in points if point.on_front == on_front]),
         "encoding": {**encoding, "description": {"field": "told"}},
     }
 
@@ -186,7 +169,7 @@ def _by_variant(variants: Sequence[str]) -> dict[str, object]:
     """A colour and a shape each."""
     field = {"field": "variant", "type": "nominal"}
     legend = {"title": None, "columns": LEGEND_COLUMNS, "labelLimit": LABEL_WIDTH, "symbolOpacity": 1}
-    colours = {"domain": list(variants), "range": ramp(len(variants))}
+    colours = {"domain": list(variants), "range": theme.ramp(len(variants))}
     shapes = {"domain": list(variants), "range": list(SHAPES[: len(variants)])}
     return {
         "color": {**field, "scale": colours, "legend": legend},
@@ -195,7 +178,7 @@ def _by_variant(variants: Sequence[str]) -> dict[str, object]:
 
 
 def _by_front() -> dict[str, object]:
-    scale = {"domain": [True, False], "range": [BLUE, GREY]}
+    scale = {"domain": [True, False], "range": [theme.BLUE, theme.GREY]}
     return {"color": {"field": "onFront", "type": "nominal", "scale": scale, "legend": None}}
 
 

@@ -6,29 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchrun.report.html.blocks import ChartSpec
-from benchrun.report.html.charts.theme import (
-    AMBER,
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    LEAST_MS,
-    LOG_FROM_RATIO,
-    OF_WORDS,
-    RED,
-    SOFT_INK,
-    card,
-    latency_axis,
-    load_axis,
-    log_ticks,
-    quantitative,
-    ramp,
-    values,
-)
+from benchrun.report.html.charts import theme
 from benchrun.report.knee import Knee
-
-# ---- cdf --------------------------------------------------------------------------------------------------------------
-# Distributions: which share of requests took at most so long, one line a load point.
 
 MARKED_SHARES = (0.5, 0.99)
 """Thin lines at the median and the 99th percentile."""
@@ -47,35 +26,35 @@ class Line:
 def cdf_chart(lines: Sequence[Line], *, legend: str) -> ChartSpec:
     """Lowest load first; `legend` says what the labels are."""
     labels = [line.label for line in lines]
-    axis = latency_axis([ms for line in lines for ms, _ in line.points], from_zero=False)
+    axis = theme.latency_axis([ms for line in lines for ms, _ in line.points], from_zero=False)
     colour = {
         "field": "load",
         "type": "nominal",
-        "scale": {"domain": labels, "range": ramp(len(labels))},
+        "scale": {"domain": labels, "range": theme.ramp(len(labels))},
         "legend": {"title": legend, "symbolType": "stroke", "symbolStrokeWidth": 3, "columns": 4},
     }
     share = {"format": ".0%", "values": [0, 0.25, 0.5, 0.75, 0.99], "title": "requests at most this long"}
     drawn = {
         "mark": {"type": "line", "strokeWidth": 1.8, "interpolate": "step-after"},
-        "data": values(_rows(lines)),
+        "data": theme.values(_rows(lines)),
         "encoding": {
-            "x": quantitative("ms", **axis),
-            "y": quantitative("share", scale={"domain": [0, 1]}, axis=share),
+            "x": theme.quantitative("ms", **axis),
+            "y": theme.quantitative("share", scale={"domain": [0, 1]}, axis=share),
             "color": colour,
             "order": {"field": "order"},
         },
     }
     marked = {
-        "mark": {"type": "rule", "strokeDash": [3, 3], "stroke": GREY, "strokeWidth": 1},
-        "data": values([{"share": share} for share in MARKED_SHARES]),
-        "encoding": {"y": quantitative("share")},
+        "mark": {"type": "rule", "strokeDash": [3, 3], "stroke": theme.GREY, "strokeWidth": 1},
+        "data": theme.values([{"share": share} for share in MARKED_SHARES]),
+        "encoding": {"y": theme.quantitative("share")},
     }
-    return card({"layer": [marked, drawn]})
+    return theme.card({"layer": [marked, drawn]})
 
 
 def _rows(lines: Sequence[Line]) -> list[dict[str, object]]:
     return [
-        {"load": line.label, "ms": _short(max(ms, LEAST_MS)), "share": _short(share), "order": order}
+        {"load": line.label, "ms": _short(max(ms, theme.LEAST_MS)), "share": _short(share), "order": order}
         for line in lines
         for order, (ms, share) in enumerate(line.points)
     ]
@@ -85,10 +64,7 @@ def _short(value: float) -> float:
     return float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
 
 
-# ---- load curve -------------------------------------------------------------------------------------------------------
-# A figure against load: a line a percentile with the interval of each point, and the knee.
-
-_LINES = (BLUE, AMBER)
+_LINES = (theme.BLUE, theme.AMBER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +86,7 @@ class LoadValue:
 def latency_chart(points: Sequence[LoadValue], *, axis_title: str, knee: Knee) -> ChartSpec:
     """Milliseconds against load."""
     ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
-    return _chart(points, y=latency_axis(ends, from_zero=True), axis_title=axis_title, knee=knee)
+    return _chart(points, y=theme.latency_axis(ends, from_zero=True), axis_title=axis_title, knee=knee)
 
 
 def throughput_chart(points: Sequence[LoadValue], *, axis_title: str, knee: Knee) -> ChartSpec:
@@ -122,35 +98,35 @@ def throughput_chart(points: Sequence[LoadValue], *, axis_title: str, knee: Knee
 def _chart(points: Sequence[LoadValue], *, y: dict[str, object], axis_title: str, knee: Knee) -> ChartSpec:
     rows = [_row(point) for point in points]
     names = list(dict.fromkeys(point.line for point in points))
-    x = quantitative("load", **load_axis([point.load for point in points], axis_title))
+    x = theme.quantitative("load", **theme.load_axis([point.load for point in points], axis_title))
     legend = {"title": None, "symbolType": "stroke", "symbolStrokeWidth": 3} if len(names) > 1 else None
-    colours = [GREEN] if len(names) == 1 else list(_LINES[: len(names)])
+    colours = [theme.GREEN] if len(names) == 1 else list(_LINES[: len(names)])
     colour = {"field": "line", "type": "nominal", "scale": {"domain": names, "range": colours}, "legend": legend}
-    vertical = quantitative("value", **y)
+    vertical = theme.quantitative("value", **y)
     layers = [
         *_knee_layers(knee, [point.load for point in points]),
         {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"x": x, "y": vertical, "color": colour}},
         {
             "mark": {"type": "rule", "strokeWidth": 4, "strokeOpacity": 0.35},
             "transform": [{"filter": "isValid(datum.low)"}],
-            "encoding": {"x": x, "y": quantitative("low"), "y2": {"field": "high"}, "color": colour},
+            "encoding": {"x": x, "y": theme.quantitative("low"), "y2": {"field": "high"}, "color": colour},
         },
         {
             "mark": {"type": "point", "filled": True, "size": 42, "opacity": 1, "aria": True},
             "encoding": {
                 "x": x,
                 "y": vertical,
-                "color": {"condition": _doubtful(), "value": INK, **colour},
+                "color": {"condition": _doubtful(), "value": theme.INK, **colour},
                 "description": {"field": "told"},
             },
         },
     ]
-    return card({"data": values(rows), "layer": layers})
+    return theme.card({"data": theme.values(rows), "layer": layers})
 
 
 def _doubtful() -> list[dict[str, object]]:
     """Points whose numbers can't be relied on carry the colour of their verdict."""
-    return [{"test": f"datum.verdict === '{word}'", "value": OF_WORDS[word]} for word in ("Invalid", "Suspect")]
+    return [{"test": f"datum.verdict === '{word}'", "value": theme.OF_WORDS[word]} for word in ("Invalid", "Suspect")]
 
 
 def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[dict[str, object]]:
@@ -159,21 +135,21 @@ def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[dict[str, object]]:
     # To the left of the line, where a latency is still low; unless that is the edge.
     side = {"align": "right", "dx": -4} if knee.load > sorted(loads)[len(loads) // 3] else {"align": "left", "dx": 4}
     line: dict[str, object] = {
-        "mark": {"type": "rule", "stroke": SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5},
-        "data": values([{"load": knee.load}]),
-        "encoding": {"x": quantitative("load")},
+        "mark": {"type": "rule", "stroke": theme.SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5},
+        "data": theme.values([{"load": knee.load}]),
+        "encoding": {"x": theme.quantitative("load")},
     }
     word: dict[str, object] = {
-        "mark": {"type": "text", **side, "baseline": "top", "y": 2, "text": "knee", "fill": SOFT_INK},
-        "data": values([{"load": knee.load}]),
-        "encoding": {"x": quantitative("load")},
+        "mark": {"type": "text", **side, "baseline": "top", "y": 2, "text": "knee", "fill": theme.SOFT_INK},
+        "data": theme.values([{"load": knee.load}]),
+        "encoding": {"x": theme.quantitative("load")},
     }
     if knee.low == knee.high:
         return [line, word]
     among: dict[str, object] = {
-        "mark": {"type": "rect", "fill": SOFT_INK, "opacity": 0.12},
-        "data": values([{"load": knee.low, "to": knee.high}]),
-        "encoding": {"x": quantitative("load"), "x2": {"field": "to"}},
+        "mark": {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.12},
+        "data": theme.values([{"load": knee.low, "to": knee.high}]),
+        "encoding": {"x": theme.quantitative("load"), "x2": {"field": "to"}},
     }
     return [among, line, word]
 
@@ -184,13 +160,10 @@ def _row(point: LoadValue) -> dict[str, object]:
     return row | {"low": point.low, "high": point.high} if point.low is not None and point.high is not None else row
 
 
-# ---- search course ----------------------------------------------------------------------------------------------------
-# The course of a search: which load was tried after which, and how each fared.
-
 OUTCOMES: Mapping[str, tuple[str, str]] = {
-    "Met": (GREEN, "circle"),
-    "Inconclusive": (AMBER, "diamond"),
-    "Missed": (RED, "triangle-down"),
+    "Met": (theme.GREEN, "circle"),
+    "Inconclusive": (theme.AMBER, "diamond"),
+    "Missed": (theme.RED, "triangle-down"),
 }
 """Colour and shape: a search is to be read without colours, too."""
 MARGIN = 1.1
@@ -213,13 +186,15 @@ def course_chart(probes: Sequence[Probe], *, axis_title: str, lower: float | Non
     rows = [{"n": probe.number, "load": probe.load, "outcome": probe.outcome, "told": probe.told} for probe in probes]
     loads = [probe.load for probe in probes]
     low, high = min(loads) / MARGIN, max(loads) * MARGIN
-    if high / low < LOG_FROM_RATIO:
-        y = quantitative("load", scale={"domain": [low, high], "nice": False}, axis=_axis(axis_title, tickCount=5))
+    if high / low < theme.LOG_FROM_RATIO:
+        y = theme.quantitative(
+            "load", scale={"domain": [low, high], "nice": False}, axis=_axis(axis_title, tickCount=5)
+        )
     else:
         scale = {"type": "log", "domain": [low, high], "nice": False}
-        y = quantitative("load", scale=scale, axis=_axis(axis_title, values=log_ticks(low, high)))
+        y = theme.quantitative("load", scale=scale, axis=_axis(axis_title, values=theme.log_ticks(low, high)))
     last = max(probe.number for probe in probes)
-    x = quantitative(
+    x = theme.quantitative(
         "n",
         scale={"domain": [0.5, last + 0.5], "nice": False},
         axis={"title": "loads in the order in which they were tried", "format": "d", "tickMinStep": 1, "grid": False},
@@ -234,13 +209,13 @@ def course_chart(probes: Sequence[Probe], *, axis_title: str, lower: float | Non
     }
     layers: list[dict[str, object]] = [
         *_answer(lower, y),
-        {"mark": {"type": "line", "stroke": GREY, "strokeWidth": 1.2}, "encoding": {"x": x, "y": y}},
+        {"mark": {"type": "line", "stroke": theme.GREY, "strokeWidth": 1.2}, "encoding": {"x": x, "y": y}},
         {
             "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1, "aria": True},
             "encoding": {"x": x, "y": y, "color": colour, "shape": shape, "description": {"field": "told"}},
         },
     ]
-    return card({"data": values(rows), "layer": layers})
+    return theme.card({"data": theme.values(rows), "layer": layers})
 
 
 def _axis(title: str, **more: object) -> dict[str, object]:
@@ -250,5 +225,5 @@ def _axis(title: str, **more: object) -> dict[str, object]:
 def _answer(lower: float | None, y: dict[str, object]) -> list[dict[str, object]]:
     if lower is None:
         return []
-    mark = {"type": "rule", "stroke": SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5}
-    return [{"mark": mark, "data": values([{"load": lower}]), "encoding": {"y": y}}]
+    mark = {"type": "rule", "stroke": theme.SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5}
+    return [{"mark": mark, "data": theme.values([{"load": lower}]), "encoding": {"y": y}}]

@@ -94,9 +94,6 @@ def _whole(spec: Mapping[str, object]) -> ChartSpec:
     return {"$schema": SCHEMA, "padding": 6, "config": _CONFIG, **spec}
 
 
-# ---- scales -----------------------------------------------------------------------------------------------------------
-# Axes of latencies and loads: logarithmic where the values span much, with ticks that can be read.
-
 LOG_FROM_RATIO = 12.0
 """Greatest to least value from which a logarithmic axis shows more than a linear one."""
 LEAST_MS = 0.001
@@ -142,13 +139,6 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     usable = [max(value, LEAST_MS) for value in values if math.isfinite(value)]
     return (min(usable), max(usable)) if usable else (1.0, 1.0)
 
-
-# ---- thinning ---------------------------------------------------------------------------------------------------------
-# Fewer points that show the same: exactly which are kept.
-#
-# A distribution keeps all of its values where they are at most `CDF_POINTS`. Of more it keeps those at 120 even shares, and at 80
-# shares that close in on the largest by a constant factor, so that a tail of one in 100,000 still has points. A timeline is cut
-# into equal spans of time; each keeps the mean, the least and the greatest reading, so that no spike is lost.
 
 CDF_POINTS = 200
 _EVEN, _TAIL = 120, 80

@@ -17,9 +17,6 @@ from benchrun.report.html.reported import AXIS_TITLES, Curve, Reported, curves
 from benchrun.report.knee import CurvePoint, Knee, knee
 from benchrun.report.rows import ABSENT, Rows, figure
 
-# ---- load curves ------------------------------------------------------------------------------------------------------
-# Latency and throughput against load, with the knee.
-
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL"}
 _QUEUED = "_including_client_queue"
 FORMULA = (
@@ -125,9 +122,6 @@ def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> Chart | No
     )
     return Chart("Output tokens/s", throughput_chart(points, axis_title=curve.axis_title, knee=found), description)
 
-
-# ---- searches ---------------------------------------------------------------------------------------------------------
-# The course of each search: load after load, and what came of it.
 
 LEAST_PROBES = 2
 """With one there is no course."""

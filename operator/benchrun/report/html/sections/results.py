@@ -1,16 +1,16 @@
-"""The figures of every load point, beside the baseline, and what limits them."""
+"""The figures of every load point, and what limits them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from benchrun.api import Change, ComparedCell, ComparedMetric, Comparison, Result, Truncated
-from benchrun.report.comparison_rows import comparison_rows, reasons, signed, unpaired
-from benchrun.report.html.blocks import Block, Chart, Charts, Fold, Prose, Section, Table
-from benchrun.report.html.charts.changes import Bar, change_chart
-from benchrun.report.html.reported import Reported
+from benchrun.api import Result
+from benchrun.report.html.blocks import Block, Fold, Prose, Section, Table
+from benchrun.report.html.reported import Reported, ReportedSweep
 from benchrun.report.result_rows import result_rows, texts_per_prompt
 from benchrun.report.rows import ABSENT, UNCERTAIN_NOTE, Rows, has_uncertain, interval_rows
+from benchrun.report.sweep_rows import LEGEND, cuts, left_out, variant_rows
+
+MAX_NAMED = 8
+"""Load points listed by name where nothing limits them."""
 
 
 def results_section(run: Reported) -> Section:
@@ -21,119 +21,39 @@ def results_section(run: Reported) -> Section:
     blocks: list[Block] = [
         Table("Load points, their repeats pooled", rows, words=frozenset({"verdict"})),
         Prose(
-            "Latencies in milliseconds, as the client saw them. Running, waiting, KV max and hits are the servers' own "
-            "words; running and waiting are means over the stages. A dash is what was not measured."
+            "Latencies in milliseconds, as the client measured them. Running, waiting, KV max and hits are what the servers report; "
+            "running and waiting are means over the stages. A dash is what was not measured."
         ),
     ]
     if has_uncertain(rows):
         blocks.append(Prose(f"{UNCERTAIN_NOTE}."))
     intervals = interval_rows(run.status)
     if intervals.rows:
-        blocks.append(
-            Fold(
-                "How sure each percentile is", (Table("95 % intervals, and the figure of the steady state", intervals),)
-            )
-        )
+        table = Table("95 % intervals, and the figure of the steady state", intervals)
+        blocks.append(Fold("How sure each percentile is", (table,)))
     if run.status.truncated:
-        cuts = "; ".join(map(_cut, run.status.truncated))
-        blocks.append(Prose(f"To stay small, the run does not hold everything: {cuts}."))
+        parts = "; ".join(f"{cut.included} of {cut.total} {cut.field}" for cut in run.status.truncated)
+        blocks.append(Prose(f"The status is limited in size and holds only {parts}."))
     return Section("results", "Results", tuple(blocks))
 
 
-def _cut(cut: Truncated) -> str:
-    return f"{cut.included} of {cut.total} {cut.field}"
-
-
-# ---- comparison -------------------------------------------------------------------------------------------------------
-# This run beside its baseline.
-
-HIGHER_IS_BETTER = frozenset({"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"})
-MAX_BARS = 40
-"""Of one chart; the table has all."""
-
-
-def comparison_section(run: Reported) -> Section | None:
-    """Where the spec names a baseline."""
-    found = run.status.comparison
-    if found is None:
-        return None
-    limit = float(run.spec.baseline.max_regression_percent) if run.spec.baseline is not None else None
-    metrics: list[ComparedMetric] = list(dict.fromkeys(c.metric for cell in found.cells for c in cell.changes))
-    charts = [chart for metric in metrics if (chart := _chart(found, metric, limit)) is not None]
-    blocks: list[Block] = [Prose(f"Baseline {found.baseline.name}. {found.message}")]
-    if charts:
-        explained = (
-            "Bars are the change, the thin line its interval; green is better, red worse, grey within the noise. "
-            "An interval without an end at the edge of a chart goes on; the table has all of it."
-        )
-        dashed = f" Dashed: {limit:g} % worse, the most that is allowed." if limit is not None else ""
-        some = f" {MAX_BARS} of {len(found.cells)} load points are drawn." if len(found.cells) > MAX_BARS else ""
-        blocks += [Prose(explained + dashed + some), Charts(tuple(charts))]
-    if found.cells:
-        rows = comparison_rows(found.cells)
-        blocks.append(
-            Table("Changes against the baseline", rows, words=frozenset({"word"}), folded=len(rows.rows) > 30)
-        )
-    blocks += [Prose(f"Not compared: {reason}") for reason in reasons(found.cells)]
-    alone = unpaired(found.cells)
-    if alone:
-        blocks.append(Prose(f"Not known to have had equal traffic: {', '.join(alone)}."))
-    return Section("comparison", "Against the baseline", tuple(blocks))
-
-
-def _chart(found: Comparison, metric: ComparedMetric, limit: float | None) -> Chart | None:
-    changes = [(cell, change) for cell in found.cells for change in cell.changes if change.metric == metric]
-    bars = _bars(changes)[:MAX_BARS]
-    if not bars:
-        return None
-    better = "higher" if metric in HIGHER_IS_BETTER else "lower"
-    signed_limit = None if limit is None else -limit if metric in HIGHER_IS_BETTER else limit
-    description = (
-        f"Change of {metric} in percent of the baseline, by load point, with intervals; {better} is better. "
-        "The same figures are in the table below."
-    )
-    return Chart(f"{metric} ({better} is better)", change_chart(bars, limit_percent=signed_limit), description)
-
-
-def _bars(changes: Sequence[tuple[ComparedCell, Change]]) -> list[Bar]:
-    return [
-        Bar(cell.cell, change.change_percent, change.low_percent, change.high_percent, change.word, _told(cell, change))
-        for cell, change in changes
-        if change.change_percent is not None
-    ]
-
-
-def _told(cell: ComparedCell, change: Change) -> str:
-    interval = (
-        f", interval {signed(change.low_percent)} to {signed(change.high_percent)} %"
-        if change.low_percent is not None and change.high_percent is not None
-        else ""
-    )
-    return f"{cell.cell}, {change.metric}: {signed(change.change_percent, unit=' %')}{interval}; {change.word}"
-
-
-# ---- limits -----------------------------------------------------------------------------------------------------------
-# What limits: why requests waited, and what more load or another setting would run into.
-
-MAX_NAMED = 8
-"""Load points listed by name where there is nothing to say of them."""
-
-
 def limits_section(run: Reported) -> Section | None:
-    """The operator's sentences, with their numbers; load points where nothing waited and nothing limits in one line."""
+    """Why requests waited and what limits; load points where neither applies in one line."""
     results = run.status.results
     if not results:
         return None
-    told = [(row.cell, waiting, limit) for row in results if (waiting := _waiting(row)) + (limit := _limit(row))]
+    found = [(row.cell, waiting, limit) for row in results if (waiting := _waiting(row)) + (limit := _limit(row))]
     blocks: list[Block] = []
-    if told:
-        rows = tuple((cell, waiting or ABSENT, limit or ABSENT) for cell, waiting, limit in told)
+    if found:
+        rows = tuple((cell, waiting or ABSENT, limit or ABSENT) for cell, waiting, limit in found)
         headers = ("load point", "why requests waited", "what limits")
         blocks.append(Table("Load points where requests waited or something limits", Rows(headers, rows), stacked=True))
-    named = {cell for cell, _, _ in told}
+    named = {cell for cell, _, _ in found}
     quiet = [row.cell for row in results if row.cell not in named]
     if quiet:
-        blocks.append(Prose(_quiet(quiet, others=bool(told))))
+        where = ", ".join(quiet) if len(quiet) <= MAX_NAMED else f"the other {len(quiet)} load points"
+        where = where if found else "any load point; the servers kept up"
+        blocks.append(Prose(f"Nothing waited and nothing limits at {where}."))
     return Section("limits", "What limits", tuple(blocks))
 
 
@@ -142,15 +62,36 @@ def _waiting(row: Result) -> str:
 
 
 def _limit(row: Result) -> str:
-    return (
-        f"{row.bottleneck.limit}. {row.bottleneck.sentence}"
-        if row.bottleneck and row.bottleneck.limit != "None"
-        else ""
+    found = row.bottleneck
+    return f"{found.limit}. {found.sentence}" if found and found.limit != "None" else ""
+
+
+def sweep_limits_section(sweep: ReportedSweep) -> Section | None:
+    """What limits by a variant and the baseline together, and what could not be compared."""
+    results = sweep.status.results
+    limited = tuple((row.variant, row.cell, row.limit.sentence) for row in results if row.limit is not None)
+    reasons = tuple((row.variant, row.cell, row.reason) for row in results if row.runs and row.reason)
+    tables = (
+        ("By the variant and the baseline together", "what limits", limited),
+        ("Rows without words", "not compared, since", reasons),
     )
+    blocks: list[Block] = [
+        Table(caption, Rows(("variant", "load point", header), rows), stacked=True)
+        for caption, header, rows in tables
+        if rows
+    ]
+    blocks += [Prose(f"{sentence}.") for sentence in left_out(sweep.status)]
+    return Section("limits", "What limits, and what is missing", tuple(blocks)) if blocks else None
 
 
-def _quiet(cells: list[str], *, others: bool) -> str:
-    if not others:
-        return "The servers kept up: nothing waited and nothing limits at any load point."
-    where = ", ".join(cells) if len(cells) <= MAX_NAMED else f"the other {len(cells)} load points"
-    return f"Nothing waited and nothing limits at {where}."
+def sweep_results_section(sweep: ReportedSweep) -> Section:
+    """The figures of every variant at every load point: the table of the terminal, as wide as it goes."""
+    rows = variant_rows(sweep.status, texts_per_prompt=sweep.texts_per_prompt, wide=True)
+    if not rows.rows:
+        return Section("results", "Results", (Prose("No variant was measured."),))
+    blocks: list[Block] = [
+        Table("Variants and load points", rows, words=frozenset({"verdict"})),
+        Prose(f"{LEGEND[0].upper()}{LEGEND[1:]}. A dash is what was not measured."),
+        *(Prose(f"{cut}.") for cut in cuts(sweep.status)),
+    ]
+    return Section("results", "Results", tuple(blocks))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.report.html.sections.results import comparison_section
+from benchrun.report.html.sections.comparison import comparison_section
 from unit.report.html.reported_runs import (
     charts_of,
     compared,
