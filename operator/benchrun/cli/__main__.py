@@ -12,7 +12,7 @@ from rich.console import Console
 
 from benchrun.cli.commands import check, compare, explain, export, get, judge, kv_cache, logs, report, run, watch
 from benchrun.cli.errors import CommandError
-from benchrun.cli.processes import code_of
+from benchrun.cli.processes import exit_code_of
 from benchrun.cli.show import Terminal
 
 # ---- commands ---------------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
         return CommandError.code
     except KeyboardInterrupt as interrupt:
-        return code_of(interrupt)
+        return exit_code_of(interrupt)
 
 
 def _complain(text: str) -> None:

@@ -17,6 +17,8 @@ from benchrun.names import GROUP, KIND, PLURAL
 
 RUN = f"{PLURAL}.{GROUP}"
 SWEEP = f"{SWEEP_PLURAL}.{GROUP}"
+RESOURCES = {KIND: RUN, SWEEP_KIND: SWEEP}
+"""By kind, those that can be followed to their ends; others are only applied."""
 Body = dict[str, Any]
 
 
@@ -103,7 +105,7 @@ class Kubectl:
     def find(self, name: str, *, resource: str = RUN) -> Body | None:
         """One run or sweep, or None where there is none of that name."""
         found = self._said("get", resource, name, "--ignore-not-found", "--output=json")
-        return _object(found) if found.strip() else None
+        return json_object(found) if found.strip() else None
 
     def apply(self, manifest: str, *, dry_run: bool = False) -> Body:
         """The object, created or brought to what the manifest says; `dry_run`: as it would be."""
@@ -142,7 +144,7 @@ class Kubectl:
         return found
 
     def _json(self, *what: str, given: str | None = None) -> Body:
-        return _object(self._said(*what, "--output=json", given=given))
+        return json_object(self._said(*what, "--output=json", given=given))
 
     def _said(self, *what: str, given: str | None = None) -> str:
         command = self.command(*what)
@@ -152,14 +154,14 @@ class Kubectl:
         return done.stdout
 
 
-def _object(said: str) -> Body:
-    """A wrapper in kubectl's place may say anything. Raises KubectlError."""
+def json_object(text: str) -> Body:
+    """What kubectl wrote. A wrapper in kubectl's place may say anything. Raises KubectlError."""
     try:
-        found = json.loads(said)
+        found = json.loads(text)
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise KubectlError(f"kubectl was asked for JSON, and said {said[:100]!r}; which kubectl shows where it is")
+        raise KubectlError(f"kubectl was asked for JSON, and said {text[:100]!r}; which kubectl shows where it is")
     return found
 
 

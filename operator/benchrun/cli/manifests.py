@@ -14,8 +14,7 @@ import yaml
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.api.sweep.spec import SHORT_NAME as SWEEP_SHORT_NAME
 from benchrun.cli.errors import OF_THE_CLUSTER, CommandError, KubectlError
-from benchrun.cli.following import RESOURCES
-from benchrun.cli.kubectl import Body, Kubectl
+from benchrun.cli.kubectl import RESOURCES, Body, Kubectl
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe import raw
 from benchrun.observe.trim import run_of

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, Live, Progress
-from benchrun.report.followed import StageLine, stage_line, told_figures
+from benchrun.report.followed import StageLine, stage_figures, stage_line
 from benchrun.report.live_view import progress_line
-from benchrun.report.log_lines import Said, log_lines
+from benchrun.report.log_lines import Log
 from unit.measure.records import record, requests
 from unit.report.going_on import BEGIN, at, followed
 
@@ -29,7 +29,7 @@ from unit.report.going_on import BEGIN, at, followed
     ],
 )
 def test_figures_that_are_known_are_told_with_their_units(known: dict[str, Any], told: tuple[str, ...]) -> None:
-    assert told_figures(StageLine(0, "a/rate=1/r1", **known)) == told
+    assert stage_figures(StageLine(0, "a/rate=1/r1", **known)) == told
 
 
 def test_figures_stand_in_one_order_and_failures_last() -> None:
@@ -37,7 +37,7 @@ def test_figures_stand_in_one_order_and_failures_last() -> None:
         0, "a", failed=1, requests=9, p99_ttft_ms=4.0, median_ttft_ms=3.0, output_tokens_per_second=2.0,
         requests_per_second=1.0,
     )  # fmt: skip
-    assert told_figures(line) == ("1 req/s", "2 tok/s", "TTFT p50 3 ms", "p99 4 ms", "1 of 9 failed")
+    assert stage_figures(line) == ("1 req/s", "2 tok/s", "TTFT p50 3 ms", "p99 4 ms", "1 of 9 failed")
 
 
 def test_a_line_takes_the_engines_figures_by_their_names() -> None:
@@ -92,8 +92,7 @@ def test_a_run_that_goes_on_says_what_is_known_of_it(fields: dict[str, Any], lin
 
 def logged(stage: StageLine, progress: Progress | None) -> str:
     run = followed(BenchmarkRunStatus(phase="Running", progress=progress, accepted_time=at(0)), stages=(stage,))
-    lines, _ = log_lines(run, Said(), now=BEGIN)
-    return lines[0]
+    return Log().lines(run, now=BEGIN)[0]
 
 
 @pytest.mark.parametrize(

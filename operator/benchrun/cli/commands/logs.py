@@ -3,106 +3,94 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from queue import SimpleQueue
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
 
 from benchrun import names
 from benchrun.api import plain_text
-from benchrun.cli.errors import CommandError, KubectlError, explained
+from benchrun.cli.errors import CommandError, KubectlError
 from benchrun.cli.kubectl import Kubectl, add_cluster_options, kubectl_of
-from benchrun.cli.processes import FollowedProcess, Streaming, streaming
+from benchrun.cli.processes import output_lines
 from benchrun.cli.show import Terminal
 from benchrun.observe import raw
 from benchrun.observe.trim import MAIN_CONTAINERS, SERVER_CONTAINER, pod_of, run_of
 from benchrun.observe.views import Pod, Run
 from benchrun.report.exit_codes import PASSED
 
-# ---- log streams ------------------------------------------------------------------------------------------------------
-# Log lines of a run's pods, as kubectl gives them.
+DESCRIPTION = """\
+The logs of a run's server and client, as they are or as they grow.
 
+The pods go when the run ends. Of a server that failed the last words are kept in the run's status, and shown then."""
+ROLES = (*names.SERVING_ROLES, names.ROLE_CLIENT)
+DEFAULT_TAIL = 100
+MAX_TAIL_CHARACTERS = 8192
 LOOK_AGAIN_SECONDS = 2.0
 """For pods that are not there yet, and for the end of the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """One line."""
+@dataclass(slots=True)
+class _Logs:
+    """Log lines of a run's pods, printed as kubectl gives them."""
 
-    who: str
-    """Role of the pod; its name where the role has several."""
-    role: str
-    text: str
+    kubectl: Kubectl
+    run: Run
+    roles: Sequence[str]
+    tail: int
+    console: Console
+    shown: set[str] = field(default_factory=set)
+    """Roles of which there was a line."""
 
-
-def log_lines_of(kubectl: Kubectl, run: Run, roles: Sequence[str], *, follow: bool, tail: int) -> Iterator[LogLine]:
-    """As they are now, role after role; `follow`: as they come, until the run has ended. Raises KubectlError."""
-    if not follow:
-        for role in roles:
-            pods = _with_log(kubectl, run, role)
+    async def print_now(self) -> None:
+        """As they are, role after role. Raises KubectlError."""
+        for role in self.roles:
+            pods = _with_log(self.kubectl, self.run, role)
             for pod in pods:
-                yield from _lines(kubectl, pod, _who(pod, pods), options=[f"--tail={tail}"])
-        return
-    ends = SimpleQueue[LogLine | KubectlError | None]()
-    followers = [_Follower(kubectl, run, role, tail, ends) for role in roles]
-    try:
-        for follower in followers:
-            follower.start()
-        left = len(followers)
-        while left:
-            heard = ends.get()
-            if isinstance(heard, KubectlError):
-                raise heard
-            if heard is None:
-                left -= 1
-            else:
-                yield heard
-    finally:
-        for follower in followers:
-            follower.stop()
+                await self._print(pod, pods)
 
+    async def follow(self) -> None:
+        """As they come, until the run has ended. Raises KubectlError."""
+        await asyncio.gather(*(self._follow(role) for role in self.roles))
 
-class _Follower(FollowedProcess):
-    """Follows the pods of one role: None is its last word."""
-
-    def __init__(
-        self, kubectl: Kubectl, run: Run, role: str, tail: int, heard: SimpleQueue[LogLine | KubectlError | None]
-    ) -> None:
-        super().__init__(f"logs-{role}")
-        self._kubectl, self._run, self._role, self._tail, self._heard = kubectl, run, role, tail, heard
-
-    def _failed(self, error: KubectlError) -> None:
-        self._heard.put(error)
-
-    def _until_the_end(self) -> None:
+    async def _follow(self, role: str) -> None:
         """A container that was started again writes a log of its own."""
         read: set[tuple[str, int]] = set()
-        while not self._stopped.is_set():
-            over = self._run_has_ended()
-            pods = _with_log(self._kubectl, self._run, self._role)
+        has_ended = False
+        while not has_ended:
+            has_ended = await asyncio.to_thread(self._has_ended)
+            pods = await asyncio.to_thread(_with_log, self.kubectl, self.run, role)
             new = [pod for pod in pods if (pod.uid, pod.restarts) not in read]
             for pod in new:
-                self._read(pod, _who(pod, pods))
+                await self._print(pod, pods, "--follow")
                 read.add((pod.uid, pod.restarts))
-            if over:
-                break
-            if not new:
-                self._stopped.wait(LOOK_AGAIN_SECONDS)
-        self._heard.put(None)
+            if not new and not has_ended:
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
-    def _read(self, pod: Pod, who: str) -> None:
-        options = ["--follow", f"--tail={self._tail}"]
-        for line in _lines(self._kubectl, pod, who, options=options, begun=self._begun):
-            self._heard.put(line)
-
-    def _run_has_ended(self) -> bool:
-        body = self._kubectl.find(self._run.name)
-        if body is None or raw.text(raw.mapping(body.get("metadata")).get("uid")) != self._run.uid:
+    def _has_ended(self) -> bool:
+        body = self.kubectl.find(self.run.name)
+        if body is None or raw.text(raw.mapping(body.get("metadata")).get("uid")) != self.run.uid:
             return True
         return raw.mapping(body.get("status")).get("completionTime") is not None
+
+    async def _print(self, pod: Pod, pods: Sequence[Pod], *options: str) -> None:
+        """Each line as it was written, but for what would steer the terminal: neither markup nor its width changes a log.
+        Nothing where the pod has gone meanwhile. Raises KubectlError."""
+        lead = f"{pod.role if len(pods) == 1 else pod.name} | " if len(self.roles) > 1 else ""
+        container = MAIN_CONTAINERS.get(pod.role, SERVER_CONTAINER)
+        command = self.kubectl.command("logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}")
+        try:
+            async with aclosing(output_lines(command)) as lines:
+                async for line in lines:
+                    self.shown.add(pod.role)
+                    self.console.file.write(f"{lead}{plain_text(line)}\n")
+                    self.console.file.flush()
+        except KubectlError as error:
+            if error.trouble != "NotFound":
+                raise
 
 
 def _with_log(kubectl: Kubectl, run: Run, role: str) -> list[Pod]:
@@ -114,39 +102,6 @@ def _with_log(kubectl: Kubectl, run: Run, role: str) -> list[Pod]:
         if pod.run_uid == run.uid and (pod.started_at is not None or pod.last_terminated is not None)
     ]
     return sorted(begun, key=lambda pod: (str(pod.created_at), pod.name))
-
-
-def _who(pod: Pod, pods: Sequence[Pod]) -> str:
-    return pod.role if len(pods) == 1 else pod.name
-
-
-def _lines(
-    kubectl: Kubectl, pod: Pod, who: str, *, options: Sequence[str], begun: Callable[[Streaming], object] | None = None
-) -> Iterator[LogLine]:
-    """Raises KubectlError, but not where the pod has gone meanwhile. `begun` gets the process, to end it early."""
-    container = MAIN_CONTAINERS.get(pod.role, SERVER_CONTAINER)
-    with streaming(kubectl.command("logs", pod.name, f"--container={container}", *options)) as process:
-        if begun is not None:
-            begun(process)
-        for line in process.lines():
-            yield LogLine(who, pod.role, line.rstrip("\n"))
-        code, said = process.ended()
-    if code != 0:
-        error = explained(said)
-        if error.trouble != "NotFound":
-            raise error
-
-
-# ---- logs -------------------------------------------------------------------------------------------------------------
-# `benchrun logs NAME`: what the server and the client of a run write.
-
-DESCRIPTION = """\
-The logs of a run's server and client, as they are or as they grow.
-
-The pods go when the run ends. Of a server that failed the last words are kept in the run's status, and shown then."""
-ROLES = (*names.SERVING_ROLES, names.ROLE_CLIENT)
-DEFAULT_TAIL = 100
-MAX_TAIL_CHARACTERS = 8192
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -183,11 +138,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
     found = run_of(kubectl.get(options.name))
     roles = tuple(dict.fromkeys(options.role or roles_of(found)))
     tail = options.tail if options.tail is not None else DEFAULT_TAIL
-    lines = log_lines_of(kubectl, found, roles, follow=options.follow, tail=tail)
-    seen: set[str] = set()
-    for line in lines:
-        _print(line, console, named=len(roles) > 1)
-        seen.add(line.role)
+    logs = _Logs(kubectl, found, roles, tail, console)
+    asyncio.run(logs.follow() if options.follow else logs.print_now())
+    seen = logs.shown
     left = run_of(kubectl.get(options.name)) if len(seen) < len(roles) else found
     silent = [role for role in roles if role != names.ROLE_CLIENT]
     if not seen & set(silent) and silent and _print_last_words(left, console):
@@ -201,13 +154,6 @@ def roles_of(run: Run) -> tuple[str, ...]:
     split = raw.mapping(run.spec.get("server")).get("disaggregated") is not None
     servers = (names.ROLE_PREFILL, names.ROLE_DECODE, names.ROLE_PROXY) if split else (names.ROLE_SERVER,)
     return (*servers, names.ROLE_CLIENT)
-
-
-def _print(line: LogLine, console: Console, *, named: bool) -> None:
-    """As it was written, but for what would steer the terminal: neither markup nor its width changes a log."""
-    text = plain_text(line.text)
-    console.file.write(f"{line.who} | {text}\n" if named else f"{text}\n")
-    console.file.flush()
 
 
 def _print_last_words(run: Run, console: Console) -> bool:

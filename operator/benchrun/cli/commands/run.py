@@ -11,8 +11,8 @@ from rich.console import Console
 
 from benchrun.cli.commands.watch import EXIT_CODES, add_timeout, follow_to_the_end, say_how_to_go_on
 from benchrun.cli.errors import CommandError
-from benchrun.cli.following import RESOURCES, Target, TimeIsUp, by_name
-from benchrun.cli.kubectl import Kubectl, add_cluster_options, kubectl_of
+from benchrun.cli.following import Target, TimeIsUp, by_name
+from benchrun.cli.kubectl import RESOURCES, Kubectl, add_cluster_options, kubectl_of
 from benchrun.cli.manifests import Applied, Manifest, applied, manifests_in
 from benchrun.cli.processes import held_back, sigterm_interrupts
 from benchrun.cli.show import add_wide

@@ -13,19 +13,16 @@ from benchrun.api.sweep.spec import SHORT_NAME as SWEEP_SHORT_NAME
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli.errors import KubectlError
 from benchrun.cli.finished_sweep import runs_in_cluster, whole_table
-from benchrun.cli.following import Following, Target, Thing, TimeIsUp, add_sweep, by_name, follow
+from benchrun.cli.following import Following, Target, TimeIsUp, add_sweep, by_name, follow
 from benchrun.cli.kubectl import Kubectl, add_cluster_options, kubectl_of
-from benchrun.cli.processes import sigterm_interrupts
+from benchrun.cli.processes import run_interruptibly
 from benchrun.cli.reporters import LogReporter, ScreenReporter
 from benchrun.cli.show import Terminal, add_wide, show_result, show_sweep
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe.trim import sweep_of
 from benchrun.report.exit_codes import worst_code
-from benchrun.report.followed import FollowedSweep
+from benchrun.report.followed import Followed, FollowedSweep
 from benchrun.report.rows import written
-
-# ---- follow runs ------------------------------------------------------------------------------------------------------
-# Following as `watch` and `run` do it: on a terminal or in a log, then the tables, then one exit code.
 
 EXIT_CODES = """\
 exit codes: 0 measured, Valid or Suspect; 1 a run can't be read; 2 failed; 3 an objective missed or a figure regressed;
@@ -47,29 +44,22 @@ def follow_to_the_end(
     targets: MutableMapping[str, Target], console: Console, *, wide: bool, timeout_seconds: float | None = None
 ) -> int:
     """Every run and sweep, until all have ended; their results; the worst of their codes. Raises CommandError."""
-    found = _followed(targets, console, timeout_seconds=timeout_seconds)
+    found = run_interruptibly(_followed(targets, console, timeout_seconds))
+    if len(found.errors) == 1 and not found.codes:
+        raise next(iter(found.errors.values()))
     for name in (name for name in targets if name in found.codes):
-        _show(console, found.things[name], targets[name].kubectl, wide=wide)
+        _show(console, found.known[name], targets[name].kubectl, wide=wide)
     for name, error in found.errors.items():
         console.print(f"{name}: {error}", style="red", markup=False, soft_wrap=True)
     return worst_code([*found.codes.values(), *(error.code for error in found.errors.values())])
 
 
-def _followed(
-    targets: MutableMapping[str, Target], console: Console, *, timeout_seconds: float | None = None
-) -> Following:
-    """The same, without the results. Raises CommandError, also where the only one can't be read."""
-    several = len(targets) > 1
-    with sigterm_interrupts():
-        if console.is_terminal and not console.is_dumb_terminal:
-            # Of the terminal's own width: what wraps can't be drawn over.
-            with ScreenReporter(Terminal(), several=several) as screen:
-                found = follow(targets, screen, timeout_seconds=timeout_seconds)
-        else:
-            found = follow(targets, LogReporter(console, several=several), timeout_seconds=timeout_seconds)
-    if len(found.errors) == 1 and not found.codes:
-        raise next(iter(found.errors.values()))
-    return found
+async def _followed(targets: MutableMapping[str, Target], console: Console, timeout_seconds: float | None) -> Following:
+    if not console.is_terminal or console.is_dumb_terminal:
+        return await follow(targets, LogReporter(console, several=len(targets) > 1), timeout_seconds=timeout_seconds)
+    # Of the terminal's own width: what wraps can't be drawn over.
+    with ScreenReporter(Terminal(), several=len(targets) > 1) as screen:
+        return await follow(targets, screen, timeout_seconds=timeout_seconds)
 
 
 def say_how_to_go_on(targets: Mapping[str, Target], console: Console) -> None:
@@ -86,11 +76,12 @@ def say_how_to_go_on(targets: Mapping[str, Target], console: Console) -> None:
         console.print(f"  to end it:     kubectl patch {short} {name}{where} {patch}", markup=False, soft_wrap=True)
 
 
-def _show(console: Console, thing: Thing, kubectl: Kubectl, *, wide: bool) -> None:
-    if isinstance(thing, FollowedSweep):
-        show_sweep(console, thing.name, _whole(thing, kubectl), texts_per_prompt=thing.texts_per_prompt, wide=wide)
+def _show(console: Console, followed: Followed, kubectl: Kubectl, *, wide: bool) -> None:
+    texts = followed.texts_per_prompt
+    if isinstance(followed, FollowedSweep):
+        show_sweep(console, followed.name, _whole(followed, kubectl), texts_per_prompt=texts, wide=wide)
     else:
-        show_result(console, thing.name, thing.status, texts_per_prompt=thing.texts_per_prompt, wide=wide)
+        show_result(console, followed.name, followed.status, texts_per_prompt=texts, wide=wide)
 
 
 def _whole(followed: FollowedSweep, kubectl: Kubectl) -> BenchmarkSweepStatus:
@@ -110,9 +101,6 @@ def _duration(text: str) -> float:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
-
-# ---- watch ------------------------------------------------------------------------------------------------------------
-# `benchrun watch NAME`: runs and sweeps, followed to their ends.
 
 DESCRIPTION = """\
 Follow runs and sweeps to their ends, then show their results.
