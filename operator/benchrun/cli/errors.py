@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Literal
 
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.api.sweep.spec import PLURAL as SWEEP_PLURAL
+from benchrun.api.sweep import spec
 from benchrun.names import GROUP, KIND, PLURAL
 
 
@@ -116,7 +115,7 @@ def _unknown_kind(found: re.Match[str]) -> str:
     return f"this cluster does not know the kind {found['kind']} of {found['version']}"
 
 
-_KINDS = {PLURAL: KIND, SWEEP_PLURAL: SWEEP_KIND}
+_KINDS = {PLURAL: KIND, spec.PLURAL: spec.KIND}
 _WHICH = "(kubectl config current-context)"
 _NOISE = re.compile(r"[EWI]\d{4} \d\d:\d\d:|\* <nil>: .*some validation rules were not checked")
 """Log lines of its libraries, and that an object which breaks its schema was not put to the other rules."""

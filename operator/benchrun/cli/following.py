@@ -12,9 +12,7 @@ from typing import Any, Protocol
 
 from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.cli.errors import CommandError, KubectlError
-from benchrun.cli.kubectl import RESOURCES, RUN, SWEEP, Body, Kubectl, json_object
-from benchrun.cli.processes import output_lines
+from benchrun.cli import cluster, errors, processes
 from benchrun.observe import raw
 from benchrun.plan.stored import RECORD_KEY, stored_part, stored_record
 from benchrun.report.exit_codes import exit_code, sweep_exit_code
@@ -49,7 +47,7 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
 class Target:
     """A run or sweep to follow: of which kind it is, and the kubectl of its namespace."""
 
-    kubectl: Kubectl
+    kubectl: cluster.Kubectl
     kind: str = names.KIND
 
     @property
@@ -60,7 +58,7 @@ class Target:
     @property
     def resource(self) -> str:
         """As kubectl takes it."""
-        return RESOURCES[self.kind]
+        return cluster.RESOURCES[self.kind]
 
     @property
     def noun(self) -> str:
@@ -74,15 +72,15 @@ def by_name(targets: Iterable[tuple[str, Target]]) -> dict[str, Target]:
     for name, target in targets:
         other = found.setdefault(name, target)
         if other.kind != target.kind:
-            raise CommandError(f"a run and a sweep are both called {name}; follow one after the other")
+            raise errors.CommandError(f"a run and a sweep are both called {name}; follow one after the other")
         if other != target:
-            raise CommandError(
+            raise errors.CommandError(
                 f"two {target.noun}s of different namespaces are called {name}; follow one after the other"
             )
     return found
 
 
-class TimeIsUp(CommandError):
+class TimeIsUp(errors.CommandError):
     """Not all has ended in the time that was given."""
 
     code = 124
@@ -98,7 +96,7 @@ class Reporter(Protocol):
     def ended(self, followed: Followed) -> None:
         """One has ended."""
 
-    def failed(self, name: str, error: CommandError) -> None:
+    def failed(self, name: str, error: errors.CommandError) -> None:
         """One can't be followed any more."""
 
 
@@ -110,7 +108,7 @@ async def follow(
     One that can't be read is kept among the errors; the others are followed on.
     """
     if len(targets) > MAX_TARGETS:
-        raise CommandError(f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}")
+        raise errors.CommandError(f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}")
     following, time = Following(targets, reporter), asyncio.get_running_loop().time
     deadline = None if timeout_seconds is None else time() + timeout_seconds
     tasks = [asyncio.create_task(following.follow(name)) for name in targets]
@@ -132,7 +130,7 @@ class Following:
         self._targets, self._reporter = targets, reporter
         self.known: dict[str, Followed] = {}
         self.codes: dict[str, int] = {}
-        self.errors: dict[str, CommandError] = {}
+        self.errors: dict[str, errors.CommandError] = {}
 
     def waiting(self) -> list[str]:
         """Names of those that have not ended and can be followed on."""
@@ -151,19 +149,19 @@ class Following:
         """Whatever ends the work early is an error of that run or sweep alone."""
         try:
             await work
-        except KubectlError as error:
+        except errors.KubectlError as error:
             self._failed(name, error)
         except ValueError as error:
             why = str(error).splitlines()[0]
-            self._failed(name, KubectlError(f"{name} was written by another version of the API: {why}"))
+            self._failed(name, errors.KubectlError(f"{name} was written by another version of the API: {why}"))
         except Exception as error:
-            self._failed(name, KubectlError(f"{type(error).__name__}: {error}"))
+            self._failed(name, errors.KubectlError(f"{type(error).__name__}: {error}"))
 
     async def _follow(self, name: str) -> None:
         target = self._targets[name]
         try:
             await (self._follow_sweep if target.is_sweep else self._follow_run)(name, target.kubectl)
-        except KubectlError as error:
+        except errors.KubectlError as error:
             if error.trouble != "NotFound" or name in self.known:
                 raise
             if target.is_sweep:
@@ -173,24 +171,24 @@ class Following:
             self._targets[name] = replace(target, kind=SWEEP_KIND)
             await self._follow(name)
 
-    async def _follow_run(self, name: str, kubectl: Kubectl) -> None:
+    async def _follow_run(self, name: str, kubectl: cluster.Kubectl) -> None:
         stages, run = _FinishedStages(kubectl, name), None
-        async with aclosing(_changes(kubectl, RUN, name, lost=partial(self._lost, name))) as changes:
+        async with aclosing(_changes(kubectl, cluster.RUN, name, lost=partial(self._lost, name))) as changes:
             async for body, deleted in changes:
                 if deleted:
-                    raise KubectlError(f"{name} was deleted", "NotFound")
+                    raise errors.KubectlError(f"{name} was deleted", "NotFound")
                 run = updated_run(run, body, await stages.since_last(body))
                 self._changed(name, run, exit_code(run.status))
                 if name in self.codes:
                     return
 
-    async def _follow_sweep(self, name: str, kubectl: Kubectl) -> None:
+    async def _follow_sweep(self, name: str, kubectl: cluster.Kubectl) -> None:
         runs: list[asyncio.Task[None]] = []
         try:
-            async with aclosing(_changes(kubectl, SWEEP, name, lost=partial(self._lost, name))) as changes:
+            async with aclosing(_changes(kubectl, cluster.SWEEP, name, lost=partial(self._lost, name))) as changes:
                 async for body, deleted in changes:
                     if deleted:
-                        raise KubectlError(f"{name} was deleted", "NotFound")
+                        raise errors.KubectlError(f"{name} was deleted", "NotFound")
                     before = self.known.get(name)
                     sweep = updated_sweep(before if isinstance(before, FollowedSweep) else None, body)
                     self._changed(name, sweep, sweep_exit_code(sweep.status))
@@ -201,11 +199,11 @@ class Following:
         finally:
             await _cancelled(runs)
 
-    async def _follow_swept_runs(self, name: str, kubectl: Kubectl) -> None:
+    async def _follow_swept_runs(self, name: str, kubectl: cluster.Kubectl) -> None:
         """The sweep is followed to its end without them: who may read sweeps may perhaps not read runs."""
         of_sweep = f"--selector={names.LABEL_SWEEP}={name}"
-        watched = _changes(kubectl, RUN, of_sweep, lost=partial(self._lost, name), may_be_silent=True)
-        with suppress(KubectlError):
+        watched = _changes(kubectl, cluster.RUN, of_sweep, lost=partial(self._lost, name), may_be_silent=True)
+        with suppress(errors.KubectlError):
             async with aclosing(watched) as changes:
                 async for body, deleted in changes:
                     sweep = self.known[name]
@@ -228,7 +226,7 @@ class Following:
             self.known[name] = replace(self.known[name], trouble=trouble)
         self.show()
 
-    def _failed(self, name: str, error: KubectlError) -> None:
+    def _failed(self, name: str, error: errors.KubectlError) -> None:
         if name in self.waiting():
             self.errors[name] = error
             self._reporter.failed(name, error)
@@ -238,11 +236,11 @@ class Following:
 class _FinishedStages:
     """Stages of one run that have finished since its last change, with the figures of their records."""
 
-    def __init__(self, kubectl: Kubectl, name: str) -> None:
+    def __init__(self, kubectl: cluster.Kubectl, name: str) -> None:
         self._kubectl, self._name = kubectl, name
         self._known, self._under_way, self._may_read_records = -1, "", True
 
-    async def since_last(self, body: Body) -> list[StageLine]:
+    async def since_last(self, body: cluster.Body) -> list[StageLine]:
         """Of a run that is seen for the first time the latest; of one that has ended none."""
         status = raw.mapping(body.get("status"))
         progress = raw.mapping(status.get("progress"))
@@ -253,24 +251,24 @@ class _FinishedStages:
         self._known, self._under_way = max(known, done), raw.text(progress.get("stage")) or self._under_way
         return finished
 
-    async def _line(self, body: Body, sequence: int, *, is_last: bool) -> StageLine:
+    async def _line(self, body: cluster.Body, sequence: int, *, is_last: bool) -> StageLine:
         """From the stored record; where it can't be read, the name that the status gave before."""
         if self._may_read_records:
             try:
                 return await self._stored_line(body, sequence)
-            except KubectlError as error:
+            except errors.KubectlError as error:
                 self._may_read_records = error.trouble != "Forbidden"
             except ValueError:
                 pass  # a record of another version; the stage was measured all the same
         return StageLine(sequence, (self._under_way or None) if is_last else None)
 
-    async def _stored_line(self, body: Body, sequence: int) -> StageLine:
+    async def _stored_line(self, body: cluster.Body, sequence: int) -> StageLine:
         """Raises KubectlError or ValueError."""
         uid = raw.text(raw.mapping(body.get("metadata")).get("uid"))
         command = self._kubectl.command(
             "get", "configmaps", names.stage_name(self._name, uid, sequence), "--output=json"
         )
-        held = json_object("\n".join([line async for line in output_lines(command)]))
+        held = cluster.json_object("\n".join([line async for line in processes.output_lines(command)]))
         packed = stored_part(held, RECORD_KEY)
         if packed is None:
             raise ValueError("holds no record")
@@ -278,8 +276,8 @@ class _FinishedStages:
 
 
 async def _changes(
-    kubectl: Kubectl, *watched: str, lost: Callable[[str], None], may_be_silent: bool = False
-) -> AsyncGenerator[tuple[Body, bool], None]:
+    kubectl: cluster.Kubectl, *watched: str, lost: Callable[[str], None], may_be_silent: bool = False
+) -> AsyncGenerator[tuple[cluster.Body, bool], None]:
     """Objects as they are created, changed or deleted (the second is True), by a watch that is begun anew when it ends.
 
     `lost` is told of trouble that may pass. Raises KubectlError for other trouble, and for any before something was
@@ -291,13 +289,13 @@ async def _changes(
         heard, error = False, None
         try:
             command = kubectl.command("get", *watched, "--watch", "--output-watch-events", "--output=json")
-            async with aclosing(output_lines(command)) as lines, aclosing(objects(lines)) as events:
+            async with aclosing(processes.output_lines(command)) as lines, aclosing(objects(lines)) as events:
                 async for event in events:
                     if event.get("type") == "ERROR":
                         break  # what is watched has become too old: begin anew
                     heard = ever_heard = True
                     yield dict(raw.mapping(event.get("object"))), event.get("type") == "DELETED"
-        except KubectlError as found:
+        except errors.KubectlError as found:
             error = found
         pause = FIRST_PAUSE_SECONDS if heard or not pause else min(2 * pause, LONGEST_PAUSE_SECONDS)
         if error is not None:
@@ -306,13 +304,13 @@ async def _changes(
             lost(f"{error}; trying again")
 
 
-async def objects(lines: AsyncIterator[str]) -> AsyncGenerator[Body, None]:
+async def objects(lines: AsyncIterator[str]) -> AsyncGenerator[cluster.Body, None]:
     """JSON objects out of a stream of them, each on a line of its own or spread over several."""
     collected = ""
     async for line in lines:
         collected += line
         if line.startswith("}") or (collected == line and line.rstrip().endswith("}")):
-            yield json_object(collected)
+            yield cluster.json_object(collected)
             collected = ""
 
 

@@ -13,13 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.cli.errors import CommandError
-from benchrun.cli.show import COLOURS
+from benchrun.cli import errors, show
+from benchrun.report import live_view, log_lines, rows, run_list
 from benchrun.report.followed import Followed, FollowedRun, stage_figures
-from benchrun.report.live_view import Gauge, LiveView, live_view
-from benchrun.report.log_lines import Log
-from benchrun.report.rows import sparkline, told
-from benchrun.report.run_list import state_told
 
 NARROW = 100
 """Below that many columns gauges stand under one another."""
@@ -41,7 +37,7 @@ class LogReporter:
 
     def __init__(self, console: Console, *, several: bool) -> None:
         self._console, self._several = console, several
-        self._logs: defaultdict[str, Log] = defaultdict(Log)
+        self._logs: defaultdict[str, log_lines.Log] = defaultdict(log_lines.Log)
 
     def show(self, followed: Sequence[Followed]) -> None:
         """What is new of each."""
@@ -52,7 +48,7 @@ class LogReporter:
     def ended(self, followed: Followed) -> None:
         """Its last line is printed already; the tables come when all have ended."""
 
-    def failed(self, name: str, error: CommandError) -> None:
+    def failed(self, name: str, error: errors.CommandError) -> None:
         """Among the lines, since the others go on."""
         if self._several:
             self._print(f"{name}  {error}")
@@ -86,10 +82,10 @@ class ScreenReporter:
         """A line above the display."""
         if self._several:
             word = followed.status.verdict or followed.status.phase or ""
-            title, style = (f"{followed.name}: ", "bold"), COLOURS.get(word, "bold")
+            title, style = (f"{followed.name}: ", "bold"), show.COLOURS.get(word, "bold")
             self._console.print(Text.assemble(title, (word, style), f" - {followed.status.message}"))
 
-    def failed(self, name: str, error: CommandError) -> None:
+    def failed(self, name: str, error: errors.CommandError) -> None:
         """A line above the display, where there are others to follow."""
         if self._several:
             self._console.print(Text(f"{name}: {error}", style="red"))
@@ -98,16 +94,16 @@ class ScreenReporter:
         if not self._followed:
             return Text("waiting for the cluster's first answer ..." if self._followed is None else "", style="dim")
         width, height, now = self._console.width, self._console.height, datetime.now(UTC)
-        views = [live_view(each, now=now) for each in self._followed]
+        views = [live_view.live_view(each, now=now) for each in self._followed]
         return several(views, height=height) if self._several else full(views[0], width=width, height=height)
 
 
-def full(view: LiveView, *, width: int, height: int) -> RenderableType:
+def full(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
     """Everything of one run or sweep."""
     return (_full_run if view.unit == "stages" else _full_sweep)(view, width=width, height=height)
 
 
-def _full_run(view: LiveView, *, width: int, height: int) -> RenderableType:
+def _full_run(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
     """Its steps, a bar, stages as they finish, gauges, and what it waits for."""
     parts: list[RenderableType] = [_head(view), _steps(view), Text(), *_bar(view, width=width)]
     if view.total:
@@ -117,7 +113,7 @@ def _full_run(view: LiveView, *, width: int, height: int) -> RenderableType:
     return Group(*parts, Text(), *_message(view))
 
 
-def _full_sweep(view: LiveView, *, width: int, height: int) -> RenderableType:
+def _full_sweep(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
     """Its bar, the runs that ended last, and everything of the one run that goes on, or of several a line each."""
     ended = [_ended(run) for run in view.ended[-MAX_ENDED:]]
     parts: list[RenderableType] = [_head(view), *_bar(view, width=width), *ended]
@@ -129,14 +125,14 @@ def _full_sweep(view: LiveView, *, width: int, height: int) -> RenderableType:
     return Group(*parts, Text(), *_message(view))
 
 
-def several(views: Sequence[LiveView], *, height: int) -> RenderableType:
+def several(views: Sequence[live_view.LiveView], *, height: int) -> RenderableType:
     """Each with a head, a bar where there is one, and what it waits for; on one line where the terminal is too low."""
     if len(views) * LINES_OF_ONE < height:
         return Group(*(Group(_head(view), *_bar(view, width=60), *_message(view), Text()) for view in views))
     return Group(*(_one_line(view) for view in views))
 
 
-def _one_line(view: LiveView) -> Text:
+def _one_line(view: live_view.LiveView) -> Text:
     """All of it on a line, cut where the terminal ends."""
     line = _head(view)
     line.append(f"  {view.done}/{view.total}" if view.total else "")
@@ -145,20 +141,20 @@ def _one_line(view: LiveView) -> Text:
     return line
 
 
-def _head(view: LiveView) -> Text:
+def _head(view: live_view.LiveView) -> Text:
     return Text.assemble((view.name, "bold"), "  ", (view.phase, "cyan"), ("  " + view.elapsed, "dim"))
 
 
-def _steps(view: LiveView) -> Text:
+def _steps(view: live_view.LiveView) -> Text:
     line = Text()
     for step in view.steps:
         mark, style = _MARKS[step.state]
         line.append(f"{mark} {step.name}", style=style)
-        line.append(f" {told(step.seconds)}   " if step.seconds is not None else "   ", style="dim")
+        line.append(f" {rows.told(step.seconds)}   " if step.seconds is not None else "   ", style="dim")
     return line
 
 
-def _bar(view: LiveView, *, width: int) -> list[Table]:
+def _bar(view: live_view.LiveView, *, width: int) -> list[Table]:
     """How much is done, of how much, and how long the rest may take; nothing while that is not known."""
     if not view.total:
         return []
@@ -168,7 +164,7 @@ def _bar(view: LiveView, *, width: int) -> list[Table]:
     return [row]
 
 
-def _stages(view: LiveView, *, room: int) -> list[RenderableType]:
+def _stages(view: live_view.LiveView, *, room: int) -> list[RenderableType]:
     """The last ones that fit, then the one under way."""
     shown = view.stages[-room:]
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -184,26 +180,26 @@ def _stages(view: LiveView, *, room: int) -> list[RenderableType]:
     return lines
 
 
-def _gauges(gauges: tuple[Gauge, ...], *, columns: int) -> Table:
+def _gauges(gauges: tuple[live_view.Gauge, ...], *, columns: int) -> Table:
     table = Table.grid(padding=(0, 1, 0, 0))
     for begin in range(0, len(gauges), columns):
         cells: list[Text] = []
         for gauge in gauges[begin : begin + columns]:
-            drawn = sparkline(gauge.values, top=gauge.top, width=SPARKLINE)
+            drawn = rows.sparkline(gauge.values, top=gauge.top, width=SPARKLINE)
             cells += [Text(gauge.label, "dim"), Text(gauge.now.rjust(LONGEST_FIGURE)), Text(drawn, "cyan")]
         table.add_row(*cells)
     return table
 
 
-def _message(view: LiveView) -> list[Text]:
+def _message(view: live_view.LiveView) -> list[Text]:
     """What it waits for, and what is wrong."""
     lines = [Text(view.message)] if view.message else []
     return [*lines, Text(view.trouble, style="yellow")] if view.trouble else lines
 
 
 def _ended(run: FollowedRun) -> Text:
-    word = state_told(run.status)
-    line = Text.assemble(("✓ ", "green"), f"{run.title}: ", (word, COLOURS.get(word, "")))
+    word = run_list.state_told(run.status)
+    line = Text.assemble(("✓ ", "green"), f"{run.title}: ", (word, show.COLOURS.get(word, "")))
     line.append(f"  {run.status.message or ''}", style="dim")
     line.no_wrap, line.overflow = True, "ellipsis"
     return line

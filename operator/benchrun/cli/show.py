@@ -15,7 +15,7 @@ from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli.commands.compare import show_comparison
 from benchrun.judge.comparison.figures import SCOPES
-from benchrun.report.result_rows import NO_TEXTS, result_rows
+from benchrun.report import result_rows, sweep_rows
 from benchrun.report.rows import (
     UNCERTAIN,
     UNCERTAIN_NOTE,
@@ -25,7 +25,6 @@ from benchrun.report.rows import (
     has_uncertain,
     interval_rows,
 )
-from benchrun.report.sweep_rows import LEGEND, best_rows, change_rows, cuts, front_rows, remarks, variant_rows
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
 ENDED_EARLY = ("Failed", "Cancelled")
@@ -48,7 +47,7 @@ def show_result(
     name: str,
     status: BenchmarkRunStatus,
     *,
-    texts_per_prompt: Mapping[str, int] = NO_TEXTS,
+    texts_per_prompt: Mapping[str, int] = result_rows.NO_TEXTS,
     wide: bool = False,
 ) -> None:
     """Verdict first, then the load points and what limits them, then what was found; `wide` adds the total of tokens and how
@@ -75,7 +74,7 @@ def show_result(
 def _show_load_points(
     console: Console, status: BenchmarkRunStatus, texts_per_prompt: Mapping[str, int], *, wide: bool
 ) -> None:
-    rows = result_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
+    rows = result_rows.result_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
     explained, intervals = explanation_rows(status), interval_rows(status)
     show_figures(console, rows, names=("load point",), wide=wide)
     console.print(Text("latencies in milliseconds; running and waiting are means over the stages", style="dim"))
@@ -131,7 +130,7 @@ def show_sweep(
     name: str,
     status: BenchmarkSweepStatus,
     *,
-    texts_per_prompt: Mapping[str, int] = NO_TEXTS,
+    texts_per_prompt: Mapping[str, int] = result_rows.NO_TEXTS,
     wide: bool = False,
 ) -> None:
     """Where it stands, then the tables, then what is to be known of them."""
@@ -140,20 +139,20 @@ def show_sweep(
     title = Text.assemble((f"{name}: ", "bold"), (word, COLOURS.get(word, "bold")), f" - {status.message or ''}")
     console.print(title, width=width)
     if status.results:
-        rows = variant_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
+        rows = sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
         show_figures(console, rows, names=NAMES, wide=wide)
-        console.print(Text(LEGEND, style="dim"), width=width)
+        console.print(Text(sweep_rows.LEGEND, style="dim"), width=width)
     if status.scope is not None:
         against = Text.assemble("\n", (f"against {status.baseline}", "bold"), f", {SCOPES[status.scope]}")
         console.print(against, width=width)
-        show_figures(console, change_rows(status), names=NAMES, wide=wide)
-    for title_text, table in (("best", best_rows(status)), ("Pareto front", front_rows(status))):
+        show_figures(console, sweep_rows.change_rows(status), names=NAMES, wide=wide)
+    for title_text, table in (("best", sweep_rows.best_rows(status)), ("Pareto front", sweep_rows.front_rows(status))):
         if table.rows:
             console.print(Text(f"\n{title_text}", style="bold"))
             console.print(as_table(table))
-    for remark in remarks(status):
+    for remark in sweep_rows.remarks(status):
         console.print(Text(remark, style="yellow"), width=width)
-    for cut in cuts(status):
+    for cut in sweep_rows.cuts(status):
         console.print(Text(cut, style="dim"), width=width)
 
 

@@ -37,7 +37,8 @@ class Log:
             lines = self._new_stages(followed)
             # While stages are measured the message names the stage, as the line of a finished stage does.
             message = None if followed.status.phase == "Running" else followed.status.message
-            state, progress = (followed.status.phase, message, trouble), _progress(followed)
+            state: tuple[str | None, ...] = (followed.status.phase, message, trouble)
+            progress = _progress(followed)
         else:
             lines = self._news_of_runs(followed, now)
             known = (followed.status.phase, _runs_ended(followed), _message(followed))

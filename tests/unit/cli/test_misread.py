@@ -9,7 +9,7 @@ import pytest
 import yaml
 from benchrun.cli.__main__ import main
 from benchrun.cli.errors import CommandError, KubectlError, unknown
-from benchrun.cli.kubectl import Kubectl
+from benchrun.cli.cluster import Kubectl
 from benchrun.cli.manifests import config_maps_in, manifests_in, runs_in
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.preflight.checks import manifest

@@ -14,15 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from benchrun.cli import errors, manifests, model_folder
 from benchrun.cli.commands.kv_cache import add_memory_options
-from benchrun.cli.errors import CommandError
-from benchrun.cli.manifests import LOADER, manifests_in
-from benchrun.cli.model_folder import config_path, shape_at, weights_beside
 from benchrun.preflight.manifests import CHECKS, CheckedObject, Known, check_objects
 from benchrun.preflight.remark import LEVELS, Level, Remark
 from benchrun.preflight.volume import Volume
-from benchrun.report.exit_codes import PASSED
-from benchrun.report.rows import told
+from benchrun.report import exit_codes, rows
 
 # ---- show check -------------------------------------------------------------------------------------------------------
 # What a check found, on a terminal and for programs.
@@ -63,11 +60,11 @@ def volume_sentence(volume: Volume) -> str:
     parts = [f"{runs}{_counted(volume.stages, 'stage')}, {_counted(volume.requests, 'request')} {most}".strip() + "."]
     if volume.open_stages:
         others = ", the others as long as the server needs" if volume.stages > volume.open_stages else ""
-        parts.append(f"Those at a finite rate take {told(volume.least_seconds)} at least{others}.")
+        parts.append(f"Those at a finite rate take {rows.told(volume.least_seconds)} at least{others}.")
     else:
         parts.append("How long they take depends on the server.")
     if volume.warmup_seconds:
-        parts.append(f"Warm-up takes up to {told(volume.warmup_seconds)}.")
+        parts.append(f"Warm-up takes up to {rows.told(volume.warmup_seconds)}.")
     if volume.gpu_seconds is not None:
         gpus = "all GPUs" if volume.runs > 1 else _counted(volume.gpus, "GPU")
         parts.append(f"Measuring on {gpus} takes {volume.gpu_seconds:,} GPU-seconds at least; start-up is not counted.")
@@ -147,15 +144,15 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Check the file and show what came out. Raises CommandError."""
-    bodies = [yaml.load(manifest.text, Loader=LOADER) for manifest in manifests_in([options.file])]
+    bodies = [yaml.load(manifest.text, Loader=manifests.LOADER) for manifest in manifests.manifests_in([options.file])]
     checked = check_objects(bodies, _known(options))
     if not any(each.kind in CHECKS for each in checked) and not _faulty(checked):
-        raise CommandError(f"{options.file} holds no {' and no '.join(CHECKS)}")
+        raise errors.CommandError(f"{options.file} holds no {' and no '.join(CHECKS)}")
     if options.output == "json":
         print(json.dumps(as_json(checked), indent=2))
     else:
         show_check(console, checked)
-    return FAULTY if _faulty(checked) else PASSED
+    return FAULTY if _faulty(checked) else exit_codes.PASSED
 
 
 def _faulty(checked: tuple[CheckedObject, ...]) -> bool:
@@ -163,12 +160,12 @@ def _faulty(checked: tuple[CheckedObject, ...]) -> bool:
 
 
 def _known(options: argparse.Namespace) -> Known:
-    path = config_path(options.model) if options.model else None
+    path = model_folder.config_path(options.model) if options.model else None
     weights = options.weights
     return Known(
-        shape=shape_at(path) if path is not None else None,
+        shape=model_folder.shape_at(path) if path is not None else None,
         gpu_bytes=options.gpu_memory,
-        weights_bytes=weights_beside(path) if weights is None and path is not None else weights,
+        weights_bytes=model_folder.weights_beside(path) if weights is None and path is not None else weights,
         overhead_bytes=options.overhead,
         vllm_version=options.vllm_version,
     )

@@ -17,8 +17,7 @@ from rich.text import Text
 
 from benchrun.api import Code
 from benchrun.cli.commands.judge import known_code
-from benchrun.judge.rules.catalogue import EXPLANATIONS
-from benchrun.judge.rules.finding import SEVERITIES
+from benchrun.judge.rules import catalogue, finding
 from benchrun.report.exit_codes import PASSED
 
 # ---- pages ------------------------------------------------------------------------------------------------------------
@@ -44,7 +43,7 @@ class Page:
     @property
     def severity(self) -> str:
         """Severities it may have: "Suspect or Invalid"."""
-        said = [word for word in SEVERITIES if word in re.findall(r"\w+", self._lead[1])]
+        said = [word for word in finding.SEVERITIES if word in re.findall(r"\w+", self._lead[1])]
         return " or ".join(said)
 
     @property
@@ -100,7 +99,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 def _text(code: Code) -> str:
     """The page; of an installation without pages, what the status says."""
     page = page_of(code)
-    explanation = EXPLANATIONS[code]
+    explanation = catalogue.EXPLANATIONS[code]
     return page.text if page is not None else f"# {code}\n\n{explanation.meaning}\n\n{explanation.remedy}\n"
 
 

@@ -14,17 +14,12 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, Code, RuleSeverity
-from benchrun.cli.errors import CommandError, unknown
-from benchrun.cli.finished_run import add_run_options, finished_run
-from benchrun.cli.kubectl import add_cluster_options
-from benchrun.cli.show import add_wide, show_result
+from benchrun.cli import cluster, errors, finished_run, show
 from benchrun.judge.rejudge import judge_again, with_severities
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.observe.views import Run
-from benchrun.report.comparison_rows import Difference, differences
-from benchrun.report.exit_codes import INVALID, PASSED
-from benchrun.report.run_summary import missing_sentences
+from benchrun.report import comparison_rows, exit_codes, run_summary
 
 # ---- judge options ----------------------------------------------------------------------------------------------------
 # `--threshold NAME=VALUE` and `--severity CODE=SEVERITY`: what a run is judged by, if not by its spec alone.
@@ -40,7 +35,7 @@ def changed(thresholds: Thresholds, wanted: Sequence[str]) -> Thresholds:
     for text in wanted:
         name, value = _split(text, "NAME=VALUE")
         if name.replace("_", "-") not in THRESHOLDS:
-            raise unknown("threshold", name, THRESHOLDS)
+            raise errors.unknown("threshold", name, THRESHOLDS)
         thresholds = replace(thresholds, **{name.replace("-", "_"): _number(name, value)})
     return thresholds
 
@@ -51,13 +46,15 @@ def severities(wanted: Sequence[str]) -> list[RuleSeverity]:
     for text in wanted:
         code, severity = _split(text, "CODE=SEVERITY")
         if code in FIXED:
-            raise CommandError(f"{code} can't be changed: where there is no number there is nothing to look past")
+            raise errors.CommandError(
+                f"{code} can't be changed: where there is no number there is nothing to look past"
+            )
         if code not in CHANGEABLE:
-            raise unknown("finding", code, CHANGEABLE)
+            raise errors.unknown("finding", code, CHANGEABLE)
         try:
             found[code] = RuleSeverity.model_validate({"code": code, "severity": severity})
         except ValidationError:
-            raise CommandError(f"{text}: a severity is one of {', '.join(SEVERITIES)}") from None
+            raise errors.CommandError(f"{text}: a severity is one of {', '.join(SEVERITIES)}") from None
     return list(found.values())
 
 
@@ -65,14 +62,14 @@ def known_code(text: str) -> Code:
     """The code of that name, however it is capitalised. Raises CommandError."""
     found = next((code for code in Code if code.lower() == text.lower()), None)
     if found is None:
-        raise unknown("finding", text, list(Code))
+        raise errors.unknown("finding", text, list(Code))
     return found
 
 
 def _split(text: str, form: str) -> tuple[str, str]:
     name, equals, value = (part.strip() for part in text.partition("="))
     if not (name and equals and value):
-        raise CommandError(f"{text!r} is not {form}")
+        raise errors.CommandError(f"{text!r} is not {form}")
     return name, value
 
 
@@ -82,7 +79,7 @@ def _number(name: str, text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise CommandError(f"{name}: {text!r} is not a number from 0 up")
+        raise errors.CommandError(f"{name}: {text!r} is not a number from 0 up")
     return value
 
 
@@ -109,7 +106,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_run_options(parser)
+    finished_run.add_run_options(parser)
     add = parser.add_argument
     add("--threshold", action="append", default=[], metavar="NAME=VALUE", help="draw this line elsewhere; repeatable")
     add(
@@ -120,15 +117,15 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="Off, Note, Suspect or Invalid for this finding, over what the spec says; repeatable",
     )
     add("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    add_cluster_options(parser)
-    add_wide(parser)
+    cluster.add_cluster_options(parser)
+    show.add_wide(parser)
     return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Read the run, judge it and show what came out. Raises CommandError."""
     wanted = severities(options.severity)
-    finished = finished_run(options)
+    finished = finished_run.finished_run(options)
     judged, spec, stored, measured = finished.run, finished.spec, finished.status, finished.measured
     lines = changed(thresholds_of(spec), options.threshold)
     again = judge_again(
@@ -138,13 +135,13 @@ def run(options: argparse.Namespace, console: Console) -> int:
         measured.samples,
         thresholds=lines,
     )
-    found = differences(stored, again.status, log_kept=known_compilations(stored.servers) is not None)
-    notes = [*missing_sentences(stored, again.missing), *measured.unreadable]
+    found = comparison_rows.differences(stored, again.status, log_kept=known_compilations(stored.servers) is not None)
+    notes = [*run_summary.missing_sentences(stored, again.missing), *measured.unreadable]
     if options.output == "json":
         print(json.dumps(_as_json(judged, stored, again.status, found, notes), indent=2))
     else:
         _show(console, judged.name, stored, again.status, found, notes, wide=options.wide)
-    return INVALID if again.status.verdict == "Invalid" else PASSED
+    return exit_codes.INVALID if again.status.verdict == "Invalid" else exit_codes.PASSED
 
 
 def _show(
@@ -152,13 +149,13 @@ def _show(
     name: str,
     stored: BenchmarkRunStatus,
     now: BenchmarkRunStatus,
-    found: Sequence[Difference],
+    found: Sequence[comparison_rows.Difference],
     notes: Sequence[str],
     *,
     wide: bool,
 ) -> None:
     anew = {"phase": None, "message": _judged_by(stored, now), "log_tail": None}
-    show_result(console, name, now.model_copy(update=anew), wide=wide)
+    show.show_result(console, name, now.model_copy(update=anew), wide=wide)
     console.print(_heading(stored, found), style="bold", markup=False)
     for difference in found:
         console.print(f"  {difference.sentence}", markup=False, soft_wrap=True)
@@ -166,7 +163,7 @@ def _show(
         console.print(note, markup=False, soft_wrap=True)
 
 
-def _heading(stored: BenchmarkRunStatus, found: Sequence[Difference]) -> str:
+def _heading(stored: BenchmarkRunStatus, found: Sequence[comparison_rows.Difference]) -> str:
     if stored.judge is None:
         return "the run was not judged when it ended"
     return (
@@ -191,7 +188,7 @@ def _as_json(
     run: Run,
     stored: BenchmarkRunStatus,
     now: BenchmarkRunStatus,
-    found: Sequence[Difference],
+    found: Sequence[comparison_rows.Difference],
     notes: Sequence[str],
 ) -> dict[str, object]:
     said = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=_SAID)

@@ -13,13 +13,8 @@ from rich.console import Console
 
 from benchrun import names
 from benchrun.api import plain_text
-from benchrun.cli.errors import CommandError, KubectlError
-from benchrun.cli.kubectl import Kubectl, add_cluster_options, kubectl_of
-from benchrun.cli.processes import output_lines
-from benchrun.cli.show import Terminal
-from benchrun.observe import raw
-from benchrun.observe.trim import MAIN_CONTAINERS, SERVER_CONTAINER, pod_of, run_of
-from benchrun.observe.views import Pod, Run
+from benchrun.cli import cluster, errors, processes, show
+from benchrun.observe import raw, trim, views
 from benchrun.report.exit_codes import PASSED
 
 DESCRIPTION = """\
@@ -37,8 +32,8 @@ LOOK_AGAIN_SECONDS = 2.0
 class _Logs:
     """Log lines of a run's pods, printed as kubectl gives them."""
 
-    kubectl: Kubectl
-    run: Run
+    kubectl: cluster.Kubectl
+    run: views.Run
     roles: Sequence[str]
     tail: int
     console: Console
@@ -76,26 +71,26 @@ class _Logs:
             return True
         return raw.mapping(body.get("status")).get("completionTime") is not None
 
-    async def _print(self, pod: Pod, pods: Sequence[Pod], *options: str) -> None:
+    async def _print(self, pod: views.Pod, pods: Sequence[views.Pod], *options: str) -> None:
         """Each line as it was written, but for what would steer the terminal: neither markup nor its width changes a log.
         Nothing where the pod has gone meanwhile. Raises KubectlError."""
         lead = f"{pod.role if len(pods) == 1 else pod.name} | " if len(self.roles) > 1 else ""
-        container = MAIN_CONTAINERS.get(pod.role, SERVER_CONTAINER)
+        container = trim.MAIN_CONTAINERS.get(pod.role, trim.SERVER_CONTAINER)
         command = self.kubectl.command("logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}")
         try:
-            async with aclosing(output_lines(command)) as lines:
+            async with aclosing(processes.output_lines(command)) as lines:
                 async for line in lines:
                     self.shown.add(pod.role)
                     self.console.file.write(f"{lead}{plain_text(line)}\n")
                     self.console.file.flush()
-        except KubectlError as error:
+        except errors.KubectlError as error:
             if error.trouble != "NotFound":
                 raise
 
 
-def _with_log(kubectl: Kubectl, run: Run, role: str) -> list[Pod]:
+def _with_log(kubectl: cluster.Kubectl, run: views.Run, role: str) -> list[views.Pod]:
     """Pods of the run whose container has begun at least once, the oldest first."""
-    pods = [pod_of(body) for body in kubectl.pods(run.uid, role)]
+    pods = [trim.pod_of(body) for body in kubectl.pods(run.uid, role)]
     begun = [
         pod
         for pod in pods
@@ -128,20 +123,20 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="LINES",
         help=f"only the last lines (default: {DEFAULT_TAIL}; -1: all)",
     )
-    add_cluster_options(parser)
+    cluster.add_cluster_options(parser)
     return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Line by line, each with who wrote it where that is not clear. Raises CommandError."""
-    kubectl = kubectl_of(options)
-    found = run_of(kubectl.get(options.name))
+    kubectl = cluster.kubectl_of(options)
+    found = trim.run_of(kubectl.get(options.name))
     roles = tuple(dict.fromkeys(options.role or roles_of(found)))
     tail = options.tail if options.tail is not None else DEFAULT_TAIL
     logs = _Logs(kubectl, found, roles, tail, console)
     asyncio.run(logs.follow() if options.follow else logs.print_now())
     seen = logs.shown
-    left = run_of(kubectl.get(options.name)) if len(seen) < len(roles) else found
+    left = trim.run_of(kubectl.get(options.name)) if len(seen) < len(roles) else found
     silent = [role for role in roles if role != names.ROLE_CLIENT]
     if not seen & set(silent) and silent and _print_last_words(left, console):
         seen.update(silent)
@@ -149,14 +144,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return PASSED
 
 
-def roles_of(run: Run) -> tuple[str, ...]:
+def roles_of(run: views.Run) -> tuple[str, ...]:
     """The roles that the run's spec asks for, the client among them."""
     split = raw.mapping(run.spec.get("server")).get("disaggregated") is not None
     servers = (names.ROLE_PREFILL, names.ROLE_DECODE, names.ROLE_PROXY) if split else (names.ROLE_SERVER,)
     return (*servers, names.ROLE_CLIENT)
 
 
-def _print_last_words(run: Run, console: Console) -> bool:
+def _print_last_words(run: views.Run, console: Console) -> bool:
     """Whether there are any."""
     tail = raw.text(run.status.get("logTail"), MAX_TAIL_CHARACTERS).rstrip("\n")
     if tail:
@@ -165,7 +160,7 @@ def _print_last_words(run: Run, console: Console) -> bool:
     return bool(tail)
 
 
-def _say_what_lacks(run: Run, silent: Sequence[str], *, anything: bool) -> None:
+def _say_what_lacks(run: views.Run, silent: Sequence[str], *, anything: bool) -> None:
     """Raises CommandError where there was nothing at all to show."""
     if not silent:
         return
@@ -179,5 +174,5 @@ def _say_what_lacks(run: Run, silent: Sequence[str], *, anything: bool) -> None:
             f"kept. A log collector of the cluster has them by the label {names.LABEL_RUN}={run.name}"
         )
     if not anything:
-        raise CommandError(text)
-    Terminal(stderr=True).print(text, style="dim", markup=False, soft_wrap=True)
+        raise errors.CommandError(text)
+    show.Terminal(stderr=True).print(text, style="dim", markup=False, soft_wrap=True)

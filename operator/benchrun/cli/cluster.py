@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchrun import names
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.api.sweep.spec import PLURAL as SWEEP_PLURAL
+from benchrun.api.sweep import spec
 from benchrun.cli.errors import NO_KUBECTL, KubectlError, explained, no_such
 from benchrun.names import GROUP, KIND, PLURAL
 
 RUN = f"{PLURAL}.{GROUP}"
-SWEEP = f"{SWEEP_PLURAL}.{GROUP}"
-RESOURCES = {KIND: RUN, SWEEP_KIND: SWEEP}
+SWEEP = f"{spec.PLURAL}.{GROUP}"
+RESOURCES = {KIND: RUN, spec.KIND: SWEEP}
 """By kind, those that can be followed to their ends; others are only applied."""
 Body = dict[str, Any]
 
@@ -78,11 +77,11 @@ class Kubectl:
     def missing_either(self, name: str) -> KubectlError:
         """What to say where there is neither a run nor a sweep of that name."""
         others = dict.fromkeys([*self._names(RUN), *self._names(SWEEP)])
-        return no_such(f"{KIND} or {SWEEP_KIND}", name, self.namespace, list(others))
+        return no_such(f"{KIND} or {spec.KIND}", name, self.namespace, list(others))
 
     def missing_sweep(self, name: str) -> KubectlError:
         """What to say where there is no sweep of that name."""
-        return no_such(SWEEP_KIND, name, self.namespace, self._names(SWEEP))
+        return no_such(spec.KIND, name, self.namespace, self._names(SWEEP))
 
     def sweeps(self, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
         """All sweeps, of the namespace or of the cluster."""
