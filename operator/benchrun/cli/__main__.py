@@ -13,11 +13,6 @@ from rich.console import Console
 from benchrun.cli import errors, processes, show
 from benchrun.cli.commands import check, compare, explain, export, get, judge, kv_cache, logs, report, run, watch
 
-# ---- commands ---------------------------------------------------------------------------------------------------------
-# The commands of `benchrun`, in the order in which its help lists them.
-#
-# A command is a module: `add_parser` says what it takes, `run` does it. A new one is a file and a line here.
-
 
 class Command(Protocol):
     """What the module of a command offers."""
@@ -31,9 +26,6 @@ class Command(Protocol):
 
 COMMANDS: tuple[Command, ...] = (run, watch, get, logs, report, export, compare, judge, explain, check, kv_cache)
 
-
-# ----   main   ---------------------------------------------------------------------------------------------------------
-# The `benchrun` command, also `kubectl benchrun`.
 
 TABLE_WIDTH = 120
 """A narrower terminal wraps the lines; folded cells could not be read at all."""

@@ -26,9 +26,6 @@ def unknown(what: str, name: str, known: Sequence[str]) -> CommandError:
     return CommandError(f"there is no {what} {name!r}{guess} There are: {', '.join(known)}")
 
 
-# ---- kubectl errors ---------------------------------------------------------------------------------------------------
-# What kubectl says when it can't do something, made into one clear line with the remedy.
-
 Trouble = Literal[
     "NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled", "Forbidden", "NotFound", "Immutable", "Other"
 ]

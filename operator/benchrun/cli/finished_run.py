@@ -19,9 +19,6 @@ from benchrun.observe import raw, trim, views
 from benchrun.plan.stored import RECORD_KEY, TIMELINE_KEY, stored_part, stored_record
 from benchrun.report.exit_codes import exit_code
 
-# ---- stored -----------------------------------------------------------------------------------------------------------
-# What a run left of its measurement, unpacked from its ConfigMaps.
-
 
 @dataclass(frozen=True, slots=True)
 class StoredMeasurement:
@@ -66,10 +63,6 @@ def _opened(body: raw.Object, child: views.Child, run_uid: str) -> tuple[StageRe
     if packed is None:
         raise ValueError("holds no record")
     return stored_record(packed, run_uid=run_uid, sequence=child.sequence), samples
-
-
-# ---- finished run -----------------------------------------------------------------------------------------------------
-# A finished run with what it stored, from the cluster or from files.
 
 
 @dataclass(frozen=True, slots=True)

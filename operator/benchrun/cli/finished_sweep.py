@@ -15,7 +15,7 @@ from benchrun import names
 from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.api.sweep.spec import KIND
 from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
-from benchrun.cli import cluster, errors, html_page, manifests, show
+from benchrun.cli import cluster, errors, finished_run, manifests, show
 from benchrun.decide.refused import Unacceptable, accept_sweep
 from benchrun.decide.sweep import decision, finish
 from benchrun.judge.sweep.table import sweep_table
@@ -23,8 +23,7 @@ from benchrun.names import KIND as RUN_KIND
 from benchrun.observe import ended_runs, raw, trim, views
 from benchrun.report import exit_codes, markdown, result_rows
 
-# ---- whole table ------------------------------------------------------------------------------------------------------
-# The whole table of a sweep whose status could not hold it, made again of the runs' own results.
+NO_EXTRA = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
 
 
 def whole_table(
@@ -81,10 +80,6 @@ def _measured(runs: Sequence[views.Run]) -> Mapping[str, BenchmarkRunStatus]:
     return found
 
 
-# ---- found sweep ------------------------------------------------------------------------------------------------------
-# A sweep that was read, in the form that is asked for: on the terminal, as Markdown, as one HTML file.
-
-
 @dataclass(frozen=True, slots=True)
 class FoundSweep:
     """As the API server holds it, and its status."""
@@ -139,7 +134,7 @@ def told_sweep(found: FoundSweep, options: argparse.Namespace, console: Console)
     if options.html is not None:
         if code is None:
             raise errors.CommandError(f"{name} has not ended")
-        html_page.written_page(options.html, lambda: _page(found), console)
+        write_page(options.html, found, console)
     elif options.markdown:
         print(plain_text(markdown.sweep_markdown(name, found.status, texts_per_prompt=texts)), end="")
     else:
@@ -154,7 +149,15 @@ def _runs(sweep: views.Sweep, options: argparse.Namespace) -> Sequence[raw.Objec
     return [body for body in manifests.objects_in(options.file) if body.get("kind") == RUN_KIND]
 
 
-def _page(found: FoundSweep) -> str:
-    from benchrun.cli.html_page import sweep_html_page
-
-    return sweep_html_page(found.sweep, found.status)
+def write_page(file: Path, found: finished_run.FinishedRun | FoundSweep, console: Console) -> None:
+    """One HTML file. Only here is imported what draws: all else does without those packages. Raises CommandError."""
+    try:
+        from benchrun.cli.html_page import html_page, sweep_html_page
+    except ModuleNotFoundError as error:
+        raise errors.CommandError(NO_EXTRA) from error
+    text = sweep_html_page(found.sweep, found.status) if isinstance(found, FoundSweep) else html_page(found)
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise errors.CommandError(f"{file}: {error.strerror}") from error
+    console.print(f"wrote {file}", markup=False, soft_wrap=True)

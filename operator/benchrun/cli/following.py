@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, MutableMapping, Sequence
 from contextlib import aclosing, suppress
@@ -36,11 +35,6 @@ MAX_TARGETS = 16
 """Each has a kubectl of its own, a sweep two."""
 TICK_SECONDS = 0.25
 """How often a reporter is called when nothing happens."""
-
-
-def add_sweep(parser: argparse.ArgumentParser) -> None:
-    """The option of commands that take the name of a run, else of a sweep."""
-    parser.add_argument("--sweep", action="store_true", help="NAME is a sweep; for a sweep that has the name of a run")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 
 import vl_convert
 from pydantic import ValidationError
-from rich.console import Console
 
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.cli import errors, finished_run
+from benchrun.cli import finished_run
 from benchrun.observe.views import Sweep
 from benchrun.report.html import blocks, page
 from benchrun.report.html.reported import Reported, ReportedSweep
@@ -68,22 +65,3 @@ def _spec(sweep: Sweep) -> BenchmarkSweepSpec | None:
 
 def _made_by() -> str:
     return version("benchrun-operator")
-
-
-# ---- written page -----------------------------------------------------------------------------------------------------
-# One HTML file, written where it was asked for.
-
-EXTRA = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
-
-
-def written_page(file: Path, made: Callable[[], str], console: Console) -> None:
-    """`made` imports what draws: other commands do without the packages that it needs. Raises CommandError."""
-    try:
-        text = made()
-    except ModuleNotFoundError as error:
-        raise errors.CommandError(EXTRA) from error
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise errors.CommandError(f"{file}: {error.strerror}") from error
-    console.print(f"wrote {file}", markup=False, soft_wrap=True)

@@ -16,9 +16,6 @@ from benchrun.cli import cluster, errors
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe import raw, trim, views
 
-# ---- run files --------------------------------------------------------------------------------------------------------
-# Objects in files, as `kubectl get -o yaml` or `-o json` writes them: one object, a list, or several documents.
-
 ENDINGS = frozenset({".yaml", ".yml", ".json"})
 """Of files that are looked into, where a folder is named."""
 
@@ -67,9 +64,6 @@ LOADER: Any = type(
 """Reads as Kubernetes does: what looks like a date is a string."""
 
 
-# ---- manifests --------------------------------------------------------------------------------------------------------
-# Manifests in files or on standard input, as `run -f` takes them.
-#
 # They are looked into, and handed to kubectl as they are written: it has its own idea of what a YAML value means.
 
 STANDARD_INPUT = "-"
@@ -174,10 +168,6 @@ def _where(error: yaml.YAMLError) -> str:
     if mark is None or problem is None:
         return str(error).splitlines()[0]
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
-
-
-# ---- applying ---------------------------------------------------------------------------------------------------------
-# Objects of a manifest, brought into the cluster.
 
 
 @dataclass(frozen=True, slots=True)

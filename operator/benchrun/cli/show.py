@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Collection, Iterable, Mapping
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -31,15 +30,6 @@ ENDED_EARLY = ("Failed", "Cancelled")
 """Phases that say more of a run than the verdict of what it had measured."""
 UNBOUNDED = 10_000
 """Columns; no table is as wide."""
-
-
-def add_wide(parser: argparse.ArgumentParser) -> None:
-    """The option of every command that shows a result."""
-    parser.add_argument(
-        "--wide",
-        action="store_true",
-        help="show the total of tokens and the 95 %% interval of every percentile, too; of a sweep every figure",
-    )
 
 
 def show_result(
@@ -118,9 +108,6 @@ def _style(cell: str) -> str:
     return "dim" if cell.endswith(UNCERTAIN) else COLOURS.get(cell, "")
 
 
-# ---- show sweep -------------------------------------------------------------------------------------------------------
-# The tables of a sweep on a terminal.
-
 NAMES = ("variant", "load point", "not to be told from it")
 """Columns that may take several lines."""
 
@@ -154,10 +141,6 @@ def show_sweep(
         console.print(Text(remark, style="yellow"), width=width)
     for cut in sweep_rows.cuts(status):
         console.print(Text(cut, style="dim"), width=width)
-
-
-# ---- terminal ---------------------------------------------------------------------------------------------------------
-# The console that every command writes to: what others wrote is shown and never obeyed.
 
 
 class Terminal(Console):

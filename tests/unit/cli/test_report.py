@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -132,3 +133,8 @@ def test_a_sweep_of_a_file(tmp_path: Path, capsys: Capture) -> None:
     assert "seqs: Valid" in capsys.readouterr().out
     assert main(["report", "other", "-f", str(file)]) == 1
     assert "holds no BenchmarkRun" in capsys.readouterr().err
+
+
+def test_the_command_imports_nothing_of_the_extra() -> None:
+    script = "import benchrun.cli.__main__, sys; print(*sorted({'vl_convert', 'jinja2'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "\n"

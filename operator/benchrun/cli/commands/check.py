@@ -14,15 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.cli import errors, manifests, model_folder
+from benchrun.cli import arguments, errors, manifests, model_folder
 from benchrun.cli.commands.kv_cache import add_memory_options
 from benchrun.preflight.manifests import CHECKS, CheckedObject, Known, check_objects
 from benchrun.preflight.remark import LEVELS, Level, Remark
 from benchrun.preflight.volume import Volume
 from benchrun.report import exit_codes, rows
-
-# ---- show check -------------------------------------------------------------------------------------------------------
-# What a check found, on a terminal and for programs.
 
 _WORDS: dict[Level, str] = {"Error": "error", "Warning": "warning", "Note": "note", "NotChecked": "not checked"}
 _COLOURS: dict[Level, str] = {"Error": "red", "Warning": "yellow", "Note": "cyan", "NotChecked": "dim"}
@@ -105,9 +102,6 @@ def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-# ---- check ------------------------------------------------------------------------------------------------------------
-# `benchrun check -f FILE`: everything that can be known of a benchmark before a GPU is asked for. Needs no cluster.
-
 FAULTY = 1
 DESCRIPTION = """\
 Check a manifest before it is applied: what the API server would refuse, flags that this version of vLLM does not have,
@@ -120,13 +114,7 @@ EPILOG = "exit codes: 0 nothing stands in the way; 1 something is wrong, or the 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "check",
-        help="check a manifest before a GPU is asked for",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = arguments.add_command(commands, "check", "check a manifest before a GPU is asked for", DESCRIPTION, EPILOG)
     add = parser.add_argument
     add(
         "-f",
@@ -138,7 +126,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add("--model", metavar="MODEL", help="folder of the model or its config.json, as for `benchrun kv-cache`")
     add_memory_options(parser)
     add("--vllm-version", metavar="VERSION", help="version in the server's image, where its tag does not name it")
-    add("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    arguments.add_output(parser)
     return parser
 
 

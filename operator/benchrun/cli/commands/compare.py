@@ -14,13 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import DEFAULT_METRICS, Bottleneck, ComparedMetric, Comparison
-from benchrun.cli import cluster, errors, manifests
+from benchrun.cli import arguments, cluster, errors, manifests
 from benchrun.judge.comparison import comparability, compare
 from benchrun.observe import trim, views
 from benchrun.report import comparison_rows, exit_codes
-
-# ---- show comparison --------------------------------------------------------------------------------------------------
-# A comparison on a terminal of 100 columns.
 
 _COLOURS = {"Better": "green", "Worse": "red", "Mixed": "yellow", "NotRegressed": "green", "Regressed": "red"}
 WIDTH = 100
@@ -63,9 +60,6 @@ def _table(found: compare.Compared | Comparison) -> Table:
     return table
 
 
-# ---- compare ----------------------------------------------------------------------------------------------------------
-# `benchrun compare BASELINE CANDIDATE`: two configurations side by side, from the cluster or from files.
-
 DESCRIPTION = """\
 Compare two configurations: what changed, by how much, and whether that is more than noise.
 
@@ -79,12 +73,8 @@ exit codes: 0 compared, whatever came out, or within --max-regression; 1 a run c
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "compare",
-        help="compare two configurations, each one run or several",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = arguments.add_command(
+        commands, "compare", "compare two configurations, each one run or several", DESCRIPTION, EPILOG
     )
     parser.add_argument("baseline", help="name of a run, or names with commas")
     parser.add_argument("candidate", help="name of a run, or names with commas")
@@ -109,8 +99,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-regression", type=_percent, metavar="PERCENT", help="exit with 3 if a figure got worse by more than this"
     )
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    cluster.add_cluster_options(parser)
+    arguments.add_output(parser)
+    arguments.add_cluster_options(parser)
     return parser
 
 

@@ -14,13 +14,10 @@ from typing import Any
 from rich.console import Console
 
 from benchrun.api import plain_text
-from benchrun.cli import cluster, errors, finished_run
+from benchrun.cli import arguments, errors, finished_run
 from benchrun.report.exit_codes import PASSED
 from benchrun.report.export import exported, tables
 from benchrun.report.export.formats import FORMATS, TABLES, Format, TableName
-
-# ---- export formats ---------------------------------------------------------------------------------------------------
-# Formats of `benchrun export`: benchrun's own, and those that other packages register as entry points.
 
 GROUP = "benchrun.exports"
 
@@ -42,9 +39,6 @@ def export_format(name: str) -> Format:
     return found
 
 
-# ---- export -----------------------------------------------------------------------------------------------------------
-# `benchrun export NAME --format FORMAT`: what a finished run has measured, in the formats of other tools.
-
 STANDARD_OUTPUT = "-"
 SUMMARY = "write a finished run's records in the format of another tool"
 DESCRIPTION = """\
@@ -56,13 +50,7 @@ left out is said on standard error. Verdict and findings go along wherever a for
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "export",
-        help=SUMMARY,
-        description=DESCRIPTION,
-        epilog=_epilog(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = arguments.add_command(commands, "export", SUMMARY, DESCRIPTION, _epilog())
     finished_run.add_run_options(parser)
     add = parser.add_argument
     add("--format", required=True, type=export_format, metavar="FORMAT", help=f"one of {', '.join(FORMATS)}")
@@ -80,7 +68,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="store_true",
         help="export what can't be trusted, too, marked where there is a place",
     )
-    cluster.add_cluster_options(parser)
+    arguments.add_cluster_options(parser)
     return parser
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.cli import cluster, errors, finished_sweep, show
+from benchrun.cli import arguments, cluster, errors, finished_sweep, show
 from benchrun.observe import trim, views
 from benchrun.report import exit_codes, run_list, run_summary, sweep_rows
 
@@ -27,12 +27,7 @@ FOLDED = ("load point", "findings", "best", "baseline", "model", "image")
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "get",
-        help="list runs and sweeps, or sum one up",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = arguments.add_command(commands, "get", "list runs and sweeps, or sum one up", DESCRIPTION)
     parser.add_argument(
         "name",
         nargs="?",
@@ -42,7 +37,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="list those of all namespaces")
     parser.add_argument("-l", "--selector", help="list those with these labels")
     parser.add_argument("--wide", action="store_true", help="list model, vLLM, GPU and image, too")
-    cluster.add_cluster_options(parser)
+    arguments.add_cluster_options(parser)
     return parser
 
 

@@ -13,16 +13,13 @@ from typing import Any, get_args
 from pydantic import ValidationError
 from rich.console import Console
 
-from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, Code, RuleSeverity
-from benchrun.cli import cluster, errors, finished_run, show
+from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity
+from benchrun.cli import arguments, errors, finished_run, show
 from benchrun.judge.rejudge import judge_again, with_severities
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.observe.views import Run
 from benchrun.report import comparison_rows, exit_codes, run_summary
-
-# ---- judge options ----------------------------------------------------------------------------------------------------
-# `--threshold NAME=VALUE` and `--severity CODE=SEVERITY`: what a run is judged by, if not by its spec alone.
 
 THRESHOLDS = tuple(field.name.replace("_", "-") for field in fields(Thresholds))
 DEFAULTS = ", ".join(f"{field.name.replace('_', '-')} {field.default:g}" for field in fields(Thresholds))
@@ -58,14 +55,6 @@ def severities(wanted: Sequence[str]) -> list[RuleSeverity]:
     return list(found.values())
 
 
-def known_code(text: str) -> Code:
-    """The code of that name, however it is capitalised. Raises CommandError."""
-    found = next((code for code in Code if code.lower() == text.lower()), None)
-    if found is None:
-        raise errors.unknown("finding", text, list(Code))
-    return found
-
-
 def _split(text: str, form: str) -> tuple[str, str]:
     name, equals, value = (part.strip() for part in text.partition("="))
     if not (name and equals and value):
@@ -83,9 +72,6 @@ def _number(name: str, text: str) -> float:
     return value
 
 
-# ---- judge ------------------------------------------------------------------------------------------------------------
-# `benchrun judge NAME`: a finished run judged anew from what it stored, by other thresholds if asked.
-
 DESCRIPTION = """\
 Judge a finished run anew: by the rules of this version, from the records and the timeline that the run has stored, and from
 what its server's log told of compiling.
@@ -99,12 +85,12 @@ exit codes: 0 judged; 1 nothing to judge; 4 some numbers are invalid."""
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = arguments.add_command(
+        commands,
         "judge",
-        help="judge a finished run anew from what it stored, by other thresholds if asked",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "judge a finished run anew from what it stored, by other thresholds if asked",
+        DESCRIPTION,
+        EPILOG,
     )
     finished_run.add_run_options(parser)
     add = parser.add_argument
@@ -116,9 +102,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="CODE=SEVERITY",
         help="Off, Note, Suspect or Invalid for this finding, over what the spec says; repeatable",
     )
-    add("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    cluster.add_cluster_options(parser)
-    show.add_wide(parser)
+    arguments.add_output(parser)
+    arguments.add_cluster_options(parser)
+    arguments.add_wide(parser)
     return parser
 
 

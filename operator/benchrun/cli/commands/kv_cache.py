@@ -11,15 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.cli import errors, model_folder
+from benchrun.cli import arguments, errors, model_folder
 from benchrun.report.exit_codes import PASSED
 from benchrun.sizing import pool, serve_args
 from benchrun.sizing.engine import Engine, beyond_context, engine_of
 from benchrun.sizing.layers import Layer, UnknownCacheType
 from benchrun.sizing.sizing import Sizing, changes, sizing_of
-
-# ---- show sizing ------------------------------------------------------------------------------------------------------
-# A sizing on a terminal, and for programs.
 
 
 def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
@@ -161,9 +158,6 @@ def _table(*headers: str, numbers: range | tuple[int, ...] = ()) -> Table:
     return table
 
 
-# ---- memory options ---------------------------------------------------------------------------------------------------
-# What a command is told about the memory of a GPU.
-
 DEFAULT_OVERHEAD_BYTES = 2 * serve_args.GIB
 """Activations, CUDA graphs and communication of a mid-sized model. vLLM's log line "Available KV cache memory" tells the
 true figure: what is missing there is this."""
@@ -217,9 +211,6 @@ def _argument(read: Callable[[str], int], text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-# ---- kv cache ---------------------------------------------------------------------------------------------------------
-# `benchrun kv-cache MODEL`: how large the KV cache of a model is, and how much fits. Needs no cluster and no GPU.
-
 DESCRIPTION = """\
 Size a model's KV cache by vLLM's own arithmetic: bytes a token, tokens that fit, the longest context, sequences at a length.
 
@@ -236,12 +227,8 @@ exit codes: 0 told; 1 the model can't be read, or nothing is known about its att
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "kv-cache",
-        help="size a model's KV cache from its config.json",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = arguments.add_command(
+        commands, "kv-cache", "size a model's KV cache from its config.json", DESCRIPTION, EPILOG
     )
     parser.add_argument("model", help="folder of the model, its config.json, or an id that the hub's local cache has")
     add_memory_options(parser)
@@ -253,7 +240,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="TOKENS",
         help="length of a sequence, prompt and answer; may be repeated (default: some, up to the longest)",
     )
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    arguments.add_output(parser)
     parser.add_argument(
         "--serve",
         nargs=argparse.REMAINDER,

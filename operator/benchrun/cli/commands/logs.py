@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchrun import names
 from benchrun.api import plain_text
-from benchrun.cli import cluster, errors, processes, show
+from benchrun.cli import arguments, cluster, errors, processes, show
 from benchrun.observe import raw, trim, views
 from benchrun.report.exit_codes import PASSED
 
@@ -101,12 +101,7 @@ def _with_log(kubectl: cluster.Kubectl, run: views.Run, role: str) -> list[views
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "logs",
-        help="show or follow what a run's server and client write",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = arguments.add_command(commands, "logs", "show or follow what a run's server and client write", DESCRIPTION)
     add = parser.add_argument
     add("name", help="name of the BenchmarkRun")
     add("--role", choices=ROLES, action="append", help="only this one's (default: all that the run has)")
@@ -123,7 +118,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="LINES",
         help=f"only the last lines (default: {DEFAULT_TAIL}; -1: all)",
     )
-    cluster.add_cluster_options(parser)
+    arguments.add_cluster_options(parser)
     return parser
 
 

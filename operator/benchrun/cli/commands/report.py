@@ -9,8 +9,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from benchrun.api import BenchmarkRunStatus, plain_text
-from benchrun.cli import cluster, errors, finished_run, finished_sweep, following, show
-from benchrun.cli.html_page import written_page
+from benchrun.cli import arguments, cluster, errors, finished_run, finished_sweep, show
 from benchrun.observe.views import Run
 from benchrun.report import exit_codes, live_view, markdown, result_rows
 
@@ -32,18 +31,12 @@ missed or a figure regressed; 4 some numbers are invalid; 5 cancelled. Of a swee
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "report",
-        help=SUMMARY,
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = arguments.add_command(commands, "report", SUMMARY, DESCRIPTION, EPILOG)
     finished_run.add_run_options(parser)
-    following.add_sweep(parser)
+    arguments.add_sweep(parser)
     finished_sweep.add_forms(parser)
-    cluster.add_cluster_options(parser)
-    show.add_wide(parser)
+    arguments.add_cluster_options(parser)
+    arguments.add_wide(parser)
     return parser
 
 
@@ -61,7 +54,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 def _told(found: Run, options: argparse.Namespace, console: Console) -> int:
     if options.html is not None:
         whole = finished_run.with_measurement(found, options)
-        written_page(options.html, lambda: _page(whole), console)
+        finished_sweep.write_page(options.html, whole, console)
         return exit_codes.exit_code(whole.status) or exit_codes.PASSED
     try:
         status = BenchmarkRunStatus.model_validate(found.status)
@@ -89,9 +82,3 @@ def _sweep_instead(options: argparse.Namespace, error: errors.CommandError) -> f
     if options.name is None or not isinstance(error, errors.KubectlError):
         raise error
     return finished_sweep.typed_sweep(cluster.kubectl_of(options).sweep_instead(options.name, error))
-
-
-def _page(found: finished_run.FinishedRun) -> str:
-    from benchrun.cli.html_page import html_page
-
-    return html_page(found)

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchrun.cli import cluster, errors, following, processes, show
+from benchrun.cli import arguments, cluster, errors, following, processes
 from benchrun.cli.commands.watch import EXIT_CODES, add_timeout, follow_to_the_end, say_how_to_go_on
 from benchrun.cli.manifests import Applied, Manifest, applied, manifests_in
 from benchrun.observe import raw
@@ -28,20 +28,20 @@ it: its GPU is freed, what was measured is kept, and the command ends when the r
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = arguments.add_command(
+        commands,
         "run",
-        help="apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict",
-        description=DESCRIPTION,
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict",
+        DESCRIPTION,
+        EXIT_CODES,
     )
     add = parser.add_argument
     add("-f", "--file", action="append", required=True, metavar="FILE", help="a manifest, - for stdin; may be repeated")
     add("--no-wait", action="store_true", help="only apply, and print the names")
     add_timeout(parser)
     add("--cancel-on-interrupt", action="store_true", help="cancel the runs on Ctrl-C, SIGTERM or when time is up")
-    cluster.add_cluster_options(parser)
-    show.add_wide(parser)
+    arguments.add_cluster_options(parser)
+    arguments.add_wide(parser)
     return parser
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from benchrun.api.sweep import spec, status
-from benchrun.cli import cluster, errors, finished_sweep, following, processes, reporters, show
+from benchrun.cli import arguments, cluster, errors, finished_sweep, following, processes, reporters, show
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe.trim import sweep_of
 from benchrun.report import exit_codes, rows
@@ -112,18 +112,18 @@ lines. Of a sweep it is how many of its runs have ended, and those that go on. C
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = arguments.add_command(
+        commands,
         "watch",
-        help="follow runs and sweeps to their ends; the exit code is that of the verdict",
-        description=DESCRIPTION,
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "follow runs and sweeps to their ends; the exit code is that of the verdict",
+        DESCRIPTION,
+        EXIT_CODES,
     )
     parser.add_argument("names", nargs="+", metavar="NAME", help="name of a BenchmarkRun, else of a BenchmarkSweep")
-    following.add_sweep(parser)
+    arguments.add_sweep(parser)
     add_timeout(parser)
-    cluster.add_cluster_options(parser)
-    show.add_wide(parser)
+    arguments.add_cluster_options(parser)
+    arguments.add_wide(parser)
     return parser
 
 
