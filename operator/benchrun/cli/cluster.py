@@ -32,60 +32,43 @@ class Kubectl:
         """The same cluster, another namespace."""
         return replace(self, namespace=namespace or self.namespace)
 
-    def get(self, name: str) -> Body:
-        """One run, as it is now. Where there is none of that name, the error names those that there are."""
+    def get(self, name: str, resource: str = RUN) -> Body:
+        """One run or sweep, as it is now. Where there is none of that name, the error names those that there are."""
         try:
-            return self._json("get", RUN, name)
+            return self._json("get", resource, name)
         except KubectlError as error:
             if error.trouble == "NotFound":
-                raise self.missing(name) from None
+                raise self.missing(name, resource) from None
             raise
 
-    def missing(self, name: str) -> KubectlError:
-        """What to say where there is no run of that name."""
-        return no_such(KIND, name, self.namespace, self._names(RUN))
-
-    def runs(self, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
-        """All runs, of the namespace or of the cluster."""
-        return self._all(RUN, all_namespaces=all_namespaces, selector=selector)
-
-    def sweep(self, name: str) -> Body:
-        """One sweep, as it is now. Where there is none of that name, the error names those that there are."""
-        try:
-            return self._json("get", SWEEP, name)
-        except KubectlError as error:
-            if error.trouble == "NotFound":
-                raise self.missing_sweep(name) from None
-            raise
+    def missing(self, name: str, *resources: str) -> KubectlError:
+        """The error where there is nothing of that name among runs, sweeps or both; it names those that there are."""
+        kinds = " or ".join(kind for kind, resource in RESOURCES.items() if resource in resources)
+        others = dict.fromkeys(other for resource in resources for other in self._names(resource))
+        return no_such(kinds, name, self.namespace, list(others))
 
     def sweep_if_any(self, name: str) -> Body | None:
-        """The same, where a run was looked for in vain: None where there is none either, or none to be seen."""
+        """The sweep of that name; None where there is none, or none that may be read."""
         try:
             return self.find(name, resource=SWEEP)
         except KubectlError:
             return None  # who may read runs may perhaps not read sweeps
 
     def sweep_instead(self, name: str, error: KubectlError) -> Body:
-        """The sweep of that name, where looking for a run raised `error`. Raises it, or says that there is neither."""
+        """The sweep of that name, where looking for a run raised `error`. Raises it, or that there is neither."""
         if error.trouble != "NotFound":
             raise error
         found = self.sweep_if_any(name)
         if found is None:
-            raise self.missing_either(name)
+            raise self.missing(name, RUN, SWEEP)
         return found
 
-    def missing_either(self, name: str) -> KubectlError:
-        """What to say where there is neither a run nor a sweep of that name."""
-        others = dict.fromkeys([*self._names(RUN), *self._names(SWEEP)])
-        return no_such(f"{KIND} or {spec.KIND}", name, self.namespace, list(others))
-
-    def missing_sweep(self, name: str) -> KubectlError:
-        """What to say where there is no sweep of that name."""
-        return no_such(spec.KIND, name, self.namespace, self._names(SWEEP))
-
-    def sweeps(self, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
-        """All sweeps, of the namespace or of the cluster."""
-        return self._all(SWEEP, all_namespaces=all_namespaces, selector=selector)
+    def all(self, resource: str, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
+        """All runs or sweeps, of the namespace or of the cluster."""
+        chosen = [f"--selector={selector}"] if selector else []
+        if not all_namespaces:
+            return self._items("get", resource, *chosen)
+        return replace(self, namespace=None)._items("get", resource, "--all-namespaces", *chosen)
 
     def stored(self, run_uid: str) -> list[Body]:
         """ConfigMaps that keep what was measured for a run; not its plan, which nobody else has to know."""
@@ -103,7 +86,7 @@ class Kubectl:
 
     def find(self, name: str, *, resource: str = RUN) -> Body | None:
         """One run or sweep, or None where there is none of that name."""
-        found = self._said("get", resource, name, "--ignore-not-found", "--output=json")
+        found = self._output("get", resource, name, "--ignore-not-found", "--output=json")
         return json_object(found) if found.strip() else None
 
     def apply(self, manifest: str, *, dry_run: bool = False) -> Body:
@@ -115,8 +98,8 @@ class Kubectl:
         return self._json("create", "--filename=-", given=manifest)
 
     def cancel(self, name: str, *, resource: str = RUN) -> None:
-        """Tell a run, or a sweep with its runs, to end. It frees its GPUs and keeps what was measured."""
-        self._said("patch", resource, name, "--type=merge", '--patch={"spec":{"cancel":true}}')
+        """End a run, or a sweep with its runs. It frees its GPUs and keeps what was measured."""
+        self._output("patch", resource, name, "--type=merge", '--patch={"spec":{"cancel":true}}')
 
     def command(self, *what: str) -> list[str]:
         """The command line, for what is read as it comes."""
@@ -132,20 +115,14 @@ class Kubectl:
         except KubectlError:
             return []  # who may read one may not list all
 
-    def _all(self, resource: str, *, all_namespaces: bool, selector: str | None) -> list[Body]:
-        chosen = [f"--selector={selector}"] if selector else []
-        if not all_namespaces:
-            return self._items("get", resource, *chosen)
-        return replace(self, namespace=None)._items("get", resource, "--all-namespaces", *chosen)
-
     def _items(self, *what: str) -> list[Body]:
         found: list[Body] = self._json(*what)["items"]
         return found
 
     def _json(self, *what: str, given: str | None = None) -> Body:
-        return json_object(self._said(*what, "--output=json", given=given))
+        return json_object(self._output(*what, "--output=json", given=given))
 
-    def _said(self, *what: str, given: str | None = None) -> str:
+    def _output(self, *what: str, given: str | None = None) -> str:
         command = self.command(*what)
         done = subprocess.run(command, input=given, capture_output=True, text=True, encoding="utf-8", check=False)
         if done.returncode != 0:

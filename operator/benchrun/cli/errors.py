@@ -52,7 +52,7 @@ def explained(said: str) -> KubectlError:
         found = pattern.search(text)
         if found is not None:
             return KubectlError(tell(found), trouble)
-    return KubectlError(_PREFIX.sub("", text) or "kubectl ended without a word")
+    return KubectlError(_PREFIX.sub("", text) or "kubectl failed without an error message")
 
 
 def no_such(kind: str, name: str, namespace: str | None, others: Sequence[str]) -> KubectlError:

@@ -93,21 +93,21 @@ def finished_run(options: argparse.Namespace) -> FinishedRun:
     nothing of it is kept."""
     if (options.file is None) != (options.records is None):
         raise errors.CommandError("-f FILE and --records PATH go together: the run, and what it stored")
-    found = ended_run(options)
+    found = with_measurement(named_run(options), options)
     if not found.measured.records:
         reasons = "; ".join(found.measured.unreadable) or "there are none, or they are another run's"
         raise errors.CommandError(f"nothing is left of what {found.run.name} has measured: {reasons}")
     return found
 
 
-def ended_run(options: argparse.Namespace) -> FinishedRun:
-    """The same, though it may have measured nothing, or no record of it may be at hand."""
-    return with_measurement(named_run(options), options)
-
-
 def with_measurement(run: views.Run, options: argparse.Namespace) -> FinishedRun:
-    """A run that was read, and what the options say where to find of its measurement."""
-    spec, status = _typed(run)
+    """A run that was read, and what the options say where to find of its measurement, perhaps nothing. Raises CommandError."""
+    try:
+        spec, status = BenchmarkRunSpec.model_validate(run.spec), BenchmarkRunStatus.model_validate(run.status)
+    except ValidationError as error:
+        raise errors.CommandError(f"{run.name} was written by another version of the API: {error}") from error
+    if exit_code(status) is None:
+        raise errors.CommandError(f"{run.name} has not ended")
     return FinishedRun(run, spec, status, unpacked(_config_maps(options, run), run_uid=run.uid))
 
 
@@ -129,13 +129,3 @@ def _config_maps(options: argparse.Namespace, run: views.Run) -> Sequence[raw.Ob
     if options.file is None:
         return cluster.kubectl_of(options).stored(run.uid)
     return manifests.config_maps_in(options.records) if options.records is not None else ()
-
-
-def _typed(run: views.Run) -> tuple[BenchmarkRunSpec, BenchmarkRunStatus]:
-    try:
-        spec, status = BenchmarkRunSpec.model_validate(run.spec), BenchmarkRunStatus.model_validate(run.status)
-    except ValidationError as error:
-        raise errors.CommandError(f"{run.name} was written by another version of the API: {error}") from error
-    if exit_code(status) is None:
-        raise errors.CommandError(f"{run.name} has not ended")
-    return spec, status

@@ -64,7 +64,7 @@ def _untruncated(world: decision.SweepWorld, status: BenchmarkSweepStatus) -> Be
 def runs_in_cluster(sweep: views.Sweep, kubectl: cluster.Kubectl) -> Sequence[raw.Object]:
     """Of the sweep; none where they are not to be seen."""
     try:
-        return kubectl.runs(selector=f"{names.LABEL_SWEEP}={sweep.name}")
+        return kubectl.all(cluster.RUN, selector=f"{names.LABEL_SWEEP}={sweep.name}")
     except errors.KubectlError:
         return []  # who may read sweeps may perhaps not read runs
 
@@ -109,7 +109,7 @@ def named_sweep(options: argparse.Namespace) -> FoundSweep:
     if options.file is None:
         if options.name is None:
             raise errors.CommandError("which sweep? Give its name, or -f FILE")
-        return typed_sweep(cluster.kubectl_of(options).sweep(options.name))
+        return typed_sweep(cluster.kubectl_of(options).get(options.name, cluster.SWEEP))
     body = sweep_in(options.file, options.name)
     if body is None:
         raise errors.CommandError(f"{options.file} holds no {KIND} {options.name or ''}".rstrip())

@@ -159,9 +159,9 @@ class Following:
             if error.trouble != "NotFound" or name in self.known:
                 raise
             if target.is_sweep:
-                raise await asyncio.to_thread(target.kubectl.missing_sweep, name) from None
+                raise await asyncio.to_thread(target.kubectl.missing, name, cluster.SWEEP) from None
             if await asyncio.to_thread(target.kubectl.sweep_if_any, name) is None:
-                raise await asyncio.to_thread(target.kubectl.missing_either, name) from None
+                raise await asyncio.to_thread(target.kubectl.missing, name, cluster.RUN, cluster.SWEEP) from None
             self._targets[name] = replace(target, kind=SWEEP_KIND)
             await self._follow(name)
 

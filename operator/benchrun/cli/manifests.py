@@ -98,11 +98,11 @@ def _manifests(path: str) -> Iterator[Manifest]:
     try:
         documents = _documents(_text(path))
     except yaml.YAMLError as error:
-        raise errors.CommandError(f"{title} is no YAML: {_where(error)}") from error
+        raise errors.CommandError(f"{title} is not valid YAML: {_where(error)}") from error
     except OSError as error:
         raise errors.CommandError(f"{title} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise errors.CommandError(f"{title} is no text in UTF-8: byte {error.start} is none of it") from error
+        raise errors.CommandError(f"{title} is not valid UTF-8 (byte {error.start})") from error
     except ValueError as error:  # a value that is not of the type that its tag names
         raise errors.CommandError(f"{title} can't be read: {error}") from error
     for number, (text, document) in enumerate(documents, start=1):
@@ -155,7 +155,7 @@ def _text(path: str) -> str:
         with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise errors.CommandError(f"{_title(path)} is larger than {MAX_BYTES // 1024**2} MiB; that is no manifest")
+        raise errors.CommandError(f"{_title(path)} is larger than {MAX_BYTES // 1024**2} MiB, too large for a manifest")
     return data.decode("utf-8-sig")
 
 

@@ -11,8 +11,8 @@ from benchrun.report.live_view import NO_OPERATOR, LiveView, live_view
 from benchrun.report.log_lines import Log
 from unit.plan.specs import Json
 from unit.report.finished_sweeps import batches, sweep_object
-from unit.report.sweeps_going_on import SPEC, run_of_sweep, sweep_going_on
 from unit.report.going_on import BEGIN, ended, live, running
+from unit.report.sweeps_going_on import SPEC, run_of_sweep, sweep_going_on
 
 TITLE = "base (seqs-v1-r1)"
 

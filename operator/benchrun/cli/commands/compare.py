@@ -176,5 +176,5 @@ def _percent(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 up; write 5 or 2.5")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 up; write 5 or 2.5")
     return value

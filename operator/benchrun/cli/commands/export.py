@@ -121,7 +121,7 @@ def _write(chosen: Format, table: TableName, kept: exported.ExportedRun, output:
     """Lines that say what was written where."""
     if output == STANDARD_OUTPUT:
         if not chosen.is_text and sys.stdout.isatty():
-            raise errors.CommandError("this format is no text: name a file or a folder with --output")
+            raise errors.CommandError("binary format: name a file or a folder with --output")
         sys.stdout.buffer.write(chosen.document(kept, table))
         return []
     path = Path(output)

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
             raise errors.CommandError("-A and -l choose from a list; leave them out where a run is named")
         _show(console, _summary(kubectl, options.name, now))
         return exit_codes.PASSED
-    runs = kubectl.runs(all_namespaces=options.all_namespaces, selector=options.selector)
+    runs = kubectl.all(cluster.RUN, all_namespaces=options.all_namespaces, selector=options.selector)
     sweeps = _sweeps(kubectl, options)
     if not runs and not sweeps:
         _say_none(console, options)
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 def _sweeps(kubectl: cluster.Kubectl, options: argparse.Namespace) -> list[cluster.Body]:
     """None where they are not to be seen: runs can be listed all the same."""
     try:
-        return kubectl.sweeps(all_namespaces=options.all_namespaces, selector=options.selector)
+        return kubectl.all(cluster.SWEEP, all_namespaces=options.all_namespaces, selector=options.selector)
     except errors.KubectlError as error:
         if error.trouble not in ("Forbidden", "NotInstalled"):
             raise

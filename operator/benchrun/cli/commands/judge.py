@@ -43,9 +43,7 @@ def severities(wanted: Sequence[str]) -> list[RuleSeverity]:
     for text in wanted:
         code, severity = _split(text, "CODE=SEVERITY")
         if code in FIXED:
-            raise errors.CommandError(
-                f"{code} can't be changed: where there is no number there is nothing to look past"
-            )
+            raise errors.CommandError(f"{code} can't be changed: its severity is fixed")
         if code not in CHANGEABLE:
             raise errors.unknown("finding", code, CHANGEABLE)
         try:
@@ -94,7 +92,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     finished_run.add_run_options(parser)
     add = parser.add_argument
-    add("--threshold", action="append", default=[], metavar="NAME=VALUE", help="draw this line elsewhere; repeatable")
+    add("--threshold", action="append", default=[], metavar="NAME=VALUE", help="override a threshold; repeatable")
     add(
         "--severity",
         action="append",

@@ -215,7 +215,7 @@ DESCRIPTION = """\
 Size a model's KV cache by vLLM's own arithmetic: bytes a token, tokens that fit, the longest context, sequences at a length.
 
 After --serve come the flags of `vllm serve`, verbatim; those that change the cache are counted. What fits is told where
-the memory is: by --gpu-memory (and --weights, where no weights lie beside config.json), or by --kv-cache-memory-bytes
+the memory is: by --gpu-memory (and --weights, where no weight files are next to config.json), or by --kv-cache-memory-bytes
 among the flags."""
 EPILOG = """\
 for example:
@@ -270,7 +270,7 @@ def _sizing(options: argparse.Namespace) -> Sizing:
         engine = engine_of(serve_args.ServeArgs.of(options.serve), shape, gpu_bytes=options.gpu_memory)
         weights = options.weights or model_folder.weights_beside(path)
         if options.gpu_memory is not None and weights is None and engine.cache_bytes is None:
-            raise errors.CommandError(f"no weights lie beside {path}; give their size with --weights")
+            raise errors.CommandError(f"no weight files next to {path}; give their size with --weights")
         memory = memory_of(options, engine, weights=weights)
         return sizing_of(shape, engine, memory=memory, lengths=options.length)
     except (serve_args.UnreadableValue, UnknownCacheType) as error:

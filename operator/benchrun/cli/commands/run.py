@@ -109,5 +109,5 @@ def _cancel(targets: Mapping[str, following.Target], console: Console) -> None:
 
 
 def _has_ended(name: str, target: following.Target) -> bool:
-    body = target.kubectl.sweep(name) if target.is_sweep else target.kubectl.get(name)
+    body = target.kubectl.get(name, target.resource)
     return bool(raw.mapping(body.get("status")).get("completionTime"))

@@ -88,7 +88,7 @@ def _whole(followed: FollowedSweep, kubectl: cluster.Kubectl) -> status.Benchmar
     if not followed.status.truncated:
         return followed.status
     try:
-        sweep = sweep_of(kubectl.sweep(followed.name))
+        sweep = sweep_of(kubectl.get(followed.name, cluster.SWEEP))
     except errors.KubectlError:
         return followed.status
     return finished_sweep.whole_table(
