@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def add_command(commands: Any, name: str, summary: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
@@ -41,3 +44,15 @@ def add_wide(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show the total of tokens and the 95 %% interval of every percentile, too; of a sweep every figure",
     )
+
+
+def valid(read: Callable[[str], T]) -> Callable[[str], T]:
+    """The type of an argument: argparse prints the ValueError that `read` raises."""
+
+    def read_argument(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return read_argument

@@ -12,11 +12,10 @@ from typing import Any
 from benchrun import names
 from benchrun.api.sweep import spec
 from benchrun.cli.errors import NO_KUBECTL, KubectlError, explained, no_such
-from benchrun.names import GROUP, KIND, PLURAL
 
-RUN = f"{PLURAL}.{GROUP}"
-SWEEP = f"{spec.PLURAL}.{GROUP}"
-RESOURCES = {KIND: RUN, spec.KIND: SWEEP}
+RUN = f"{names.PLURAL}.{names.GROUP}"
+SWEEP = f"{spec.PLURAL}.{names.GROUP}"
+RESOURCES = {names.KIND: RUN, spec.KIND: SWEEP}
 """By kind, those that can be followed to their ends; others are only applied."""
 Body = dict[str, Any]
 

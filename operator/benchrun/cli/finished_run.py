@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchrun_client.contract import StageRecord
-from pydantic import ValidationError
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus
 from benchrun.cli import cluster, errors, manifests
-from benchrun.measure.exposition import Sample
-from benchrun.measure.timeline import decode, once
+from benchrun.measure import exposition, timeline
 from benchrun.observe import raw, trim, views
 from benchrun.plan.stored import RECORD_KEY, TIMELINE_KEY, stored_part, stored_record
 from benchrun.report.exit_codes import exit_code
@@ -26,7 +24,7 @@ class StoredMeasurement:
 
     records: tuple[StageRecord, ...]
     """In order of measurement."""
-    samples: tuple[Sample, ...]
+    samples: tuple[exposition.Sample, ...]
     """Oldest first."""
     unreadable: tuple[str, ...]
     """ConfigMaps of the run that do not hold what they should, each with the reason."""
@@ -35,28 +33,30 @@ class StoredMeasurement:
 def unpacked(bodies: Iterable[raw.Object], *, run_uid: str) -> StoredMeasurement:
     """Of ConfigMaps that this run owns; others may be among them and are passed over: a label alone proves nothing."""
     records: dict[int, StageRecord] = {}
-    samples: list[Sample] = []
+    samples: list[exposition.Sample] = []
     unreadable: list[str] = []
     for body in bodies:
         child = trim.child_of("ConfigMap", body)
         if child.owner_uid != run_uid or child.role not in (names.ROLE_STAGE, names.ROLE_TIMELINE):
             continue
         try:
-            record, readings = _opened(body, child, run_uid)
+            record, of_part = _opened(body, child, run_uid)
         except ValueError as error:
             unreadable.append(f"ConfigMap {child.name}: {str(error).splitlines()[0]}")
             continue
-        samples += readings
+        samples += of_part
         if record is not None:
             records[record.sequence] = record
     in_order = tuple(records[sequence] for sequence in sorted(records))
-    return StoredMeasurement(in_order, tuple(once(samples)), tuple(unreadable))
+    return StoredMeasurement(in_order, tuple(timeline.once(samples)), tuple(unreadable))
 
 
-def _opened(body: raw.Object, child: views.Child, run_uid: str) -> tuple[StageRecord | None, tuple[Sample, ...]]:
+def _opened(
+    body: raw.Object, child: views.Child, run_uid: str
+) -> tuple[StageRecord | None, tuple[exposition.Sample, ...]]:
     """Raises ValueError."""
-    timeline = stored_part(body, TIMELINE_KEY)
-    samples = decode(timeline).samples if timeline is not None else ()
+    packed_timeline = stored_part(body, TIMELINE_KEY)
+    samples = timeline.decode(packed_timeline).samples if packed_timeline is not None else ()
     if child.role == names.ROLE_TIMELINE:
         return None, samples
     packed = stored_part(body, RECORD_KEY)
@@ -102,10 +102,8 @@ def finished_run(options: argparse.Namespace) -> FinishedRun:
 
 def with_measurement(run: views.Run, options: argparse.Namespace) -> FinishedRun:
     """A run that was read, and what the options say where to find of its measurement, perhaps nothing. Raises CommandError."""
-    try:
-        spec, status = BenchmarkRunSpec.model_validate(run.spec), BenchmarkRunStatus.model_validate(run.status)
-    except ValidationError as error:
-        raise errors.CommandError(f"{run.name} was written by another version of the API: {error}") from error
+    spec = errors.validated(BenchmarkRunSpec, run.spec, run.name)
+    status = errors.validated(BenchmarkRunStatus, run.status, run.name)
     if exit_code(status) is None:
         raise errors.CommandError(f"{run.name} has not ended")
     return FinishedRun(run, spec, status, unpacked(_config_maps(options, run), run_uid=run.uid))

@@ -19,7 +19,6 @@ from benchrun.cli import cluster, errors, finished_run, manifests, show
 from benchrun.decide.refused import Unacceptable, accept_sweep
 from benchrun.decide.sweep import decision, finish
 from benchrun.judge.sweep.table import sweep_table
-from benchrun.names import KIND as RUN_KIND
 from benchrun.observe import ended_runs, raw, trim, views
 from benchrun.report import exit_codes, markdown, result_rows
 
@@ -119,13 +118,10 @@ def named_sweep(options: argparse.Namespace) -> FoundSweep:
 def typed_sweep(body: raw.Object) -> FoundSweep:
     """Raises CommandError where its status is another version's."""
     sweep = trim.sweep_of(body)
-    try:
-        return FoundSweep(sweep, BenchmarkSweepStatus.model_validate(sweep.status))
-    except ValidationError as error:
-        raise errors.CommandError(f"{sweep.name} was written by another version of the API: {error}") from error
+    return FoundSweep(sweep, errors.validated(BenchmarkSweepStatus, sweep.status, sweep.name))
 
 
-def told_sweep(found: FoundSweep, options: argparse.Namespace, console: Console) -> int:
+def show_found(found: FoundSweep, options: argparse.Namespace, console: Console) -> int:
     """Show it, with what its status had no room for. Returns the code of its verdict; of a sweep that goes on, 0. Raises
     CommandError."""
     found = replace(found, status=whole_table(found.sweep, found.status, lambda sweep: _runs(sweep, options)))
@@ -146,7 +142,7 @@ def _runs(sweep: views.Sweep, options: argparse.Namespace) -> Sequence[raw.Objec
     """From where the sweep is."""
     if options.file is None:
         return runs_in_cluster(sweep, cluster.kubectl_of(options))
-    return [body for body in manifests.objects_in(options.file) if body.get("kind") == RUN_KIND]
+    return [body for body in manifests.objects_in(options.file) if body.get("kind") == names.KIND]
 
 
 def write_page(file: Path, found: finished_run.FinishedRun | FoundSweep, console: Console) -> None:

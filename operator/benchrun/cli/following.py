@@ -111,6 +111,8 @@ async def follow(
             if deadline is not None and time() >= deadline:
                 raise TimeIsUp(f"{', '.join(waiting)}: not ended within the timeout")
             await asyncio.wait(tasks, timeout=TICK_SECONDS)
+            if following.fault is not None:
+                raise following.fault
             following.show()
     finally:
         await _cancelled(tasks)
@@ -125,6 +127,8 @@ class Following:
         self.known: dict[str, Followed] = {}
         self.codes: dict[str, int] = {}
         self.errors: dict[str, errors.CommandError] = {}
+        self.fault: Exception | None = None
+        """What ends following altogether, such as an output that is closed."""
 
     def waiting(self) -> list[str]:
         """Names of those that have not ended and can be followed on."""
@@ -140,7 +144,7 @@ class Following:
         await self._guarded(name, self._follow(name))
 
     async def _guarded(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Whatever ends the work early is an error of that run or sweep alone."""
+        """Trouble with the cluster is an error of that run or sweep alone."""
         try:
             await work
         except errors.KubectlError as error:
@@ -149,7 +153,7 @@ class Following:
             why = str(error).splitlines()[0]
             self._failed(name, errors.KubectlError(f"{name} was written by another version of the API: {why}"))
         except Exception as error:
-            self._failed(name, errors.KubectlError(f"{type(error).__name__}: {error}"))
+            self.fault = self.fault or error
 
     async def _follow(self, name: str) -> None:
         target = self._targets[name]

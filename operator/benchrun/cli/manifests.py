@@ -198,9 +198,9 @@ def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
 
 def _applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
     if manifest.name is None:
-        return _told(kubectl.create(manifest.text))
+        return _as_applied(kubectl.create(manifest.text))
     if manifest.kind not in cluster.RESOURCES:
-        return _told(kubectl.apply(manifest.text))
+        return _as_applied(kubectl.apply(manifest.text))
     return _once(manifest, manifest.name, kubectl)
 
 
@@ -217,10 +217,10 @@ def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
         raise errors.CommandError(_other_spec(manifest.kind, name, error)) from error
     if has_ended:
         raise errors.CommandError(_measured_already(manifest.kind, name, ended))
-    return _told(body, was_there=there is not None)
+    return _as_applied(body, was_there=there is not None)
 
 
-def _told(body: cluster.Body, *, was_there: bool = False) -> Applied:
+def _as_applied(body: cluster.Body, *, was_there: bool = False) -> Applied:
     metadata = raw.mapping(body.get("metadata"))
     name, namespace = raw.text(metadata.get("name")), raw.text(metadata.get("namespace"))
     return Applied(raw.text(body.get("kind")), namespace, name, was_there)

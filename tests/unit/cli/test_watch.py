@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,6 +13,7 @@ from benchrun.cli import following
 from benchrun.cli.__main__ import main
 from benchrun.cli.following import MAX_TARGETS, objects
 from unit.cli.fake_kubectl import FakeKubectl
+from unit.cli.test_interrupts import PYTHONPATH
 from unit.report.going_on import ended, live, run_body, running
 
 Capture = pytest.CaptureFixture[str]
@@ -84,6 +88,19 @@ def test_a_timeout_ends_the_watching_and_not_the_run(kubectl: FakeKubectl, capsy
     assert "the run goes on in the cluster" in said.out
     assert 'kubectl patch bmr chat -n lab --type=merge -p \'{"spec":{"cancel":true}}\'' in said.out
     assert not any("patch" in asked for asked in kubectl.asked())
+
+
+def test_a_reader_that_has_seen_enough_ends_the_watching_and_not_the_run(kubectl: FakeKubectl) -> None:
+    kubectl.watch(run_body(running()))
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "benchrun.cli", "watch", "chat"]
+    environment = os.environ | {"PYTHONPATH": PYTHONPATH}
+    done = subprocess.run(
+        command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=environment
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("text", ["0", "soon", "-1s"])

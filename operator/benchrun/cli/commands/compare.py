@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -97,7 +98,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         f"(default: {', '.join(DEFAULT_METRICS)})",
     )
     parser.add_argument(
-        "--max-regression", type=_percent, metavar="PERCENT", help="exit with 3 if a figure got worse by more than this"
+        "--max-regression",
+        type=arguments.valid(_percent),
+        metavar="PERCENT",
+        help="exit with 3 if a figure got worse by more than this",
     )
     arguments.add_output(parser)
     arguments.add_cluster_options(parser)
@@ -171,10 +175,8 @@ def _as_json(
 
 
 def _percent(text: str) -> float:
-    try:
+    with suppress(ValueError):
         value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 up; write 5 or 2.5")
-    return value
+        if 0 <= value < math.inf:
+            return value
+    raise ValueError(f"{text!r} is not a percentage from 0 up; write 5 or 2.5")

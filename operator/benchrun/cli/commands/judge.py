@@ -7,6 +7,7 @@ import json
 import math
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from typing import Any, get_args
 
@@ -15,26 +16,25 @@ from rich.console import Console
 
 from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity
 from benchrun.cli import arguments, errors, finished_run, show
-from benchrun.judge.rejudge import judge_again, with_severities
+from benchrun.judge import rejudge, thresholds
 from benchrun.judge.rules.warm_up import known_compilations
-from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.observe.views import Run
 from benchrun.report import comparison_rows, exit_codes, run_summary
 
-THRESHOLDS = tuple(field.name.replace("_", "-") for field in fields(Thresholds))
-DEFAULTS = ", ".join(f"{field.name.replace('_', '-')} {field.default:g}" for field in fields(Thresholds))
+THRESHOLDS = tuple(field.name.replace("_", "-") for field in fields(thresholds.Thresholds))
+DEFAULTS = ", ".join(f"{field.name.replace('_', '-')} {field.default:g}" for field in fields(thresholds.Thresholds))
 """Every threshold with its value."""
 SEVERITIES: tuple[str, ...] = get_args(RuleSeverity.model_fields["severity"].annotation)
 
 
-def changed(thresholds: Thresholds, wanted: Sequence[str]) -> Thresholds:
+def changed(limits: thresholds.Thresholds, wanted: Sequence[str]) -> thresholds.Thresholds:
     """The thresholds with these, each `name=value`; the last of a name stands. Raises CommandError."""
     for text in wanted:
         name, value = _split(text, "NAME=VALUE")
         if name.replace("_", "-") not in THRESHOLDS:
             raise errors.unknown("threshold", name, THRESHOLDS)
-        thresholds = replace(thresholds, **{name.replace("-", "_"): _number(name, value)})
-    return thresholds
+        limits = replace(limits, **{name.replace("-", "_"): _number(name, value)})
+    return limits
 
 
 def severities(wanted: Sequence[str]) -> list[RuleSeverity]:
@@ -61,13 +61,11 @@ def _split(text: str, form: str) -> tuple[str, str]:
 
 
 def _number(name: str, text: str) -> float:
-    try:
+    with suppress(ValueError):
         value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise errors.CommandError(f"{name}: {text!r} is not a number from 0 up")
-    return value
+        if 0 <= value < math.inf:
+            return value
+    raise errors.CommandError(f"{name}: {text!r} is not a number from 0 up")
 
 
 DESCRIPTION = """\
@@ -111,21 +109,23 @@ def run(options: argparse.Namespace, console: Console) -> int:
     wanted = severities(options.severity)
     finished = finished_run.finished_run(options)
     judged, spec, stored, measured = finished.run, finished.spec, finished.status, finished.measured
-    lines = changed(thresholds_of(spec), options.threshold)
-    again = judge_again(
-        with_severities(spec, wanted),
+    limits = changed(thresholds.thresholds_of(spec), options.threshold)
+    rejudged = rejudge.judge_again(
+        rejudge.with_severities(spec, wanted),
         stored,
         measured.records,
         measured.samples,
-        thresholds=lines,
+        thresholds=limits,
     )
-    found = comparison_rows.differences(stored, again.status, log_kept=known_compilations(stored.servers) is not None)
-    notes = [*run_summary.missing_sentences(stored, again.missing), *measured.unreadable]
+    found = comparison_rows.differences(
+        stored, rejudged.status, log_kept=known_compilations(stored.servers) is not None
+    )
+    notes = [*run_summary.missing_sentences(stored, rejudged.missing), *measured.unreadable]
     if options.output == "json":
-        print(json.dumps(_as_json(judged, stored, again.status, found, notes), indent=2))
+        print(json.dumps(_as_json(judged, stored, rejudged.status, found, notes), indent=2))
     else:
-        _show(console, judged.name, stored, again.status, found, notes, wide=options.wide)
-    return exit_codes.INVALID if again.status.verdict == "Invalid" else exit_codes.PASSED
+        _show(console, judged.name, stored, rejudged.status, found, notes, wide=options.wide)
+    return exit_codes.INVALID if rejudged.status.verdict == "Invalid" else exit_codes.PASSED
 
 
 def _show(
@@ -164,8 +164,8 @@ def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:
         else f"by version {now.judge.version} of the rules, not {stored.judge.version} as stored"
     )
     same = stored.judge.thresholds_digest == now.judge.thresholds_digest
-    severities_said = f"; severities: {', '.join(now.judge.overrides)}" if now.judge.overrides else ""
-    return f"judged anew {versions}, with {'the same' if same else 'other'} thresholds{severities_said}"
+    overrides = f"; severities: {', '.join(now.judge.overrides)}" if now.judge.overrides else ""
+    return f"judged anew {versions}, with {'the same' if same else 'other'} thresholds{overrides}"
 
 
 def _as_json(
@@ -175,15 +175,15 @@ def _as_json(
     found: Sequence[comparison_rows.Difference],
     notes: Sequence[str],
 ) -> dict[str, object]:
-    said = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=_SAID)
+    reported = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=_REPORTED)
     return {
         "name": run.name,
         "uid": run.uid,
         "storedVerdict": stored.verdict,
-        **said,
+        **reported,
         "differences": [asdict(each) for each in found],
         "notes": list(notes),
     }
 
 
-_SAID = {"verdict", "judge", "headline", "results", "findings", "truncated"}
+_REPORTED = {"verdict", "judge", "headline", "results", "findings", "truncated"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -13,17 +13,16 @@ from rich.text import Text
 
 from benchrun.cli import arguments, errors, model_folder
 from benchrun.report.exit_codes import PASSED
-from benchrun.sizing import pool, serve_args
+from benchrun.sizing import layers, pool, serve_args
 from benchrun.sizing.engine import Engine, beyond_context, engine_of
-from benchrun.sizing.layers import Layer, UnknownCacheType
 from benchrun.sizing.sizing import Sizing, changes, sizing_of
 
 
 def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
     """Layers first, then one token, then what is to be said of it, then what fits."""
     engine, shape = sizing.engine, sizing.shape
-    layers = sum(row.count for row in sizing.rows)
-    about = f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layers} layers that keep one"
+    layer_count = sum(row.count for row in sizing.rows)
+    about = f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layer_count} layers that keep one"
     console.print(Text.assemble((f"{name}: ", "bold"), about))
     console.print(_layer_table(sizing))
     for sentence in (_token_sentence(sizing), *notes):
@@ -133,7 +132,7 @@ def _layer_table(sizing: Sizing) -> Table:
     return table
 
 
-def _kept(layer: Layer) -> str:
+def _kept(layer: layers.Layer) -> str:
     words = {"Full": "every token", "Latent": "a latent vector of every token", "Index": "an index key of every token"}
     return words.get(layer.kind) or f"the last {layer.window_tokens:,} tokens"
 
@@ -165,16 +164,17 @@ true figure: what is missing there is this."""
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
     """`--gpu-memory`, `--weights` and `--overhead`."""
-    parser.add_argument("--gpu-memory", type=amount_option, metavar="SIZE", help="memory of one GPU, for example 80GiB")
+    amount = arguments.valid(serve_args.bytes_of)
+    parser.add_argument("--gpu-memory", type=amount, metavar="SIZE", help="memory of one GPU, for example 80GiB")
     parser.add_argument(
         "--weights",
-        type=amount_option,
+        type=amount,
         metavar="SIZE",
-        help="size of the whole model's weights, where no safetensors files lie beside config.json",
+        help="size of the whole model's weights, where no safetensors files are next to config.json",
     )
     parser.add_argument(
         "--overhead",
-        type=amount_option,
+        type=amount,
         metavar="SIZE",
         default=DEFAULT_OVERHEAD_BYTES,
         help="what a GPU holds beside weights and KV cache: activations, CUDA graphs (default: 2GiB, a guess)",
@@ -191,24 +191,11 @@ def memory_of(options: argparse.Namespace, engine: Engine, *, weights: int | Non
     )
 
 
-def amount_option(text: str) -> int:
-    """An amount of memory, as an argument."""
-    return _argument(serve_args.bytes_of, text)
-
-
-def tokens(text: str) -> int:
-    """A number of tokens above 0, as an argument."""
-    number = _argument(serve_args.tokens_of, text)
+def _tokens(text: str) -> int:
+    number = serve_args.tokens_of(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        raise ValueError(f"{text} is not above 0")
     return number
-
-
-def _argument(read: Callable[[str], int], text: str) -> int:
-    try:
-        return read(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 DESCRIPTION = """\
@@ -235,7 +222,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--length",
         action="append",
-        type=tokens,
+        type=arguments.valid(_tokens),
         default=[],
         metavar="TOKENS",
         help="length of a sequence, prompt and answer; may be repeated (default: some, up to the longest)",
@@ -273,5 +260,5 @@ def _sizing(options: argparse.Namespace) -> Sizing:
             raise errors.CommandError(f"no weight files next to {path}; give their size with --weights")
         memory = memory_of(options, engine, weights=weights)
         return sizing_of(shape, engine, memory=memory, lengths=options.length)
-    except (serve_args.UnreadableValue, UnknownCacheType) as error:
+    except (serve_args.UnreadableValue, layers.UnknownCacheType) as error:
         raise errors.CommandError(str(error)) from error

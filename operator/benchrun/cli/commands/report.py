@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pydantic import ValidationError
 from rich.console import Console
 
 from benchrun.api import BenchmarkRunStatus, plain_text
@@ -43,23 +42,20 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Show what is there; of what goes on, how far it is. Raises CommandError."""
     if options.sweep:
-        return finished_sweep.told_sweep(finished_sweep.named_sweep(options), options, console)
+        return finished_sweep.show_found(finished_sweep.named_sweep(options), options, console)
     try:
         found = finished_run.named_run(options)
     except errors.CommandError as error:
-        return finished_sweep.told_sweep(_sweep_instead(options, error), options, console)
-    return _told(found, options, console)
+        return finished_sweep.show_found(_sweep_instead(options, error), options, console)
+    return _show_run(found, options, console)
 
 
-def _told(found: Run, options: argparse.Namespace, console: Console) -> int:
+def _show_run(found: Run, options: argparse.Namespace, console: Console) -> int:
     if options.html is not None:
         whole = finished_run.with_measurement(found, options)
         finished_sweep.write_page(options.html, whole, console)
         return exit_codes.exit_code(whole.status) or exit_codes.PASSED
-    try:
-        status = BenchmarkRunStatus.model_validate(found.status)
-    except ValidationError as error:
-        raise errors.CommandError(f"{found.name} was written by another version of the API: {error}") from error
+    status = errors.validated(BenchmarkRunStatus, found.status, found.name)
     code = exit_codes.exit_code(status)
     if code is None:
         console.print(live_view.progress_line(status), markup=False)

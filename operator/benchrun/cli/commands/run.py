@@ -9,9 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
-from benchrun.cli import arguments, cluster, errors, following, processes
+from benchrun.cli import arguments, cluster, errors, following, manifests, processes
 from benchrun.cli.commands.watch import EXIT_CODES, add_timeout, follow_to_the_end, say_how_to_go_on
-from benchrun.cli.manifests import Applied, Manifest, applied, manifests_in
 from benchrun.observe import raw
 from benchrun.report.exit_codes import PASSED
 
@@ -48,12 +47,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Apply all, then follow. Raises CommandError."""
     kubectl = cluster.kubectl_of(options)
-    manifests = manifests_in(options.file)  # all are read before one is applied
-    started: list[Applied] = []
+    wanted = manifests.manifests_in(options.file)  # all are read before one is applied
+    started: list[manifests.Applied] = []
     try:
         with processes.sigterm_interrupts():
             with processes.held_back() if options.cancel_on_interrupt else nullcontext():
-                _apply(manifests, kubectl, started, console)
+                _apply(wanted, kubectl, started, console)
             runs = _followed(started, kubectl)
             if options.no_wait or not runs:
                 return PASSED
@@ -67,17 +66,19 @@ def run(options: argparse.Namespace, console: Console) -> int:
         return follow_to_the_end(runs, console, wide=options.wide)
 
 
-def _apply(manifests: Sequence[Manifest], kubectl: cluster.Kubectl, started: list[Applied], console: Console) -> None:
-    for manifest in manifests:
+def _apply(
+    wanted: Sequence[manifests.Manifest], kubectl: cluster.Kubectl, started: list[manifests.Applied], console: Console
+) -> None:
+    for manifest in wanted:
         try:
-            started.append(applied(manifest, kubectl))
+            started.append(manifests.applied(manifest, kubectl))
         except errors.CommandError:
             say_how_to_go_on(_followed(started, kubectl), console)
             raise
         console.print(_sentence(started[-1]), markup=False, soft_wrap=True)
 
 
-def _followed(started: Sequence[Applied], kubectl: cluster.Kubectl) -> dict[str, following.Target]:
+def _followed(started: Sequence[manifests.Applied], kubectl: cluster.Kubectl) -> dict[str, following.Target]:
     return following.by_name(
         (each.name, following.Target(kubectl.within(each.namespace), each.kind))
         for each in started
@@ -85,7 +86,7 @@ def _followed(started: Sequence[Applied], kubectl: cluster.Kubectl) -> dict[str,
     )
 
 
-def _sentence(each: Applied) -> str:
+def _sentence(each: manifests.Applied) -> str:
     place = f" in namespace {each.namespace}" if each.namespace else ""
     if each.was_there:
         return f"{each.kind} {each.name}{place} is there already; following it"
@@ -95,7 +96,7 @@ def _sentence(each: Applied) -> str:
 
 
 def _cancel(targets: Mapping[str, following.Target], console: Console) -> None:
-    """Those that have not ended. Raises CommandError once all were told that can be."""
+    """Those that have not ended. Raises CommandError once all are cancelled that can be."""
     problems: list[str] = []
     for name, target in targets.items():
         try:

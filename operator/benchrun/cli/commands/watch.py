@@ -25,7 +25,7 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     """How long to wait."""
     parser.add_argument(
         "--timeout",
-        type=_duration,
+        type=arguments.valid(rows.written),
         metavar="DURATION",
         help="wait no longer than this (90s, 10m, 2h) and end with 124",
     )
@@ -94,13 +94,6 @@ def _whole(followed: FollowedSweep, kubectl: cluster.Kubectl) -> status.Benchmar
     return finished_sweep.whole_table(
         sweep, followed.status, lambda sweep: finished_sweep.runs_in_cluster(sweep, kubectl)
     )
-
-
-def _duration(text: str) -> float:
-    try:
-        return rows.written(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 DESCRIPTION = """\
