@@ -10,15 +10,8 @@ from typing import Any, Protocol
 
 from rich.console import Console
 
+from benchrun.cli import errors, processes, show
 from benchrun.cli.commands import check, compare, explain, export, get, judge, kv_cache, logs, report, run, watch
-from benchrun.cli.errors import CommandError
-from benchrun.cli.processes import code_of
-from benchrun.cli.show import Terminal
-
-# ---- commands ---------------------------------------------------------------------------------------------------------
-# The commands of `benchrun`, in the order in which its help lists them.
-#
-# A command is a module: `add_parser` says what it takes, `run` does it. A new one is a file and a line here.
 
 
 class Command(Protocol):
@@ -34,14 +27,11 @@ class Command(Protocol):
 COMMANDS: tuple[Command, ...] = (run, watch, get, logs, report, export, compare, judge, explain, check, kv_cache)
 
 
-# ----   main   ---------------------------------------------------------------------------------------------------------
-# The `benchrun` command, also `kubectl benchrun`.
-
 TABLE_WIDTH = 120
 """A narrower terminal wraps the lines; folded cells could not be read at all."""
 
 
-class _Output(Terminal):
+class _Output(show.Terminal):
     """Standard output; that its reader has gone is left to `main`."""
 
     def on_broken_pipe(self) -> None:
@@ -63,19 +53,19 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()  # whoever reads, `head` or a pager, has seen enough
         return 0
-    except CommandError as error:
+    except errors.CommandError as error:
         _complain(str(error))
         return error.code
     except OSError as error:
         _drop_output()
         _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
-        return CommandError.code
+        return errors.CommandError.code
     except KeyboardInterrupt as interrupt:
-        return code_of(interrupt)
+        return processes.exit_code_of(interrupt)
 
 
 def _complain(text: str) -> None:
-    Terminal(stderr=True).print(f"benchrun: {text}", style="red", markup=False, soft_wrap=True)
+    show.Terminal(stderr=True).print(f"benchrun: {text}", style="red", markup=False, soft_wrap=True)
 
 
 def _drop_output() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Literal
+from typing import Literal, TypeVar
 
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.api.sweep.spec import PLURAL as SWEEP_PLURAL
+from pydantic import BaseModel, ValidationError
+
+from benchrun.api.sweep import spec
 from benchrun.names import GROUP, KIND, PLURAL
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class CommandError(RuntimeError):
@@ -17,6 +20,14 @@ class CommandError(RuntimeError):
 
     code = 1
     """How the command ends."""
+
+
+def validated(model: type[M], body: Mapping[str, object], name: str) -> M:
+    """Spec or status of the object of that name. Raises CommandError where it is another version's."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        raise CommandError(f"{name} was written by another version of the API: {error}") from error
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> CommandError:
@@ -27,9 +38,6 @@ def unknown(what: str, name: str, known: Sequence[str]) -> CommandError:
     return CommandError(f"there is no {what} {name!r}{guess} There are: {', '.join(known)}")
 
 
-# ---- kubectl errors ---------------------------------------------------------------------------------------------------
-# What kubectl says when it can't do something, made into one clear line with the remedy.
-
 Trouble = Literal[
     "NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled", "Forbidden", "NotFound", "Immutable", "Other"
 ]
@@ -38,7 +46,7 @@ OF_THE_CLUSTER: frozenset[Trouble] = frozenset({"NoKubectl", "NoCluster", "NoCon
 INSTALL = "docs/install.md"
 MAX_NAMES = 10
 """Names of other runs in an error."""
-IMMUTABLE = re.compile(r"spec\.(\w+) is immutable")
+IMMUTABLE = r"spec\.(\w+) is immutable"
 
 
 class KubectlError(CommandError):
@@ -49,14 +57,15 @@ class KubectlError(CommandError):
         self.trouble: Trouble = trouble
 
 
-def explained(said: str) -> KubectlError:
+def explained(stderr: str) -> KubectlError:
     """From what kubectl wrote to stderr. What is not known is passed on in its own words."""
-    text = _own_words(said)
-    for pattern, trouble, tell in _KNOWN:
-        found = pattern.search(text)
+    text = _own_words(stderr)
+    for pattern, trouble, sentence in _KNOWN:
+        found = re.search(pattern, text)
         if found is not None:
-            return KubectlError(tell(found), trouble)
-    return KubectlError(_PREFIX.sub("", text) or "kubectl ended without a word")
+            words = sentence.format(**found.groupdict()) if isinstance(sentence, str) else sentence(found)
+            return KubectlError(words, trouble)
+    return KubectlError(_PREFIX.sub("", text) or "kubectl failed without an error message")
 
 
 def no_such(kind: str, name: str, namespace: str | None, others: Sequence[str]) -> KubectlError:
@@ -82,9 +91,9 @@ NO_KUBECTL = KubectlError(
 )
 
 
-def _own_words(said: str) -> str:
+def _own_words(stderr: str) -> str:
     """Without the log lines of its libraries, in one line; but several problems of an object stay under one another."""
-    lines = [line.strip() for line in said.splitlines() if line.strip() and not _NOISE.match(line)]
+    lines = [line.strip() for line in stderr.splitlines() if line.strip() and not _NOISE.match(line)]
     return " ".join(f"\n  {line}" if line.startswith("* ") else line for line in lines).replace(" \n", "\n")
 
 
@@ -106,76 +115,59 @@ def _forbidden(found: re.Match[str]) -> str:
     )
 
 
-def _no_kind(kind: str) -> str:
-    return f"this cluster does not know {kind}: install benchrun there ({INSTALL}), or choose another with --context"
-
-
 def _unknown_kind(found: re.Match[str]) -> str:
-    if found["version"].startswith(f"{GROUP}/"):
-        return _no_kind(found["kind"])
-    return f"this cluster does not know the kind {found['kind']} of {found['version']}"
+    kind, version = found["kind"], found["version"]
+    return _NOT_INSTALLED.format(kind) if version.startswith(f"{GROUP}/") else _OTHER_KIND.format(kind, version)
 
 
-_KINDS = {PLURAL: KIND, SWEEP_PLURAL: SWEEP_KIND}
+def _immutable(found: re.Match[str]) -> str:
+    return f"{', '.join(dict.fromkeys(re.findall(IMMUTABLE, found.string)))} can't be changed"
+
+
+_KINDS = {PLURAL: KIND, spec.PLURAL: spec.KIND}
 _WHICH = "(kubectl config current-context)"
+_NO_CONTEXT = "there is no context {name}; kubectl config get-contexts lists them"
+_NOT_INSTALLED = (
+    f"this cluster does not know {{}}: install benchrun there ({INSTALL}), or choose another with --context"
+)
+_OTHER_KIND = "this cluster does not know the kind {} of {}"
 _NOISE = re.compile(r"[EWI]\d{4} \d\d:\d\d:|\* <nil>: .*some validation rules were not checked")
 """Log lines of its libraries, and that an object which breaks its schema was not put to the other rules."""
 _PREFIX = re.compile(r"^(error: |Error in configuration: |Error from server( \(\w+\))?: |error when \w+ \"STDIN\": )+")
-_KNOWN: tuple[tuple[re.Pattern[str], Trouble, Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"connection to the server (?P<host>\S+) was refused"), "NoCluster", _no_cluster),
+_KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"connection to the server (?P<host>\S+) was refused", "NoCluster", _no_cluster),
     (
-        re.compile(r"Unable to connect to the server: (?P<why>.+)"),
+        r"Unable to connect to the server: (?P<why>.+)",
         "NoCluster",
-        lambda found: f"the cluster does not answer ({found['why']}); is it up, and is it the one you mean? {_WHICH}",
+        f"the cluster does not answer ({{why}}); is it up, and is it the one you mean? {_WHICH}",
     ),
+    (r"context was not found for specified context: (?P<name>.+)", "NoContext", _NO_CONTEXT),
+    (r"context \"(?P<name>.+?)\" does not exist", "NoContext", _NO_CONTEXT),
     (
-        re.compile(
-            r"context was not found for specified context: (?P<name>.+)|context \"(?P<other>.+?)\" does not exist"
-        ),
-        "NoContext",
-        lambda found: f"there is no context {found['name'] or found['other']}; kubectl config get-contexts lists them",
-    ),
-    (
-        re.compile(r"must be logged in to the server|\(Unauthorized\)|Unauthorized$"),
+        r"must be logged in to the server|\(Unauthorized\)|Unauthorized$",
         "NotLoggedIn",
-        lambda _: f"the cluster does not take your credentials: log in to it again, or choose another context {_WHICH}",
+        f"the cluster does not take your credentials: log in to it again, or choose another context {_WHICH}",
     ),
-    (
-        re.compile(rf"doesn't have a resource type \"(?P<plural>{'|'.join(_KINDS)})\""),
-        "NotInstalled",
-        lambda found: _no_kind(_KINDS[found["plural"]]),
+    *(
+        (rf"doesn't have a resource type \"{plural}\"", "NotInstalled", _NOT_INSTALLED.format(kind))
+        for plural, kind in _KINDS.items()
     ),
+    (r"no matches for kind \"(?P<kind>\w+)\" in version \"(?P<version>.+?)\"", "NotInstalled", _unknown_kind),
     (
-        re.compile(r"no matches for kind \"(?P<kind>\w+)\" in version \"(?P<version>.+?)\""),
-        "NotInstalled",
-        _unknown_kind,
-    ),
-    (
-        re.compile(
-            r"User \"(?P<user>.+?)\" cannot (?P<verb>\w+) resource \"(?P<resource>\S+?)\".*?"
-            r"(?P<where>in the namespace \".+?\"|at the cluster scope)"
-        ),
+        r"User \"(?P<user>.+?)\" cannot (?P<verb>\w+) resource \"(?P<resource>\S+?)\".*?"
+        r"(?P<where>in the namespace \".+?\"|at the cluster scope)",
         "Forbidden",
         _forbidden,
     ),
     (
-        re.compile(r"\(NotFound\).*namespaces \"(?P<name>.+?)\" not found"),
+        r"\(NotFound\).*namespaces \"(?P<name>.+?)\" not found",
         "NotFound",
-        lambda found: f"there is no namespace {found['name']}; kubectl create namespace {found['name']}",
+        "there is no namespace {name}; kubectl create namespace {name}",
     ),
-    (
-        re.compile(rf"(?P<plural>{'|'.join(_KINDS)})\.{re.escape(GROUP)} \"(?P<name>.+?)\" not found"),
-        "NotFound",
-        lambda found: f"there is no {_KINDS[found['plural']]} {found['name']} here",
+    *(
+        (rf"{plural}\.{re.escape(GROUP)} \"(?P<name>.+?)\" not found", "NotFound", f"there is no {kind} {{name}} here")
+        for plural, kind in _KINDS.items()
     ),
-    (
-        re.compile(r"\(NotFound\).*pods \"(?P<name>.+?)\" not found"),
-        "NotFound",
-        lambda found: f"the pod {found['name']} is gone",
-    ),
-    (
-        IMMUTABLE,
-        "Immutable",
-        lambda found: f"{', '.join(dict.fromkeys(IMMUTABLE.findall(found.string)))} can't be changed",
-    ),
+    (r"\(NotFound\).*pods \"(?P<name>.+?)\" not found", "NotFound", "the pod {name} is gone"),
+    (IMMUTABLE, "Immutable", _immutable),
 )

@@ -15,49 +15,40 @@ from benchrun import names
 from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.api.sweep.spec import KIND
 from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
-from benchrun.cli.errors import CommandError, KubectlError
-from benchrun.cli.html_page import written_page
-from benchrun.cli.kubectl import Kubectl, kubectl_of
-from benchrun.cli.manifests import objects_in
-from benchrun.cli.show import show_sweep
+from benchrun.cli import cluster, errors, finished_run, manifests, show
 from benchrun.decide.situation import Unacceptable
-from benchrun.decide.sweep.decision import SweepCollected, SweepSituation, SweepWorld, TableMade, accept_sweep
-from benchrun.decide.sweep.reconcile import is_tabled, table_wanted, tabled, to_read
+from benchrun.decide.sweep import decision, reconcile
 from benchrun.judge.sweep.table import sweep_table
-from benchrun.names import KIND as RUN_KIND
-from benchrun.observe import raw
-from benchrun.observe.ended_runs import swept_runs
-from benchrun.observe.trim import run_of, sweep_of
-from benchrun.observe.views import Run, Sweep
-from benchrun.report.exit_codes import PASSED, sweep_exit_code
-from benchrun.report.markdown import sweep_markdown
-from benchrun.report.result_rows import texts_per_prompt
+from benchrun.observe import ended_runs, raw, trim, views
+from benchrun.report import exit_codes, markdown, result_rows
 
-# ---- whole table ------------------------------------------------------------------------------------------------------
-# The whole table of a sweep whose status could not hold it, made again of the runs' own results.
+NO_EXTRA = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
 
 
 def whole_table(
-    sweep: Sweep, status: BenchmarkSweepStatus, runs_of: Callable[[Sweep], Sequence[raw.Object]]
+    sweep: views.Sweep, status: BenchmarkSweepStatus, runs_of: Callable[[views.Sweep], Sequence[raw.Object]]
 ) -> BenchmarkSweepStatus:
     """The status with all rows and figures, if its runs can be had; else as it is. They are asked for where they are needed."""
     if not status.truncated:
         return status
-    runs = [run for run in map(run_of, runs_of(sweep)) if run.sweep_uid == sweep.uid]
-    collected = SweepCollected(measured=_measured(runs))
-    return _untruncated(SweepWorld(sweep, swept_runs(runs), collected, datetime.now(UTC)), status) or status
+    runs = [run for run in map(trim.run_of, runs_of(sweep)) if run.sweep_uid == sweep.uid]
+    collected = decision.SweepCollected(measured=_measured(runs))
+    return (
+        _untruncated(decision.SweepWorld(sweep, ended_runs.swept_runs(runs), collected, datetime.now(UTC)), status)
+        or status
+    )
 
 
-def _untruncated(world: SweepWorld, status: BenchmarkSweepStatus) -> BenchmarkSweepStatus | None:
+def _untruncated(world: decision.SweepWorld, status: BenchmarkSweepStatus) -> BenchmarkSweepStatus | None:
     """None: runs that the table was made of are not there, or not all that they measured."""
     try:
-        spec, variants = accept_sweep(world.sweep)
+        spec, variants = decision.accept_sweep(world.sweep)
     except Unacceptable:
         return None
-    situation = SweepSituation(world=world, spec=spec, variants=variants, status=status)
-    if not is_tabled(situation) or to_read(situation):
+    situation = decision.SweepSituation(world=world, spec=spec, variants=variants, status=status)
+    if not reconcile.is_tabled(situation) or reconcile.to_read(situation):
         return None
-    wanted = table_wanted(situation)
+    wanted = reconcile.table_wanted(situation)
     table = sweep_table(
         spec,
         wanted.runs,
@@ -66,18 +57,18 @@ def _untruncated(world: SweepWorld, status: BenchmarkSweepStatus) -> BenchmarkSw
         missing=dict(wanted.missing),
         whole=True,
     )
-    return tabled(situation, TableMade(wanted, table))
+    return reconcile.tabled(situation, decision.TableMade(wanted, table))
 
 
-def runs_in_cluster(sweep: Sweep, kubectl: Kubectl) -> Sequence[raw.Object]:
+def runs_in_cluster(sweep: views.Sweep, kubectl: cluster.Kubectl) -> Sequence[raw.Object]:
     """Of the sweep; none where they are not to be seen."""
     try:
-        return kubectl.runs(selector=f"{names.LABEL_SWEEP}={sweep.name}")
-    except KubectlError:
+        return kubectl.all(cluster.RUN, selector=f"{names.LABEL_SWEEP}={sweep.name}")
+    except errors.KubectlError:
         return []  # who may read sweeps may perhaps not read runs
 
 
-def _measured(runs: Sequence[Run]) -> Mapping[str, BenchmarkRunStatus]:
+def _measured(runs: Sequence[views.Run]) -> Mapping[str, BenchmarkRunStatus]:
     """By uid, of those that can be read: the others were written by another version of the API."""
     found = {}
     for run in runs:
@@ -88,15 +79,11 @@ def _measured(runs: Sequence[Run]) -> Mapping[str, BenchmarkRunStatus]:
     return found
 
 
-# ---- found sweep ------------------------------------------------------------------------------------------------------
-# A sweep that was read, in the form that is asked for: on the terminal, as Markdown, as one HTML file.
-
-
 @dataclass(frozen=True, slots=True)
 class FoundSweep:
     """As the API server holds it, and its status."""
 
-    sweep: Sweep
+    sweep: views.Sweep
     status: BenchmarkSweepStatus
 
 
@@ -111,7 +98,7 @@ def add_forms(parser: argparse.ArgumentParser) -> None:
 
 def sweep_in(path: Path, name: str | None) -> raw.Object | None:
     """The sweep of that name in a file; of no name, the only one. None: there is none such. Raises CommandError."""
-    found = [body for body in objects_in(path) if body.get("kind") == KIND]
+    found = [body for body in manifests.objects_in(path) if body.get("kind") == KIND]
     named = [body for body in found if name in (None, raw.mapping(body.get("metadata")).get("name"))]
     return named[0] if len(named) == 1 else None
 
@@ -120,48 +107,53 @@ def named_sweep(options: argparse.Namespace) -> FoundSweep:
     """The sweep that the options name. Raises CommandError."""
     if options.file is None:
         if options.name is None:
-            raise CommandError("which sweep? Give its name, or -f FILE")
-        return typed_sweep(kubectl_of(options).sweep(options.name))
+            raise errors.CommandError("which sweep? Give its name, or -f FILE")
+        return typed_sweep(cluster.kubectl_of(options).get(options.name, cluster.SWEEP))
     body = sweep_in(options.file, options.name)
     if body is None:
-        raise CommandError(f"{options.file} holds no {KIND} {options.name or ''}".rstrip())
+        raise errors.CommandError(f"{options.file} holds no {KIND} {options.name or ''}".rstrip())
     return typed_sweep(body)
 
 
 def typed_sweep(body: raw.Object) -> FoundSweep:
     """Raises CommandError where its status is another version's."""
-    sweep = sweep_of(body)
-    try:
-        return FoundSweep(sweep, BenchmarkSweepStatus.model_validate(sweep.status))
-    except ValidationError as error:
-        raise CommandError(f"{sweep.name} was written by another version of the API: {error}") from error
+    sweep = trim.sweep_of(body)
+    return FoundSweep(sweep, errors.validated(BenchmarkSweepStatus, sweep.status, sweep.name))
 
 
-def told_sweep(found: FoundSweep, options: argparse.Namespace, console: Console) -> int:
+def show_found(found: FoundSweep, options: argparse.Namespace, console: Console) -> int:
     """Show it, with what its status had no room for. Returns the code of its verdict; of a sweep that goes on, 0. Raises
     CommandError."""
     found = replace(found, status=whole_table(found.sweep, found.status, lambda sweep: _runs(sweep, options)))
-    name, texts = found.sweep.name, texts_per_prompt(raw.mapping(found.sweep.spec.get("template")))
-    code = sweep_exit_code(found.status)
+    name, texts = found.sweep.name, result_rows.texts_per_prompt(raw.mapping(found.sweep.spec.get("template")))
+    code = exit_codes.sweep_exit_code(found.status)
     if options.html is not None:
         if code is None:
-            raise CommandError(f"{name} has not ended")
-        written_page(options.html, lambda: _page(found), console)
+            raise errors.CommandError(f"{name} has not ended")
+        write_page(options.html, found, console)
     elif options.markdown:
-        print(plain_text(sweep_markdown(name, found.status, texts_per_prompt=texts)), end="")
+        print(plain_text(markdown.sweep_markdown(name, found.status, texts_per_prompt=texts)), end="")
     else:
-        show_sweep(console, name, found.status, texts_per_prompt=texts, wide=options.wide)
-    return PASSED if code is None else code
+        show.show_sweep(console, name, found.status, texts_per_prompt=texts, wide=options.wide)
+    return exit_codes.PASSED if code is None else code
 
 
-def _runs(sweep: Sweep, options: argparse.Namespace) -> Sequence[raw.Object]:
+def _runs(sweep: views.Sweep, options: argparse.Namespace) -> Sequence[raw.Object]:
     """From where the sweep is."""
     if options.file is None:
-        return runs_in_cluster(sweep, kubectl_of(options))
-    return [body for body in objects_in(options.file) if body.get("kind") == RUN_KIND]
+        return runs_in_cluster(sweep, cluster.kubectl_of(options))
+    return [body for body in manifests.objects_in(options.file) if body.get("kind") == names.KIND]
 
 
-def _page(found: FoundSweep) -> str:
-    from benchrun.cli.html_page import sweep_html_page
-
-    return sweep_html_page(found.sweep, found.status)
+def write_page(file: Path, found: finished_run.FinishedRun | FoundSweep, console: Console) -> None:
+    """One HTML file. Only here is imported what draws: all else does without those packages. Raises CommandError."""
+    try:
+        from benchrun.cli.html_page import html_page, sweep_html_page
+    except ModuleNotFoundError as error:
+        raise errors.CommandError(NO_EXTRA) from error
+    text = sweep_html_page(found.sweep, found.status) if isinstance(found, FoundSweep) else html_page(found)
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise errors.CommandError(f"{file}: {error.strerror}") from error
+    console.print(f"wrote {file}", markup=False, soft_wrap=True)

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 
 import vl_convert
 from pydantic import ValidationError
-from rich.console import Console
 
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.cli.errors import CommandError
-from benchrun.cli.finished_run import FinishedRun
+from benchrun.cli import finished_run
 from benchrun.observe.views import Sweep
-from benchrun.report.html.blocks import ChartSpec
-from benchrun.report.html.page import page, sweep_page
+from benchrun.report.html import blocks, page
 from benchrun.report.html.reported import Reported, ReportedSweep
 
 GRAMMAR = "6.1"
 """Version of Vega-Lite, of those that vl-convert brings along."""
 
 
-def html_page(found: FinishedRun) -> str:
+def html_page(found: finished_run.FinishedRun) -> str:
     """The page of a run, with its charts drawn."""
     measured = found.measured
     reported = Reported(
@@ -38,7 +33,7 @@ def html_page(found: FinishedRun) -> str:
         samples=measured.samples,
         notes=measured.unreadable,
     )
-    return page(reported, draw, made_by=_made_by())
+    return page.page(reported, draw, made_by=_made_by())
 
 
 def sweep_html_page(sweep: Sweep, status: BenchmarkSweepStatus) -> str:
@@ -51,10 +46,10 @@ def sweep_html_page(sweep: Sweep, status: BenchmarkSweepStatus) -> str:
         spec=_spec(sweep),
         status=status,
     )
-    return sweep_page(reported, draw, made_by=_made_by())
+    return page.sweep_page(reported, draw, made_by=_made_by())
 
 
-def draw(spec: ChartSpec) -> str:
+def draw(spec: blocks.ChartSpec) -> str:
     """A chart as SVG, by Vega within this process: no browser, no network, no file."""
     drawn: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=GRAMMAR, allowed_base_urls=[])
     return drawn
@@ -70,22 +65,3 @@ def _spec(sweep: Sweep) -> BenchmarkSweepSpec | None:
 
 def _made_by() -> str:
     return version("benchrun-operator")
-
-
-# ---- written page -----------------------------------------------------------------------------------------------------
-# One HTML file, written where it was asked for.
-
-EXTRA = "the HTML report needs two more packages: pip install 'benchrun-operator[report]'"
-
-
-def written_page(file: Path, made: Callable[[], str], console: Console) -> None:
-    """`made` imports what draws: other commands do without the packages that it needs. Raises CommandError."""
-    try:
-        text = made()
-    except ModuleNotFoundError as error:
-        raise CommandError(EXTRA) from error
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"{file}: {error.strerror}") from error
-    console.print(f"wrote {file}", markup=False, soft_wrap=True)

@@ -11,28 +11,20 @@ from typing import Any
 
 import yaml
 
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.api.sweep.spec import SHORT_NAME as SWEEP_SHORT_NAME
-from benchrun.cli.errors import OF_THE_CLUSTER, CommandError, KubectlError
-from benchrun.cli.following import RESOURCES
-from benchrun.cli.kubectl import Body, Kubectl
+from benchrun.api.sweep import spec
+from benchrun.cli import cluster, errors
 from benchrun.names import KIND, SHORT_NAME
-from benchrun.observe import raw
-from benchrun.observe.trim import run_of
-from benchrun.observe.views import Run
-
-# ---- run files --------------------------------------------------------------------------------------------------------
-# Objects in files, as `kubectl get -o yaml` or `-o json` writes them: one object, a list, or several documents.
+from benchrun.observe import raw, trim, views
 
 ENDINGS = frozenset({".yaml", ".yml", ".json"})
 """Of files that are looked into, where a folder is named."""
 
 
-def runs_in(path: Path) -> list[Run]:
+def runs_in(path: Path) -> list[views.Run]:
     """The BenchmarkRuns of a file, in order. Raises CommandError where it can't be read or holds none."""
-    found = [run_of(body) for body in objects_in(path) if body.get("kind") == KIND]
+    found = [trim.run_of(body) for body in objects_in(path) if body.get("kind") == KIND]
     if not found:
-        raise CommandError(f"{path} holds no {KIND}")
+        raise errors.CommandError(f"{path} holds no {KIND}")
     return found
 
 
@@ -47,7 +39,7 @@ def objects_in(path: Path) -> list[raw.Object]:
     try:
         documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=LOADER))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise CommandError(f"{path}: {error}") from error
+        raise errors.CommandError(f"{path}: {error}") from error
     return [body for document in documents for body in _objects(document)]
 
 
@@ -72,9 +64,6 @@ LOADER: Any = type(
 """Reads as Kubernetes does: what looks like a date is a string."""
 
 
-# ---- manifests --------------------------------------------------------------------------------------------------------
-# Manifests in files or on standard input, as `run -f` takes them.
-#
 # They are looked into, and handed to kubectl as they are written: it has its own idea of what a YAML value means.
 
 STANDARD_INPUT = "-"
@@ -100,7 +89,7 @@ def manifests_in(paths: Sequence[str]) -> list[Manifest]:
     """All objects of the files, in order; `-` is standard input. Raises CommandError for what is no object."""
     found = [each for path in paths for each in _manifests(path)]
     if not found:
-        raise CommandError(f"{', '.join(map(_title, paths))} holds no object; begin with one of examples/")
+        raise errors.CommandError(f"{', '.join(map(_title, paths))} holds no object; begin with one of examples/")
     return found
 
 
@@ -109,13 +98,13 @@ def _manifests(path: str) -> Iterator[Manifest]:
     try:
         documents = _documents(_text(path))
     except yaml.YAMLError as error:
-        raise CommandError(f"{title} is no YAML: {_where(error)}") from error
+        raise errors.CommandError(f"{title} is not valid YAML: {_where(error)}") from error
     except OSError as error:
-        raise CommandError(f"{title} can't be read: {error.strerror}") from error
+        raise errors.CommandError(f"{title} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise CommandError(f"{title} is no text in UTF-8: byte {error.start} is none of it") from error
+        raise errors.CommandError(f"{title} is not valid UTF-8 (byte {error.start})") from error
     except ValueError as error:  # a value that is not of the type that its tag names
-        raise CommandError(f"{title} can't be read: {error}") from error
+        raise errors.CommandError(f"{title} can't be read: {error}") from error
     for number, (text, document) in enumerate(documents, start=1):
         if document is not None:
             yield _manifest(title if len(documents) == 1 else f"{title}, document {number}", text, document)
@@ -136,7 +125,7 @@ def _manifest(source: str, text: str, document: object) -> Manifest:
     elif name and generated:
         problem = "metadata has both name and generateName; take one of them out"
     if problem is not None:
-        raise CommandError(f"{source}: {problem}")
+        raise errors.CommandError(f"{source}: {problem}")
     return Manifest(source, text, kind, name or None, raw.text(metadata.get("namespace")) or None)
 
 
@@ -166,7 +155,7 @@ def _text(path: str) -> str:
         with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise CommandError(f"{_title(path)} is larger than {MAX_BYTES // 1024**2} MiB; that is no manifest")
+        raise errors.CommandError(f"{_title(path)} is larger than {MAX_BYTES // 1024**2} MiB, too large for a manifest")
     return data.decode("utf-8-sig")
 
 
@@ -181,10 +170,6 @@ def _where(error: yaml.YAMLError) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
-# ---- applying ---------------------------------------------------------------------------------------------------------
-# Objects of a manifest, brought into the cluster.
-
-
 @dataclass(frozen=True, slots=True)
 class Applied:
     """An object as it is in the cluster now."""
@@ -196,52 +181,52 @@ class Applied:
     """A run or sweep that had been created before and has not ended."""
 
 
-def applied(manifest: Manifest, kubectl: Kubectl) -> Applied:
+def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
     """The object. Raises CommandError; where the object is at fault, what it says begins with the file."""
     if kubectl.namespace and manifest.namespace not in (None, kubectl.namespace):
-        raise CommandError(
+        raise errors.CommandError(
             f"{manifest.source}: metadata.namespace is {manifest.namespace}, and -n says {kubectl.namespace}; "
             "leave one of them out"
         )
     try:
         return _applied(manifest, kubectl.within(manifest.namespace))
-    except CommandError as error:
-        if isinstance(error, KubectlError) and error.trouble in OF_THE_CLUSTER:
+    except errors.CommandError as error:
+        if isinstance(error, errors.KubectlError) and error.trouble in errors.OF_THE_CLUSTER:
             raise
-        raise CommandError(f"{manifest.source}: {error}") from error
+        raise errors.CommandError(f"{manifest.source}: {error}") from error
 
 
-def _applied(manifest: Manifest, kubectl: Kubectl) -> Applied:
+def _applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
     if manifest.name is None:
-        return _told(kubectl.create(manifest.text))
-    if manifest.kind not in RESOURCES:
-        return _told(kubectl.apply(manifest.text))
+        return _as_applied(kubectl.create(manifest.text))
+    if manifest.kind not in cluster.RESOURCES:
+        return _as_applied(kubectl.apply(manifest.text))
     return _once(manifest, manifest.name, kubectl)
 
 
-def _once(manifest: Manifest, name: str, kubectl: Kubectl) -> Applied:
+def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
     """What has ended is not measured again, so it must not look as if it were."""
-    there = kubectl.find(name, resource=RESOURCES[manifest.kind])
+    there = kubectl.find(name, resource=cluster.RESOURCES[manifest.kind])
     ended = raw.mapping(there.get("status")) if there is not None else {}
     has_ended = bool(ended.get("completionTime"))
     try:
         body = kubectl.apply(manifest.text, dry_run=has_ended)
-    except KubectlError as error:
+    except errors.KubectlError as error:
         if error.trouble != "Immutable":
             raise
-        raise CommandError(_other_spec(manifest.kind, name, error)) from error
+        raise errors.CommandError(_other_spec(manifest.kind, name, error)) from error
     if has_ended:
-        raise CommandError(_measured_already(manifest.kind, name, ended))
-    return _told(body, was_there=there is not None)
+        raise errors.CommandError(_measured_already(manifest.kind, name, ended))
+    return _as_applied(body, was_there=there is not None)
 
 
-def _told(body: Body, *, was_there: bool = False) -> Applied:
+def _as_applied(body: cluster.Body, *, was_there: bool = False) -> Applied:
     metadata = raw.mapping(body.get("metadata"))
     name, namespace = raw.text(metadata.get("name")), raw.text(metadata.get("namespace"))
     return Applied(raw.text(body.get("kind")), namespace, name, was_there)
 
 
-def _other_spec(kind: str, name: str, error: KubectlError) -> str:
+def _other_spec(kind: str, name: str, error: errors.KubectlError) -> str:
     return (
         f"{name} exists, with another spec ({error}). Give this one another name, or generateName: {name}- for a new one "
         f"each time, or delete the old one and its results first: {_delete(kind, name)}"
@@ -249,7 +234,7 @@ def _other_spec(kind: str, name: str, error: KubectlError) -> str:
 
 
 def _measured_already(kind: str, name: str, status: raw.Object) -> str:
-    noun = "sweep" if kind == SWEEP_KIND else "run"
+    noun = "sweep" if kind == spec.KIND else "run"
     return (
         f"{name} has run before ({raw.text(status.get('phase'))}, {raw.text(status.get('completionTime'))}), and a {noun} is "
         f"measured once; benchrun report {name} shows its result. To measure again write generateName: {name}- in place of "
@@ -258,4 +243,4 @@ def _measured_already(kind: str, name: str, status: raw.Object) -> str:
 
 
 def _delete(kind: str, name: str) -> str:
-    return f"kubectl delete {SWEEP_SHORT_NAME if kind == SWEEP_KIND else SHORT_NAME} {name}"
+    return f"kubectl delete {spec.SHORT_NAME if kind == spec.KIND else SHORT_NAME} {name}"

@@ -1,4 +1,4 @@
-"""Runs and sweeps that are being followed: their status as it is now, and what was seen on the way there."""
+"""What is known of a run or a sweep that is being followed: its status now, and what went by meanwhile."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from benchrun.observe import raw
 from benchrun.report.exit_codes import exit_code
 from benchrun.report.result_rows import texts_per_prompt
 from benchrun.report.rows import figure
-from benchrun.report.run_list import state
 
 MAX_SAMPLES = 120
-"""At one in five seconds ten minutes, and more than a terminal is wide."""
+"""Live figures kept of a run: at one in five seconds ten minutes, and more than a terminal is wide."""
 MAX_STAGES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class StageLine:
-    """A stage whose record is stored, at a glance and before it is judged. Figures are None where the record could not be read."""
+    """A stage whose record is stored. Figures are None where the record could not be read."""
 
     sequence: int
     """Position in the order of measurement, from 0."""
@@ -54,146 +53,107 @@ def stage_line(record: StageRecord) -> StageLine:
 
 
 def stage_figures(line: StageLine) -> tuple[str, ...]:
-    """The known figures with their units; failures only where there were some."""
+    """The figures with their units, those that are known; failures only where there were some."""
     known = (
-        ("", line.requests_per_second, " req/s"),
-        ("", line.output_tokens_per_second, " tok/s"),
-        ("TTFT p50 ", line.median_ttft_ms, " ms"),
-        ("p99 ", line.p99_ttft_ms, " ms"),
+        (line.requests_per_second, " req/s", ""),
+        (line.output_tokens_per_second, " tok/s", ""),
+        (line.median_ttft_ms, " ms", "TTFT p50 "),
+        (line.p99_ttft_ms, " ms", "p99 "),
     )
-    texts = [f"{lead}{figure(value)}{unit}" for lead, value, unit in known if value is not None]
-    return (*texts, *([f"{line.failed} of {line.requests} failed"] if line.failed else []))
+    figures = [f"{lead}{figure(value)}{unit}" for value, unit, lead in known if value is not None]
+    if line.failed:
+        figures.append(f"{line.failed} of {line.requests} failed")
+    return tuple(figures)
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedRun:
     """A run as it is now, and what led there."""
 
-    namespace: str
     name: str
     status: BenchmarkRunStatus
     created_at: datetime | None = None
+    texts_per_prompt: Mapping[str, int] = field(default_factory=dict)
+    """Of workloads that pack texts, by name."""
+    trouble: str | None = None
+    """Why the cluster can't be read at the moment; None: all is well."""
     samples: tuple[Live, ...] = ()
     """Live figures seen, oldest first."""
     stages: tuple[StageLine, ...] = ()
-    """Finished stages, in order; without those that finished long before the run was followed."""
-    trouble: str | None = None
-    """Why there is no news at the moment; None: all is well."""
-    texts_per_prompt: Mapping[str, int] = field(default_factory=dict)
-    """Of workloads that pack texts, by name."""
-
-
-def followed_run(body: Mapping[str, object]) -> Followed:
-    """Of an object as the API server gives it. Raises ValueError where its status is not valid."""
-    metadata = raw.mapping(body.get("metadata"))
-    status = BenchmarkRunStatus.model_validate(raw.mapping(body.get("status")))
-    return Followed(
-        namespace=raw.text(metadata.get("namespace")),
-        name=raw.text(metadata.get("name")),
-        status=status,
-        created_at=raw.instant(metadata.get("creationTimestamp")),
-        samples=_with_sample((), status.live),
-        texts_per_prompt=texts_per_prompt(raw.mapping(body.get("spec"))),
-    )
-
-
-def updated_run(before: Followed, body: Mapping[str, object], finished: Sequence[StageLine] = ()) -> Followed:
-    """After a change, with the stages that finished since. Raises ValueError."""
-    status = BenchmarkRunStatus.model_validate(raw.mapping(body.get("status")))
-    stages = {line.sequence: line for line in (*before.stages, *finished)}
-    return replace(
-        before,
-        status=status,
-        samples=_with_sample(before.samples, status.live),
-        stages=tuple(stages[sequence] for sequence in sorted(stages))[-MAX_STAGES:],
-        trouble=None,
-    )
-
-
-def _with_sample(samples: tuple[Live, ...], live: Live | None) -> tuple[Live, ...]:
-    """The status repeats the last sample until there is a new one."""
-    if live is None or (samples and samples[-1].at == live.at):
-        return samples
-    return (*samples, live)[-MAX_SAMPLES:]
-
-
-# ---- sweeps -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SweptRun:
-    """A run of the sweep that goes on."""
-
-    variant: str
-    run: Followed
+    """Finished stages, in order; those that were done long before it was followed are not among them."""
+    variant: str = ""
+    """Of a sweep's run."""
 
     @property
     def title(self) -> str:
-        """The variant, which is what one looks for, and the run, which other commands take."""
-        return f"{self.variant} ({self.run.name})"
-
-
-@dataclass(frozen=True, slots=True)
-class EndedRun:
-    """A run that was seen going on, and has ended."""
-
-    title: str
-    word: str
-    """Its verdict; of one that ended early, how."""
-    message: str
+        """Of a sweep's run the variant, which is what one looks for, and the name, which other commands take."""
+        return f"{self.variant} ({self.name})" if self.variant else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedSweep:
-    """A sweep as it is now."""
+    """A sweep as it is now, and its runs as they go by."""
 
-    namespace: str
     name: str
     status: BenchmarkSweepStatus
     created_at: datetime | None = None
-    going_on: Mapping[str, SweptRun] = field(default_factory=dict)
-    """By name, in the order in which they were first seen."""
-    ended: tuple[EndedRun, ...] = ()
-    """In the order in which they ended; without those that had ended before the sweep was followed."""
     texts_per_prompt: Mapping[str, int] = field(default_factory=dict)
-    """Of workloads that pack texts, by name."""
     trouble: str | None = None
-    """Why there is no news at the moment; None: all is well."""
+    under_way: Mapping[str, FollowedRun] = field(default_factory=dict)
+    """Runs by name, in the order in which they were first seen."""
+    ended: tuple[FollowedRun, ...] = ()
+    """In the order in which they ended; those that had ended before the sweep was followed are not among them."""
 
 
-def followed_sweep(body: Mapping[str, object]) -> FollowedSweep:
-    """Of an object as the API server gives it. Raises ValueError where its status is not valid."""
+Followed = FollowedRun | FollowedSweep
+
+
+def updated_run(
+    before: FollowedRun | None, body: Mapping[str, object], finished: Sequence[StageLine] = ()
+) -> FollowedRun:
+    """A run first seen (`before` is None) or changed, with the stages that finished since. Raises ValueError where the
+    status is not one."""
+    metadata = raw.mapping(body.get("metadata"))
+    status = BenchmarkRunStatus.model_validate(raw.mapping(body.get("status")))
+    known = before or FollowedRun(
+        name=raw.text(metadata.get("name")),
+        status=status,
+        created_at=raw.instant(metadata.get("creationTimestamp")),
+        texts_per_prompt=texts_per_prompt(raw.mapping(body.get("spec"))),
+        variant=raw.text(raw.mapping(metadata.get("annotations")).get(names.ANNOTATION_VARIANT)),
+    )
+    samples, live = known.samples, status.live
+    if live is not None and not (samples and samples[-1].at == live.at):  # the status repeats the last one
+        samples = (*samples, live)[-MAX_SAMPLES:]
+    stages = {line.sequence: line for line in (*known.stages, *finished)}
+    in_order = tuple(stages[sequence] for sequence in sorted(stages))[-MAX_STAGES:]
+    return replace(known, status=status, samples=samples, stages=in_order, trouble=None)
+
+
+def updated_sweep(before: FollowedSweep | None, body: Mapping[str, object]) -> FollowedSweep:
+    """A sweep first seen (`before` is None) or changed. Raises ValueError where the status is not one."""
+    status = BenchmarkSweepStatus.model_validate(raw.mapping(body.get("status")))
+    if before is not None:
+        return replace(before, status=status, trouble=None)
     metadata, spec = raw.mapping(body.get("metadata")), raw.mapping(body.get("spec"))
     return FollowedSweep(
-        namespace=raw.text(metadata.get("namespace")),
         name=raw.text(metadata.get("name")),
-        status=BenchmarkSweepStatus.model_validate(raw.mapping(body.get("status"))),
+        status=status,
         created_at=raw.instant(metadata.get("creationTimestamp")),
         texts_per_prompt=texts_per_prompt(raw.mapping(spec.get("template"))),
     )
 
 
-def updated_sweep(before: FollowedSweep, body: Mapping[str, object]) -> FollowedSweep:
-    """After a change. Raises ValueError."""
-    status = BenchmarkSweepStatus.model_validate(raw.mapping(body.get("status")))
-    return replace(before, status=status, trouble=None)
-
-
-def with_run(before: FollowedSweep, body: Mapping[str, object], *, gone: bool = False) -> FollowedSweep:
-    """After a change of one of its runs. Raises ValueError."""
-    metadata = raw.mapping(body.get("metadata"))
-    name = raw.text(metadata.get("name"))
-    known = before.going_on.get(name)
-    others = {each: run for each, run in before.going_on.items() if each != name}
-    if gone:
-        return replace(before, going_on=others, trouble=None)
-    if known is None:
-        variant = raw.text(raw.mapping(metadata.get("annotations")).get(names.ANNOTATION_VARIANT))
-        now = SweptRun(variant, followed_run(body))
-    else:
-        now = replace(known, run=updated_run(known.run, body))
-    status = now.run.status
-    if exit_code(status) is None:
-        return replace(before, going_on={**before.going_on, name: now}, trouble=None)
-    ended = [EndedRun(now.title, state(status), status.message or "")] if known is not None else []
-    return replace(before, going_on=others, ended=(*before.ended, *ended), trouble=None)
+def with_run(sweep: FollowedSweep, body: Mapping[str, object], *, deleted: bool = False) -> FollowedSweep:
+    """After a change of one of its runs. Raises ValueError where the run's status is not one."""
+    name = raw.text(raw.mapping(body.get("metadata")).get("name"))
+    known, ended = sweep.under_way.get(name), sweep.ended
+    runs = dict(sweep.under_way)
+    if deleted:
+        runs.pop(name, None)
+        return replace(sweep, under_way=runs, trouble=None)
+    runs[name] = run = updated_run(known, body)
+    if exit_code(run.status) is not None:
+        del runs[name]
+        ended = (*ended, run) if known is not None else ended
+    return replace(sweep, under_way=runs, ended=ended, trouble=None)

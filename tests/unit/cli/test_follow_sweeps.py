@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -12,15 +13,15 @@ from typing import Any
 
 import pytest
 import yaml
-from benchrun.cli import watching
+from benchrun.cli import following
 from benchrun.cli.__main__ import main
+from benchrun.cli.cluster import Kubectl
 from benchrun.cli.commands.watch import say_how_to_go_on
 from benchrun.cli.errors import CommandError
 from benchrun.cli.following import Target, by_name, follow
-from benchrun.cli.kubectl import Kubectl
-from benchrun.cli.reporters import LogReporter, full_sweep
-from benchrun.report.followed import followed_sweep, with_run
-from benchrun.report.live_view import sweep_view
+from benchrun.cli.reporters import LogReporter, full
+from benchrun.report.followed import updated_sweep, with_run
+from benchrun.report.live_view import live_view
 from rich.console import Console
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.test_interrupts import Command
@@ -43,7 +44,7 @@ FORBIDDEN = (
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(following, "FIRST_PAUSE_SECONDS", 0.01)
 
 
 def file(folder: Path, *bodies: Json) -> str:
@@ -207,7 +208,7 @@ def test_what_was_found_to_be_a_sweep_is_known_as_one(kubectl: FakeKubectl) -> N
     watched(kubectl, batches().body)
     targets, out = {NAME: Target(Kubectl("lab"))}, io.StringIO()
     console = Console(file=out, width=200)
-    assert follow(targets, LogReporter(console, several=False)).codes == {NAME: 0}
+    assert asyncio.run(follow(targets, LogReporter(console, several=False))).codes == {NAME: 0}
     say_how_to_go_on(targets, console)
     assert "the sweep goes on in the cluster" in out.getvalue()
     assert "kubectl patch bms seqs -n lab" in out.getvalue()
@@ -239,11 +240,11 @@ def test_a_run_and_a_sweep_of_one_name_are_told_apart_by_hand() -> None:
 
 
 def view(*runs: Json, width: int = 120, height: int = 40, **going_on: Any) -> list[str]:
-    sweep = followed_sweep(sweep_going_on(**going_on))
+    sweep = updated_sweep(None, sweep_going_on(**going_on))
     for run in runs:
         sweep = with_run(sweep, run)
     now = BEGIN + timedelta(seconds=100)
-    return drawn(full_sweep(sweep_view(sweep, now=now), width=width, height=height), width=width)
+    return drawn(full(live_view(sweep, now=now), width=width, height=height), width=width)
 
 
 def test_a_run_that_goes_on_is_shown_below_the_sweep() -> None:

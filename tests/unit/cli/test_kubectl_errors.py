@@ -132,7 +132,7 @@ FORBIDDEN = (
             id="several problems stand under one another",
         ),
         pytest.param("error: something\n  new\n", "Other", "something new", id="what is not known is passed on"),
-        pytest.param("", "Other", "kubectl ended without a word", id="nothing"),
+        pytest.param("", "Other", "kubectl failed without an error message", id="nothing"),
     ],
 )
 def test_one_line_with_the_remedy(said: str, trouble: str, line: str) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, Condition, Live, Progress
-from benchrun.report.followed import Followed
+from benchrun.report.followed import FollowedRun
 from unit.plan.specs import Json, spec_body
 
 BEGIN = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -18,7 +18,7 @@ def at(seconds: float) -> str:
 
 
 def live(seconds: float = 80, **figures: Any) -> Live:
-    """A reading."""
+    """A sample."""
     values: Json = {"running": 8, "waiting": 2, "kv_cache_percent": 40, "generation_tokens_per_second": 500}
     return Live(at=at(seconds), **(values | figures))
 
@@ -42,12 +42,12 @@ def running(
     return BenchmarkRunStatus(**(values | changes))
 
 
-def followed(status: BenchmarkRunStatus | None = None, **changes: Any) -> Followed:
+def followed(status: BenchmarkRunStatus | None = None, **changes: Any) -> FollowedRun:
     """A run that was just seen."""
     status = running() if status is None else status
     samples = (status.live,) if status.live is not None else ()
-    values: Json = {"namespace": "lab", "name": "chat", "status": status, "samples": samples}
-    return Followed(**(values | changes))
+    values: Json = {"name": "chat", "status": status, "samples": samples}
+    return FollowedRun(**(values | changes))
 
 
 def run_body(status: BenchmarkRunStatus, *, name: str = "chat", namespace: str = "lab") -> Json:

@@ -9,14 +9,13 @@ import pytest
 from benchrun.api import BenchmarkRunStatus
 from benchrun.report.followed import (
     MAX_SAMPLES,
-    Followed,
+    FollowedRun,
     StageLine,
-    followed_run,
     stage_figures,
     stage_line,
     updated_run,
 )
-from benchrun.report.live_view import NOBODY_LOOKED, LiveView, live_view
+from benchrun.report.live_view import NO_OPERATOR, LiveView, live_view
 from unit.measure.records import record
 from unit.report.going_on import BEGIN, at, ended, followed, live, run_body, running
 
@@ -25,7 +24,7 @@ def after(seconds: float) -> datetime:
     return BEGIN + timedelta(seconds=seconds)
 
 
-def view(run: Followed, seconds: float = 100) -> LiveView:
+def view(run: FollowedRun, seconds: float = 100) -> LiveView:
     return live_view(run, now=after(seconds))
 
 
@@ -84,9 +83,9 @@ def test_readings_are_bounded() -> None:
 
 
 def test_a_run_that_no_operator_looks_at_says_what_to_look_for() -> None:
-    run = followed_run({**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}})
+    run = updated_run(None, {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}})
     assert view(run, 14).trouble is None
-    assert view(run, 16).trouble == NOBODY_LOOKED
+    assert view(run, 16).trouble == NO_OPERATOR
     assert view(updated_run(run, run_body(running())), 16).trouble is None
 
 
@@ -104,7 +103,7 @@ def test_stages_are_kept_in_order_and_once() -> None:
 
 def test_a_status_of_another_version_is_refused() -> None:
     with pytest.raises(ValueError, match="stagesTotal"):
-        followed_run({**run_body(running()), "status": {"progress": {"stagesDone": 1}}})
+        updated_run(None, {**run_body(running()), "status": {"progress": {"stagesDone": 1}}})
 
 
 SCALARS: dict[str, Any] = {

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, Condition
-from benchrun.report.followed import MAX_STAGES, Followed, StageLine, followed_run, updated_run
-from benchrun.report.live_view import NOBODY_LOOKED, SILENT_SECONDS, live_view, seconds_since_begin
+from benchrun.report.followed import MAX_STAGES, FollowedRun, StageLine, updated_run
+from benchrun.report.live_view import NO_OPERATOR, SILENT_SECONDS, live_view, seconds_since_begin
 from benchrun.report.rows import BARS, GAP, sparkline
 from benchrun.report.run_summary import steps
 from hypothesis import given
@@ -50,7 +50,7 @@ def test_parts_without_an_instant_before_one_with_it_are_done_but_not_timed() ->
 # ---- the screen ------------------------------------------------------------------------------------------------------
 
 
-def left(run: Followed, after: float = 100) -> str | None:
+def left(run: FollowedRun, after: float = 100) -> str | None:
     return live_view(run, now=BEGIN + timedelta(seconds=after)).left
 
 
@@ -79,15 +79,15 @@ def test_a_workload_called_search_is_no_search() -> None:
     assert left(followed(running(stage="search-engine/rate=1/r1"))) == "about 50 s left"
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(SILENT_SECONDS - 1, None), (SILENT_SECONDS, NOBODY_LOOKED)])
+@pytest.mark.parametrize(("seconds", "said"), [(SILENT_SECONDS - 1, None), (SILENT_SECONDS, NO_OPERATOR)])
 def test_silence_is_told_from_then_on(seconds: float, said: str | None) -> None:
-    run = followed_run({**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}})
+    run = updated_run(None, {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}})
     assert live_view(run, now=BEGIN + timedelta(seconds=seconds)).trouble == said
 
 
 @pytest.mark.parametrize("status", [{"observedGeneration": 0}, {"phase": "Pending", "observedGeneration": -1}])
 def test_an_operator_that_has_looked_is_not_missed(status: dict[str, object]) -> None:
-    run = followed_run({**run_body(BenchmarkRunStatus()), "status": status})
+    run = updated_run(None, {**run_body(BenchmarkRunStatus()), "status": status})
     assert live_view(run, now=BEGIN + timedelta(hours=1)).trouble is None
 
 
@@ -119,9 +119,9 @@ def test_a_reading_of_the_same_instant_is_the_same_reading() -> None:
     assert [each.running for each in run.samples] == [1]
 
 
-def test_a_run_is_known_by_its_name_and_namespace() -> None:
-    run = followed_run(run_body(running(), name="chat", namespace="lab"))
-    assert (run.namespace, run.name, run.created_at, len(run.samples)) == ("lab", "chat", BEGIN, 1)
+def test_a_run_is_known_by_its_name() -> None:
+    run = updated_run(None, run_body(running(), name="chat"))
+    assert (run.name, run.created_at, len(run.samples)) == ("chat", BEGIN, 1)
 
 
 def test_a_run_that_says_nothing_shows_nothing() -> None:

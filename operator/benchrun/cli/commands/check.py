@@ -14,18 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from benchrun.cli import arguments, errors, manifests, model_folder
 from benchrun.cli.commands.kv_cache import add_memory_options
-from benchrun.cli.errors import CommandError
-from benchrun.cli.manifests import LOADER, manifests_in
-from benchrun.cli.model_folder import config_path, shape_at, weights_beside
 from benchrun.preflight.manifests import CHECKS, CheckedObject, Known, check_objects
 from benchrun.preflight.remark import LEVELS, Level, Remark
 from benchrun.preflight.volume import Volume
-from benchrun.report.exit_codes import PASSED
-from benchrun.report.rows import format_seconds
-
-# ---- show check -------------------------------------------------------------------------------------------------------
-# What a check found, on a terminal and for programs.
+from benchrun.report import exit_codes, rows
 
 _WORDS: dict[Level, str] = {"Error": "error", "Warning": "warning", "Note": "note", "NotChecked": "not checked"}
 _COLOURS: dict[Level, str] = {"Error": "red", "Warning": "yellow", "Note": "cyan", "NotChecked": "dim"}
@@ -63,11 +57,11 @@ def volume_sentence(volume: Volume) -> str:
     parts = [f"{runs}{_counted(volume.stages, 'stage')}, {_counted(volume.requests, 'request')} {most}".strip() + "."]
     if volume.open_stages:
         others = ", the others as long as the server needs" if volume.stages > volume.open_stages else ""
-        parts.append(f"Those at a finite rate take {format_seconds(volume.least_seconds)} at least{others}.")
+        parts.append(f"Those at a finite rate take {rows.format_seconds(volume.least_seconds)} at least{others}.")
     else:
         parts.append("How long they take depends on the server.")
     if volume.warmup_seconds:
-        parts.append(f"Warm-up takes up to {format_seconds(volume.warmup_seconds)}.")
+        parts.append(f"Warm-up takes up to {rows.format_seconds(volume.warmup_seconds)}.")
     if volume.gpu_seconds is not None:
         gpus = "all GPUs" if volume.runs > 1 else _counted(volume.gpus, "GPU")
         parts.append(f"Measuring on {gpus} takes {volume.gpu_seconds:,} GPU-seconds at least; start-up is not counted.")
@@ -108,9 +102,6 @@ def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-# ---- check ------------------------------------------------------------------------------------------------------------
-# `benchrun check -f FILE`: everything that can be known of a benchmark before a GPU is asked for. Needs no cluster.
-
 FAULTY = 1
 DESCRIPTION = """\
 Check a manifest before it is applied: what the API server would refuse, flags that this version of vLLM does not have,
@@ -123,13 +114,7 @@ EPILOG = "exit codes: 0 nothing stands in the way; 1 something is wrong, or the 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "check",
-        help="check a manifest before a GPU is asked for",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = arguments.add_command(commands, "check", "check a manifest before a GPU is asked for", DESCRIPTION, EPILOG)
     add = parser.add_argument
     add(
         "-f",
@@ -141,21 +126,21 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add("--model", metavar="MODEL", help="folder of the model or its config.json, as for `benchrun kv-cache`")
     add_memory_options(parser)
     add("--vllm-version", metavar="VERSION", help="version in the server's image, where its tag does not name it")
-    add("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    arguments.add_output(parser)
     return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Check the file and show what came out. Raises CommandError."""
-    bodies = [yaml.load(manifest.text, Loader=LOADER) for manifest in manifests_in([options.file])]
+    bodies = [yaml.load(manifest.text, Loader=manifests.LOADER) for manifest in manifests.manifests_in([options.file])]
     checked = check_objects(bodies, _known(options))
     if not any(each.kind in CHECKS for each in checked) and not _faulty(checked):
-        raise CommandError(f"{options.file} holds no {' and no '.join(CHECKS)}")
+        raise errors.CommandError(f"{options.file} holds no {' and no '.join(CHECKS)}")
     if options.output == "json":
         print(json.dumps(as_json(checked), indent=2))
     else:
         show_check(console, checked)
-    return FAULTY if _faulty(checked) else PASSED
+    return FAULTY if _faulty(checked) else exit_codes.PASSED
 
 
 def _faulty(checked: tuple[CheckedObject, ...]) -> bool:
@@ -163,12 +148,12 @@ def _faulty(checked: tuple[CheckedObject, ...]) -> bool:
 
 
 def _known(options: argparse.Namespace) -> Known:
-    path = config_path(options.model) if options.model else None
+    path = model_folder.config_path(options.model) if options.model else None
     weights = options.weights
     return Known(
-        shape=shape_at(path) if path is not None else None,
+        shape=model_folder.shape_at(path) if path is not None else None,
         gpu_bytes=options.gpu_memory,
-        weights_bytes=weights_beside(path) if weights is None and path is not None else weights,
+        weights_bytes=model_folder.weights_beside(path) if weights is None and path is not None else weights,
         overhead_bytes=options.overhead,
         vllm_version=options.vllm_version,
     )

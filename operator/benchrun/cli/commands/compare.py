@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,18 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import DEFAULT_METRICS, Bottleneck, ComparedMetric, Comparison
-from benchrun.cli.errors import CommandError
-from benchrun.cli.kubectl import add_cluster_options, kubectl_of
-from benchrun.cli.manifests import runs_in
-from benchrun.judge.comparison.comparability import MeasuredRun, measured_run, results_digest
-from benchrun.judge.comparison.compare import Compared, compare, limits
-from benchrun.observe.trim import run_of
-from benchrun.observe.views import Run
-from benchrun.report.comparison_rows import GATES, comparison_rows, reasons, unpaired
-from benchrun.report.exit_codes import MISSED, PASSED
-
-# ---- show comparison --------------------------------------------------------------------------------------------------
-# A comparison on a terminal of 100 columns.
+from benchrun.cli import arguments, cluster, errors, manifests
+from benchrun.judge.comparison import comparability, compare
+from benchrun.observe import trim, views
+from benchrun.report import comparison_rows, exit_codes
 
 _COLOURS = {"Better": "green", "Worse": "red", "Mixed": "yellow", "NotRegressed": "green", "Regressed": "red"}
 WIDTH = 100
@@ -33,7 +26,7 @@ WIDTH = 100
 
 def show_comparison(
     console: Console,
-    found: Compared | Comparison,
+    found: compare.Compared | Comparison,
     *,
     before: str,
     after: str,
@@ -47,19 +40,19 @@ def show_comparison(
         console.print(_table(found))
     for cell, limit in (limited or {}).items():
         console.print(Text(f"{cell}: {limit.sentence}"), width=WIDTH)
-    for reason in reasons(found.cells):
+    for reason in comparison_rows.reasons(found.cells):
         console.print(Text(f"not compared: {reason}", style="yellow"), width=WIDTH)
-    without = unpaired(found.cells)
+    without = comparison_rows.unpaired(found.cells)
     if without:
         console.print(Text(f"not known to have had equal traffic: {', '.join(without)}", style="dim"), width=WIDTH)
     console.print(Text(found.message), width=WIDTH)
     if found.gate is not None:
-        console.print(Text(GATES[found.gate], style=_COLOURS.get(found.gate, "yellow")), width=WIDTH)
+        console.print(Text(comparison_rows.GATES[found.gate], style=_COLOURS.get(found.gate, "yellow")), width=WIDTH)
 
 
-def _table(found: Compared | Comparison) -> Table:
+def _table(found: compare.Compared | Comparison) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    rows = comparison_rows(found.cells)
+    rows = comparison_rows.comparison_rows(found.cells)
     for header in rows.headers:
         right = header in ("baseline", "value", "change", "interval")
         table.add_column(header, justify="right" if right else "left", no_wrap=header != "load point", overflow="fold")
@@ -67,9 +60,6 @@ def _table(found: Compared | Comparison) -> Table:
         table.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
     return table
 
-
-# ---- compare ----------------------------------------------------------------------------------------------------------
-# `benchrun compare BASELINE CANDIDATE`: two configurations side by side, from the cluster or from files.
 
 DESCRIPTION = """\
 Compare two configurations: what changed, by how much, and whether that is more than noise.
@@ -84,12 +74,8 @@ exit codes: 0 compared, whatever came out, or within --max-regression; 1 a run c
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "compare",
-        help="compare two configurations, each one run or several",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = arguments.add_command(
+        commands, "compare", "compare two configurations, each one run or several", DESCRIPTION, EPILOG
     )
     parser.add_argument("baseline", help="name of a run, or names with commas")
     parser.add_argument("candidate", help="name of a run, or names with commas")
@@ -112,10 +98,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         f"(default: {', '.join(DEFAULT_METRICS)})",
     )
     parser.add_argument(
-        "--max-regression", type=_percent, metavar="PERCENT", help="exit with 3 if a figure got worse by more than this"
+        "--max-regression",
+        type=arguments.valid(_percent),
+        metavar="PERCENT",
+        help="exit with 3 if a figure got worse by more than this",
     )
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    add_cluster_options(parser)
+    arguments.add_output(parser)
+    arguments.add_cluster_options(parser)
     return parser
 
 
@@ -124,59 +113,59 @@ def run(options: argparse.Namespace, console: Console) -> int:
     find = _in_files(options.file) if options.file else _in_cluster(options)
     before, after = ([find(name) for name in _names(side)] for side in (options.baseline, options.candidate))
     baseline, candidate = ([_measured(run) for run in side] for side in (before, after))
-    found = compare(
+    found = compare.compare(
         baseline,
         candidate,
         metrics=list(dict.fromkeys(options.metric or DEFAULT_METRICS)),
         max_regression_percent=options.max_regression,
     )
-    limited = limits(baseline, candidate, [cell.cell for cell in found.cells if cell.reason is None])
+    limited = compare.limits(baseline, candidate, [cell.cell for cell in found.cells if cell.reason is None])
     if options.output == "json":
         print(json.dumps(_as_json(before, after, found, limited), indent=2))
     else:
         show_comparison(console, found, before=options.baseline, after=options.candidate, limited=limited)
-    return MISSED if found.gate == "Regressed" else PASSED
+    return exit_codes.MISSED if found.gate == "Regressed" else exit_codes.PASSED
 
 
 def _names(side: str) -> list[str]:
     names = [name.strip() for name in side.split(",") if name.strip()]
     if not names:
-        raise CommandError(f"{side!r} names no run")
+        raise errors.CommandError(f"{side!r} names no run")
     return names
 
 
-def _in_cluster(options: argparse.Namespace) -> Callable[[str], Run]:
-    kubectl = kubectl_of(options)
-    return lambda name: run_of(kubectl.get(name))
+def _in_cluster(options: argparse.Namespace) -> Callable[[str], views.Run]:
+    kubectl = cluster.kubectl_of(options)
+    return lambda name: trim.run_of(kubectl.get(name))
 
 
-def _in_files(paths: Sequence[Path]) -> Callable[[str], Run]:
-    known: dict[str, Run] = {}
-    for run in (run for path in paths for run in runs_in(path)):
+def _in_files(paths: Sequence[Path]) -> Callable[[str], views.Run]:
+    known: dict[str, views.Run] = {}
+    for run in (run for path in paths for run in manifests.runs_in(path)):
         if known.setdefault(run.name, run) != run:
-            raise CommandError(f"the files hold two different runs of the name {run.name}")
+            raise errors.CommandError(f"the files hold two different runs of the name {run.name}")
 
-    def find(name: str) -> Run:
+    def find(name: str) -> views.Run:
         if name not in known:
-            raise CommandError(f"no file holds a run {name}; there are: {', '.join(known) or 'none'}")
+            raise errors.CommandError(f"no file holds a run {name}; there are: {', '.join(known) or 'none'}")
         return known[name]
 
     return find
 
 
-def _measured(run: Run) -> MeasuredRun:
+def _measured(run: views.Run) -> comparability.MeasuredRun:
     try:
-        return measured_run(run)
+        return comparability.measured_run(run)
     except ValueError as error:
-        raise CommandError(f"{run.name} was written by another version of the API: {error}") from error
+        raise errors.CommandError(f"{run.name} was written by another version of the API: {error}") from error
 
 
 def _as_json(
-    before: Sequence[Run], after: Sequence[Run], found: Compared, limited: Mapping[str, Bottleneck]
+    before: Sequence[views.Run], after: Sequence[views.Run], found: compare.Compared, limited: Mapping[str, Bottleneck]
 ) -> dict[str, object]:
     sides = {"baseline": before, "candidate": after}
     told = {
-        side: [{"name": run.name, "uid": run.uid, "digest": results_digest(run)} for run in runs]
+        side: [{"name": run.name, "uid": run.uid, "digest": comparability.results_digest(run)} for run in runs]
         for side, runs in sides.items()
     }
     cells = [cell.model_dump(mode="json", by_alias=True, exclude_none=True) for cell in found.cells]
@@ -186,10 +175,8 @@ def _as_json(
 
 
 def _percent(text: str) -> float:
-    try:
+    with suppress(ValueError):
         value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 up; write 5 or 2.5")
-    return value
+        if 0 <= value < math.inf:
+            return value
+    raise ValueError(f"{text!r} is not a percentage from 0 up; write 5 or 2.5")

@@ -16,13 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import Code
-from benchrun.cli.commands.judge import known_code
-from benchrun.judge.rules.catalogue import EXPLANATIONS
-from benchrun.judge.rules.rule import SEVERITIES
+from benchrun.cli import errors
+from benchrun.judge.rules import catalogue, rule
 from benchrun.report.exit_codes import PASSED
-
-# ---- pages ------------------------------------------------------------------------------------------------------------
-# The pages of findings (docs/findings), which an installed package and the operator's image bring along.
 
 CHECKOUT = Path(__file__).parents[4] / "docs/findings"
 """Where the pages are written; an installation from a checkout reads them there."""
@@ -44,7 +40,7 @@ class Page:
     @property
     def severity(self) -> str:
         """Severities it may have: "Suspect or Invalid"."""
-        said = [word for word in SEVERITIES if word in re.findall(r"\w+", self._lead[1])]
+        said = [word for word in rule.SEVERITIES if word in re.findall(r"\w+", self._lead[1])]
         return " or ".join(said)
 
     @property
@@ -71,9 +67,6 @@ def _folder() -> Traversable:
     return installed if installed.is_dir() else CHECKOUT
 
 
-# ---- explain ----------------------------------------------------------------------------------------------------------
-# `benchrun explain CODE`: the page of a finding. Needs no cluster.
-
 DESCRIPTION = "What a finding means, how it is detected and what to do; without a code, the list of all."
 
 
@@ -89,7 +82,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.code is None:
         console.print(_list())
         return PASSED
-    text = _text(known_code(options.code))
+    text = _text(_known_code(options.code))
     if console.is_terminal:
         console.print(Markdown(text))
     else:
@@ -97,10 +90,18 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return PASSED
 
 
+def _known_code(text: str) -> Code:
+    """The code of that name, however it is capitalised. Raises CommandError."""
+    found = next((code for code in Code if code.lower() == text.lower()), None)
+    if found is None:
+        raise errors.unknown("finding", text, list(Code))
+    return found
+
+
 def _text(code: Code) -> str:
     """The page; of an installation without pages, what the status says."""
     page = page_of(code)
-    explanation = EXPLANATIONS[code]
+    explanation = catalogue.EXPLANATIONS[code]
     return page.text if page is not None else f"# {code}\n\n{explanation.meaning}\n\n{explanation.remedy}\n"
 
 

@@ -14,16 +14,10 @@ from typing import Any
 from rich.console import Console
 
 from benchrun.api import plain_text
-from benchrun.cli.errors import CommandError, unknown
-from benchrun.cli.finished_run import FinishedRun, add_run_options, finished_run
-from benchrun.cli.kubectl import add_cluster_options
+from benchrun.cli import arguments, errors, finished_run
 from benchrun.report.exit_codes import PASSED
-from benchrun.report.export.exported import ExportedRun, Identity, exported, only, trusted
+from benchrun.report.export import exported, tables
 from benchrun.report.export.formats import FORMATS, TABLES, Format, TableName
-from benchrun.report.export.tables import NotExportable
-
-# ---- export formats ---------------------------------------------------------------------------------------------------
-# Formats of `benchrun export`: benchrun's own, and those that other packages register as entry points.
 
 GROUP = "benchrun.exports"
 
@@ -34,7 +28,7 @@ def export_format(name: str) -> Format:
         return FORMATS[name]
     registered = entry_points(group=GROUP)
     if name not in registered.names:
-        raise ArgumentTypeError(str(unknown("format", name, (*FORMATS, *sorted(registered.names)))))
+        raise ArgumentTypeError(str(errors.unknown("format", name, (*FORMATS, *sorted(registered.names)))))
     entry = registered[name]
     try:
         found = entry.load()
@@ -44,9 +38,6 @@ def export_format(name: str) -> Format:
         raise ArgumentTypeError(f"{entry.value} is not a {Format.__module__}.{Format.__qualname__}")
     return found
 
-
-# ---- export -----------------------------------------------------------------------------------------------------------
-# `benchrun export NAME --format FORMAT`: what a finished run has measured, in the formats of other tools.
 
 STANDARD_OUTPUT = "-"
 SUMMARY = "write a finished run's records in the format of another tool"
@@ -59,14 +50,8 @@ left out is said on standard error. Verdict and findings go along wherever a for
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "export",
-        help=SUMMARY,
-        description=DESCRIPTION,
-        epilog=_epilog(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_run_options(parser)
+    parser = arguments.add_command(commands, "export", SUMMARY, DESCRIPTION, _epilog())
+    finished_run.add_run_options(parser)
     add = parser.add_argument
     add("--format", required=True, type=export_format, metavar="FORMAT", help=f"one of {', '.join(FORMATS)}")
     add(
@@ -83,44 +68,46 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         action="store_true",
         help="export what can't be trusted, too, marked where there is a place",
     )
-    add_cluster_options(parser)
+    arguments.add_cluster_options(parser)
     return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Read the run, and write it down. Raises CommandError."""
     del console  # What goes to standard output is the export alone.
-    finished = finished_run(options)
+    finished = finished_run.finished_run(options)
     whole = _whole(finished)
     wanted = _stages(whole, options.stage)
-    kept, untrusted = (wanted, {}) if options.include_invalid else trusted(wanted)
+    kept, untrusted = (wanted, {}) if options.include_invalid else exported.trusted(wanted)
     notes = [f"left out: {cell}: {why}; --include-invalid exports it" for cell, why in untrusted.items()]
     notes += [*_lost(whole), *finished.measured.unreadable]
     if not kept.stages:
-        raise CommandError("\n".join(["nothing to export", *notes]))
+        raise errors.CommandError("\n".join(["nothing to export", *notes]))
     try:
         written = _write(options.format, options.table, kept, options.output)
-    except NotExportable as error:
-        raise CommandError(str(error)) from error
+    except tables.NotExportable as error:
+        raise errors.CommandError(str(error)) from error
     for note in (*written, *notes):
         print(plain_text(note), file=sys.stderr)
     return PASSED
 
 
-def _whole(finished: FinishedRun) -> ExportedRun:
-    identity = Identity(finished.run.namespace, finished.run.name, finished.run.uid)
-    return exported(identity, finished.spec, finished.status, finished.measured.records, finished.measured.samples)
+def _whole(finished: finished_run.FinishedRun) -> exported.ExportedRun:
+    identity = exported.Identity(finished.run.namespace, finished.run.name, finished.run.uid)
+    return exported.exported(
+        identity, finished.spec, finished.status, finished.measured.records, finished.measured.samples
+    )
 
 
-def _stages(whole: ExportedRun, wanted: Sequence[str]) -> ExportedRun:
+def _stages(whole: exported.ExportedRun, wanted: Sequence[str]) -> exported.ExportedRun:
     known = [stage.id for stage in whole.stages]
     for name in wanted:
         if name not in known:
-            raise unknown("stage", name, known)
-    return only(whole, wanted) if wanted else whole
+            raise errors.unknown("stage", name, known)
+    return exported.only(whole, wanted) if wanted else whole
 
 
-def _lost(whole: ExportedRun) -> list[str]:
+def _lost(whole: exported.ExportedRun) -> list[str]:
     """Load points of which the run has judged more than it could keep."""
     kept = Counter(stage.cell for stage in whole.stages)
     return [
@@ -130,11 +117,11 @@ def _lost(whole: ExportedRun) -> list[str]:
     ]
 
 
-def _write(chosen: Format, table: TableName, kept: ExportedRun, output: str) -> list[str]:
+def _write(chosen: Format, table: TableName, kept: exported.ExportedRun, output: str) -> list[str]:
     """Lines that say what was written where."""
     if output == STANDARD_OUTPUT:
         if not chosen.is_text and sys.stdout.isatty():
-            raise CommandError("this format is no text: name a file or a folder with --output")
+            raise errors.CommandError("binary format: name a file or a folder with --output")
         sys.stdout.buffer.write(chosen.document(kept, table))
         return []
     path = Path(output)
@@ -146,7 +133,7 @@ def _write(chosen: Format, table: TableName, kept: ExportedRun, output: str) -> 
             return [f"wrote {path / name}" for name in files]
         _write_file(path, chosen.document(kept, table))
     except OSError as error:
-        raise CommandError(f"{error.filename or path}: {error.strerror}") from error
+        raise errors.CommandError(f"{error.filename or path}: {error.strerror}") from error
     return [f"wrote {path}"]
 
 

@@ -12,15 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.cli.errors import CommandError, KubectlError
-from benchrun.cli.finished_sweep import typed_sweep
-from benchrun.cli.kubectl import Body, Kubectl, add_cluster_options, kubectl_of
-from benchrun.cli.show import COLOURS, as_table, prose_width
-from benchrun.observe.trim import run_of
-from benchrun.observe.views import Run
-from benchrun.report.exit_codes import PASSED
-from benchrun.report.run_list import run_list_rows, sweep_list_rows
-from benchrun.report.run_summary import Summary, run_summary, sweep_summary
+from benchrun.cli import arguments, cluster, errors, finished_sweep, show
+from benchrun.observe import trim, views
+from benchrun.report import exit_codes, run_list, run_summary
 
 DESCRIPTION = """\
 List the runs of a namespace, the youngest first: verdict, best valid load point, what limits it and what was found. Sweeps
@@ -33,12 +27,7 @@ FOLDED = ("load point", "findings", "best", "baseline", "model", "image")
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "get",
-        help="list runs and sweeps, or sum one up",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = arguments.add_command(commands, "get", "list runs and sweeps, or sum one up", DESCRIPTION)
     parser.add_argument(
         "name",
         nargs="?",
@@ -48,37 +37,37 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="list those of all namespaces")
     parser.add_argument("-l", "--selector", help="list those with these labels")
     parser.add_argument("--wide", action="store_true", help="list model, vLLM, GPU and image, too")
-    add_cluster_options(parser)
+    arguments.add_cluster_options(parser)
     return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """The list or the summary. Raises CommandError."""
-    kubectl, now = kubectl_of(options), datetime.now(UTC)
+    kubectl, now = cluster.kubectl_of(options), datetime.now(UTC)
     if options.name is not None:
         if options.all_namespaces or options.selector:
-            raise CommandError("-A and -l choose from a list; leave them out where a run is named")
+            raise errors.CommandError("-A and -l choose from a list; leave them out where a run is named")
         _show(console, _summary(kubectl, options.name, now))
-        return PASSED
-    runs = kubectl.runs(all_namespaces=options.all_namespaces, selector=options.selector)
+        return exit_codes.PASSED
+    runs = kubectl.all(cluster.RUN, all_namespaces=options.all_namespaces, selector=options.selector)
     sweeps = _sweeps(kubectl, options)
     if not runs and not sweeps:
         _say_none(console, options)
     tables = [
         rows(bodies, now=now, wide=options.wide, namespaces=options.all_namespaces)
-        for rows, bodies in ((run_list_rows, runs), (sweep_list_rows, sweeps))
+        for rows, bodies in ((run_list.run_list_rows, runs), (run_list.sweep_list_rows, sweeps))
         if bodies
     ]
     for number, table in enumerate(tables):
-        console.print(*([""] if number else []), as_table(table, folded=FOLDED), sep="\n")
-    return PASSED
+        console.print(*([""] if number else []), show.as_table(table, folded=FOLDED), sep="\n")
+    return exit_codes.PASSED
 
 
-def _sweeps(kubectl: Kubectl, options: argparse.Namespace) -> list[Body]:
+def _sweeps(kubectl: cluster.Kubectl, options: argparse.Namespace) -> list[cluster.Body]:
     """None where they are not to be seen: runs can be listed all the same."""
     try:
-        return kubectl.sweeps(all_namespaces=options.all_namespaces, selector=options.selector)
-    except KubectlError as error:
+        return kubectl.all(cluster.SWEEP, all_namespaces=options.all_namespaces, selector=options.selector)
+    except errors.KubectlError as error:
         if error.trouble not in ("Forbidden", "NotInstalled"):
             raise
         return []
@@ -96,24 +85,24 @@ def _say_none(console: Console, options: argparse.Namespace) -> None:
     console.print(f"no runs{chosen} {place}; {remedy}", markup=False, soft_wrap=True)
 
 
-def _summary(kubectl: Kubectl, name: str, now: datetime) -> Summary:
+def _summary(kubectl: cluster.Kubectl, name: str, now: datetime) -> run_summary.Summary:
     try:
-        return _of_run(run_of(kubectl.get(name)), now)
-    except KubectlError as error:
-        found = typed_sweep(kubectl.sweep_instead(name, error))
-    return sweep_summary(found.sweep, found.status, now=now)
+        return _of_run(trim.run_of(kubectl.get(name)), now)
+    except errors.KubectlError as error:
+        found = finished_sweep.typed_sweep(kubectl.sweep_instead(name, error))
+    return run_summary.sweep_summary(found.sweep, found.status, now=now)
 
 
-def _of_run(found: Run, now: datetime) -> Summary:
+def _of_run(found: views.Run, now: datetime) -> run_summary.Summary:
     try:
-        return run_summary(found, BenchmarkRunStatus.model_validate(found.status), now=now)
+        return run_summary.run_summary(found, BenchmarkRunStatus.model_validate(found.status), now=now)
     except ValidationError as error:
-        raise CommandError(f"{found.name} was written by another version of the API") from error
+        raise errors.CommandError(f"{found.name} was written by another version of the API") from error
 
 
-def _show(console: Console, summary: Summary) -> None:
-    style = COLOURS.get(summary.word, "bold")
-    width = prose_width(console)
+def _show(console: Console, summary: run_summary.Summary) -> None:
+    style = show.COLOURS.get(summary.word, "bold")
+    width = show.prose_width(console)
     title = Text.assemble((f"{summary.title}: ", "bold"), (summary.word, style), f" - {summary.sentence}")
     console.print(title, width=width)
     facts = Table.grid(padding=(0, 2, 0, 0))

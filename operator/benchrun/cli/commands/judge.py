@@ -7,42 +7,34 @@ import json
 import math
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from typing import Any, get_args
 
 from pydantic import ValidationError
 from rich.console import Console
 
-from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, Code, RuleSeverity
-from benchrun.cli.errors import CommandError, unknown
-from benchrun.cli.finished_run import add_run_options, finished_run
-from benchrun.cli.kubectl import add_cluster_options
-from benchrun.cli.show import add_wide, show_result
-from benchrun.judge.judged_run import rejudge, with_severities
+from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity
+from benchrun.cli import arguments, errors, finished_run, show
+from benchrun.judge import judged_run, thresholds
 from benchrun.judge.rules.warm_up import known_compilations
-from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.observe.views import Run
-from benchrun.report.comparison_rows import Difference, differences
-from benchrun.report.exit_codes import INVALID, PASSED
-from benchrun.report.run_summary import missing_sentences
+from benchrun.report import comparison_rows, exit_codes, run_summary
 
-# ---- judge options ----------------------------------------------------------------------------------------------------
-# `--threshold NAME=VALUE` and `--severity CODE=SEVERITY`: what a run is judged by, if not by its spec alone.
-
-THRESHOLDS = tuple(field.name.replace("_", "-") for field in fields(Thresholds))
-DEFAULTS = ", ".join(f"{field.name.replace('_', '-')} {field.default:g}" for field in fields(Thresholds))
+THRESHOLDS = tuple(field.name.replace("_", "-") for field in fields(thresholds.Thresholds))
+DEFAULTS = ", ".join(f"{field.name.replace('_', '-')} {field.default:g}" for field in fields(thresholds.Thresholds))
 """Every threshold with its value."""
 SEVERITIES: tuple[str, ...] = get_args(RuleSeverity.model_fields["severity"].annotation)
 
 
-def changed(thresholds: Thresholds, wanted: Sequence[str]) -> Thresholds:
+def changed(limits: thresholds.Thresholds, wanted: Sequence[str]) -> thresholds.Thresholds:
     """The thresholds with these, each `name=value`; the last of a name stands. Raises CommandError."""
     for text in wanted:
         name, value = _split(text, "NAME=VALUE")
         if name.replace("_", "-") not in THRESHOLDS:
-            raise unknown("threshold", name, THRESHOLDS)
-        thresholds = replace(thresholds, **{name.replace("-", "_"): _number(name, value)})
-    return thresholds
+            raise errors.unknown("threshold", name, THRESHOLDS)
+        limits = replace(limits, **{name.replace("-", "_"): _number(name, value)})
+    return limits
 
 
 def severities(wanted: Sequence[str]) -> list[RuleSeverity]:
@@ -51,43 +43,30 @@ def severities(wanted: Sequence[str]) -> list[RuleSeverity]:
     for text in wanted:
         code, severity = _split(text, "CODE=SEVERITY")
         if code in FIXED:
-            raise CommandError(f"{code} can't be changed: where there is no number there is nothing to look past")
+            raise errors.CommandError(f"{code} can't be changed: its severity is fixed")
         if code not in CHANGEABLE:
-            raise unknown("finding", code, CHANGEABLE)
+            raise errors.unknown("finding", code, CHANGEABLE)
         try:
             found[code] = RuleSeverity.model_validate({"code": code, "severity": severity})
         except ValidationError:
-            raise CommandError(f"{text}: a severity is one of {', '.join(SEVERITIES)}") from None
+            raise errors.CommandError(f"{text}: a severity is one of {', '.join(SEVERITIES)}") from None
     return list(found.values())
-
-
-def known_code(text: str) -> Code:
-    """The code of that name, however it is capitalised. Raises CommandError."""
-    found = next((code for code in Code if code.lower() == text.lower()), None)
-    if found is None:
-        raise unknown("finding", text, list(Code))
-    return found
 
 
 def _split(text: str, form: str) -> tuple[str, str]:
     name, equals, value = (part.strip() for part in text.partition("="))
     if not (name and equals and value):
-        raise CommandError(f"{text!r} is not {form}")
+        raise errors.CommandError(f"{text!r} is not {form}")
     return name, value
 
 
 def _number(name: str, text: str) -> float:
-    try:
+    with suppress(ValueError):
         value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise CommandError(f"{name}: {text!r} is not a number from 0 up")
-    return value
+        if 0 <= value < math.inf:
+            return value
+    raise errors.CommandError(f"{name}: {text!r} is not a number from 0 up")
 
-
-# ---- judge ------------------------------------------------------------------------------------------------------------
-# `benchrun judge NAME`: a finished run judged anew from what it stored, by other thresholds if asked.
 
 DESCRIPTION = """\
 Judge a finished run anew: by the rules of this version, from the records and the timeline that the run has stored, and from
@@ -102,16 +81,16 @@ exit codes: 0 judged; 1 nothing to judge; 4 some numbers are invalid."""
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = arguments.add_command(
+        commands,
         "judge",
-        help="judge a finished run anew from what it stored, by other thresholds if asked",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "judge a finished run anew from what it stored, by other thresholds if asked",
+        DESCRIPTION,
+        EPILOG,
     )
-    add_run_options(parser)
+    finished_run.add_run_options(parser)
     add = parser.add_argument
-    add("--threshold", action="append", default=[], metavar="NAME=VALUE", help="draw this line elsewhere; repeatable")
+    add("--threshold", action="append", default=[], metavar="NAME=VALUE", help="override a threshold; repeatable")
     add(
         "--severity",
         action="append",
@@ -119,32 +98,34 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="CODE=SEVERITY",
         help="Off, Note, Suspect or Invalid for this finding, over what the spec says; repeatable",
     )
-    add("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    add_cluster_options(parser)
-    add_wide(parser)
+    arguments.add_output(parser)
+    arguments.add_cluster_options(parser)
+    arguments.add_wide(parser)
     return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Read the run, judge it and show what came out. Raises CommandError."""
     wanted = severities(options.severity)
-    finished = finished_run(options)
+    finished = finished_run.finished_run(options)
     judged, spec, stored, measured = finished.run, finished.spec, finished.status, finished.measured
-    lines = changed(thresholds_of(spec), options.threshold)
-    rejudged = rejudge(
-        with_severities(spec, wanted),
+    limits = changed(thresholds.thresholds_of(spec), options.threshold)
+    rejudged = judged_run.rejudge(
+        judged_run.with_severities(spec, wanted),
         stored,
         measured.records,
         measured.samples,
-        thresholds=lines,
+        thresholds=limits,
     )
-    found = differences(stored, rejudged.status, log_kept=known_compilations(stored.servers) is not None)
-    notes = [*missing_sentences(stored, rejudged.missing), *measured.unreadable]
+    found = comparison_rows.differences(
+        stored, rejudged.status, log_kept=known_compilations(stored.servers) is not None
+    )
+    notes = [*run_summary.missing_sentences(stored, rejudged.missing), *measured.unreadable]
     if options.output == "json":
         print(json.dumps(_as_json(judged, stored, rejudged.status, found, notes), indent=2))
     else:
         _show(console, judged.name, stored, rejudged.status, found, notes, wide=options.wide)
-    return INVALID if rejudged.status.verdict == "Invalid" else PASSED
+    return exit_codes.INVALID if rejudged.status.verdict == "Invalid" else exit_codes.PASSED
 
 
 def _show(
@@ -152,13 +133,13 @@ def _show(
     name: str,
     stored: BenchmarkRunStatus,
     now: BenchmarkRunStatus,
-    found: Sequence[Difference],
+    found: Sequence[comparison_rows.Difference],
     notes: Sequence[str],
     *,
     wide: bool,
 ) -> None:
     anew = {"phase": None, "message": _judged_by(stored, now), "log_tail": None}
-    show_result(console, name, now.model_copy(update=anew), wide=wide)
+    show.show_result(console, name, now.model_copy(update=anew), wide=wide)
     console.print(_heading(stored, found), style="bold", markup=False)
     for difference in found:
         console.print(f"  {difference.sentence}", markup=False, soft_wrap=True)
@@ -166,7 +147,7 @@ def _show(
         console.print(note, markup=False, soft_wrap=True)
 
 
-def _heading(stored: BenchmarkRunStatus, found: Sequence[Difference]) -> str:
+def _heading(stored: BenchmarkRunStatus, found: Sequence[comparison_rows.Difference]) -> str:
     if stored.judge is None:
         return "the run was not judged when it ended"
     return (
@@ -183,26 +164,26 @@ def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:
         else f"by version {now.judge.version} of the rules, not {stored.judge.version} as stored"
     )
     same = stored.judge.thresholds_digest == now.judge.thresholds_digest
-    severities_said = f"; severities: {', '.join(now.judge.overrides)}" if now.judge.overrides else ""
-    return f"judged anew {versions}, with {'the same' if same else 'other'} thresholds{severities_said}"
+    overrides = f"; severities: {', '.join(now.judge.overrides)}" if now.judge.overrides else ""
+    return f"judged anew {versions}, with {'the same' if same else 'other'} thresholds{overrides}"
 
 
 def _as_json(
     run: Run,
     stored: BenchmarkRunStatus,
     now: BenchmarkRunStatus,
-    found: Sequence[Difference],
+    found: Sequence[comparison_rows.Difference],
     notes: Sequence[str],
 ) -> dict[str, object]:
-    said = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=_SAID)
+    reported = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=_REPORTED)
     return {
         "name": run.name,
         "uid": run.uid,
         "storedVerdict": stored.verdict,
-        **said,
+        **reported,
         "differences": [asdict(each) for each in found],
         "notes": list(notes),
     }
 
 
-_SAID = {"verdict", "judge", "headline", "results", "findings", "truncated"}
+_REPORTED = {"verdict", "judge", "headline", "results", "findings", "truncated"}

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.cli.errors import CommandError
-from benchrun.cli.model_folder import config_path, shape_at, weights_beside
+from benchrun.cli import arguments, errors, model_folder
 from benchrun.report.exit_codes import PASSED
+from benchrun.sizing import layers, pool, serve_args
 from benchrun.sizing.engine import Engine, beyond_context, engine_of
-from benchrun.sizing.layers import Layer, UnknownCacheType
-from benchrun.sizing.pool import UNLIMITED_TOKENS, Fit, Memory
-from benchrun.sizing.serve_args import GIB, ServeArgs, UnreadableValue, bytes_of, tokens_of
-from benchrun.sizing.serve_args import memory as amount
 from benchrun.sizing.sizing import Sizing, changes, sizing_of
-
-# ---- show sizing ------------------------------------------------------------------------------------------------------
-# A sizing on a terminal, and for programs.
 
 
 def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
     """Layers first, then one token, then what is to be said of it, then what fits."""
     engine, shape = sizing.engine, sizing.shape
-    layers = sum(row.count for row in sizing.rows)
-    about = f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layers} layers that keep one"
+    layer_count = sum(row.count for row in sizing.rows)
+    about = f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layer_count} layers that keep one"
     console.print(Text.assemble((f"{name}: ", "bold"), about))
     console.print(_layer_table(sizing))
     for sentence in (_token_sentence(sizing), *notes):
@@ -69,7 +62,7 @@ def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
         "cacheBytesPerGpu": None if fit is None else fit.blocks * sizing.pool.block_bytes,
         "maxModelTokens": engine.max_tokens,
         "cacheTokens": sizing.tokens,
-        "longestTokens": None if fit is None else fit.longest(engine.max_tokens or UNLIMITED_TOKENS),
+        "longestTokens": None if fit is None else fit.longest(engine.max_tokens or pool.UNLIMITED_TOKENS),
         "lengths": [
             {"tokens": row.tokens, "bytesPerGpu": row.bytes_per_gpu, "sequences": row.sequences}
             for row in sizing.lengths
@@ -79,21 +72,26 @@ def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
 
 
 def _token_sentence(sizing: Sizing) -> str:
-    beyond = f"; beyond the windows {amount(sizing.far_token_bytes)}" if sizing.drops else ""
-    return f"One token takes {amount(sizing.token_bytes)}{_each(sizing, sizing.token_bytes_per_gpu)}{beyond}."
+    beyond = f"; beyond the windows {serve_args.memory(sizing.far_token_bytes)}" if sizing.drops else ""
+    return (
+        f"One token takes {serve_args.memory(sizing.token_bytes)}{_each(sizing, sizing.token_bytes_per_gpu)}{beyond}."
+    )
 
 
 def _each(sizing: Sizing, per_gpu: float) -> str:
     gpus = sizing.engine.gpus
-    return f", {amount(per_gpu)} on each of {gpus} GPUs" if gpus > 1 else ""
+    return f", {serve_args.memory(per_gpu)} on each of {gpus} GPUs" if gpus > 1 else ""
 
 
-def _show_fit(console: Console, sizing: Sizing, fit: Fit) -> None:
+def _show_fit(console: Console, sizing: Sizing, fit: pool.Fit) -> None:
     engine, memory = sizing.engine, sizing.memory
     if memory is not None:
+        total, usable, weights, overhead, cache = map(
+            serve_args.memory, (memory.total, memory.usable, memory.weights, memory.overhead, memory.cache)
+        )
         console.print(
-            f"Memory of a GPU: {amount(memory.total)} x {memory.utilization:g} = {amount(memory.usable)}, less weights "
-            f"{amount(memory.weights)}, less overhead {amount(memory.overhead)}: {amount(memory.cache)} for the KV cache.",
+            f"Memory of a GPU: {total} x {memory.utilization:g} = {usable}, less weights {weights}, less overhead "
+            f"{overhead}: {cache} for the KV cache.",
             markup=False,
             soft_wrap=True,
         )
@@ -107,7 +105,8 @@ def _show_fit(console: Console, sizing: Sizing, fit: Fit) -> None:
         )
     table.add_row("longest context", _longest(longest, engine.max_tokens))
     table.add_row(
-        "blocks", f"{fit.blocks:,} of {engine.block_tokens} tokens and {amount(sizing.pool.block_bytes)} a GPU"
+        "blocks",
+        f"{fit.blocks:,} of {engine.block_tokens} tokens and {serve_args.memory(sizing.pool.block_bytes)} a GPU",
     )
     console.print(table)
 
@@ -127,13 +126,13 @@ def _layer_table(sizing: Sizing) -> Table:
             str(row.count),
             _kept(row.layer),
             f"{row.layer.heads} x {row.layer.values}",
-            amount(row.token_bytes * sizing.engine.tensor_parallel),
-            amount(row.count * row.token_bytes * sizing.engine.tensor_parallel),
+            serve_args.memory(row.token_bytes * sizing.engine.tensor_parallel),
+            serve_args.memory(row.count * row.token_bytes * sizing.engine.tensor_parallel),
         )
     return table
 
 
-def _kept(layer: Layer) -> str:
+def _kept(layer: layers.Layer) -> str:
     words = {"Full": "every token", "Latent": "a latent vector of every token", "Index": "an index key of every token"}
     return words.get(layer.kind) or f"the last {layer.window_tokens:,} tokens"
 
@@ -144,8 +143,8 @@ def _length_table(sizing: Sizing) -> Table:
     headers = ("sequence of", "takes", *(("on each GPU",) if gpus > 1 else ()), *(("fit at once",) if known else ()))
     table = _table(*headers, numbers=range(len(headers)))
     for row in sizing.lengths:
-        cells = [f"{row.tokens:,} tokens", amount(row.bytes_per_gpu * gpus)]
-        cells += [amount(row.bytes_per_gpu)] if gpus > 1 else []
+        cells = [f"{row.tokens:,} tokens", serve_args.memory(row.bytes_per_gpu * gpus)]
+        cells += [serve_args.memory(row.bytes_per_gpu)] if gpus > 1 else []
         cells += [f"{row.sequences:,}"] if row.sequences is not None else []
         table.add_row(*cells)
     return table
@@ -158,68 +157,52 @@ def _table(*headers: str, numbers: range | tuple[int, ...] = ()) -> Table:
     return table
 
 
-# ---- memory options ---------------------------------------------------------------------------------------------------
-# What a command is told about the memory of a GPU.
-
-DEFAULT_OVERHEAD_BYTES = 2 * GIB
+DEFAULT_OVERHEAD_BYTES = 2 * serve_args.GIB
 """Activations, CUDA graphs and communication of a mid-sized model. vLLM's log line "Available KV cache memory" tells the
 true figure: what is missing there is this."""
 
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
     """`--gpu-memory`, `--weights` and `--overhead`."""
-    parser.add_argument("--gpu-memory", type=amount_option, metavar="SIZE", help="memory of one GPU, for example 80GiB")
+    amount = arguments.valid(serve_args.bytes_of)
+    parser.add_argument("--gpu-memory", type=amount, metavar="SIZE", help="memory of one GPU, for example 80GiB")
     parser.add_argument(
         "--weights",
-        type=amount_option,
+        type=amount,
         metavar="SIZE",
-        help="size of the whole model's weights, where no safetensors files lie beside config.json",
+        help="size of the whole model's weights, where no safetensors files are next to config.json",
     )
     parser.add_argument(
         "--overhead",
-        type=amount_option,
+        type=amount,
         metavar="SIZE",
         default=DEFAULT_OVERHEAD_BYTES,
         help="what a GPU holds beside weights and KV cache: activations, CUDA graphs (default: 2GiB, a guess)",
     )
 
 
-def memory_of(options: argparse.Namespace, engine: Engine, *, weights: int | None) -> Memory | None:
+def memory_of(options: argparse.Namespace, engine: Engine, *, weights: int | None) -> pool.Memory | None:
     """The memory of one GPU; None where it or the weights are not known."""
     if options.gpu_memory is None or weights is None:
         return None
     share = -(-weights // engine.gpus)
-    return Memory(total=options.gpu_memory, utilization=engine.utilization, weights=share, overhead=options.overhead)
+    return pool.Memory(
+        total=options.gpu_memory, utilization=engine.utilization, weights=share, overhead=options.overhead
+    )
 
 
-def amount_option(text: str) -> int:
-    """An amount of memory, as an argument."""
-    return _argument(bytes_of, text)
-
-
-def tokens(text: str) -> int:
-    """A number of tokens above 0, as an argument."""
-    number = _argument(tokens_of, text)
+def _tokens(text: str) -> int:
+    number = serve_args.tokens_of(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        raise ValueError(f"{text} is not above 0")
     return number
 
-
-def _argument(read: Callable[[str], int], text: str) -> int:
-    try:
-        return read(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-# ---- kv cache ---------------------------------------------------------------------------------------------------------
-# `benchrun kv-cache MODEL`: how large the KV cache of a model is, and how much fits. Needs no cluster and no GPU.
 
 DESCRIPTION = """\
 Size a model's KV cache by vLLM's own arithmetic: bytes a token, tokens that fit, the longest context, sequences at a length.
 
 After --serve come the flags of `vllm serve`, verbatim; those that change the cache are counted. What fits is told where
-the memory is: by --gpu-memory (and --weights, where no weights lie beside config.json), or by --kv-cache-memory-bytes
+the memory is: by --gpu-memory (and --weights, where no weight files are next to config.json), or by --kv-cache-memory-bytes
 among the flags."""
 EPILOG = """\
 for example:
@@ -231,24 +214,20 @@ exit codes: 0 told; 1 the model can't be read, or nothing is known about its att
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "kv-cache",
-        help="size a model's KV cache from its config.json",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = arguments.add_command(
+        commands, "kv-cache", "size a model's KV cache from its config.json", DESCRIPTION, EPILOG
     )
     parser.add_argument("model", help="folder of the model, its config.json, or an id that the hub's local cache has")
     add_memory_options(parser)
     parser.add_argument(
         "--length",
         action="append",
-        type=tokens,
+        type=arguments.valid(_tokens),
         default=[],
         metavar="TOKENS",
         help="length of a sequence, prompt and answer; may be repeated (default: some, up to the longest)",
     )
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    arguments.add_output(parser)
     parser.add_argument(
         "--serve",
         nargs=argparse.REMAINDER,
@@ -262,7 +241,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Size the model and show it. Raises CommandError."""
     sizing = _sizing(options)
-    beyond = beyond_context(ServeArgs.of(options.serve), sizing.shape, is_allowed=False)
+    beyond = beyond_context(serve_args.ServeArgs.of(options.serve), sizing.shape, is_allowed=False)
     notes = (*changes(sizing), *([beyond.sentence] if beyond is not None else []))
     if options.output == "json":
         print(json.dumps(as_json(sizing, notes), indent=2))
@@ -272,14 +251,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _sizing(options: argparse.Namespace) -> Sizing:
-    path = config_path(options.model)
-    shape = shape_at(path)
+    path = model_folder.config_path(options.model)
+    shape = model_folder.shape_at(path)
     try:
-        engine = engine_of(ServeArgs.of(options.serve), shape, gpu_bytes=options.gpu_memory)
-        weights = options.weights or weights_beside(path)
+        engine = engine_of(serve_args.ServeArgs.of(options.serve), shape, gpu_bytes=options.gpu_memory)
+        weights = options.weights or model_folder.weights_beside(path)
         if options.gpu_memory is not None and weights is None and engine.cache_bytes is None:
-            raise CommandError(f"no weights lie beside {path}; give their size with --weights")
+            raise errors.CommandError(f"no weight files next to {path}; give their size with --weights")
         memory = memory_of(options, engine, weights=weights)
         return sizing_of(shape, engine, memory=memory, lengths=options.length)
-    except (UnreadableValue, UnknownCacheType) as error:
-        raise CommandError(str(error)) from error
+    except (serve_args.UnreadableValue, layers.UnknownCacheType) as error:
+        raise errors.CommandError(str(error)) from error

@@ -5,22 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pydantic import ValidationError
 from rich.console import Console
 
 from benchrun.api import BenchmarkRunStatus, plain_text
-from benchrun.cli.errors import CommandError, KubectlError
-from benchrun.cli.finished_run import FinishedRun, add_run_options, named_run, with_measurement
-from benchrun.cli.finished_sweep import FoundSweep, add_forms, named_sweep, sweep_in, told_sweep, typed_sweep
-from benchrun.cli.following import add_sweep
-from benchrun.cli.html_page import written_page
-from benchrun.cli.kubectl import add_cluster_options, kubectl_of
-from benchrun.cli.show import add_wide, show_result
+from benchrun.cli import arguments, cluster, errors, finished_run, finished_sweep, show
 from benchrun.observe.views import Run
-from benchrun.report.exit_codes import PASSED, exit_code
-from benchrun.report.live_view import progress_line
-from benchrun.report.markdown import markdown
-from benchrun.report.result_rows import texts_per_prompt
+from benchrun.report import exit_codes, live_view, markdown, result_rows
 
 SUMMARY = "show the result of a run or a sweep; the exit code is that of its verdict"
 DESCRIPTION = """\
@@ -40,66 +30,51 @@ missed or a figure regressed; 4 some numbers are invalid; 5 cancelled. Of a swee
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "report",
-        help=SUMMARY,
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_run_options(parser)
-    add_sweep(parser)
-    add_forms(parser)
-    add_cluster_options(parser)
-    add_wide(parser)
+    parser = arguments.add_command(commands, "report", SUMMARY, DESCRIPTION, EPILOG)
+    finished_run.add_run_options(parser)
+    arguments.add_sweep(parser)
+    finished_sweep.add_forms(parser)
+    arguments.add_cluster_options(parser)
+    arguments.add_wide(parser)
     return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Show what is there; of what goes on, how far it is. Raises CommandError."""
     if options.sweep:
-        return told_sweep(named_sweep(options), options, console)
+        return finished_sweep.show_found(finished_sweep.named_sweep(options), options, console)
     try:
-        found = named_run(options)
-    except CommandError as error:
-        return told_sweep(_sweep_instead(options, error), options, console)
-    return _told(found, options, console)
+        found = finished_run.named_run(options)
+    except errors.CommandError as error:
+        return finished_sweep.show_found(_sweep_instead(options, error), options, console)
+    return _show_run(found, options, console)
 
 
-def _told(found: Run, options: argparse.Namespace, console: Console) -> int:
+def _show_run(found: Run, options: argparse.Namespace, console: Console) -> int:
     if options.html is not None:
-        whole = with_measurement(found, options)
-        written_page(options.html, lambda: _page(whole), console)
-        return exit_code(whole.status) or PASSED
-    try:
-        status = BenchmarkRunStatus.model_validate(found.status)
-    except ValidationError as error:
-        raise CommandError(f"{found.name} was written by another version of the API: {error}") from error
-    code = exit_code(status)
+        whole = finished_run.with_measurement(found, options)
+        finished_sweep.write_page(options.html, whole, console)
+        return exit_codes.exit_code(whole.status) or exit_codes.PASSED
+    status = errors.validated(BenchmarkRunStatus, found.status, found.name)
+    code = exit_codes.exit_code(status)
     if code is None:
-        console.print(progress_line(status), markup=False)
-        return PASSED
-    texts = texts_per_prompt(found.spec)
+        console.print(live_view.progress_line(status), markup=False)
+        return exit_codes.PASSED
+    texts = result_rows.texts_per_prompt(found.spec)
     if options.markdown:
-        print(plain_text(markdown(found.name, status, texts_per_prompt=texts, wide=options.wide)), end="")
+        print(plain_text(markdown.markdown(found.name, status, texts_per_prompt=texts, wide=options.wide)), end="")
     else:
-        show_result(console, found.name, status, texts_per_prompt=texts, wide=options.wide)
+        show.show_result(console, found.name, status, texts_per_prompt=texts, wide=options.wide)
     return code
 
 
-def _sweep_instead(options: argparse.Namespace, error: CommandError) -> FoundSweep:
+def _sweep_instead(options: argparse.Namespace, error: errors.CommandError) -> finished_sweep.FoundSweep:
     """A sweep of that name, where looking for a run raised `error`. Raises CommandError."""
     if options.file is not None:
-        body = sweep_in(options.file, options.name)
+        body = finished_sweep.sweep_in(options.file, options.name)
         if body is None:
             raise error
-        return typed_sweep(body)
-    if options.name is None or not isinstance(error, KubectlError):
+        return finished_sweep.typed_sweep(body)
+    if options.name is None or not isinstance(error, errors.KubectlError):
         raise error
-    return typed_sweep(kubectl_of(options).sweep_instead(options.name, error))
-
-
-def _page(found: FinishedRun) -> str:
-    from benchrun.cli.html_page import html_page
-
-    return html_page(found)
+    return finished_sweep.typed_sweep(cluster.kubectl_of(options).sweep_instead(options.name, error))

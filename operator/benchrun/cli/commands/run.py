@@ -9,13 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
+from benchrun.cli import arguments, cluster, errors, following, manifests, processes
 from benchrun.cli.commands.watch import EXIT_CODES, add_timeout, follow_to_the_end, say_how_to_go_on
-from benchrun.cli.errors import CommandError
-from benchrun.cli.following import RESOURCES, Target, TimeIsUp, by_name
-from benchrun.cli.kubectl import Kubectl, add_cluster_options, kubectl_of
-from benchrun.cli.manifests import Applied, Manifest, applied, manifests_in
-from benchrun.cli.processes import held_back, sigterm_interrupts
-from benchrun.cli.show import add_wide
 from benchrun.observe import raw
 from benchrun.report.exit_codes import PASSED
 
@@ -32,37 +27,37 @@ it: its GPU is freed, what was measured is kept, and the command ends when the r
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = arguments.add_command(
+        commands,
         "run",
-        help="apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict",
-        description=DESCRIPTION,
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict",
+        DESCRIPTION,
+        EXIT_CODES,
     )
     add = parser.add_argument
     add("-f", "--file", action="append", required=True, metavar="FILE", help="a manifest, - for stdin; may be repeated")
     add("--no-wait", action="store_true", help="only apply, and print the names")
     add_timeout(parser)
     add("--cancel-on-interrupt", action="store_true", help="cancel the runs on Ctrl-C, SIGTERM or when time is up")
-    add_cluster_options(parser)
-    add_wide(parser)
+    arguments.add_cluster_options(parser)
+    arguments.add_wide(parser)
     return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Apply all, then follow. Raises CommandError."""
-    kubectl = kubectl_of(options)
-    manifests = manifests_in(options.file)  # all are read before one is applied
-    started: list[Applied] = []
+    kubectl = cluster.kubectl_of(options)
+    wanted = manifests.manifests_in(options.file)  # all are read before one is applied
+    started: list[manifests.Applied] = []
     try:
-        with sigterm_interrupts():
-            with held_back() if options.cancel_on_interrupt else nullcontext():
-                _apply(manifests, kubectl, started, console)
+        with processes.sigterm_interrupts():
+            with processes.held_back() if options.cancel_on_interrupt else nullcontext():
+                _apply(wanted, kubectl, started, console)
             runs = _followed(started, kubectl)
             if options.no_wait or not runs:
                 return PASSED
             return follow_to_the_end(runs, console, wide=options.wide, timeout_seconds=options.timeout)
-    except (KeyboardInterrupt, TimeIsUp):
+    except (KeyboardInterrupt, following.TimeIsUp):
         runs = _followed(started, kubectl)
         if not options.cancel_on_interrupt or not runs:
             say_how_to_go_on(runs, console)
@@ -71,45 +66,49 @@ def run(options: argparse.Namespace, console: Console) -> int:
         return follow_to_the_end(runs, console, wide=options.wide)
 
 
-def _apply(manifests: Sequence[Manifest], kubectl: Kubectl, started: list[Applied], console: Console) -> None:
-    for manifest in manifests:
+def _apply(
+    wanted: Sequence[manifests.Manifest], kubectl: cluster.Kubectl, started: list[manifests.Applied], console: Console
+) -> None:
+    for manifest in wanted:
         try:
-            started.append(applied(manifest, kubectl))
-        except CommandError:
+            started.append(manifests.applied(manifest, kubectl))
+        except errors.CommandError:
             say_how_to_go_on(_followed(started, kubectl), console)
             raise
         console.print(_sentence(started[-1]), markup=False, soft_wrap=True)
 
 
-def _followed(started: Sequence[Applied], kubectl: Kubectl) -> dict[str, Target]:
-    return by_name(
-        (each.name, Target(kubectl.within(each.namespace), each.kind)) for each in started if each.kind in RESOURCES
+def _followed(started: Sequence[manifests.Applied], kubectl: cluster.Kubectl) -> dict[str, following.Target]:
+    return following.by_name(
+        (each.name, following.Target(kubectl.within(each.namespace), each.kind))
+        for each in started
+        if each.kind in cluster.RESOURCES
     )
 
 
-def _sentence(each: Applied) -> str:
+def _sentence(each: manifests.Applied) -> str:
     place = f" in namespace {each.namespace}" if each.namespace else ""
     if each.was_there:
         return f"{each.kind} {each.name}{place} is there already; following it"
-    if each.kind in RESOURCES:
+    if each.kind in cluster.RESOURCES:
         return f"{each.kind} {each.name}{place} created"
     return f"{each.kind} {each.name}{place} applied"
 
 
-def _cancel(targets: Mapping[str, Target], console: Console) -> None:
-    """Those that have not ended. Raises CommandError once all were told that can be."""
+def _cancel(targets: Mapping[str, following.Target], console: Console) -> None:
+    """Those that have not ended. Raises CommandError once all are cancelled that can be."""
     problems: list[str] = []
     for name, target in targets.items():
         try:
             if not _has_ended(name, target):
                 target.kubectl.cancel(name, resource=target.resource)
                 console.print(f"cancelling {name}; Ctrl-C again does not wait for it", markup=False, soft_wrap=True)
-        except CommandError as error:
+        except errors.CommandError as error:
             problems.append(f"{name} is not cancelled: {error}")
     if problems:
-        raise CommandError("; ".join(problems))
+        raise errors.CommandError("; ".join(problems))
 
 
-def _has_ended(name: str, target: Target) -> bool:
-    body = target.kubectl.sweep(name) if target.is_sweep else target.kubectl.get(name)
+def _has_ended(name: str, target: following.Target) -> bool:
+    body = target.kubectl.get(name, target.resource)
     return bool(raw.mapping(body.get("status")).get("completionTime"))

@@ -8,24 +8,12 @@ from typing import Any
 
 from rich.console import Console
 
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.api.sweep.spec import SHORT_NAME as SWEEP_SHORT_NAME
-from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.cli.errors import KubectlError
-from benchrun.cli.finished_sweep import runs_in_cluster, whole_table
-from benchrun.cli.following import Following, Target, Thing, TimeIsUp, add_sweep, by_name, follow
-from benchrun.cli.kubectl import Kubectl, add_cluster_options, kubectl_of
-from benchrun.cli.processes import sigterm_interrupts
-from benchrun.cli.reporters import LogReporter, ScreenReporter
-from benchrun.cli.show import Terminal, add_wide, show_result, show_sweep
+from benchrun.api.sweep import spec, status
+from benchrun.cli import arguments, cluster, errors, finished_sweep, following, processes, reporters, show
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe.trim import sweep_of
-from benchrun.report.exit_codes import worst_code
-from benchrun.report.followed import FollowedSweep
-from benchrun.report.rows import parse_seconds
-
-# ---- follow runs ------------------------------------------------------------------------------------------------------
-# Following as `watch` and `run` do it: on a terminal or in a log, then the tables, then one exit code.
+from benchrun.report import exit_codes, rows
+from benchrun.report.followed import Followed, FollowedSweep
 
 EXIT_CODES = """\
 exit codes: 0 measured, Valid or Suspect; 1 a run can't be read; 2 failed; 3 an objective missed or a figure regressed;
@@ -37,42 +25,43 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     """How long to wait."""
     parser.add_argument(
         "--timeout",
-        type=_duration,
+        type=arguments.valid(rows.parse_seconds),
         metavar="DURATION",
         help="wait no longer than this (90s, 10m, 2h) and end with 124",
     )
 
 
 def follow_to_the_end(
-    targets: MutableMapping[str, Target], console: Console, *, wide: bool, timeout_seconds: float | None = None
+    targets: MutableMapping[str, following.Target],
+    console: Console,
+    *,
+    wide: bool,
+    timeout_seconds: float | None = None,
 ) -> int:
     """Every run and sweep, until all have ended; their results; the worst of their codes. Raises CommandError."""
-    found = _followed(targets, console, timeout_seconds=timeout_seconds)
-    for name in (name for name in targets if name in found.codes):
-        _show(console, found.things[name], targets[name].kubectl, wide=wide)
-    for name, error in found.errors.items():
-        console.print(f"{name}: {error}", style="red", markup=False, soft_wrap=True)
-    return worst_code([*found.codes.values(), *(error.code for error in found.errors.values())])
-
-
-def _followed(
-    targets: MutableMapping[str, Target], console: Console, *, timeout_seconds: float | None = None
-) -> Following:
-    """The same, without the results. Raises CommandError, also where the only one can't be read."""
-    several = len(targets) > 1
-    with sigterm_interrupts():
-        if console.is_terminal and not console.is_dumb_terminal:
-            # Of the terminal's own width: what wraps can't be drawn over.
-            with ScreenReporter(Terminal(), several=several) as screen:
-                found = follow(targets, screen, timeout_seconds=timeout_seconds)
-        else:
-            found = follow(targets, LogReporter(console, several=several), timeout_seconds=timeout_seconds)
+    found = processes.run_interruptibly(_followed(targets, console, timeout_seconds))
     if len(found.errors) == 1 and not found.codes:
         raise next(iter(found.errors.values()))
-    return found
+    for name in (name for name in targets if name in found.codes):
+        _show(console, found.known[name], targets[name].kubectl, wide=wide)
+    for name, error in found.errors.items():
+        console.print(f"{name}: {error}", style="red", markup=False, soft_wrap=True)
+    return exit_codes.worst_code([*found.codes.values(), *(error.code for error in found.errors.values())])
 
 
-def say_how_to_go_on(targets: Mapping[str, Target], console: Console) -> None:
+async def _followed(
+    targets: MutableMapping[str, following.Target], console: Console, timeout_seconds: float | None
+) -> following.Following:
+    if not console.is_terminal or console.is_dumb_terminal:
+        return await following.follow(
+            targets, reporters.LogReporter(console, several=len(targets) > 1), timeout_seconds=timeout_seconds
+        )
+    # Of the terminal's own width: what wraps can't be drawn over.
+    with reporters.ScreenReporter(show.Terminal(), several=len(targets) > 1) as screen:
+        return await following.follow(targets, screen, timeout_seconds=timeout_seconds)
+
+
+def say_how_to_go_on(targets: Mapping[str, following.Target], console: Console) -> None:
     """What becomes of runs that nobody waits for any more."""
     if not targets:
         return
@@ -80,39 +69,32 @@ def say_how_to_go_on(targets: Mapping[str, Target], console: Console) -> None:
     console.print(f"the {only} goes on in the cluster" if only is not None else "the runs go on in the cluster")
     for name, target in targets.items():
         where = f" -n {target.kubectl.namespace}" if target.kubectl.namespace else ""
-        short = SWEEP_SHORT_NAME if target.is_sweep else SHORT_NAME
+        short = spec.SHORT_NAME if target.is_sweep else SHORT_NAME
         console.print(f"  to follow it:  benchrun watch {name}{where}", markup=False, soft_wrap=True)
         patch = """--type=merge -p '{"spec":{"cancel":true}}'"""
         console.print(f"  to end it:     kubectl patch {short} {name}{where} {patch}", markup=False, soft_wrap=True)
 
 
-def _show(console: Console, thing: Thing, kubectl: Kubectl, *, wide: bool) -> None:
-    if isinstance(thing, FollowedSweep):
-        show_sweep(console, thing.name, _whole(thing, kubectl), texts_per_prompt=thing.texts_per_prompt, wide=wide)
+def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wide: bool) -> None:
+    texts = followed.texts_per_prompt
+    if isinstance(followed, FollowedSweep):
+        show.show_sweep(console, followed.name, _whole(followed, kubectl), texts_per_prompt=texts, wide=wide)
     else:
-        show_result(console, thing.name, thing.status, texts_per_prompt=thing.texts_per_prompt, wide=wide)
+        show.show_result(console, followed.name, followed.status, texts_per_prompt=texts, wide=wide)
 
 
-def _whole(followed: FollowedSweep, kubectl: Kubectl) -> BenchmarkSweepStatus:
+def _whole(followed: FollowedSweep, kubectl: cluster.Kubectl) -> status.BenchmarkSweepStatus:
     """Its status, with what that had no room for; as it is where the cluster does not give it."""
     if not followed.status.truncated:
         return followed.status
     try:
-        sweep = sweep_of(kubectl.sweep(followed.name))
-    except KubectlError:
+        sweep = sweep_of(kubectl.get(followed.name, cluster.SWEEP))
+    except errors.KubectlError:
         return followed.status
-    return whole_table(sweep, followed.status, lambda sweep: runs_in_cluster(sweep, kubectl))
+    return finished_sweep.whole_table(
+        sweep, followed.status, lambda sweep: finished_sweep.runs_in_cluster(sweep, kubectl)
+    )
 
-
-def _duration(text: str) -> float:
-    try:
-        return parse_seconds(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-# ---- watch ------------------------------------------------------------------------------------------------------------
-# `benchrun watch NAME`: runs and sweeps, followed to their ends.
 
 DESCRIPTION = """\
 Follow runs and sweeps to their ends, then show their results.
@@ -123,27 +105,27 @@ lines. Of a sweep it is how many of its runs have ended, and those that go on. C
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = arguments.add_command(
+        commands,
         "watch",
-        help="follow runs and sweeps to their ends; the exit code is that of the verdict",
-        description=DESCRIPTION,
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "follow runs and sweeps to their ends; the exit code is that of the verdict",
+        DESCRIPTION,
+        EXIT_CODES,
     )
     parser.add_argument("names", nargs="+", metavar="NAME", help="name of a BenchmarkRun, else of a BenchmarkSweep")
-    add_sweep(parser)
+    arguments.add_sweep(parser)
     add_timeout(parser)
-    add_cluster_options(parser)
-    add_wide(parser)
+    arguments.add_cluster_options(parser)
+    arguments.add_wide(parser)
     return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Until all have ended. Raises CommandError."""
-    target = Target(kubectl_of(options), SWEEP_KIND if options.sweep else KIND)
-    targets = by_name((name, target) for name in options.names)
+    target = following.Target(cluster.kubectl_of(options), spec.KIND if options.sweep else KIND)
+    targets = following.by_name((name, target) for name in options.names)
     try:
         return follow_to_the_end(targets, console, wide=options.wide, timeout_seconds=options.timeout)
-    except (KeyboardInterrupt, TimeIsUp):
+    except (KeyboardInterrupt, following.TimeIsUp):
         say_how_to_go_on(targets, console)
         raise

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchrun import names
-from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.api.sweep.spec import PLURAL as SWEEP_PLURAL
+from benchrun.api.sweep import spec
 from benchrun.cli.errors import NO_KUBECTL, KubectlError, explained, no_such
-from benchrun.names import GROUP, KIND, PLURAL
 
-RUN = f"{PLURAL}.{GROUP}"
-SWEEP = f"{SWEEP_PLURAL}.{GROUP}"
+RUN = f"{names.PLURAL}.{names.GROUP}"
+SWEEP = f"{spec.PLURAL}.{names.GROUP}"
+RESOURCES = {names.KIND: RUN, spec.KIND: SWEEP}
+"""By kind, those that can be followed to their ends; others are only applied."""
 Body = dict[str, Any]
 
 
@@ -31,60 +31,43 @@ class Kubectl:
         """The same cluster, another namespace."""
         return replace(self, namespace=namespace or self.namespace)
 
-    def get(self, name: str) -> Body:
-        """One run, as it is now. Where there is none of that name, the error names those that there are."""
+    def get(self, name: str, resource: str = RUN) -> Body:
+        """One run or sweep, as it is now. Where there is none of that name, the error names those that there are."""
         try:
-            return self._json("get", RUN, name)
+            return self._json("get", resource, name)
         except KubectlError as error:
             if error.trouble == "NotFound":
-                raise self.missing(name) from None
+                raise self.missing(name, resource) from None
             raise
 
-    def missing(self, name: str) -> KubectlError:
-        """What to say where there is no run of that name."""
-        return no_such(KIND, name, self.namespace, self._names(RUN))
-
-    def runs(self, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
-        """All runs, of the namespace or of the cluster."""
-        return self._all(RUN, all_namespaces=all_namespaces, selector=selector)
-
-    def sweep(self, name: str) -> Body:
-        """One sweep, as it is now. Where there is none of that name, the error names those that there are."""
-        try:
-            return self._json("get", SWEEP, name)
-        except KubectlError as error:
-            if error.trouble == "NotFound":
-                raise self.missing_sweep(name) from None
-            raise
+    def missing(self, name: str, *resources: str) -> KubectlError:
+        """The error where there is nothing of that name among runs, sweeps or both; it names those that there are."""
+        kinds = " or ".join(kind for kind, resource in RESOURCES.items() if resource in resources)
+        others = dict.fromkeys(other for resource in resources for other in self._names(resource))
+        return no_such(kinds, name, self.namespace, list(others))
 
     def sweep_if_any(self, name: str) -> Body | None:
-        """The same, where a run was looked for in vain: None where there is none either, or none to be seen."""
+        """The sweep of that name; None where there is none, or none that may be read."""
         try:
             return self.find(name, resource=SWEEP)
         except KubectlError:
             return None  # who may read runs may perhaps not read sweeps
 
     def sweep_instead(self, name: str, error: KubectlError) -> Body:
-        """The sweep of that name, where looking for a run raised `error`. Raises it, or says that there is neither."""
+        """The sweep of that name, where looking for a run raised `error`. Raises it, or that there is neither."""
         if error.trouble != "NotFound":
             raise error
         found = self.sweep_if_any(name)
         if found is None:
-            raise self.missing_either(name)
+            raise self.missing(name, RUN, SWEEP)
         return found
 
-    def missing_either(self, name: str) -> KubectlError:
-        """What to say where there is neither a run nor a sweep of that name."""
-        others = dict.fromkeys([*self._names(RUN), *self._names(SWEEP)])
-        return no_such(f"{KIND} or {SWEEP_KIND}", name, self.namespace, list(others))
-
-    def missing_sweep(self, name: str) -> KubectlError:
-        """What to say where there is no sweep of that name."""
-        return no_such(SWEEP_KIND, name, self.namespace, self._names(SWEEP))
-
-    def sweeps(self, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
-        """All sweeps, of the namespace or of the cluster."""
-        return self._all(SWEEP, all_namespaces=all_namespaces, selector=selector)
+    def all(self, resource: str, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
+        """All runs or sweeps, of the namespace or of the cluster."""
+        chosen = [f"--selector={selector}"] if selector else []
+        if not all_namespaces:
+            return self._items("get", resource, *chosen)
+        return replace(self, namespace=None)._items("get", resource, "--all-namespaces", *chosen)
 
     def stored(self, run_uid: str) -> list[Body]:
         """ConfigMaps that keep what was measured for a run; not its plan, which nobody else has to know."""
@@ -102,8 +85,8 @@ class Kubectl:
 
     def find(self, name: str, *, resource: str = RUN) -> Body | None:
         """One run or sweep, or None where there is none of that name."""
-        found = self._said("get", resource, name, "--ignore-not-found", "--output=json")
-        return _object(found) if found.strip() else None
+        found = self._output("get", resource, name, "--ignore-not-found", "--output=json")
+        return json_object(found) if found.strip() else None
 
     def apply(self, manifest: str, *, dry_run: bool = False) -> Body:
         """The object, created or brought to what the manifest says; `dry_run`: as it would be."""
@@ -114,8 +97,8 @@ class Kubectl:
         return self._json("create", "--filename=-", given=manifest)
 
     def cancel(self, name: str, *, resource: str = RUN) -> None:
-        """Tell a run, or a sweep with its runs, to end. It frees its GPUs and keeps what was measured."""
-        self._said("patch", resource, name, "--type=merge", '--patch={"spec":{"cancel":true}}')
+        """End a run, or a sweep with its runs. It frees its GPUs and keeps what was measured."""
+        self._output("patch", resource, name, "--type=merge", '--patch={"spec":{"cancel":true}}')
 
     def command(self, *what: str) -> list[str]:
         """The command line, for what is read as it comes."""
@@ -131,20 +114,14 @@ class Kubectl:
         except KubectlError:
             return []  # who may read one may not list all
 
-    def _all(self, resource: str, *, all_namespaces: bool, selector: str | None) -> list[Body]:
-        chosen = [f"--selector={selector}"] if selector else []
-        if not all_namespaces:
-            return self._items("get", resource, *chosen)
-        return replace(self, namespace=None)._items("get", resource, "--all-namespaces", *chosen)
-
     def _items(self, *what: str) -> list[Body]:
         found: list[Body] = self._json(*what)["items"]
         return found
 
     def _json(self, *what: str, given: str | None = None) -> Body:
-        return _object(self._said(*what, "--output=json", given=given))
+        return json_object(self._output(*what, "--output=json", given=given))
 
-    def _said(self, *what: str, given: str | None = None) -> str:
+    def _output(self, *what: str, given: str | None = None) -> str:
         command = self.command(*what)
         done = subprocess.run(command, input=given, capture_output=True, text=True, encoding="utf-8", check=False)
         if done.returncode != 0:
@@ -152,25 +129,15 @@ class Kubectl:
         return done.stdout
 
 
-def _object(said: str) -> Body:
-    """A wrapper in kubectl's place may say anything. Raises KubectlError."""
+def json_object(text: str) -> Body:
+    """What kubectl wrote. A wrapper in kubectl's place may say anything. Raises KubectlError."""
     try:
-        found = json.loads(said)
+        found = json.loads(text)
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise KubectlError(f"kubectl was asked for JSON, and said {said[:100]!r}; which kubectl shows where it is")
+        raise KubectlError(f"kubectl was asked for JSON, and said {text[:100]!r}; which kubectl shows where it is")
     return found
-
-
-# ---- cluster options --------------------------------------------------------------------------------------------------
-# Which cluster and namespace a command talks to.
-
-
-def add_cluster_options(parser: argparse.ArgumentParser) -> None:
-    """`-n` and `--context`, as kubectl has them."""
-    parser.add_argument("-n", "--namespace", help="namespace of the run")
-    parser.add_argument("--context", help="kubeconfig context")
 
 
 def kubectl_of(options: argparse.Namespace) -> Kubectl:
