@@ -1,4 +1,9 @@
-"""What the client costs, and how late it is, from a stage's first send to its last answer."""
+"""What the client costs, and how late it is, from a stage's first send to its last answer.
+
+A client that is late sends late and reads tokens late, and the server looks slow. So a probe on the load's own event loop notes
+how late the loop comes to ticks that are due at even intervals. A loop that is held up for 100 ms is late for every tick within
+them, as a request or a token there would have been. CPU limits show in the kernel's count of throttled periods.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,10 @@ import asyncio
 import time
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-# ---- cgroup -----------------------------------------------------------------------------------------------------------
-# What the kernel lets the client have: a CPU limit shows in the figures of whoever measures.
+from benchrun_client.records import ClientCost
 
 CPU_STAT_FILES = (
     Path("/sys/fs/cgroup/cpu.stat"),  # version 2
@@ -29,13 +33,6 @@ def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
             continue
     return None
 
-
-# ---- self watch -------------------------------------------------------------------------------------------------------
-# What the client costs, and how late it is, from a stage's first send to its last answer.
-#
-# A client that is late sends late and reads tokens late, and shows it to nobody: the server looks slow. So a probe on the load's
-# own event loop notes how late the loop comes to ticks that are due at even intervals. A loop that is held up for 100 ms is late
-# for every tick within them, as a request or a token there would have been.
 
 TICK_SECONDS = 0.02
 """A loop with nothing else to do pays 50 to 130 us to wake up for a tick, on a virtual machine; a busy one 2 us."""
@@ -69,65 +66,52 @@ class LagProbe:
         self._handle = self._next()
 
 
-@dataclass(frozen=True, slots=True)
-class Toll:
-    """What a stage took of the client. Seconds."""
+class _Usage(NamedTuple):
+    """Clocks and counters at one instant."""
 
-    cpu_seconds: float
-    wall_seconds: float
-    throttled_periods: int | None
-    lags: list[float]
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
     wall: float
     cpu: float
     throttled: int | None
 
     @classmethod
-    def now(cls) -> _Reading:
+    def now(cls) -> _Usage:
         return cls(time.perf_counter(), time.process_time(), throttled_periods())
 
 
 class SelfWatch:
-    """Watches one stage: the engine tells the first send and every answer.
-
-    What the engine does before and after, which takes long and disturbs nobody, is left out.
-    """
+    """Watches one stage of so many requests, from the first send to the last answer: what the engine does before and after, which
+    takes long and disturbs nobody, is left out."""
 
     def __init__(self, *, requests: int) -> None:
         self._left = requests
         self._probe: LagProbe | None = None
-        self._first: _Reading | None = None
-        self._last: _Reading | None = None
+        self._first: _Usage | None = None
+        self._last: _Usage | None = None
         self._last_time = 0.0
 
     def on_first_send(self) -> None:
         """The stage begins now, on the running loop."""
         self._probe = LagProbe(asyncio.get_running_loop())
-        self._first = _Reading.now()
+        self._first = _Usage.now()
 
     def on_answer(self) -> None:
         """One more request has ended; with the last one the stage has."""
         self._left -= 1
         if self._left == 0:
             self._last_time = asyncio.get_running_loop().time()
-            self._last = _Reading.now()
+            self._last = _Usage.now()
 
-    def toll(self) -> Toll:
+    def cost(self) -> ClientCost:
         """The account, once the engine has returned: every request has been sent and has ended."""
         assert self._probe is not None
         assert self._first is not None
         assert self._last is not None
         first, last = self._first, self._last
-        return Toll(
+        return ClientCost(
             cpu_seconds=last.cpu - first.cpu,
             wall_seconds=last.wall - first.wall,
-            throttled_periods=_growth(first.throttled, last.throttled),
+            throttled_periods=None
+            if first.throttled is None or last.throttled is None
+            else last.throttled - first.throttled,
             lags=self._probe.stop(at=self._last_time),
         )
-
-
-def _growth(first: int | None, last: int | None) -> int | None:
-    return None if first is None or last is None else last - first
