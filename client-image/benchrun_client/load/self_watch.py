@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,32 +38,41 @@ TICK_SECONDS = 0.02
 """A loop with nothing else to do pays 50 to 130 us to wake up for a tick, on a virtual machine; a busy one 2 us."""
 
 
+class LoopWatch:
+    """Notes how late the running event loop comes to ticks at even intervals, in seconds."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, note: Callable[[float], None], tick_seconds: float = TICK_SECONDS
+    ) -> None:
+        self._loop, self._note, self._seconds = loop, note, tick_seconds
+        self._due = loop.time() + tick_seconds
+        self._handle = loop.call_at(self._due, self._tick)
+
+    def stop(self) -> None:
+        """End."""
+        self._handle.cancel()
+
+    def _tick(self) -> None:
+        now = self._loop.time()
+        # A loop that was held up is late for every tick within that time, as a request would have been.
+        while self._due <= now:
+            self._note(now - self._due)
+            self._due += self._seconds
+        self._handle = self._loop.call_at(self._due, self._tick)
+
+
 class LagProbe:
-    """Notes how late the running event loop comes to each tick."""
+    """The lags of one stage's ticks."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, tick_seconds: float = TICK_SECONDS) -> None:
-        self._loop = loop
-        self._tick = tick_seconds
-        self._start = self._due = loop.time()
+        self._start, self._seconds = loop.time(), tick_seconds
         self._lags = array("d")
-        self._handle = self._next()
+        self._watch = LoopWatch(loop, note=self._lags.append, tick_seconds=tick_seconds)
 
     def stop(self, *, at: float) -> list[float]:
         """End; the lags of the ticks that were due by the loop's time `at`, in seconds."""
-        self._handle.cancel()
-        return self._lags[: max(int((at - self._start) / self._tick), 0)].tolist()
-
-    def _next(self) -> asyncio.TimerHandle:
-        self._due += self._tick
-        return self._loop.call_at(self._due, self._note)
-
-    def _note(self) -> None:
-        now = self._loop.time()
-        self._lags.append(now - self._due)
-        while self._due + self._tick <= now:
-            self._due += self._tick
-            self._lags.append(now - self._due)
-        self._handle = self._next()
+        self._watch.stop()
+        return self._lags[: max(int((at - self._start) / self._seconds), 0)].tolist()
 
 
 class _Usage(NamedTuple):
