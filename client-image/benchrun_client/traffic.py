@@ -21,7 +21,7 @@ from benchrun_client.contract import (
     Warmup,
 )
 from benchrun_client.datasets.random_words import RandomPrompts, Start, write_prefix_repetition
-from benchrun_client.datasets.samples import Portion, Sample, Slot
+from benchrun_client.datasets.samples import Portion, Sample, Slot, prompts_digest
 from benchrun_client.datasets.supply import Supply, interleaved, is_drawn, portions_of
 from benchrun_client.datasets.timed_trace import Entry, write_trace
 from benchrun_client.failures import RunFailure
@@ -196,3 +196,8 @@ def _lengths(portion: Portion, material: Material, place: Place) -> Sequence[tup
     # Under Share a stage without rows of its own sends rows that are checked with the stage that has them.
     found: Sequence[Sample | Entry] = material.rows.get(place) or material.entries.get(place) or ()
     return [(request.input_tokens, request.output_tokens) for request in found]
+
+
+def digests_of(traffic: Traffic) -> list[str]:
+    """The prompts digest of every stage, made beforehand: hashing megabytes has no place between stages."""
+    return [prompts_digest(samples) for samples in traffic.stages]

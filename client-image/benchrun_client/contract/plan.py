@@ -12,9 +12,6 @@ from pydantic import Field, model_validator
 
 from benchrun_client.contract.data import Count, Data, DecimalText, Hex, LongText, Message, Tokens
 
-# ---- contract search --------------------------------------------------------------------------------------------------
-# A search in the plan, and what its records say of it; a part of `contract`.
-
 MAX_OPEN_STAGES = 256
 """Most stages of a search."""
 
@@ -28,7 +25,7 @@ class Limit(Message):
 
 
 class Search(Message):
-    """Stages whose load depends on how the ones before fared: the highest load that keeps every limit is looked for. Measured
+    """Stages whose load depends on the results before them: the highest load that keeps every limit is looked for. Measured
     after all stages; several searches one after the other."""
 
     workload: str = Field(max_length=40)
@@ -87,16 +84,13 @@ def open_stage_id(workload: str, probe: int, repeat: int) -> str:
 
 
 def open_stage(stage_id: str) -> tuple[str, int, int] | None:
-    """Workload, probe and repeat of a search's stage; None: it is none."""
+    """Workload, probe and repeat of a search's stage; None: it is not one."""
     found = _OPEN_STAGE.fullmatch(stage_id)
     return (found[1], int(found[2]), int(found[3])) if found else None
 
 
 _OPEN_STAGE = re.compile(r"([a-z0-9-]{1,40})/search-([0-9]{2,3})/r([1-9][0-9]{0,2})")
 
-
-# ---- contract plan ----------------------------------------------------------------------------------------------------
-# The contract's plan: everything a client needs to measure one run; a part of `contract`.
 
 PLAN_SCHEMA: Literal["benchrun.plan/2"] = "benchrun.plan/2"
 PLAN_FILE = "plan.json"
@@ -148,7 +142,7 @@ class Warmup(Message):
 
 
 class RoleServers(Message):
-    """Servers of one role behind the ones that requests go to: their metrics pages are read, nothing is sent to them."""
+    """Servers of one role behind the ones that requests go to: their metrics are read, nothing is sent to them."""
 
     role: str = Field(max_length=20)
     base_url: LongText
@@ -166,7 +160,7 @@ class Target(Message):
     behind: tuple[RoleServers, ...] = Field(default=(), max_length=8)
     """Servers that answer for a proxy, which is then what `base_url` leads to."""
     metrics_urls: tuple[LongText, ...] = Field(default=(), max_length=64)
-    """Metrics pages to snapshot at stage edges; empty with `servers` > 0: `/metrics` of each address."""
+    """Metrics endpoints to snapshot at stage edges; empty with `servers` > 0: `/metrics` of each address."""
     served_model: LongText
     tokenizer: LongText
     """Path or hub id the tokenizer is loaded from."""

@@ -1,4 +1,8 @@
-"""The contract's record: everything that one stage measured, and how it is packed."""
+"""The contract's record: everything that one stage measured, and how it is packed.
+
+Whoever opens a record opens what a tenant's pod made. So every list has a greatest length and every number its bounds, and
+`open_record` refuses a document that is too large to be one before it is parsed.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,6 @@ from pydantic_core import from_json
 
 from benchrun_client.contract.data import Count, DatasetFacts, Finite, Hex, Message, Micros, Number, ShortText
 from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, open_stage
-
-# ---- contract counters ------------------------------------------------------------------------------------------------
-# What a snapshot of a server at a stage's edge holds; a part of `contract`.
 
 SERVER_COUNTERS = (
     "prefix_cache_queries_total",
@@ -46,14 +47,9 @@ PROXY_COUNTERS = (
     "benchrun_proxy_loop_lag_seconds_count",
     "process_cpu_seconds_total",
 )
-"""Series of the proxy between prefill and decode, by their whole names; a vLLM tells the last one, too, which is left aside."""
+"""Series of the proxy between prefill and decode, by their whole names; of a vLLM the last one is left out."""
 START_TIME = "process_start_time_seconds"
 """Kept in an edge snapshot beside the counters: a change of it is a restart."""
-
-
-# ---- contract served --------------------------------------------------------------------------------------------------
-# What a server says of the model that requests name.
-
 MAX_ID_CHARACTERS = 300
 MAX_ROOT_CHARACTERS = 600
 """Longer than any name or path that a server is told."""
@@ -64,14 +60,8 @@ class ServedModel(Message):
 
     id: str = Field(max_length=MAX_ID_CHARACTERS)
     root: str | None = Field(default=None, max_length=MAX_ROOT_CHARACTERS)
-    """The hub id or path that the server was started with; of an adapter, those of the model that it adapts. None: not told."""
+    """The hub id or path that the server was started with; of an adapter, those of the model that it adapts. None: unknown."""
 
-
-# ---- contract record --------------------------------------------------------------------------------------------------
-# The contract's record: everything that one stage measured, and how it is packed; a part of `contract`.
-#
-# Whoever opens a record opens what a tenant's pod made. So every list has a greatest length and every number its bounds, and
-# `open_record` refuses a document that is too large to be one before it is parsed.
 
 RECORD_SCHEMA: Literal["benchrun.record/1"] = "benchrun.record/1"
 MAX_RECORD_BYTES = 8 * 1024 * 1024
@@ -107,7 +97,7 @@ class RequestColumns(Message):
     asked_tokens: Counts
     """Output tokens asked for."""
     ended: Flags
-    """Whether the server's closing word (its own count of tokens) arrived: 0 is a stream that broke off unnoticed."""
+    """Whether the server's closing chunk (its own count of tokens) arrived: 0 is a stream that broke off unnoticed."""
     ok: Flags
 
     @model_validator(mode="after")
@@ -140,20 +130,20 @@ class ServerEdge(Message):
     role: str = Field(default="server", max_length=20)
     """server; or prefill, decode and proxy."""
     before: Counters | None
-    """None: the page could not be read."""
+    """None: the metrics could not be read."""
     after: Counters | None
     version: str | None = Field(default=None, max_length=100)
-    """What /version says; None: it does not."""
+    """From /version; None: unknown."""
     settings: str | None = Field(default=None, max_length=64)
     """Digest of what the server reports of its configuration (labels of cache_config_info); equal servers have equal ones."""
     models: ShortText | None = None
-    """What /v1/models says: each model with where it comes from and its max_model_len; None: it does not."""
+    """From /v1/models: each model with where it comes from and its max_model_len; None: unknown."""
     served: ServedModel | None = None
     """What it says of the model that requests name; None: it lists none."""
 
 
 class CacheReset(Message):
-    """What became of the reset of the prefix caches before a stage."""
+    """The result of the reset of the prefix caches before a stage."""
 
     succeeded: bool
     """Every server said so in the body of its answer, not only by its status. One that says nothing (vLLM before 0.26) is
@@ -164,7 +154,7 @@ class CacheReset(Message):
 
 
 class WarmupOutcome(Message):
-    """What became of a workload's warm-up. Answered and failed together are fewer than asked for where its time was up."""
+    """The result of a workload's warm-up. Answered and failed together are fewer than requested where its time was up."""
 
     requests: Count = Field(ge=1)
     """Asked for."""
@@ -253,9 +243,6 @@ class StageRecord(Message):
         if not self.requests.ok:
             raise ValueError("a stage has at least one request")
         return self
-
-
-# ---- packed ---------------------------------------------------------------------------------------------------------
 
 
 def packed_record(record: StageRecord) -> bytes:

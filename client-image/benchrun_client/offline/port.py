@@ -12,13 +12,15 @@ import queue
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from typing import Any
 
 from aiohttp import web
 from pydantic import ValidationError
 
 from benchrun_client.failures import first_line
+from benchrun_client.http_session import listen
 from benchrun_client.offline.messages import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
 
 MAX_LOAD_BYTES = 1024 * 1024 * 1024
@@ -37,40 +39,38 @@ class EnginePort:
 
     async def start(self, *, address: str, port: int) -> int:
         """Listen, and return the port."""
+        model = {"id": self._model, "object": "model", "max_model_len": self._context_tokens}
+
+        async def health(_: web.Request) -> web.Response:
+            return web.Response()
+
+        async def version(_: web.Request) -> web.Response:
+            return web.json_response({"version": self._version})
+
+        async def models(_: web.Request) -> web.Response:
+            return web.json_response({"object": "list", "data": [model]})
+
+        async def metrics(_: web.Request) -> web.Response:
+            return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4"})
+
         app = web.Application(client_max_size=MAX_LOAD_BYTES)
         app.add_routes(
             [
-                web.get("/health", self._answer_health),
-                web.get("/version", self._answer_version),
-                web.get("/v1/models", self._answer_models),
-                web.get("/metrics", self._answer_metrics),
+                web.get("/health", health),
+                web.get("/version", version),
+                web.get("/v1/models", models),
+                web.get("/metrics", metrics),
                 web.post(LOAD_PATH, self._answer_load),
             ]
         )
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, address, port).start()
-        bound: int = runner.addresses[0][1]
+        _, bound = await listen(app, address=address, port=port)
         return bound
-
-    async def _answer_health(self, _: web.Request) -> web.Response:
-        return web.Response()
-
-    async def _answer_version(self, _: web.Request) -> web.Response:
-        return web.json_response({"version": self._version})
-
-    async def _answer_models(self, _: web.Request) -> web.Response:
-        model = {"id": self._model, "object": "model", "max_model_len": self._context_tokens}
-        return web.json_response({"object": "list", "data": [model]})
-
-    async def _answer_metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4"})
 
     async def _answer_load(self, request: web.Request) -> web.StreamResponse:
         try:
             load = OfflineLoad.model_validate_json(await request.read())
         except ValidationError as error:
-            return web.Response(status=400, text=f"{first_line(str(error))}\n")
+            return web.Response(status=400, text=f"{first_line(error)}\n")
         done: Future[OfflineAnswer] = Future()
         self.jobs.put((load, done))
         answer = asyncio.wrap_future(done)
@@ -83,15 +83,8 @@ class EnginePort:
         return response
 
 
-# ---- generating -------------------------------------------------------------------------------------------------------
-# A load put to vLLM's engine, and the times of its requests.
-#
-# The call, and how it samples, are those of vLLM's `benchmarks/throughput.py` (one call) and `benchmarks/latency.py` (one call a
-# batch): temperature 1, nothing cut off.
-
-
 class NoTimesKept(Exception):
-    """The engine answered and does not tell when."""
+    """The engine answered and keeps no times of requests."""
 
 
 def generated(llm: Any, load: OfflineLoad) -> OfflineTimes:
@@ -109,22 +102,19 @@ def generated(llm: Any, load: OfflineLoad) -> OfflineTimes:
     begun = time.perf_counter()
     calls = [_call(llm, load, first, end, begun=begun) for first, end in pairwise(bounds)]
     took = time.perf_counter() - begun
-    return OfflineTimes(
-        sent=_joined([call.sent for call in calls]),
-        ttft=_joined([call.ttft for call in calls]),
-        e2el=_joined([call.e2el for call in calls]),
-        output_tokens=tuple(tokens for call in calls for tokens in call.output_tokens),
-        call_seconds=tuple(call.took_seconds for call in calls),
-        took_seconds=took,
-    )
-
-
-def _joined(columns: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    return tuple(value for column in columns for value in column)
+    joined = {
+        name: tuple(chain.from_iterable(getattr(call, name) for call in calls))
+        for name in ("sent", "ttft", "e2el", "output_tokens", "call_seconds")
+    }
+    return OfflineTimes(**joined, took_seconds=took)
 
 
 def _call(llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float) -> OfflineTimes:
-    params = [_sampling(tokens, ignore_eos=load.ignore_eos) for tokens in load.output_tokens[first:end]]
+    # Sampling as in vLLM's `benchmarks/throughput.py` (one call) and `benchmarks/latency.py` (one call a batch).
+    sampling = partial(
+        importlib.import_module("vllm").SamplingParams, n=1, temperature=1.0, top_p=1.0, ignore_eos=load.ignore_eos
+    )
+    params = [sampling(max_tokens=tokens) for tokens in load.output_tokens[first:end]]
     prompts = load.prompts[first:end]
     start, wall = time.perf_counter(), time.time()
     if load.api == "Chat":
@@ -158,26 +148,17 @@ def times_of(outputs: Sequence[Any], *, called_at: float, wall: float, took: flo
     waits = [min(max(each.arrival_time - wall, 0.0), took) for each in stats]
     first_tokens = [max(each.first_token_latency, 0.0) for each in stats]
     decodes = [max(each.last_token_ts - each.first_token_ts, 0.0) for each in stats]
-    answered = [sum(len(each.token_ids) for each in output.outputs) for output in outputs]
     if as_batch:
-        return OfflineTimes(
-            sent=(called_at,) * len(stats),
-            ttft=tuple(min(wait + ttft, took) for wait, ttft in zip(waits, first_tokens, strict=True)),
-            e2el=(took,) * len(stats),
-            output_tokens=tuple(answered),
-            call_seconds=(took,),
-            took_seconds=took,
-        )
+        sent, e2el = [called_at] * len(stats), [took] * len(stats)
+        ttft = [min(wait + first, took) for wait, first in zip(waits, first_tokens, strict=True)]
+    else:
+        sent, ttft = [called_at + wait for wait in waits], first_tokens
+        e2el = [first + decode for first, decode in zip(first_tokens, decodes, strict=True)]
     return OfflineTimes(
-        sent=tuple(called_at + wait for wait in waits),
-        ttft=tuple(first_tokens),
-        e2el=tuple(ttft + decode for ttft, decode in zip(first_tokens, decodes, strict=True)),
-        output_tokens=tuple(answered),
+        sent=tuple(sent),
+        ttft=tuple(ttft),
+        e2el=tuple(e2el),
+        output_tokens=tuple(sum(len(each.token_ids) for each in output.outputs) for output in outputs),
         call_seconds=(took,),
         took_seconds=took,
     )
-
-
-def _sampling(output_tokens: int, *, ignore_eos: bool) -> Any:
-    params = importlib.import_module("vllm").SamplingParams
-    return params(n=1, temperature=1.0, top_p=1.0, ignore_eos=ignore_eos, max_tokens=output_tokens)

@@ -1,4 +1,9 @@
-"""A completion on its way: to a prefill server for one token, to a decode server for all of them, and back."""
+"""A completion on its way: to a prefill server for one token, to a decode server for all of them, and back as it comes.
+
+The fields are those of vLLM's connectors that hand blocks over by request (NIXL and its kin): the prefill server learns that
+another will decode, answers where its blocks are, and that answer goes into the request to the decode server. Connectors that
+find blocks by the prompt itself say nothing, and the decode server gets the client's own bytes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,6 @@ import asyncio
 import json
 import time
 import uuid
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -16,13 +20,6 @@ from aiohttp import web
 from benchrun_client.proxy.figures import Figures, Outcome
 from benchrun_client.proxy.roles import NoPlace, Places, Role, Unreachable
 from benchrun_client.proxy.steps import Broken, Steps, answered, complaint, passed_on, relay
-
-# ---- bodies -----------------------------------------------------------------------------------------------------------
-# What a prefill server is asked, and what the decode server is told of its answer.
-#
-# The fields are those of vLLM's connectors that hand blocks over by request (NIXL and its kin): the prefill server learns that
-# somebody else will decode, answers where its blocks are, and that answer goes into the request to the decode server. Connectors
-# that find blocks by the prompt itself say nothing, and the decode server gets the client's own bytes.
 
 TRANSFER = "kv_transfer_params"
 _TO_PREFILL = {
@@ -37,23 +34,15 @@ _OF_THE_ANSWER = ("stream_options", "min_tokens", "max_tokens", "max_completion_
 """About an answer's length and form, which is one token in one piece."""
 
 
-class NotAnObject(ValueError):
-    """The body is no JSON object."""
-
-
 def read_object(body: bytes) -> dict[str, Any]:
-    """The client's request.
-
-    Raises:
-        NotAnObject: it is something else.
-    """
+    """The client's request. ValueError: it is not a JSON object."""
     try:
-        asked = json.loads(body)
+        request = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise NotAnObject("the body is not JSON") from error
-    if not isinstance(asked, dict):
-        raise NotAnObject("the body is not a JSON object")
-    return asked
+        raise ValueError("the body is not JSON") from error
+    if not isinstance(request, dict):
+        raise ValueError("the body is not a JSON object")
+    return request
 
 
 def prefill_body(asked: dict[str, Any]) -> bytes:
@@ -66,10 +55,9 @@ def prefill_body(asked: dict[str, Any]) -> bytes:
 def transfer_of(answer: bytes) -> dict[str, Any] | None:
     """What the prefill server says about its blocks, if it says anything."""
     try:
-        told = json.loads(answer)
-    except (ValueError, RecursionError):
+        transfer = read_object(answer).get(TRANSFER)
+    except ValueError:
         return None
-    transfer = told.get(TRANSFER) if isinstance(told, dict) else None
     return transfer if isinstance(transfer, dict) else None
 
 
@@ -78,18 +66,11 @@ def decode_body(body: bytes, asked: dict[str, Any], transfer: dict[str, Any] | N
     return body if transfer is None else json.dumps(asked | {TRANSFER: transfer}).encode()
 
 
-# ---- passage ----------------------------------------------------------------------------------------------------------
-# A completion on its way: to a prefill server for one token, to a decode server for all of them, and back as it comes.
-
 REQUEST_ID = "X-Request-Id"
 
 
-@dataclass(slots=True)
-class _Ended:
-    """An answer, and under which word it is counted."""
-
-    response: web.StreamResponse
-    outcome: Outcome
+_Ended = tuple[web.StreamResponse, Outcome]
+"""An answer, and how it is counted."""
 
 
 class Passages:
@@ -105,9 +86,8 @@ class Passages:
         """Answer one completion, or a chat."""
         outcome: Outcome = "refused"
         try:
-            ended = await self._admitted(request)
-            outcome = ended.outcome
-            return ended.response
+            response, outcome = await self._admitted(request)
+            return response
         except (asyncio.CancelledError, ConnectionResetError):
             outcome = "client_gone"
             raise
@@ -125,8 +105,8 @@ class Passages:
         received = time.perf_counter()
         try:
             asked = read_object(body)
-        except NotAnObject as error:
-            return _Ended(complaint(HTTPStatus.BAD_REQUEST, str(error)), "refused")
+        except ValueError as error:
+            return complaint(HTTPStatus.BAD_REQUEST, str(error)), "refused"
         read = time.perf_counter()
         try:
             async with self._places.place():
@@ -135,7 +115,7 @@ class Passages:
                 return await self._both(request, body, asked, received=received, queued_seconds=placed - read)
         except NoPlace:
             words = "the proxy is full: as many requests wait as are under way"
-            return _Ended(complaint(HTTPStatus.SERVICE_UNAVAILABLE, words), "refused")
+            return complaint(HTTPStatus.SERVICE_UNAVAILABLE, words), "refused"
 
     async def _both(
         self, request: web.Request, body: bytes, asked: dict[str, Any], *, received: float, queued_seconds: float
@@ -144,16 +124,12 @@ class Passages:
         # What was packed has been unpacked on the way in.
         headers.popall("Content-Encoding", None)
         headers.setdefault(REQUEST_ID, uuid.uuid4().hex)
-        first = await self._steps.ask(
-            "prefill",
-            self._prefill.next_server() + request.path_qs,
-            body=prefill_body(asked),
-            headers=headers,
-        )
+        url = self._prefill.next_server() + request.path_qs
+        first = await self._steps.ask("prefill", url, body=prefill_body(asked), headers=headers)
         prefilled = time.perf_counter()
         self._figures.prefill.observe(prefilled - first.sent_at)
         if first.status != HTTPStatus.OK:
-            return _Ended(answered(first), "prefill_error")
+            return answered(first), "prefill_error"
         body = decode_body(body, asked, transfer_of(first.body))
         url = self._decode.next_server() + request.path_qs
         async with self._steps.open("decode", url, body=body, headers=headers) as (response, sent):
@@ -170,4 +146,4 @@ class Passages:
                 self._figures.added.observe(added_seconds + seconds)
                 self._figures.ttft.observe(time.perf_counter() - received)
 
-        return _Ended(await relay(request, response, on_first=written), "ok" if fine else "decode_error")
+        return await relay(request, response, on_first=written), "ok" if fine else "decode_error"

@@ -14,8 +14,8 @@ import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
-from benchrun_client.failures import first_line
-from benchrun_client.http_session import read_bounded
+from benchrun_client.failures import error_text
+from benchrun_client.http_session import NETWORK_ERRORS, read_bounded
 from benchrun_client.proxy.roles import RoleName, Unreachable
 
 CONNECT_SECONDS = 5.0
@@ -69,7 +69,7 @@ class Steps:
         async with self.open(role, url, body=body, headers=headers) as (response, sent):
             try:
                 answer = await read_bounded(response, MAX_ANSWER_BYTES)
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            except NETWORK_ERRORS as error:
                 raise _unreachable(role, url, error) from error
             return Whole(response.status, response.headers, answer, sent.at)
 
@@ -87,15 +87,14 @@ class Steps:
             response = await self._session.request(
                 method, url, data=body or None, headers=headers, trace_request_ctx=sent
             )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except NETWORK_ERRORS as error:
             raise _unreachable(role, url, error) from error
         async with response:
             yield response, sent
 
 
 def _unreachable(role: RoleName, url: str, error: Exception) -> Unreachable:
-    words = first_line(error) or type(error).__name__
-    return Unreachable(role, f"{urlsplit(url).netloc}: {words}")
+    return Unreachable(role, f"{urlsplit(url).netloc}: {error_text(error)}")
 
 
 def _stamping() -> aiohttp.TraceConfig:
@@ -109,16 +108,13 @@ def _stamping() -> aiohttp.TraceConfig:
     return config
 
 
-# ---- relaying ---------------------------------------------------------------------------------------------------------
-# Answers on their way back: passed on as they come, and never ended well where they did not end well.
-
 _OF_ONE_CONNECTION = frozenset(
     {
         *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
         *("transfer-encoding", "upgrade", "expect", "host", "date", "server"),
     }
 )
-"""Headers that belong to the way between two, or are told anew by whoever speaks."""
+"""Headers that belong to the way between two, or are set anew by the next sender."""
 
 
 class Broken(Exception):
@@ -155,8 +151,10 @@ async def relay(
     while True:
         try:
             piece = await upstream.content.readany()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            _hang_up(request)
+        except NETWORK_ERRORS as error:
+            if request.transport is not None:
+                # What has been written still arrives; the mark of the end does not.
+                request.transport.close()
             raise Broken(response) from error
         if not piece:
             break
@@ -179,9 +177,3 @@ def complaint(status: HTTPStatus, words: str) -> web.Response:
     kind = status.phrase.replace(" ", "")
     error = {"message": f"proxy: {words}", "type": kind, "param": None, "code": int(status)}
     return web.json_response({"error": error}, status=status)
-
-
-def _hang_up(request: web.Request) -> None:
-    if request.transport is not None:
-        # What has been written still arrives; the mark of the end does not.
-        request.transport.close()

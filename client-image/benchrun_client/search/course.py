@@ -1,9 +1,18 @@
-"""The course of a search: how a load fared against the objectives, and the load to measure next. Pure."""
+"""The course of a search: the result of a load against the objectives, and the load to measure next. Pure.
+
+From the lowest load on it doubles until a load does not meet the objectives, then halves the bracket, in ratios. So a server
+never gets more than twice what it has been seen to bear. A load whose outcome is Inconclusive is measured again, up to a bound;
+still not known to meet the objectives, it bounds the search from above as a missed one does.
+
+Whether a percentile keeps its limit is decided with 95 % certainty by the test that the operator puts to every load point: its
+interval for a percentile lies between two values of the sample, and lies wholly below (above) the limit if and only if so many
+(few) values are within it that chance alone would hardly do that were the percentile at the limit (binomial).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import chain, compress
@@ -12,16 +21,9 @@ from typing import Literal
 from benchrun_client.contract import Limit, Search
 from benchrun_client.records import RawStage
 
-# ---- certainty --------------------------------------------------------------------------------------------------------
-# Whether a percentile keeps its limit, with 95 % certainty, from two numbers: the values, and those within the limit.
-#
-# The same test that the operator puts to every load point: its interval for a percentile lies between two values of the sample,
-# and lies wholly below (above) the limit if and only if so many (few) values are within it that chance alone would hardly do that
-# were the percentile at the limit. How many are within it by chance is binomial.
-
 Outcome = Literal["Met", "Missed", "Inconclusive"]
 ERROR = 0.025
-"""On each side: how often, at most, either word is wrong."""
+"""On each side: how often, at most, either outcome is wrong."""
 NEGLIGIBLE = 1e-12
 
 
@@ -69,15 +71,12 @@ def _binomial(trials: int, share: float, successes: int) -> float:
     return math.exp(ways + successes * math.log(share) + failures * math.log1p(-share))
 
 
-# ---- fared ------------------------------------------------------------------------------------------------------------
-# How a load fared against the objectives, by its requests as they were measured. Pure.
-
 HALF_A_MICROSECOND = 0.5e-6
 """Records hold whole microseconds: what is rounded down to the limit keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fared:
+class LoadResult:
     """One stage, or several of the same load together."""
 
     requests: int
@@ -85,26 +84,26 @@ class Fared:
     tallies: tuple[Tally, ...]
     """In the order of the search's objectives."""
 
-    def __add__(self, other: Fared) -> Fared:
+    def __add__(self, other: LoadResult) -> LoadResult:
         both = zip(self.tallies, other.tallies, strict=True)
-        return Fared(self.requests + other.requests, self.failed + other.failed, tuple(a + b for a, b in both))
+        return LoadResult(self.requests + other.requests, self.failed + other.failed, tuple(a + b for a, b in both))
 
 
-def fared(search: Search, raw: RawStage) -> Fared:
+def load_result(search: Search, raw: RawStage) -> LoadResult:
     """Of one stage."""
-    return Fared(
-        requests=len(raw.ok),
-        failed=raw.ok.count(False),
+    return LoadResult(
+        requests=len(raw.instants.ok),
+        failed=raw.instants.ok.count(False),
         tallies=tuple(_tally(limit, raw) for limit in search.objectives),
     )
 
 
-def outcome_of(search: Search, fared: Fared) -> Outcome:
+def outcome_of(search: Search, result: LoadResult) -> Outcome:
     """Met: every objective for certain. Missed: one of them for certain, or more requests failed than a valid number may have."""
-    if 100 * fared.failed > float(search.max_failed_percent) * fared.requests:
+    if 100 * result.failed > float(search.max_failed_percent) * result.requests:
         return "Missed"
     outcomes = {
-        outcome(tally, float(limit.percentile)) for limit, tally in zip(search.objectives, fared.tallies, strict=True)
+        outcome(tally, float(limit.percentile)) for limit, tally in zip(search.objectives, result.tallies, strict=True)
     }
     if "Missed" in outcomes:
         return "Missed"
@@ -118,38 +117,26 @@ def _tally(limit: Limit, raw: RawStage) -> Tally:
 
 
 def _ttft(raw: RawStage) -> Iterable[float]:
-    return compress(raw.ttfts, raw.ok)
+    return compress(raw.ttfts, raw.instants.ok)
 
 
 def _itl(raw: RawStage) -> Iterable[float]:
-    return chain.from_iterable(compress(raw.itls, raw.ok))
+    return chain.from_iterable(compress(raw.itls, raw.instants.ok))
 
 
 def _e2el(raw: RawStage) -> Iterable[float]:
-    return (ttft + sum(gaps) for ttft, gaps in _answered(raw.ttfts, raw.itls, raw.ok))
+    rows = zip(raw.ttfts, raw.itls, raw.instants.ok, strict=True)
+    return (ttft + sum(gaps) for ttft, gaps, ok in rows if ok)
 
 
 def _tpot(raw: RawStage) -> Iterable[float]:
     """A one-token answer has none."""
-    rows = zip(raw.itls, raw.output_lens, raw.ok, strict=True)
+    rows = zip(raw.itls, raw.output_lens, raw.instants.ok, strict=True)
     return (sum(gaps) / (tokens - 1) for gaps, tokens, ok in rows if ok and tokens > 1)
-
-
-def _answered(
-    ttfts: Sequence[float], itls: Sequence[list[float]], ok: Sequence[bool]
-) -> Iterable[tuple[float, list[float]]]:
-    return compress(zip(ttfts, itls, strict=True), ok)
 
 
 _SECONDS: dict[str, Callable[[RawStage], Iterable[float]]] = {"TTFT": _ttft, "TPOT": _tpot, "ITL": _itl, "E2EL": _e2el}
 
-
-# ---- course -----------------------------------------------------------------------------------------------------------
-# The course of a search: from what was measured so far to the load to measure next. Pure.
-#
-# From the lowest load on it doubles until a load does not meet the objectives, then halves the bracket, in ratios. So a server
-# never gets more than twice what it has been seen to bear. A load whose outcome is Inconclusive is measured again, up to a bound;
-# still not known to meet the objectives, it bounds the search from above as a missed one does.
 
 FACTOR = 2
 """From one load to the next, until the first that does not meet the objectives."""
@@ -209,10 +196,7 @@ def _next_value(search: Search, met: Decimal | None, not_met: Decimal | None) ->
         return None if met >= highest else min(met * FACTOR, highest)
     if (not_met - met) * 100 <= met * Decimal(search.tolerance_percent):
         return None
-    middle = _rounded((met * not_met).sqrt(), whole=search.axis == "concurrency")
+    middle = (met * not_met).sqrt()
+    exponent = 0 if search.axis == "concurrency" else max(middle.adjusted() - SIGNIFICANT_DIGITS + 1, SMALLEST_EXPONENT)
+    middle = middle.quantize(Decimal(1).scaleb(exponent))
     return middle if met < middle < not_met else None
-
-
-def _rounded(value: Decimal, *, whole: bool) -> Decimal:
-    exponent = 0 if whole else max(value.adjusted() - SIGNIFICANT_DIGITS + 1, SMALLEST_EXPONENT)
-    return value.quantize(Decimal(1).scaleb(exponent))

@@ -29,33 +29,20 @@ def every_stage(search: Search) -> tuple[Stage, ...]:
     )
 
 
-def index_of(search: Search, number: int, repeat: int) -> int:
-    """The place of a stage among `every_stage`."""
-    return (number - 1) * search.max_repeats + repeat - 1
-
-
 def _stage(search: Search, number: int, repeat: int, value: str) -> Stage:
+    concurrency = search.axis == "concurrency"
     return Stage(
         id=open_stage_id(search.workload, number, repeat),
         workload=search.workload,
         repeat=repeat,
-        load=_load_point(search, value),
+        load=LoadPoint(max_concurrency=int(value)) if concurrency else LoadPoint(request_rate=value),
         data=search.data,
         requests=search.requests_at(Decimal(value)),
-        seed=search.seeds[index_of(search, number, repeat)],
+        seed=search.seeds[(number - 1) * search.max_repeats + repeat - 1],
         api=search.api,
         ignore_eos=search.ignore_eos,
     )
 
-
-def _load_point(search: Search, value: str) -> LoadPoint:
-    if search.axis == "concurrency":
-        return LoadPoint(max_concurrency=int(value))
-    return LoadPoint(request_rate=value)
-
-
-# ---- upcoming ---------------------------------------------------------------------------------------------------------
-# Prompts of the probes to come: asked for before it is known which of them will be needed.
 
 Write = Callable[[Stage, Sequence[int]], Future[bytes]]
 """Begin to write the prompts of a stage, for any of these numbers of requests."""
@@ -80,11 +67,16 @@ class Upcoming:
 
     def foresee(self, search: Search, here: Position) -> None:
         """Have the prompts written of everything that may follow. Those that can't any more are let go: they may be large."""
-        following = may_follow(search, here)
-        wanted = {stage_at(search, position).id for position in following}
-        for stage_id in [s for s in self._writing if s.startswith(f"{search.workload}/") and s not in wanted]:
+        following: dict[str, list[Stage]] = {}
+        for position in may_follow(search, here):
+            stage = stage_at(search, position)
+            following.setdefault(stage.id, []).append(stage)
+        for stage_id in [s for s in self._writing if s.startswith(f"{search.workload}/") and s not in following]:
             del self._writing[stage_id]
-        self._foresee(search, following)
+        for stage_id, stages in following.items():
+            if self._write is not None and stage_id not in self._drawn and stage_id not in self._writing:
+                lengths = sorted({stage.requests for stage in stages})
+                self._writing[stage_id] = self._write(stages[0], lengths)
 
     async def ready(self, stage: Stage) -> Ready:
         """What the stage sends.
@@ -96,14 +88,5 @@ class Upcoming:
             samples = self._drawn[stage.id][: stage.requests]
             return Ready(samples, prompts_digest(samples))
         written = opened(await asyncio.wrap_future(self._writing.pop(stage.id)))
+        assert written is not None
         return Ready(written.samples[: stage.requests], written.digests[stage.requests])
-
-    def _foresee(self, search: Search, positions: Sequence[Position]) -> None:
-        foreseen: dict[str, list[Stage]] = {}
-        for position in positions:
-            stage = stage_at(search, position)
-            foreseen.setdefault(stage.id, []).append(stage)
-        for stage_id, stages in foreseen.items():
-            if self._write is not None and stage_id not in self._drawn and stage_id not in self._writing:
-                lengths = sorted({stage.requests for stage in stages})
-                self._writing[stage_id] = self._write(stages[0], lengths)

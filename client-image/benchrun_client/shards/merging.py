@@ -1,4 +1,10 @@
-"""The parts of a stage into the record of the stage, figures recomputed. Pure, and exact."""
+"""The parts of a stage into the record of the stage. Pure, and exact.
+
+Requests are put side by side, gaps are counted together, and every figure is recomputed from those; nothing is averaged. Names
+and definitions are those of vLLM's `calculate_metrics`: percentiles linear between neighbours, TPOT without the first token and
+of answers with more than one, the standard deviation of the population. Figures that a record can't give (the most tokens of
+any second, what speculation won) are left out: those of one shard are not those of all.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +17,11 @@ from itertools import accumulate
 from math import fsum, sqrt
 
 from benchrun_client.contract import ClientFigures, GapCounts, RequestColumns, Shards, StageRecord
-from benchrun_client.records import MAX_ERRORS, gap_counts_of
-
-# ---- figures ----------------------------------------------------------------------------------------------------------
-# The load engine's own figures of a stage, recomputed from the values of all its requests. Pure.
-#
-# Names and definitions are those of vLLM's `calculate_metrics`: percentiles linear between neighbours, TPOT without the first
-# token and of answers with more than one, the standard deviation of the population. Figures that a record can't tell (the most
-# tokens of any second, what speculation won) are left out: those of one shard are not those of all.
+from benchrun_client.records import MAX_ERRORS, gap_counts
 
 Scalars = dict[str, float | int | None]
 SETTINGS = ("request_rate", "burstiness", "label")
-"""Told as they were asked for: equal in all shards."""
+"""As they were requested: equal in all shards."""
 _LATENCY = re.compile(r"^(?:mean|median|std|p(?P<percent>[0-9.]+))_(?P<of>[a-z0-9_]+)_ms$")
 
 
@@ -76,9 +75,9 @@ def figures_of(
     *,
     duration_seconds: float,
     max_concurrency: int | None,
-    asked: Mapping[str, float | int | None],
+    wanted: Mapping[str, float | int | None],
 ) -> Scalars:
-    """The figures of a whole stage. `asked`: those of one shard, which tell which names and percentiles are wanted."""
+    """The figures of a whole stage. `wanted`: those of one shard, of which only names and settings count."""
     ok = [i for i, succeeded in enumerate(columns.ok) if succeeded]
     tokens_in, tokens_out = (sum(column[i] for i in ok) for column in (columns.input_tokens, columns.output_tokens))
     totals: Scalars = {
@@ -94,11 +93,11 @@ def figures_of(
         "max_concurrent_requests": _busiest_second(columns, ok),
         "num_prompts": len(columns.ok),
         "max_concurrency": max_concurrency,
-        **{name: asked[name] for name in SETTINGS if name in asked},
+        **{name: wanted[name] for name in SETTINGS if name in wanted},
     }
     samples = _samples(columns, gaps, ok)
-    latencies = {name: figure for name in asked if (figure := _figure(name, samples)) is not None}
-    return {name: value for name, value in totals.items() if name in asked} | latencies
+    latencies = {name: figure for name in wanted if (figure := _figure(name, samples)) is not None}
+    return {name: value for name, value in totals.items() if name in wanted} | latencies
 
 
 def _samples(columns: RequestColumns, gaps: GapCounts, ok: Sequence[int]) -> dict[str, Values]:
@@ -145,17 +144,13 @@ def _busiest_second(columns: RequestColumns, ok: Sequence[int]) -> int:
     return max(accumulate(change for _, change in sorted(changes.items())))
 
 
-# ---- merging ----------------------------------------------------------------------------------------------------------
-# The parts of a stage into the record of the stage. Pure, and exact: requests are put side by side, gaps are counted together,
-# and every figure is worked out anew from those. Nothing is averaged.
-
 SAME = ("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine")
 """What all parts must say alike. The digest is that of the prompts of the whole stage: they have divided the same traffic."""
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
-    """How the shards went about a stage."""
+class ShardedStage:
+    """How the shards sent a stage together."""
 
     shards: int
     began_unix_us: int
@@ -166,7 +161,7 @@ class Together:
     """The cap of the whole stage."""
 
 
-def merged(parts: Sequence[StageRecord], together: Together) -> StageRecord:
+def merged(parts: Sequence[StageRecord], sharded: ShardedStage) -> StageRecord:
     """One record. The first part is shard 0's, which alone saw the servers.
 
     Raises:
@@ -179,7 +174,11 @@ def merged(parts: Sequence[StageRecord], together: Together) -> StageRecord:
     began = min(part.first_send_unix_us for part in parts)
     ended = max(part.last_receive_unix_us for part in parts)
     columns = _columns(parts, began)
-    gaps = _gaps(parts)
+    counts, errors = Counter[int](), Counter[str]()
+    for part in parts:
+        counts.update(dict(zip(part.gaps.us, part.gaps.count, strict=True)))
+        errors.update(part.errors)
+    gaps = gap_counts(counts)
     return first.model_copy(
         update={
             "first_send_unix_us": began,
@@ -190,17 +189,17 @@ def merged(parts: Sequence[StageRecord], together: Together) -> StageRecord:
             "scalars": figures_of(
                 columns,
                 gaps,
-                duration_seconds=max(ended - together.began_unix_us, 1) / 1e6,
-                max_concurrency=together.max_concurrency,
-                asked=first.scalars,
+                duration_seconds=max(ended - sharded.began_unix_us, 1) / 1e6,
+                max_concurrency=sharded.max_concurrency,
+                wanted=first.scalars,
             ),
             "repeated_tokens": sum(part.repeated_tokens for part in parts),
-            "errors": _errors(parts),
+            "errors": dict(errors.most_common(MAX_ERRORS)),
             "client": _client([part.client for part in parts]),
             "shards": Shards(
-                count=together.shards,
-                start_skew_us=together.start_skew_us,
-                clock_error_us=together.clock_error_us,
+                count=sharded.shards,
+                start_skew_us=sharded.start_skew_us,
+                clock_error_us=sharded.clock_error_us,
             ),
         }
     )
@@ -217,20 +216,6 @@ def _columns(parts: Iterable[StageRecord], began: int) -> RequestColumns:
         key=lambda row: row[0],
     )
     return RequestColumns(**dict(zip(RequestColumns.model_fields, zip(*rows, strict=True), strict=True)))
-
-
-def _gaps(parts: Iterable[StageRecord]) -> GapCounts:
-    counts: Counter[int] = Counter()
-    for part in parts:
-        counts.update(dict(zip(part.gaps.us, part.gaps.count, strict=True)))
-    return gap_counts_of(counts)
-
-
-def _errors(parts: Iterable[StageRecord]) -> dict[str, int]:
-    texts: Counter[str] = Counter()
-    for part in parts:
-        texts.update(part.errors)
-    return dict(texts.most_common(MAX_ERRORS))
 
 
 def _client(each: Sequence[ClientFigures]) -> ClientFigures:

@@ -8,17 +8,16 @@ import json
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.canary import (
+from benchrun_client.failures import RunFailure
+from benchrun_client.http_session import Answer, open_session
+from benchrun_client.server.canary import (
     MAX_WORDS_OF_SERVER,
-    ServedModels,
+    canary_failure,
     reset_caches,
     send_canary,
     served_models,
-    trouble_with,
     words_of,
 )
-from benchrun_client.failures import RunFailure
-from benchrun_client.http_session import Answer, open_session
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.client.servers import answering, serving, serving_at
@@ -74,7 +73,7 @@ def test_whatever_is_answered_has_short_words_on_one_line(body: str, content_typ
 
 @given(st.text(max_size=100), st.integers(100, 599).filter(lambda status: status != 200))
 def test_what_is_no_200_is_trouble(body: str, status: int) -> None:
-    found = trouble_with(answer(status, body), where="http://s/v1", model="m", served=())
+    found = canary_failure(answer(status, body), where="http://s/v1", model="m", served=())
     assert found is not None
     assert str(status) in found.message or "HTML" in found.message or found.reason == "ModelNotServed"
 
@@ -95,13 +94,13 @@ def test_what_is_no_200_is_trouble(body: str, status: int) -> None:
     ],
 )
 def test_a_completion_counts_a_token_at_least(good: bool, usage: object) -> None:
-    found = trouble_with(answer(200, json.dumps({"usage": usage})), where="http://s/v1", model="m", served=())
+    found = canary_failure(answer(200, json.dumps({"usage": usage})), where="http://s/v1", model="m", served=())
     assert (found is None) is good
 
 
 @pytest.mark.parametrize("body", [NESTED, "null", "[]", "7", '"ok"', ""])
 def test_a_200_without_an_object_is_no_server_of_this_api(body: str) -> None:
-    found = trouble_with(answer(200, body), where="http://s/v1", model="m", served=())
+    found = canary_failure(answer(200, body), where="http://s/v1", model="m", served=())
     assert found is not None
     assert (found.reason, "not with a JSON object" in found.message) == ("EndpointNotFound", True)
 
@@ -111,20 +110,20 @@ def test_a_200_without_an_object_is_no_server_of_this_api(body: str) -> None:
     [(401, "Unauthorized"), (403, "Unauthorized"), (402, "CanaryFailed"), (404, "EndpointNotFound")],
 )
 def test_a_key_is_asked_for_where_one_lacks(status: int, reason: str) -> None:
-    found = trouble_with(answer(status, "no", "text/plain"), where="http://s/v1", model="m", served=())
+    found = canary_failure(answer(status, "no", "text/plain"), where="http://s/v1", model="m", served=())
     assert found is not None
     assert (found.reason, "endpoint.apiKeySecretRef" in found.message) == (reason, reason == "Unauthorized")
 
 
 def test_of_many_models_the_first_are_listed_and_of_none_it_is_said() -> None:
     gone = answer(404, '{"message": "model m does not exist."}')
-    many = trouble_with(gone, where="w", model="m", served=[f"m{n}" for n in range(30)])
-    none = trouble_with(gone, where="w", model="m", served=())
+    many = canary_failure(gone, where="w", model="m", served=[f"m{n}" for n in range(30)])
+    none = canary_failure(gone, where="w", model="m", served=())
     assert many is not None
     assert none is not None
     assert "m19." in many.message
     assert "m20" not in many.message
-    assert "It serves: nothing that /v1/models would list." in none.message
+    assert "It serves: no model that /v1/models lists." in none.message
 
 
 # ---- over the wire ---------------------------------------------------------------------------------------------------
@@ -161,24 +160,23 @@ async def test_a_canary_that_is_not_answered_in_time_is_told() -> None:
 )
 async def test_a_list_of_models_that_is_none_is_empty(body: str) -> None:
     async with serving(v1_models=answering(200, text=body)) as url, aiohttp.ClientSession() as session:
-        assert await served_models(session, url) in (ServedModels(), ServedModels((), {}))
+        assert await served_models(session, url) == {}
 
 
 async def test_models_with_odd_lengths_are_served_all_the_same() -> None:
     body = {"data": [{"id": "a", "max_model_len": "4096"}, {"id": "b"}, {"id": "c", "max_model_len": 8}, {"id": None}]}
     async with serving(v1_models=answering(200, text=json.dumps(body))) as url, aiohttp.ClientSession() as session:
-        found = await served_models(session, url)
-    assert (found.names, found.context_tokens) == (("a", "b", "c"), {"c": 8})
+        assert await served_models(session, url) == {"a": None, "b": None, "c": 8}
 
 
 @pytest.mark.parametrize("parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()])
 async def test_models_that_break_off_are_none(parts: tuple[bytes, ...]) -> None:
     async with sending(*parts) as url, aiohttp.ClientSession() as session:
-        assert await served_models(session, url) == ServedModels()
+        assert await served_models(session, url) == {}
 
 
 async def test_a_reset_answered_by_nesting_without_end_is_a_reset_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.canary.RESET_SECONDS", 0.1)
+    monkeypatch.setattr("benchrun_client.server.canary.RESET_SECONDS", 0.1)
     async with (
         serving_at("/reset_prefix_cache", answering(200, text=NESTED)) as url,
         aiohttp.ClientSession() as session,

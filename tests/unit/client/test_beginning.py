@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from benchrun_client.stand_ins import ALL_USERS_SECONDS, HANDING_OUT_SECONDS, USER_GAP_SECONDS, Beginning
+from benchrun_client.load.stand_ins import ALL_USERS_SECONDS, HANDING_OUT_SECONDS, USER_GAP_SECONDS, UserRamp
 from unit.runtime.fast_time import now, passing, run_fast
 
 
 async def all_at_once(users: int, requests: int) -> list[tuple[float | None, float]]:
     """When each request was due and when it went, all of them asked for at one instant."""
-    beginning = Beginning(users, clock=now)
+    beginning = UserRamp(users, clock=now)
 
     async def goes() -> tuple[float | None, float]:
         return await beginning.turn(), now()
@@ -41,14 +41,14 @@ def test_a_user_who_is_answered_before_all_have_begun_does_not_overtake_them() -
     """Results are told apart by the order of their requests."""
     went: list[str] = []
 
-    async def user(beginning: Beginning, name: str) -> None:
+    async def user(beginning: UserRamp, name: str) -> None:
         for request in ("first", "next"):
             await beginning.turn()
             went.append(f"{name} {request}")
             await passing(USER_GAP_SECONDS / 2)
 
     async def three() -> None:
-        beginning = Beginning(3, clock=now)
+        beginning = UserRamp(3, clock=now)
         await asyncio.gather(*(user(beginning, name) for name in "abc"))
 
     run_fast(three())
@@ -60,13 +60,13 @@ def test_the_first_user_begins_when_every_request_was_handed_out() -> None:
     """To hand out thousands takes tens of milliseconds, which would be the first users' TTFT."""
     course: list[str] = []
 
-    async def goes(beginning: Beginning) -> None:
+    async def goes(beginning: UserRamp) -> None:
         course.append("handed out")
         await beginning.turn()
         course.append("sent")
 
     async def many() -> None:
-        beginning = Beginning(2, clock=now)
+        beginning = UserRamp(2, clock=now)
         await asyncio.gather(*(goes(beginning) for _ in range(5)))
 
     run_fast(many())
@@ -74,7 +74,7 @@ def test_the_first_user_begins_when_every_request_was_handed_out() -> None:
 
 
 async def begin_agreed(users: int, own: range, requests: int) -> list[tuple[float | None, float]]:
-    beginning = Beginning(users, own=own, clock=now)
+    beginning = UserRamp(users, own=own, clock=now)
     beginning.agree(10.0, requests=requests)
 
     async def goes() -> tuple[float | None, float]:

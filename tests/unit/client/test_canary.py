@@ -7,9 +7,9 @@ import json
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.canary import MAX_WORDS_OF_SERVER, ServedModels, send_canary, served_models, words_of
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import Answer
+from benchrun_client.server.canary import MAX_WORDS_OF_SERVER, send_canary, served_models, words_of
 from benchrun_client.tokenizer import Api
 from unit.client.servers import Handler, answering, serving
 
@@ -59,7 +59,7 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
         pytest.param("EndpointNotFound", "not with a JSON object", saying(200, [1]), id="json-list"),
         pytest.param(
             "ModelNotServed",
-            "The model `tiny` does not exist. It serves: big, small. Asked for: tiny",
+            "The model `tiny` does not exist. It serves: big, small. Requested: tiny",
             saying(404, {"error": {"message": "The model `tiny` does not exist.", "code": 404}}),
             id="other-model",
         ),
@@ -114,20 +114,15 @@ def test_an_empty_body_is_called_one() -> None:
     ("expected", "handler"),
     [
         pytest.param(
-            ServedModels(("a", "b"), {"a": 4096}),
+            {"a": 4096, "b": None},
             saying(200, {"data": [{"id": "a", "max_model_len": 4096}, {"id": "b", "max_model_len": None}]}),
             id="vllm",
         ),
-        pytest.param(ServedModels(), saying(401, {"error": "Unauthorized"}), id="no-key"),
-        pytest.param(ServedModels(), html(200), id="page"),
-        pytest.param(ServedModels(), saying(200, {"data": [7]}), id="odd"),
+        pytest.param({}, saying(401, {"error": "Unauthorized"}), id="no-key"),
+        pytest.param({}, html(200), id="page"),
+        pytest.param({}, saying(200, {"data": [7]}), id="odd"),
     ],
 )
-async def test_served_models_are_what_the_server_lists(expected: ServedModels, handler: Handler) -> None:
+async def test_served_models_are_what_the_server_lists(expected: dict[str, int | None], handler: Handler) -> None:
     async with serving(v1_models=handler) as url, aiohttp.ClientSession() as session:
-        found = await served_models(session, url)
-    assert (found.names, found.context_of("a"), found.context_of("b")) == (
-        expected.names,
-        expected.context_of("a"),
-        None,
-    )
+        assert await served_models(session, url) == expected

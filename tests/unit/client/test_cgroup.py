@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchrun_client.self_watch import throttled_periods
+from benchrun_client.load.self_watch import throttled_periods
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import get_args
 import pytest
 from benchrun_client.contract import Failure
 from benchrun_client.failures import (
-    BAD_INPUT,
     MAX_TERMINATION_BYTES,
     TERMINATION_LOG_VARIABLE,
+    BadInput,
     Reason,
     RunFailure,
     as_failure,
@@ -29,7 +29,7 @@ def test_an_error_without_words_keeps_its_name() -> None:
 
 def test_bad_input_exits_2_and_everything_else_1() -> None:
     codes = {reason: RunFailure(reason, "").exit_code for reason in get_args(Reason)}
-    assert {reason for reason, code in codes.items() if code == 2} == BAD_INPUT
+    assert {reason for reason, code in codes.items() if code == 2} == set(get_args(BadInput))
     assert set(codes.values()) == {1, 2}
 
 

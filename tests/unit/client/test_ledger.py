@@ -55,7 +55,7 @@ def test_the_version_grows_with_phase_stage_record_and_failure_but_not_with_answ
     for change in (
         lambda: book.enter("Waiting"),
         lambda: book.enter("Measuring", stage="a/rate=1/r1"),
-        lambda: book.note(first_request_unix_us=5),
+        lambda: book.note("first_request_unix_us", 5),
         lambda: book.add(sealed(0)),
         lambda: book.fail(FAILURE),
     ):
@@ -78,9 +78,9 @@ def test_answers_are_counted_anew_in_each_stage() -> None:
 
 def test_the_first_word_about_an_instant_stands() -> None:
     book = ledger(records=1)
-    book.note(first_request_unix_us=5)
+    book.note("first_request_unix_us", 5)
     version = book.progress().version
-    book.note(first_request_unix_us=6)
+    book.note("first_request_unix_us", 6)
     assert (book.progress().first_request_unix_us, book.progress().version) == (5, version)
 
 
@@ -114,7 +114,7 @@ def test_acknowledged_records_are_forgotten() -> None:
 def test_acknowledging_twice_or_less_than_before_changes_nothing() -> None:
     book = ledger(records=2, made=2)
     assert all(book.acknowledge(n) for n in (2, 2, 1))
-    assert book.is_told()
+    assert book.is_delivered()
 
 
 @pytest.mark.parametrize("token", ["", TOKEN[:-1], TOKEN + "0", TOKEN.upper(), TOKEN_DIGEST, "ünïcode", "\udcff"])
@@ -140,18 +140,18 @@ def test_records_that_do_not_exist_cannot_be_acknowledged() -> None:
 def test_all_is_told_when_every_expected_record_is_stored() -> None:
     book = ledger(records=2, made=1)
     book.acknowledge(1)
-    assert not book.is_told()
+    assert not book.is_delivered()
     book.add(sealed(1))
-    assert not book.is_told()
+    assert not book.is_delivered()
     book.acknowledge(2)
-    assert book.is_told()
+    assert book.is_delivered()
 
 
 def test_after_a_failure_all_is_told_when_it_was_read_and_the_records_made_are_stored() -> None:
     book = ledger(records=3, made=1)
     book.fail(FAILURE)
-    assert not book.is_told()
+    assert not book.is_delivered()
     book.delivery(first=0)
-    assert not book.is_told()
+    assert not book.is_delivered()
     book.acknowledge(1)
-    assert book.is_told()
+    assert book.is_delivered()

@@ -71,8 +71,8 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def a_run_is_told_when_all_that_it_gives_is_stored(self) -> None:
         if not self.failed:
-            assert self.book.is_told() is (self.stored == EXPECTED)
-        elif self.book.is_told():
+            assert self.book.is_delivered() is (self.stored == EXPECTED)
+        elif self.book.is_delivered():
             assert self.stored == self.made
 
 
@@ -88,10 +88,10 @@ def test_how_many_records_there_are_may_be_known_late(made: int, expected: int) 
     for n in range(made):
         book.add(sealed(n))
     book.acknowledge(made)
-    assert not book.is_told(), "a search goes on"
+    assert not book.is_delivered(), "a search goes on"
     heard.clear()
     book.expect(expected)
-    assert book.is_told() is (made == expected)
+    assert book.is_delivered() is (made == expected)
     assert heard, "whoever waits for the end is woken"
 
 
@@ -113,13 +113,12 @@ def test_answers_are_counted_while_others_read() -> None:
 
 def test_instants_that_are_known_change_nothing_and_wake_nobody() -> None:
     book = ledger(records=1)
-    book.note(healthy_unix_us=5, warmup_us=None)
+    book.note("healthy_unix_us", 5)
     heard: list[int] = []
     book.listen(lambda: heard.append(1))
-    book.note(healthy_unix_us=9)
-    book.note()
+    book.note("healthy_unix_us", 9)
     assert heard == []
-    book.note(healthy_unix_us=9, warmup_us=7)
+    book.note("warmup_us", 7)
     told = book.progress()
     assert (told.healthy_unix_us, told.warmup_us, len(heard)) == (5, 7, 1)
 
@@ -130,7 +129,7 @@ def test_a_failure_is_told_by_being_read_and_that_wakes_whoever_waits() -> None:
     heard: list[int] = []
     book.listen(lambda: heard.append(1))
     book.delivery(first=0)
-    assert (book.is_told(), len(heard)) == (True, 1)
+    assert (book.is_delivered(), len(heard)) == (True, 1)
 
 
 def test_reading_a_run_that_goes_on_wakes_nobody() -> None:

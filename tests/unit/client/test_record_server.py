@@ -168,7 +168,7 @@ async def test_a_stranger_has_not_heard_of_a_failure(client: Client) -> None:
     client.ledger.fail(Failure(reason="CanaryFailed", message="no"))
     client.headers = {}
     await client.status("/records")
-    assert not client.ledger.is_told()
+    assert not client.ledger.is_delivered()
 
 
 async def test_ready_and_metrics_need_no_token(client: Client) -> None:
@@ -211,7 +211,7 @@ async def test_an_acknowledgement_lets_the_records_go(client: Client) -> None:
     client.ledger.add(sealed(1))
     assert await client.ack(ack(2)) == 204
     assert (await client.records()).records == ()
-    assert await client.server.wait_until_told(seconds=0)
+    assert await client.server.wait_until_delivered(seconds=0)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ async def test_an_acknowledgement_is_refused(client: Client, status: int, body: 
 
 
 async def test_waiting_for_the_last_acknowledgement_has_an_end(client: Client) -> None:
-    assert not await client.server.wait_until_told(seconds=0.05)
+    assert not await client.server.wait_until_delivered(seconds=0.05)
 
 
 async def test_metrics_tell_phase_and_progress(client: Client) -> None:

@@ -190,7 +190,7 @@ async def test_the_answers_say_why_in_a_line(line: Line) -> None:
 async def test_the_end_is_awaited_until_the_last_record_is_stored(
     server: RecordServer, line: Line, ledger: WatchedLedger
 ) -> None:
-    told = asyncio.create_task(server.wait_until_told())
+    told = asyncio.create_task(server.wait_until_delivered())
     for n in (0, 1):
         ledger.add(sealed(n))
     await line.say(posted(ack(1)))
@@ -203,9 +203,9 @@ async def test_after_a_failure_the_end_is_awaited_until_somebody_read_it(
     server: RecordServer, line: Line, ledger: WatchedLedger
 ) -> None:
     ledger.fail(Failure(reason="CanaryFailed", message="no"))
-    assert await server.wait_until_told(seconds=0) is False
+    assert await server.wait_until_delivered(seconds=0) is False
     await line.get("/records")
-    assert await server.wait_until_told(seconds=0) is True
+    assert await server.wait_until_delivered(seconds=0) is True
 
 
 async def test_metrics_are_of_prometheus_form(line: Line, ledger: WatchedLedger) -> None:

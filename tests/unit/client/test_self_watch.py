@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from benchrun_client.self_watch import TICK_SECONDS, LagProbe, SelfWatch
+from benchrun_client.load.self_watch import TICK_SECONDS, LagProbe, SelfWatch
 
 TICK = 0.01
 HELD_UP = 0.2
@@ -86,9 +86,9 @@ async def test_the_account_runs_from_the_first_send_to_the_last_answer() -> None
     watch.on_answer()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     burn(0.1)
-    toll = watch.toll()
-    assert 0.1 <= toll.cpu_seconds <= cpu
-    assert 0.2 <= toll.wall_seconds <= wall
+    cost = watch.cost()
+    assert 0.1 <= cost.cpu_seconds <= cpu
+    assert 0.2 <= cost.wall_seconds <= wall
     # The first ticks were due while the processor was busy with something else.
-    assert max(toll.lags) > 0.1 - 2 * TICK_SECONDS
-    assert len(toll.lags) <= wall / TICK_SECONDS
+    assert max(cost.lags) > 0.1 - 2 * TICK_SECONDS
+    assert len(cost.lags) <= wall / TICK_SECONDS

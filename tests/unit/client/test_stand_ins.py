@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.stand_ins import Sessions, SharedPage, reading_bounded
+from benchrun_client.load.stand_ins import Sessions, SharedMetrics, reading_bounded
 from unit.client.servers import Handler, answering, serving
 
 
@@ -49,8 +49,8 @@ async def test_vllms_readers_share_a_page_and_read_it_anew_the_next_time() -> No
     async def counting(request: web.Request) -> web.Response:
         return web.Response(text=next(pages))
 
-    shared = SharedPage()
-    first, second = reading_bounded(vllms_reader, shared.read), reading_bounded(vllms_reader, shared.again)
+    shared = SharedMetrics()
+    first, second = reading_bounded(vllms_reader, shared.read), reading_bounded(vllms_reader, shared.last)
     async with serving(metrics=counting) as url, aiohttp.ClientSession() as session:
         read = [await reader(url, session) for reader in (first, second, first, second)]
     assert read == ["before", "before", "after", "after"]

@@ -12,7 +12,7 @@ from benchrun.judge.rules.rule import Code, Found, StageFinding
 from benchrun.judge.rules.server_identity import wrong_model, wrong_server
 from benchrun.judge.stage_profile import ExpectedLoad, expected_load
 from benchrun_client.contract import ServedModel, ServerEdge
-from benchrun_client.identity import identify
+from benchrun_client.server.identity import identify
 from benchrun_simulator.launch import running
 from unit.judge.specs import SERVER, spec
 from unit.judge.stages import asked, context

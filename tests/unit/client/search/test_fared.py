@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun_client.contract import Limit
 from benchrun_client.records import RawStage
-from benchrun_client.search.course import Tally, fared, outcome_of
+from benchrun_client.search.course import Tally, load_result, outcome_of
 from unit.client.plans import raw_stage
 from unit.client.search.searches import search
 
@@ -36,29 +36,29 @@ def stage(*ttft_ms: float, failed: int = 0) -> RawStage:
 def test_each_latency_is_held_against_its_own_limit(metric: str, milliseconds: int, tally: Tally) -> None:
     limit = Limit.model_validate({"metric": metric, "percentile": "90", "max_milliseconds": milliseconds})
     of = search(objectives=(limit,))
-    assert fared(of, stage(10, 30, 40)).tallies == (tally,)
+    assert load_result(of, stage(10, 30, 40)).tallies == (tally,)
 
 
 def test_failed_requests_have_no_latency_and_are_counted() -> None:
-    found = fared(search(), stage(10, 10, failed=2))
+    found = load_result(search(), stage(10, 10, failed=2))
     assert (found.requests, found.failed, found.tallies) == (4, 2, (Tally(2, 2),))
 
 
 def test_one_token_has_no_time_per_token_after_the_first() -> None:
     of = search(objectives=(Limit(metric="TPOT", percentile="50", max_milliseconds=20),))
-    assert fared(of, raw_stage(ok=[True, True], itls=[[], [0.01]], output_lens=[1, 2])).tallies == (Tally(1, 1),)
+    assert load_result(of, raw_stage(ok=[True, True], itls=[[], [0.01]], output_lens=[1, 2])).tallies == (Tally(1, 1),)
 
 
 def test_met_missed_and_neither() -> None:
     of = search()
-    assert outcome_of(of, fared(of, stage(*[50] * 60))) == "Met"
-    assert outcome_of(of, fared(of, stage(*[150] * 60))) == "Missed"
-    assert outcome_of(of, fared(of, stage(*[50] * 54, *[150] * 6))) == "Inconclusive"
+    assert outcome_of(of, load_result(of, stage(*[50] * 60))) == "Met"
+    assert outcome_of(of, load_result(of, stage(*[150] * 60))) == "Missed"
+    assert outcome_of(of, load_result(of, stage(*[50] * 54, *[150] * 6))) == "Inconclusive"
 
 
 def test_repeats_are_told_together() -> None:
     of = search()
-    few = fared(of, stage(*[50] * 30))
+    few = load_result(of, stage(*[50] * 30))
     assert outcome_of(of, few) == "Inconclusive"
     assert outcome_of(of, few + few) == "Met"
 
@@ -70,11 +70,11 @@ def test_every_objective_counts() -> None:
             Limit(metric="TPOT", percentile="50", max_milliseconds=5),
         )
     )
-    assert outcome_of(of, fared(of, stage(*[50] * 60))) == "Missed"
+    assert outcome_of(of, load_result(of, stage(*[50] * 60))) == "Missed"
 
 
 def test_where_too_many_fail_the_load_is_too_much_however_fast_the_others_were() -> None:
     of = search(max_failed_percent="2")
-    assert outcome_of(of, fared(of, stage(*[50] * 98, failed=2))) == "Met"
-    assert outcome_of(of, fared(of, stage(*[50] * 97, failed=3))) == "Missed"
-    assert outcome_of(of, fared(of, stage(failed=40))) == "Missed"
+    assert outcome_of(of, load_result(of, stage(*[50] * 98, failed=2))) == "Met"
+    assert outcome_of(of, load_result(of, stage(*[50] * 97, failed=3))) == "Missed"
+    assert outcome_of(of, load_result(of, stage(failed=40))) == "Missed"

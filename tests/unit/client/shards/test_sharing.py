@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchrun_client.contract import LoadPoint
-from benchrun_client.shards.sharing import Place, Share, share_of
+from benchrun_client.shards.sharing import Shard, Share, share_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +15,7 @@ LOADS = st.builds(
 
 
 def shares(point: LoadPoint, *, requests: int, shards: int) -> list[Share]:
-    return [share_of(point, requests=requests, place=Place(shard, shards)) for shard in range(shards)]
+    return [share_of(point, requests=requests, shard=Shard(shard, shards)) for shard in range(shards)]
 
 
 @given(point=LOADS, requests=st.integers(min_value=1, max_value=200), shards=st.integers(min_value=1, max_value=16))
@@ -43,8 +43,8 @@ def test_all_requests_of_a_user_are_one_shards(users: int, shards: int) -> None:
 
 
 def test_the_first_shard_always_has_the_first_request() -> None:
-    assert share_of(LoadPoint(max_concurrency=1), requests=5, place=Place(0, 16)).requests == (0, 1, 2, 3, 4)
+    assert share_of(LoadPoint(max_concurrency=1), requests=5, shard=Shard(0, 16)).requests == (0, 1, 2, 3, 4)
 
 
 def test_with_fewer_users_than_shards_some_have_nothing_to_do() -> None:
-    assert share_of(LoadPoint(max_concurrency=2), requests=9, place=Place(2, 3)).requests == ()
+    assert share_of(LoadPoint(max_concurrency=2), requests=9, shard=Shard(2, 3)).requests == ()

@@ -1,7 +1,7 @@
-"""The counters of a server at one instant, off its metrics page.
+"""The counters of a server at one instant, from its metrics endpoint.
 
-Taken between stages, when the server is idle: what one stage leaves is what the next one finds, so one snapshot serves both. A
-page that is missing, endless or garbage gives None, never an error: the measurement does not depend on it.
+Taken between stages, when the server is idle: what one stage leaves is what the next one finds, so one snapshot serves both.
+Metrics that are missing, endless or garbage give None, never an error: the measurement does not depend on them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from itertools import compress
 import aiohttp
 
 from benchrun_client.contract import MOST, PROXY_COUNTERS, SERVER_COUNTERS, START_TIME
-from benchrun_client.http_session import read_bounded
+from benchrun_client.http_session import NETWORK_ERRORS, read_bounded
 
-MAX_PAGE_BYTES = 4 * 1024 * 1024
-PAGE_SECONDS = 2.0
+MAX_METRICS_BYTES = 4 * 1024 * 1024
+METRICS_SECONDS = 2.0
 SETTLE_SECONDS = 2.0
 SETTLE_POLL_SECONDS = 0.01
 GONE_SECONDS = 15.0
@@ -40,11 +40,11 @@ class Snapshot:
     running: float | None
 
 
-def parse_page(text: str) -> Snapshot | None:
-    """Read the wanted series off a metrics page; None when none of vLLM's, or the proxy's, is there."""
+def parse_metrics(text: str) -> Snapshot | None:
+    """The wanted series of a metrics endpoint; None when none of vLLM's, or the proxy's, is there."""
     found: dict[str, float] = {}
     for line in text.splitlines():
-        # Of some 800 lines 20 are wanted: this test is what makes reading a page cheap.
+        # Of some 800 lines 20 are wanted: this test is what makes reading them cheap.
         if not line.startswith(_WANTED):
             continue
         name, value = _sample(line)
@@ -58,8 +58,7 @@ def parse_page(text: str) -> Snapshot | None:
     found = {name: value for name, value in found.items() if abs(value) <= MOST}
     if not found.keys() - {START_TIME}:
         return None
-    running = found.pop(_RUNNING, None)
-    return Snapshot(found, running)
+    return Snapshot(running=found.pop(_RUNNING, None), counters=found)
 
 
 def _sample(line: str) -> tuple[str, float | None]:
@@ -75,23 +74,17 @@ def _sample(line: str) -> tuple[str, float | None]:
 
 async def take(session: aiohttp.ClientSession, urls: Sequence[str]) -> list[Snapshot | None]:
     """One snapshot of every server, at the same time."""
-    return list(await asyncio.gather(*(_take_one(session, url) for url in urls)))
+    texts = await asyncio.gather(*(read_metrics(session, url) for url in urls))
+    return [None if text is None else parse_metrics(text) for text in texts]
 
 
-async def _take_one(session: aiohttp.ClientSession, url: str) -> Snapshot | None:
-    page = await read_page(session, url)
-    return None if page is None else parse_page(page)
-
-
-async def read_page(session: aiohttp.ClientSession, url: str) -> str | None:
-    """A metrics page as text, within bounds of size and time; None when it could not be read."""
+async def read_metrics(session: aiohttp.ClientSession, url: str) -> str | None:
+    """A metrics endpoint's text, within bounds of size and time; None when it could not be read."""
     try:
-        async with session.get(url, timeout=aiohttp.ClientTimeout(total=PAGE_SECONDS)) as response:
-            page = await read_bounded(response, MAX_PAGE_BYTES)
-            if response.status != 200 or len(page) == MAX_PAGE_BYTES:
-                return None
-            return page.decode(errors="replace")
-    except (aiohttp.ClientError, TimeoutError, OSError):
+        async with session.get(url, timeout=aiohttp.ClientTimeout(total=METRICS_SECONDS)) as response:
+            text = await read_bounded(response, MAX_METRICS_BYTES)
+            return text.decode(errors="replace") if response.status == 200 and len(text) < MAX_METRICS_BYTES else None
+    except NETWORK_ERRORS:
         return None
 
 
@@ -106,9 +99,9 @@ async def take_settled(
     """Snapshots once the servers have counted `completed` more requests and run none. `answering`: which of them count answers;
     empty: all.
 
-    Counters lag the last byte by an engine step, 10 to 30 ms. After `SETTLE_SECONDS` the pages are taken as they are, and after
-    `GONE_SECONDS` without those that are missing: requests that failed are not counted as successes, and what is missing is
-    for the judge to see.
+    Counters lag the last byte by an engine step, 10 to 30 ms. After `SETTLE_SECONDS` they are taken as they are, and after
+    `GONE_SECONDS` without those that are missing: requests that failed are not counted as successes, and the judge sees what is
+    missing.
     """
     start = time.monotonic()
     while True:

@@ -7,9 +7,9 @@ called, `add_cli_args(parser)` and `main_async(args)`; the rest is module global
     get_tokenizer        hands out the tokenizer that was loaded before
     wait_for_endpoint    would send the first prompt once more before the stage (the oldest versions insist on it)
     aiohttp              opens sessions as we want them, see `Sessions`
-    fetch_..._metrics    read a metrics page as bounded as ours, and together one
+    fetch_..._metrics    read metrics as bounded as ours, and together once
     ASYNC_REQUEST_FUNCS  wrapped, to note when a request went out and when its answer was complete, and to let users begin
-                         one by one (`Beginning`)
+                         one by one (`UserRamp`)
     get_request          wrapped, to note when a request was due, to replay a trace, and to begin together with other shards
 
 With prompts handed out, `main_async` seeds its random state and nothing draws from it before the arrival times do: they equal
@@ -27,18 +27,19 @@ import io
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Protocol
 
-from benchrun_client.canary import PATHS
 from benchrun_client.contract import Engine as EngineName
 from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
-from benchrun_client.shards.sharing import Place, Share, arrivals_of
-from benchrun_client.stand_ins import Beginning, Sessions, SharedPage, always_ready, reading_bounded
-from benchrun_client.target import Servers
+from benchrun_client.load.stand_ins import Sessions, SharedMetrics, UserRamp, always_ready, reading_bounded
+from benchrun_client.records import Instants
+from benchrun_client.server.canary import PATHS
+from benchrun_client.server.waiting import Servers
+from benchrun_client.shards.sharing import Shard, Share, arrivals_of
 from benchrun_client.tokenizer import Api
 
 BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}
@@ -48,12 +49,12 @@ METRICS_READERS = ("fetch_spec_decode_metrics", "fetch_diffusion_metrics")
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """That a load is sent by several shards, of which this is one."""
+    """One shard's part in a load that several send."""
 
-    place: Place
+    shard: Shard
     share: Share
     begin: Callable[[], Awaitable[float]]
-    """Stand before the first request until all shards do; the instant at which they begin (`time.perf_counter`)."""
+    """Wait until all shards are ready for the first request; the instant at which they begin (`time.perf_counter`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +78,9 @@ class Load:
         return replace(self, samples=[self.samples[i] for i in share.requests], point=share.point)
 
 
-@dataclass(slots=True)
-class Instants:
-    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and how it ended."""
-
-    due: list[float] = field(default_factory=list)
-    sent: list[float] = field(default_factory=list)
-    answered: list[float] = field(default_factory=list)
-    ok: list[bool] = field(default_factory=list)
-    ended: list[bool] = field(default_factory=list)
-    """Whether the server's own count of tokens came, which closes a stream. vLLM calls a stream without it a success, and
-    counts its tokens itself."""
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What vLLM returned, and the instants that it does not tell in every version."""
+    """What vLLM returned, and the instants that not every version returns."""
 
     result: dict[str, Any]
     instants: Instants
@@ -102,17 +90,31 @@ def _nothing() -> None:
     """Nobody listens."""
 
 
-class Engine:
+class LoadEngine(Protocol):
+    """Sends one load after the other."""
+
+    name: EngineName
+    instants: Instants
+    """Of the load under way, or of the last one; what is left of one that was cut short."""
+
+    async def run(
+        self,
+        load: Load,
+        servers: Servers,
+        *,
+        on_send: Callable[[], None] = _nothing,
+        on_answer: Callable[[], None] = _nothing,
+    ) -> Outcome:
+        """Send one load; returns when every request has ended. Failed requests are in the outcome, not raised.
+
+        `on_send` is called before the first request, `on_answer` after each; both on the path of the measurement.
+        """
+
+
+class VllmEngine:
     """vLLM's benchmark: imported once, which takes half a minute of CPU, and used for every load of a run."""
 
-    def __init__(
-        self,
-        *,
-        tokenizer: Any,
-        model: str,
-        percentiles: Sequence[str],
-        tls: ssl.SSLContext | None,
-    ) -> None:
+    def __init__(self, *, tokenizer: Any, model: str, percentiles: Sequence[str], tls: ssl.SSLContext | None) -> None:
         self._serve: Any = importlib.import_module("vllm.benchmarks.serve")
         self._sample_type = importlib.import_module("vllm.benchmarks.datasets").SampleRequest
         self._parser = _Parser()
@@ -120,10 +122,9 @@ class Engine:
         self._model, self._percentiles = model, percentiles
         self._on_send = self._on_answer = _nothing
         self.instants = Instants()
-        """Of the load under way, or of the last one; what is left of one that was cut short."""
         self._urls: Sequence[str] = ()
         self._due_after: Sequence[float] = ()
-        self._beginning = Beginning(users=0)
+        self._ramp = UserRamp(0)
         self._divided: tuple[Divided, int] | None = None
         """And how many requests there are in all shards."""
         self._sessions = Sessions(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
@@ -138,29 +139,29 @@ class Engine:
         on_send: Callable[[], None] = _nothing,
         on_answer: Callable[[], None] = _nothing,
     ) -> Outcome:
-        """Send one load; returns when every request has ended. Failed requests are in the outcome, not raised.
-
-        `on_send` is called before the first request, `on_answer` after each; both on the path of the measurement.
-        """
+        """As `LoadEngine.run`."""
         self.instants = Instants()
         self._on_send, self._on_answer = on_send, on_answer
-        self._urls = _in_turn([url + PATHS[load.api] for url in servers.urls], load.divided)
-        self._due_after = _instants_of(load)
+        # Requests take turns over the servers; each shard begins with another.
+        first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)
+        self._urls = [url + PATHS[load.api] for url in (*servers.urls[first:], *servers.urls[:first])]
+        self._due_after = _trace_seconds(load)
         self._divided = None if load.divided is None else (load.divided, len(load.samples))
-        self._beginning = Beginning(users=(users := _users_of(load)), own=_own_users(users, load.divided))
+        users = _users_of(load)
+        self._ramp = UserRamp(users, own=load.divided.share.users if load.divided is not None and users else None)
         own = load.own
         samples = [self._sample_type(s.prompt, s.input_tokens, s.output_tokens) for s in own.samples]
         self._serve.get_samples = lambda *_, **__: samples
         try:
             # The figures come back as values; what is printed is for terminals.
             with contextlib.redirect_stdout(io.StringIO()):
-                result: dict[str, Any] = await self._serve.main_async(self._arguments(own, servers.url))
+                result: dict[str, Any] = await self._serve.main_async(self._arguments(own, servers.urls[0]))
         finally:
             await self._sessions.close()
         return Outcome(result, self.instants)
 
     def _arguments(self, load: Load, url: str) -> argparse.Namespace:
-        words = [
+        flags = [
             *("--backend", BACKENDS[load.api]),
             *("--base-url", url),
             *("--endpoint", PATHS[load.api]),
@@ -178,10 +179,10 @@ class Engine:
             "--disable-tqdm",
         ]
         if load.point.max_concurrency is not None:
-            words += ["--max-concurrency", str(load.point.max_concurrency)]
+            flags += ["--max-concurrency", str(load.point.max_concurrency)]
         if load.ignore_eos:
-            words.append("--ignore-eos")
-        arguments = self._parser.parse_args(words)
+            flags.append("--ignore-eos")
+        arguments = self._parser.parse_args(flags)
         if hasattr(arguments, "endpoint_type"):
             # 0.10 reads the backend from its old name.
             arguments.endpoint_type = arguments.backend
@@ -193,11 +194,10 @@ class Engine:
         serve.get_tokenizer = lambda *_, **__: tokenizer
         serve.wait_for_endpoint = always_ready
         serve.get_request = self._noting_due(serve.get_request)
-        page = SharedPage()
-        # Newer versions than the oldest read the metrics page around every load.
+        metrics = SharedMetrics()
+        # Newer versions than the oldest read the metrics around every load.
         for number, name in enumerate(name for name in METRICS_READERS if hasattr(serve, name)):
-            read = page.again if number else page.read
-            setattr(serve, name, reading_bounded(getattr(serve, name), read))
+            setattr(serve, name, reading_bounded(getattr(serve, name), metrics.last if number else metrics.read))
         functions = serve.ASYNC_REQUEST_FUNCS
         functions.update({backend: self._noting_answers(functions[backend]) for backend in BACKENDS.values()})
 
@@ -234,7 +234,7 @@ class Engine:
         instants, beside = await arrivals_of(self._serve, get_request, *args, requests=requests, **kwargs)
         instants = self._due_after or instants
         start = await divided.begin()
-        self._beginning.agree(start, requests=requests)
+        self._ramp.agree(start, requests=requests)
         for request, position in zip(own, divided.share.requests, strict=True):
             due = start + instants[position]
             if (wait := due - time.perf_counter()) > 0:
@@ -245,7 +245,7 @@ class Engine:
     def _noting_answers(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def noted(request_func_input: Any, *args: Any, **kwargs: Any) -> Any:
             instants = self.instants
-            due = await self._beginning.turn()
+            due = await self._ramp.turn()
             number = len(instants.sent)
             if due is not None:
                 instants.due[number] = due
@@ -268,8 +268,8 @@ class Engine:
         return noted
 
 
-def _instants_of(load: Load) -> Sequence[float]:
-    """When each request of a replayed trace is due, in seconds from the first; empty where the load says it."""
+def _trace_seconds(load: Load) -> Sequence[float]:
+    """When each request of a replayed trace is due, in seconds from the first; empty for any other load."""
     if load.point.trace_speed is None:
         return ()
     speed = float(load.point.trace_speed)
@@ -277,20 +277,10 @@ def _instants_of(load: Load) -> Sequence[float]:
 
 
 def _users_of(load: Load) -> int:
-    """Who send their next request when the last was answered; 0 where requests arrive by themselves."""
+    """How many users send their next request when the last was answered; 0 for an open loop."""
     point = load.point
     closed_loop = point.max_concurrency is not None and point.request_rate == "inf" and point.trace_speed is None
     return min(point.max_concurrency or 0, len(load.samples)) if closed_loop else 0
-
-
-def _own_users(users: int, divided: Divided | None) -> Sequence[int] | None:
-    return None if divided is None or not users else divided.share.users
-
-
-def _in_turn(urls: list[str], divided: Divided | None) -> Sequence[str]:
-    """Servers as requests take turns over them: each shard begins with another."""
-    first = 0 if divided is None else divided.place.shard % len(urls)
-    return urls[first:] + urls[:first]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -298,27 +288,3 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise RunFailure("ClientError", f"this version of vLLM does not take our arguments: {message}")
-
-
-# ---- load engine ------------------------------------------------------------------------------------------------------
-# What the story of a run needs of a load engine, whichever it is.
-
-
-class LoadEngine(Protocol):
-    """Sends one load after the other."""
-
-    name: EngineName
-
-    @property
-    def instants(self) -> Instants:
-        """Of the load under way, or of the last one; what is left of one that was cut short."""
-
-    async def run(
-        self,
-        load: Load,
-        servers: Servers,
-        *,
-        on_send: Callable[[], None] = _nothing,
-        on_answer: Callable[[], None] = _nothing,
-    ) -> Outcome:
-        """Send one load; returns when every request has ended. Failed requests are in the outcome, not raised."""

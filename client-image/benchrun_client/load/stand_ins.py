@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from benchrun_client.snapshot import read_page
+from benchrun_client.server.snapshot import read_metrics
 
 
 async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
@@ -18,55 +18,51 @@ async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
     return SimpleNamespace(success=True, error="")
 
 
-PageReader = Callable[[Any, str], Awaitable[str | None]]
+MetricsReader = Callable[[Any, str], Awaitable[str | None]]
 
 
 def reading_bounded(
-    reader: Callable[..., Awaitable[Any]], read: PageReader = read_page
+    reader: Callable[..., Awaitable[Any]], read: MetricsReader = read_metrics
 ) -> Callable[..., Awaitable[Any]]:
-    """vLLM's reader of a metrics page, given one that was read within our bounds of size and time.
+    """vLLM's reader of metrics, given a text that was read within our bounds of size and time.
 
-    Its own reading would wait six hours for an endless page, and end the run on one that is not UTF-8.
+    By itself it would wait six hours for an endless text, and end the run on one that is not UTF-8.
     """
 
     async def bounded(base_url: str, session: Any) -> Any:
-        return await reader(base_url, _OnePage(await read(session, f"{base_url}/metrics")))
+        return await reader(base_url, _OneAnswer(await read(session, f"{base_url}/metrics")))
 
     return bounded
 
 
-class SharedPage:
-    """One page for all of vLLM's readers, which it calls one right after the other while the server idles."""
+class SharedMetrics:
+    """One metrics text for all of vLLM's readers, which it calls one right after the other while the server idles."""
 
     def __init__(self) -> None:
-        self._page: str | None = None
+        self._text: str | None = None
 
     async def read(self, session: Any, url: str) -> str | None:
         """For the first reader."""
-        self._page = await read_page(session, url)
-        return self._page
+        self._text = await read_metrics(session, url)
+        return self._text
 
-    async def again(self, session: Any, url: str) -> str | None:
+    async def last(self, session: Any, url: str) -> str | None:
         """For those after it."""
-        return self._page
+        return self._text
 
 
-class _OnePage:
-    """A session that answers every GET with one page; with 503 where there is none."""
+class _OneAnswer:
+    """A session that answers every GET with one text; with 503 where there is none."""
 
-    def __init__(self, page: str | None) -> None:
-        self._page = page
+    def __init__(self, text: str | None) -> None:
+        self.status, self._text = 503 if text is None else 200, text or ""
 
     @asynccontextmanager
     async def get(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
         yield self
 
-    @property
-    def status(self) -> int:
-        return 503 if self._page is None else 200
-
     async def text(self) -> str:
-        return self._page or ""
+        return self._text
 
 
 class Sessions:
@@ -100,13 +96,6 @@ class Sessions:
             await self._opened.pop().close()
 
 
-# ---- beginning --------------------------------------------------------------------------------------------------------
-# Users of a closed loop begin one by one, a moment apart.
-#
-# vLLM hands out all requests at once. Then the first one of every user is sent at one instant by one event loop, which takes
-# the first step of each (and the clock starts), then the second of each. So every user's clock runs while all of them are
-# being sent: 10 to 30 ms for 24 to 48 users, and of some hundred requests that first wave is the p99 of TTFT.
-
 USER_GAP_SECONDS = 0.002
 """Several times what it takes to send a request over a new connection."""
 ALL_USERS_SECONDS = 0.5
@@ -115,9 +104,14 @@ HANDING_OUT_SECONDS = 0.000_02
 """What vLLM takes to hand out a request, at most, where the first user can't wait to see it done: its instant is agreed."""
 
 
-class Beginning:
-    """Of one load of so many users. Without any, each request goes when it comes. `own`: which of the users are ours, where
-    others send the rest; None: all."""
+class UserRamp:
+    """Users of a closed loop begin one by one, a moment apart; without users each request goes when it comes. `own`: which of
+    the users are ours, where others send the rest; None: all.
+
+    vLLM hands out all requests at once. Then the first one of every user is sent at one instant by one event loop, which takes
+    the first step of each (and the clock starts), then the second of each. So every user's clock runs while all of them are
+    being sent: 10 to 30 ms for 24 to 48 users, and of some hundred requests that first wave is the p99 of TTFT.
+    """
 
     def __init__(
         self, users: int, *, own: Sequence[int] | None = None, clock: Callable[[], float] = time.perf_counter
