@@ -190,13 +190,13 @@ def finding(**fields: Any) -> Finding:
 
 
 def test_every_column_of_a_finding() -> None:
-    found = finding(evidence={"changePercent": 12.345, "repeats": 3.0, "worst": "r2", "unknown": None})
+    found = finding(code="RecordMissing", evidence={"planned": 3.0, "measured": 2.0, "unknown": None})
     rows = finding_rows(status().model_copy(update={"findings": [found]}))
     assert dict(zip(rows.headers, rows.rows[0], strict=True)) == {
         "severity": "Suspect",
-        "finding": "Drift",
+        "finding": "RecordMissing",
         "worst stage": "a/rate=1/r2",
-        "evidence": "changePercent 12.3, repeats 3, worst r2, unknown None",
+        "evidence": "2 of 3 repeats were measured.",
         "what to do": "Wait longer.",
     }
 
