@@ -158,14 +158,16 @@ class Live(StatusModel):
 
 
 class Headline(StatusModel):
-    """The figures of the printer columns: the highest Valid load point of the first workload."""
+    """The figures of the printer columns: the best load point of the first workload that is not Invalid."""
 
     cell: str = Field(max_length=160, description="Which cell it is.")
-    throughput: str = Field(max_length=40, description="Output tokens a second.")
+    throughput: str = Field(
+        max_length=40, description="Output tokens a second; with a question mark where the load point is Suspect."
+    )
     p99_ttft: str = Field(
         max_length=40,
-        description="99th percentile of TTFT, in milliseconds; with a question mark where so few requests can't bound it, "
-        "and with the wait in the client's queue where a cap may have held requests back.",
+        description="99th percentile of TTFT, in milliseconds; with a question mark where so few requests can't bound it or "
+        "the load point is Suspect, and with the wait in the client's queue where a cap may have held requests back.",
     )
 
 
@@ -418,7 +420,8 @@ class BenchmarkRunStatus(StatusModel):
     live: Live | None = Field(default=None, description="Latest figures of the servers, while the run goes on.")
     headline: Headline | None = Field(
         default=None,
-        description="The figures of the printer columns: the highest Valid load point of the first workload.",
+        description="The figures of the printer columns: the highest Valid load point of the first workload; without one the highest "
+        "Suspect one, marked with question marks.",
     )
     results: Annotated[list[Result], Field(max_length=64, json_schema_extra=list_map("cell"))] = Field(
         default_factory=list, description="The numbers, one entry a cell."

@@ -22,6 +22,7 @@ from benchrun.api import (
 from benchrun.judge.comparison.against_baseline import SHARE_BYTES
 from benchrun.judge.explain.cells import Limits, Seen, explanations, seen_at
 from benchrun.judge.fitting import MAX_BYTES, fitted
+from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.row import cost_status, gpus_of, measured_row, priced, row, shared_out
 from benchrun.judge.rules.catalogue import aggregate, judge_cell, judge_run, verdict_of_findings, worst
 from benchrun.judge.rules.rule import CellContext, CellSummary, RunContext, StageFinding, StageProfile, overridden
@@ -38,15 +39,22 @@ UNCERTAIN = "?"
 
 
 def headline(results: Iterable[Result], p99_ttft: Callable[[str], str]) -> Headline | None:
-    """Of the highest Valid load point of the first workload; None if it has none. `p99_ttft` answers for a cell."""
+    """Of the highest Valid load point of the first workload; without one of its highest Suspect one, marked; None if there is
+    neither. `p99_ttft` answers for a cell."""
     rows = list(results)
-    valid = [row for row in rows if row.workload == rows[0].workload and row.verdict == "Valid"]
-    if not valid:
+    kept = [row for row in rows if row.workload == rows[0].workload and row.verdict in TRUSTED]
+    if not kept:
         return None
-    highest = max(valid, key=lambda row: float(row.value))
-    return Headline(
-        cell=highest.cell, throughput=shown(highest.metrics.get("output_throughput")), p99_ttft=p99_ttft(highest.cell)
-    )
+    best = max(kept, key=lambda row: (row.verdict == "Valid", float(row.value)))
+    throughput, ttft = shown(best.metrics.get("output_throughput")), p99_ttft(best.cell)
+    if best.verdict == "Suspect":
+        throughput, ttft = _marked(throughput), _marked(ttft)
+    return Headline(cell=best.cell, throughput=throughput, p99_ttft=ttft)
+
+
+def _marked(figure: str) -> str:
+    number, space, unit = figure.partition(" ")
+    return figure if number == "-" or number.endswith(UNCERTAIN) else f"{number}{UNCERTAIN}{space}{unit}"
 
 
 def p99_ttft(cell: CellContext) -> str:

@@ -11,12 +11,10 @@ from pydantic import ValidationError
 
 from benchrun.api import BenchmarkRunStatus, Headline, answering
 from benchrun.api.sweep.status import BenchmarkSweepStatus, BestVariant
-from benchrun.judge.searching import deciding
-from benchrun.measure.cells import QUEUED_TTFT
 from benchrun.observe import raw
 from benchrun.observe.trim import run_of, sweep_of
 from benchrun.observe.views import Run, Sweep
-from benchrun.report.rows import ABSENT, UNCERTAIN, Column, Rows, age, clock, figure, table_of
+from benchrun.report.rows import ABSENT, Column, Rows, age, clock, figure, table_of
 
 MAX_CODES = 1
 """Findings named in a row; the rest are counted."""
@@ -118,24 +116,6 @@ def duration(status: BenchmarkRunStatus | BenchmarkSweepStatus, *, now: datetime
     return ABSENT if begun is None else clock(((ended or now) - begun).total_seconds())
 
 
-def best_figures(status: BenchmarkRunStatus) -> Headline | None:
-    """Of the best Valid load point; without one, of the highest Suspect one of the first workload, marked `?`."""
-    if status.headline is not None:
-        return status.headline
-    rows = deciding(status.results, status.searches)
-    suspect = [row for row in rows if row.workload == rows[0].workload and row.verdict == "Suspect"]
-    if not suspect:
-        return None
-    best = max(suspect, key=lambda row: float(row.value))
-    queued = best.metrics.get(f"p99_{QUEUED_TTFT}_ms")
-    ttft = best.metrics.get("p99_ttft_ms") if queued is None else queued
-    return Headline(
-        cell=best.cell,
-        throughput=figure(best.metrics.get("output_throughput"), unit=UNCERTAIN),
-        p99_ttft=figure(ttft, unit=f"{UNCERTAIN} ms") + (" with queue" if queued is not None else ""),
-    )
-
-
 def finding_codes(status: BenchmarkRunStatus, *, most: int = MAX_CODES) -> str:
     """The codes that cost a verdict, the worst first, `most` of them by name; notes are left to the report."""
     codes = [f.code for severity in ("Invalid", "Suspect") for f in status.findings if f.severity == severity]
@@ -168,7 +148,7 @@ def image(spec: raw.Object) -> str:
 
 
 def _of_best(status: BenchmarkRunStatus, text: Callable[[Headline], str]) -> str:
-    best = best_figures(status)
+    best = status.headline
     return text(best) if best is not None else ABSENT
 
 

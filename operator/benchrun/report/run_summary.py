@@ -209,10 +209,9 @@ def _times(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> _Facts:
 
 
 def _came_out(status: BenchmarkRunStatus) -> _Facts:
-    best = run_list.best_figures(status)
+    best = status.headline
     if best is not None:
-        name = "best valid" if status.headline is not None else "best suspect"
-        yield name, f"{best.cell}: {best.throughput} tok/s, TTFT p99 {best.p99_ttft}"
+        yield "best", f"{best.cell}: {best.throughput} tok/s, TTFT p99 {best.p99_ttft}"
     limits = (row for row in status.results if row.bottleneck is not None and row.bottleneck.limit != "None")
     yield "limit", next((f"{row.cell}: {row.bottleneck.sentence}" for row in limits if row.bottleneck), "")
     if any(finding.severity != "Note" for finding in status.findings):

@@ -121,7 +121,7 @@ def test_a_summary_says_what_was_measured_on_what_and_what_came_out() -> None:
         "created": "5h ago",
         "time": "server 48 s, warm-up 10 s, stages 2 min 10 s",
         "stages": "4 of 4 measured",
-        "best valid": "chat/concurrency=8: 812 tok/s, TTFT p99 118? ms",
+        "best": "chat/concurrency=8: 812 tok/s, TTFT p99 118? ms",
         "limit": "chat/concurrency=8: The limit on running requests: running stayed at 2, the server's max-num-seqs, "
         "while 6 waited on average.",
         "findings": "ClientSaturated, Drift",
@@ -147,17 +147,3 @@ def test_of_a_run_that_goes_on_the_summary_says_how_to_follow_it() -> None:
 def test_a_failed_server_left_words() -> None:
     told = summary(ended("Failed", log_tail="ValueError: no"))
     assert told.look_further == ("benchrun logs chat -n lab",)
-
-
-@pytest.mark.parametrize(
-    ("verdict", "shown"), [("Suspect", ("chat/concurrency=8", "812?", "118? ms")), ("Invalid", ("-",) * 3)]
-)
-def test_without_a_valid_load_point_figures_of_a_suspect_one_are_marked(verdict: str, shown: tuple[str, ...]) -> None:
-    cells = row(run_body(measured(headline=None, results=[result(verdict=verdict)])))
-    assert (cells["load point"], cells["tok/s"], cells["TTFT p99"]) == shown
-
-
-def test_of_several_suspect_load_points_the_highest_one_of_the_first_workload_counts() -> None:
-    names = ("chat/concurrency=8", "chat/concurrency=16", "chat/concurrency=32", "other/concurrency=64")
-    rows = [result(name, verdict="Invalid" if name.endswith("32") else "Suspect") for name in names]
-    assert row(run_body(measured(headline=None, results=rows)))["load point"] == names[1]

@@ -17,9 +17,9 @@ from benchrun.observe import trim, views
 from benchrun.report import exit_codes, run_list, run_summary
 
 DESCRIPTION = """\
-List the runs of a namespace, the youngest first: verdict, best valid load point, what limits it and what was found. Sweeps
-stand below them: how many of their runs have ended, and who did best.
-With a name: what that run (or sweep, where there is no such run) measured, on what, how long each part took, and what came out."""
+List the runs of a namespace, the youngest first: verdict, best load point (with ? where it is Suspect), what limits it and the
+findings. Sweeps are listed below: how many of their runs have ended, and the best variant.
+With NAME: what that run (or sweep) measured, on what, how long each part took, and the result."""
 
 FOLDED = ("load point", "findings", "best", "baseline", "model", "image")
 """Columns that may take several lines."""

@@ -73,7 +73,7 @@ def _facts(status: BenchmarkRunStatus) -> Sequence[tuple[str, str | None]]:
     return (
         ("Ended because", _failure_reason(status.conditions)),
         ("Load points", ", ".join(f"{count} {word}" for word, count in verdicts.most_common())),
-        ("Best Valid load point", head.cell if head else None),
+        ("Best load point", head.cell if head else None),
         ("Output throughput there", f"{head.throughput} tokens/s" if head else None),
         ("p99 TTFT there", head.p99_ttft if head else None),
         ("Objectives", _OBJECTIVES.get(kept.status) if kept is not None else None),
