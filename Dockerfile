@@ -14,7 +14,8 @@ RUN python -m pip install --no-cache-dir --no-compile --no-deps --only-binary=:a
 RUN python -m compileall -q --invalidation-mode unchecked-hash -x 'kubernetes/(aio/)?client/(api|models)/(?!__init__)' /app/lib
 COPY operator/benchrun /app/src/benchrun
 COPY docs/findings /app/src/benchrun/findings
-COPY client-image/benchrun_client/__init__.py client-image/benchrun_client/contract*.py /app/src/benchrun_client/
+COPY client-image/benchrun_client/__init__.py /app/src/benchrun_client/
+COPY client-image/benchrun_client/contract /app/src/benchrun_client/contract
 RUN python -m compileall -q --invalidation-mode unchecked-hash /app/src
 # The operator tells its version from the metadata of its distribution, and so do scanners of images.
 COPY pyproject.toml /build/pyproject.toml

@@ -75,7 +75,6 @@ test: lint test-unit devcluster-up images test-chart test-cluster test-e2e ## Al
 .PHONY: test-long
 test-long: .venv devcluster-up images ## The longer proofs: a second cluster, the client alone, long sweeps, the benchmarks
 	$(PYTEST) tests/devcluster
-	$(DEVCLUSTER) vllm-rs
 	$(PYTEST) tests/client
 	$(DEVCLUSTER) lws
 	$(PYTEST) tests/long
@@ -92,8 +91,12 @@ lint: .venv ## Style, types, import contracts, generated files
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	.venv/bin/python -m benchrun.cli.generate --check
+	.venv/bin/python -m dev.generate --check
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator module; remove it"; exit 1; }
+
+.PHONY: house
+house: .venv ## The size of the source, held against the limits of CONTRIBUTING.md
+	.venv/bin/python dev/house.py
 
 .PHONY: test-unit
 test-unit: .venv ## Pure tests, on all cores
@@ -127,7 +130,7 @@ bench-%: .venv
 
 .PHONY: crds
 crds: .venv ## Generate the CRD, its copy in the chart, and the reference page from the models
-	.venv/bin/python -m benchrun.cli.generate
+	.venv/bin/python -m dev.generate
 
 .PHONY: format
 format: .venv ## Format the code

@@ -18,13 +18,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.judge.judged_cell import cell_context
-from benchrun.judge.judging import judge_cell
-from benchrun.judge.results import results
+from benchrun.api import BenchmarkRunSpec
+from benchrun.judge.results import cell_context, results
+from benchrun.judge.rules.catalogue import judge_cell
 from benchrun.judge.thresholds import thresholds_of
-from benchrun.judge_process.bodies import PackedRecords
-from benchrun.measure.samples import Sample
+from benchrun.judge_process.judging import PackedRecords
+from benchrun.measure.exposition import Sample
 from benchrun.plan.stages import cells
 from benchrun_client.contract import (
     SERVER_COUNTERS,

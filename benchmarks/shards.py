@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 
-from benchrun.api.status import Severity
+from benchrun.api import Severity
 from benchrun_client.contract import StageRecord
 from truth_kit.lab import Experiment, Outcome, measure
 from truth_kit.timing import ttft_error

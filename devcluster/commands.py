@@ -14,7 +14,6 @@ from devcluster import (
     images,
     leader_worker_set,
     node,
-    rust_client,
     status,
     tools,
     up,
@@ -54,8 +53,6 @@ def _run(settings: Settings, typed: argparse.Namespace) -> int:
             say(f"built: {base_images.PYTHON_IMAGE}, {base_images.VLLM_IMAGE}")
         case "vllm":
             vllm_cpu.make(settings)
-        case "vllm-rs":
-            rust_client.make(settings)
         case "lws":
             leader_worker_set.install(settings)
         case "build":
@@ -101,7 +98,6 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--rebuild", action="store_true", help="also those that are there already")
     commands.add_parser("images", help="build the base images")
     commands.add_parser("vllm", help="install vLLM for the CPU and write a tiny model")
-    commands.add_parser("vllm-rs", help="fetch vLLM's client in Rust, which tests of the client run")
     commands.add_parser("lws", help="install LeaderWorkerSet, which servers on several nodes need")
     one = commands.add_parser("build", help="build an image, and load it if the cluster is up")
     one.add_argument("-t", "--tag", required=True, metavar="NAME:TAG")

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from benchrun.api.base import API_VERSION, KIND
+from benchrun.names import API_VERSION, KIND
 from benchrun.plan.vllm_pod import SERVER_PORT
 
 Json = dict[str, Any]

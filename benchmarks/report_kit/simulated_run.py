@@ -7,16 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchrun.api.comparison import ComparedRun, Comparison
-from benchrun.api.conditions import Condition
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus, ClientStatus, ServerStatus
+from benchrun.api import (
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    ClientStatus,
+    ComparedRun,
+    Comparison,
+    Condition,
+    ServerStatus,
+)
+from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import compare
-from benchrun.judge.comparison.runs import MeasuredRun
 from benchrun.judge.results import results
 from benchrun.judge.thresholds import judge_of
-from benchrun.measure.inflight import in_flight
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
+from benchrun.measure.plateau import in_flight
 from benchrun.plan.stages import cells, stages
 from benchrun_client.contract import (
     SERVER_COUNTERS,

@@ -59,14 +59,14 @@ class PlayedClient:
 
     async def measure(self, server: Server, *, ends: list[float]) -> None:
         """All stages; stage n ends at `ends[n]` (`time.monotonic`). The last record is made and held back."""
-        self._ledger.note(healthy_unix_us=_now_us())
+        self._ledger.note("healthy_unix_us", _now_us())
         self._ledger.enter("WarmingUp")
-        self._ledger.note(warmup_us=100_000)
+        self._ledger.note("warmup_us", 100_000)
         before, made = server.counters(), None
         for sequence, (stage, end) in enumerate(zip(self._plan.stages, ends, strict=True)):
             self._ledger.enter("Measuring", stage=stage.id)
             if made is None:
-                self._ledger.note(first_request_unix_us=_now_us())
+                self._ledger.note("first_request_unix_us", _now_us())
             else:
                 await asyncio.sleep(RECORDING_SECONDS)
                 self._ledger.add(made)
@@ -87,7 +87,7 @@ class PlayedClient:
 
     async def told(self, *, seconds: float) -> bool:
         """Whether the operator has acknowledged every record in time, so that a real client would exit."""
-        return await self._listener.wait_until_told(seconds=seconds)
+        return await self._listener.wait_until_delivered(seconds=seconds)
 
     def _record(self, sequence: int, edge: ServerEdge, *, began_us: int) -> StageRecord:
         stage = self._plan.stages[sequence]

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 import aiohttp
-from benchrun.api.names import LABEL_ROLE, LABEL_RUN
 from benchrun.effects.connection import configuration
+from benchrun.names import LABEL_ROLE, LABEL_RUN
 
 Json = dict[str, Any]
 

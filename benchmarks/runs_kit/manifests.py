@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from benchrun.api.base import API_VERSION, KIND
+from benchrun.names import API_VERSION, KIND
 
 Json = dict[str, Any]
 

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchrun.api import names
+from benchrun import names
 from benchrun_client.contract import PLAN_FILE, Plan
 
 from runs_kit import manifests

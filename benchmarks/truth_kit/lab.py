@@ -15,14 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from benchrun.api.codes import Code
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Severity
+from benchrun.api import BenchmarkRunSpec, Code, Severity
 from benchrun.judge.results import Judged, results
-from benchrun.measure.exposition import UnreadablePage, sample_from_page
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample, UnreadablePage, sample_from_page
 from benchrun.plan.client_plan import client_plan
-from benchrun.plan.metadata import Owner
+from benchrun.plan.pods import Owner
 from benchrun.plan.stages import cells
 from benchrun_client.contract import (
     TOKEN_HEADER,

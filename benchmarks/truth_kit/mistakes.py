@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from benchrun.api.codes import Code
-from benchrun.api.status import Severity
+from benchrun.api import Code, Severity
 
 from truth_kit.lab import Experiment
 

@@ -13,11 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchrun.api.comparison import DEFAULT_METRICS
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import DEFAULT_METRICS, BenchmarkRunSpec, BenchmarkRunStatus
+from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import Compared, compare
-from benchrun.judge.comparison.runs import MeasuredRun
 from benchrun.judge.results import results
 from benchrun.plan.stages import cells
 from benchrun_client.contract import RequestColumns, StageRecord

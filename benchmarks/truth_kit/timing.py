@@ -9,7 +9,7 @@ from itertools import compress
 from statistics import fmean
 from typing import Any
 
-from benchrun.judge.asked import asked_of
+from benchrun.judge.stage_profile import expected_load
 from benchrun.measure.cells import duration_seconds
 from benchrun.measure.percentiles import Distribution
 from benchrun.plan.stages import cells
@@ -50,7 +50,7 @@ class Error:
 def errors(outcome: Outcome) -> Iterator[Error]:
     """Mean, median and p99 of TTFT, E2EL and TPOT, and the throughput, of every stage."""
     offset = time.time() - time.monotonic()
-    rates = {stage: asked_of(outcome.spec, cell).rate for cell in cells(outcome.spec) for stage in cell.stage_ids}
+    rates = {stage: expected_load(outcome.spec, cell).rate for cell in cells(outcome.spec) for stage in cell.stage_ids}
     for record in outcome.records:
         lines = _of_stage(record, outcome.truth, offset)
         if len(lines) == len(record.requests.ok):

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 from benchrun_client.contract import RECORD_PORT
+from benchrun_client.processes import end_on_signals
 from benchrun_client.run import Run
-from benchrun_client.shards.company import IN_THE_POD, INDEX_VARIABLE, company_of
+from benchrun_client.shards.first import IN_THE_POD, INDEX_VARIABLE, shard_setup
 from benchrun_client.shards.shard_run import ShardRun
 
 
@@ -31,18 +29,12 @@ def main() -> NoReturn:
     parser.add_argument("--gate", default=IN_THE_POD, help="where the others find shard 0 (default: %(default)s)")
     arguments = parser.parse_args()
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for number in (signal.SIGTERM, signal.SIGINT):
-        # As process 1 of a container a signal without a handler would be ignored.
-        signal.signal(number, _end_at_once)
-    company = company_of(
+    end_on_signals()
+    setup = shard_setup(
         shards=arguments.shards, processes=arguments.processes, shard=arguments.shard, gate=arguments.gate
     )
-    kind = Run if company.place.is_first else ShardRun
-    kind(plan_path=arguments.plan, address=arguments.address, port=arguments.port, company=company).to_the_end()
-
-
-def _end_at_once(number: int, _: FrameType | None) -> NoReturn:
-    os._exit(128 + number)
+    kind = Run if setup.shard.is_first else ShardRun
+    kind(plan_path=arguments.plan, address=arguments.address, port=arguments.port, setup=setup).to_the_end()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Why a run could not be measured: one exception, stable reasons, one way to tell them.
+"""Why a run could not be measured: one exception, stable reasons, one way to report them.
 
 A `RunFailure` carries what people read, and nothing else: never a traceback, never a page of HTML. It becomes the `Failure`
 in the progress, the termination message of the container and one line on stderr.
@@ -11,14 +11,13 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from benchrun_client.contract import Failure
 
 log = logging.getLogger(__name__)
 
-Reason = Literal[
-    # What the user wrote is wrong; the same plan will fail again.
+BadInput = Literal[
     "InvalidPlan",
     "TokenizerNotFound",
     "TokenizerUnusable",
@@ -28,31 +27,19 @@ Reason = Literal[
     "DatasetTooSmall",
     "PromptTooLong",
     "ModelNotServed",
-    "EngineMissing",
-    # What we talked to is wrong, or away.
+]
+"""What the user wrote is wrong; the same plan will fail again."""
+Trouble = Literal[
     "EndpointNotFound",
     "EndpointNotReady",
     "CertificateInvalid",
     "Unauthorized",
     "CanaryFailed",
     "ShardLost",
-    # We are wrong.
     "ClientError",
 ]
-BAD_INPUT = frozenset(
-    {
-        "InvalidPlan",
-        "TokenizerNotFound",
-        "TokenizerUnusable",
-        "ModelGated",
-        "DatasetNotFound",
-        "DatasetInvalid",
-        "DatasetTooSmall",
-        "PromptTooLong",
-        "ModelNotServed",
-        "EngineMissing",
-    }
-)
+"""What we talked to is wrong, or away; `ClientError`: we are wrong."""
+Reason = Literal[BadInput, Trouble]
 MAX_MESSAGE_CHARACTERS = 1500
 """Keeps the JSON of a failure under the 4,096 bytes of a termination message, whatever the script."""
 TERMINATION_LOG_VARIABLE = "BENCHRUN_TERMINATION_LOG"
@@ -71,7 +58,7 @@ class RunFailure(Exception):
     @property
     def exit_code(self) -> int:
         """2 for bad input, as argparse has it; 1 for everything else."""
-        return 2 if self.reason in BAD_INPUT else 1
+        return 2 if self.reason in get_args(BadInput) else 1
 
     def to_message(self) -> Failure:
         return Failure(reason=self.reason, message=self.message)
@@ -79,14 +66,22 @@ class RunFailure(Exception):
 
 def as_failure(error: BaseException) -> RunFailure:
     """The failure itself, or `ClientError` with the first line of what went wrong."""
-    if isinstance(error, RunFailure):
-        return error
-    return RunFailure("ClientError", f"{type(error).__name__}: {first_line(error)}".rstrip(": "))
+    return error if isinstance(error, RunFailure) else RunFailure("ClientError", type_and_text(error))
 
 
 def first_line(error: BaseException | str) -> str:
-    """First line that says something, without the rest."""
+    """First line that is not empty, without the rest."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+
+
+def error_text(error: BaseException) -> str:
+    """First line of an error; its type where it has no text."""
+    return first_line(error) or type(error).__name__
+
+
+def type_and_text(error: BaseException) -> str:
+    """An error's type, and the first line of its text where it has one."""
+    return f"{type(error).__name__}: {first_line(error)}".rstrip(": ")
 
 
 def shorten(text: str, characters: int) -> str:
@@ -94,8 +89,9 @@ def shorten(text: str, characters: int) -> str:
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 
-def tell(failure: RunFailure, *, cause: BaseException) -> None:
-    """Say it where people and the kubelet look: the log, with the traceback of what was not foreseen, and the termination message."""
+def report_failure(failure: RunFailure, *, cause: BaseException) -> None:
+    """Write it where people and the kubelet look: the log, with the traceback of what was not foreseen, and the termination
+    message."""
     if failure is not cause:
         log.error("unexpected error", exc_info=cause)
     leave_termination_message(failure.to_message())
@@ -108,14 +104,9 @@ def leave_termination_message(failure: Failure) -> None:
     path = Path(named) if named else DEFAULT_TERMINATION_LOG
     if not named and not path.exists():
         return
-    with contextlib.suppress(OSError):
-        path.write_bytes(_termination_message(failure))
-
-
-def _termination_message(failure: Failure) -> bytes:
-    text = failure.model_dump_json().encode()
-    keep = len(failure.message)
+    text, keep = failure.model_dump_json().encode(), len(failure.message)
     while len(text) > MAX_TERMINATION_BYTES:
         keep = keep * 3 // 4
         text = Failure(reason=failure.reason, message=shorten(failure.message, keep)).model_dump_json().encode()
-    return text
+    with contextlib.suppress(OSError):
+        path.write_bytes(text)

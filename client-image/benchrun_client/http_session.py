@@ -1,4 +1,4 @@
-"""How the client talks HTTP: one place for proxies, the API key and private certificates.
+"""How the client talks HTTP: proxies, the API key, private certificates and bounds; and an event loop in a thread.
 
 Proxies: with `trust_env`, aiohttp looks up netrc and proxy variables in the default thread pool for every request, inside the
 measured TTFT (35 to 480 ms of it with 64 to 512 streams). It is on only where a proxy variable is set.
@@ -6,25 +6,33 @@ measured TTFT (35 to 480 ms of it with 64 to 512 streams). It is on only where a
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import ssl
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp import web
 
 from benchrun_client.failures import RunFailure
 
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 """vLLM's own variable: its load engine reads the same."""
 MAX_ANSWER_BYTES = 256 * 1024
+NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
+"""What aiohttp raises about the other side or the way to it."""
 
 
 def proxies_set(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether requests are to go through a proxy."""
-    return any(
-        environment.get(name) or environment.get(name.upper()) for name in ("http_proxy", "https_proxy", "all_proxy")
-    )
+    names = ("http_proxy", "https_proxy", "all_proxy")
+    return any(environment.get(name) or environment.get(name.upper()) for name in names)
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
@@ -38,10 +46,9 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
     context = ssl.create_default_context()
     try:
         context.load_verify_locations(ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise RunFailure(
-            "CertificateInvalid", f"cannot read certificates from {ca_file}: {error.strerror or error}"
-        ) from error
+    except OSError as error:
+        message = f"cannot read certificates from {ca_file}: {error.strerror or error}"
+        raise RunFailure("CertificateInvalid", message) from error
     return context
 
 
@@ -69,6 +76,13 @@ class Answer:
     def is_html(self) -> bool:
         return "html" in self.content_type or self.body.lstrip()[:1] == "<"
 
+    def json(self) -> Any:
+        """The body, if it is JSON; None for any other."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            return None
+
 
 async def answer_of(response: aiohttp.ClientResponse) -> Answer:
     """Read an answer, at most `MAX_ANSWER_BYTES` of it."""
@@ -82,7 +96,70 @@ async def read_bounded(response: aiohttp.ClientResponse, max_bytes: int) -> byte
     async for chunk in response.content.iter_any():
         data += chunk
         if len(data) >= max_bytes:
-            # What is left unread makes the connection useless; closing it also ends an endless page.
+            # What is left unread makes the connection useless; closing it also ends an endless body.
             response.close()
             break
     return bytes(data[:max_bytes])
+
+
+def host_and_port(url: str) -> str:
+    """A URL's `host:port`, without a user."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+async def listen(
+    app: web.Application, *, address: str, port: int, backlog: int = 128, **options: Any
+) -> tuple[web.AppRunner, int]:
+    """Listen. The runner, to clean up, and the port (of use when `port` is 0). `options`: those of the runner.
+
+    Raises:
+        OSError: the port cannot be opened.
+    """
+    runner = web.AppRunner(app, access_log=None, **options)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, address, port, backlog=backlog).start()
+    except OSError:
+        await runner.cleanup()
+        raise
+    return runner, runner.addresses[0][1]
+
+
+T = TypeVar("T")
+
+
+class BackgroundLoop:
+    """Runs coroutines in a thread of its own for other threads; it ends with the process.
+
+    Importing vLLM holds the main thread for half a minute, and measuring must share its loop with nobody. What has to answer
+    meanwhile, the record server and the wait for the servers, lives here.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="background", daemon=True).start()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin, and do not wait."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def watch(
+        self, work: Coroutine[Any, Any, T], *, end_failed: Callable[[Exception], Coroutine[Any, Any, NoReturn]]
+    ) -> Future[T]:
+        """Begin work whose failure ends the run at once, whatever other threads are busy with."""
+
+        async def watched() -> T:
+            try:
+                return await work
+            except Exception as error:
+                await end_failed(error)
+
+        return self.start(watched())
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Begin, and wait for the result. Never from the background thread itself: it would wait for ever."""
+        return self.start(work).result()
+
+    async def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Begin, and wait for the result in another event loop."""
+        return await asyncio.wrap_future(self.start(work))

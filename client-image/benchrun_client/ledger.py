@@ -1,4 +1,4 @@
-"""What the client has to tell: its progress, and the records not yet acknowledged.
+"""What the client holds for the operator: its progress, and the records not yet acknowledged.
 
 Written by the thread that measures, read by the thread that serves; every method may be called from any thread.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import threading
 from collections.abc import Callable
+from typing import Literal
 
 from benchrun_client.contract import (
     MAX_BODIES_BYTES,
@@ -19,6 +20,9 @@ from benchrun_client.contract import (
     Sealed,
     digest_of_token,
 )
+
+Moment = Literal["healthy_unix_us", "first_request_unix_us", "warmup_us"]
+"""A field of the progress that is set once."""
 
 
 class Ledger:
@@ -34,23 +38,21 @@ class Ledger:
         self._requests_done = self._done_elsewhere = 0
         self._sealed: dict[int, Sealed] = {}
         self._acknowledged = 0
-        self._failure_told = False
+        self._failure_read = False
         self._ready = False
 
-    # ---- written by the run ------------------------------------------------------------------------------------------
-
     def begin(self, *, run_uid: str, token_digest: str | None, records: int | None) -> None:
-        """Name the run, and say how many records it will give (None: a search will tell). `token_digest`: of the token that
-        opens this ledger; None: the plan can't be read."""
+        """The run, and how many records it will give (None: a search decides). `token_digest`: of the token that opens this
+        ledger; None: the plan can't be read."""
         with self._lock:
             self._run_uid, self._token_digest, self._expected_records = run_uid, token_digest, records
-        self._tell()
+        self._notify()
 
     def expect(self, records: int) -> None:
         """How many records the run gives, now that it is known."""
         with self._lock:
             self._expected_records = records
-        self._tell()
+        self._notify()
 
     def mark_ready(self) -> None:
         """Plan, tokenizer and data have been found."""
@@ -63,27 +65,15 @@ class Ledger:
                 return
             self._requests_done = self._done_elsewhere = 0
             self._move(phase=phase, stage=stage)
-        self._tell()
+        self._notify()
 
-    def note(
-        self,
-        *,
-        healthy_unix_us: int | None = None,
-        first_request_unix_us: int | None = None,
-        warmup_us: int | None = None,
-    ) -> None:
-        """An instant became known. The first word about it stands."""
-        news = {
-            "healthy_unix_us": healthy_unix_us,
-            "first_request_unix_us": first_request_unix_us,
-            "warmup_us": warmup_us,
-        }
+    def note(self, moment: Moment, value: int) -> None:
+        """An instant or a duration became known. The first value stands."""
         with self._lock:
-            fresh = {k: v for k, v in news.items() if v is not None and getattr(self._progress, k) is None}
-            if not fresh:
+            if getattr(self._progress, moment) is not None:
                 return
-            self._move(**fresh)
-        self._tell()
+            self._move(**{moment: value})
+        self._notify()
 
     def count_answer(self) -> None:
         """One more answer in this stage. Called by the measuring thread alone, once a request: no lock, no wake-up."""
@@ -99,7 +89,7 @@ class Ledger:
         with self._lock:
             self._sealed[sequence] = sealed
             self._move(records=sequence + 1)
-        self._tell()
+        self._notify()
 
     def fail(self, failure: Failure) -> bool:
         """The run ends without all its records. False when it had failed before: the first reason stands."""
@@ -107,10 +97,8 @@ class Ledger:
             if self._progress.failure is not None:
                 return False
             self._move(phase="Failed", failure=failure)
-        self._tell()
+        self._notify()
         return True
-
-    # ---- read and acknowledged by the operator -----------------------------------------------------------------------
 
     @property
     def ready(self) -> bool:
@@ -139,7 +127,7 @@ class Ledger:
         with self._lock:
             waiting = [self._sealed[n] for n in sorted(self._sealed) if n >= first][:MAX_ENVELOPES]
             run_uid = self._run_uid
-            self._failure_told |= progress.failure is not None
+            self._failure_read |= progress.failure is not None
         chosen: list[Sealed] = []
         size = 0
         for sealed in waiting:
@@ -148,7 +136,7 @@ class Ledger:
                 break
             chosen.append(sealed)
         if progress.failure is not None:
-            self._tell()
+            self._notify()
         delivery = Delivery(run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in chosen))
         return delivery, tuple(body for _, body in chosen)
 
@@ -161,14 +149,14 @@ class Ledger:
             self._acknowledged = max(self._acknowledged, through)
             for sequence in [n for n in self._sealed if n < self._acknowledged]:
                 del self._sealed[sequence]
-        self._tell()
+        self._notify()
         return True
 
-    def is_told(self) -> bool:
+    def is_delivered(self) -> bool:
         """Whether nothing is left to tell: all records are stored; after a failure, those there are, and it has been read."""
         with self._lock:
             if self._progress.failure is not None:
-                return self._failure_told and self._acknowledged == self._progress.records
+                return self._failure_read and self._acknowledged == self._progress.records
             return self._acknowledged == self._expected_records
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -178,6 +166,6 @@ class Ledger:
     def _move(self, **changes: object) -> None:
         self._progress = self._progress.model_copy(update={**changes, "version": self._progress.version + 1})
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             listener()

@@ -1,8 +1,8 @@
 """The small port that the operator pulls from. See `contract` for the four paths.
 
 A long poll is held back until there is something new, at most `MAX_WAIT_SECONDS`; a slow or silent reader costs one waiting
-task and nothing else. Records and acknowledgements need the run's token: whoever read a record could say that it is stored, and
-whoever says so has it forgotten.
+task and nothing else. Records and acknowledgements need the run's token: whoever reads a record could acknowledge it, and an
+acknowledged record is forgotten.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from benchrun_client.contract import TOKEN_HEADER, Acknowledgement, ClientPhase, pack_delivery
+from benchrun_client.http_session import listen
 from benchrun_client.ledger import Ledger
 
 MAX_WAIT_SECONDS = 30.0
@@ -48,10 +49,7 @@ class RecordServer:
                 web.get("/metrics", self._answer_metrics),
             ]
         )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=LAST_ANSWERS_SECONDS)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, address, port).start()
-        bound: int = self._runner.addresses[0][1]
+        self._runner, bound = await listen(app, address=address, port=port, shutdown_timeout=LAST_ANSWERS_SECONDS)
         return bound
 
     async def stop(self) -> None:
@@ -59,10 +57,10 @@ class RecordServer:
         if self._runner:
             await self._runner.cleanup()
 
-    async def wait_until_told(self, *, seconds: float | None = None) -> bool:
-        """Wait until nothing is left to tell; False when the time is over first."""
+    async def wait_until_delivered(self, *, seconds: float | None = None) -> bool:
+        """Wait until everything is delivered; False when the time is over first."""
         deadline = None if seconds is None else time.monotonic() + seconds
-        while not self._ledger.is_told():
+        while not self._ledger.is_delivered():
             if not await self._wait_for_change(deadline):
                 return False
         return True
@@ -114,19 +112,17 @@ class RecordServer:
 
     async def _answer_metrics(self, _: web.Request) -> web.Response:
         progress = self._ledger.progress()
-        lines = [
-            "# HELP benchrun_client_phase 1 for the phase that the client is in.",
-            "# TYPE benchrun_client_phase gauge",
-            *(f'benchrun_client_phase{{phase="{p}"}} {int(p == progress.phase)}' for p in get_args(ClientPhase)),
-            "# HELP benchrun_client_records Stages measured.",
-            "# TYPE benchrun_client_records gauge",
-            f"benchrun_client_records {progress.records}",
-            "# HELP benchrun_client_stage_requests_done Answers in the current stage so far.",
-            "# TYPE benchrun_client_stage_requests_done gauge",
-            f"benchrun_client_stage_requests_done {progress.requests_done}",
-            "",
-        ]
-        return web.Response(text="\n".join(lines), headers={"Content-Type": "text/plain; version=0.0.4"})
+        phases = {f'{{phase="{each}"}}': int(each == progress.phase) for each in get_args(ClientPhase)}
+        gauges = (
+            ("phase", "1 for the phase that the client is in.", phases),
+            ("records", "Stages measured.", {"": progress.records}),
+            ("stage_requests_done", "Answers in the current stage so far.", {"": progress.requests_done}),
+        )
+        text = ""
+        for name, about, values in gauges:
+            text += f"# HELP benchrun_client_{name} {about}\n# TYPE benchrun_client_{name} gauge\n"
+            text += "".join(f"benchrun_client_{name}{labels} {value}\n" for labels, value in values.items())
+        return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4"})
 
 
 def _token(request: web.Request) -> str:

@@ -1,4 +1,4 @@
-"""Making records in a process of its own.
+"""Making records in a process of its own, and one headline a record for the log.
 
 Checking, serialising and compressing a stage takes tens of milliseconds to seconds, most of them holding the interpreter lock,
 while the next stage already measures: a thread would stand in the way of its first tokens. So the measuring process only copies
@@ -7,17 +7,17 @@ its lists into a pipe.
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable, Sequence
 
-from benchrun_client.contract import Sealed, open_record, seal
-from benchrun_client.headline import headline
-from benchrun_client.piped import Piped, serve
+from benchrun_client.contract import Sealed, StageRecord, open_record, seal
+from benchrun_client.processes import ChildProcess, serve
 from benchrun_client.records import RawStage, record_of
-from benchrun_client.shards.merging import Together, merged
+from benchrun_client.shards.merging import ShardedStage, merged
 
-Recorded = tuple[Sealed, str]
-"""A sealed record and its headline."""
+HEADLINE_SCHEMA = "benchrun.headline/1"
+MAX_HEADLINE_BYTES = 8 * 1024
 
 
 def packed(raw: RawStage) -> bytes:
@@ -28,44 +28,56 @@ def packed(raw: RawStage) -> bytes:
 class Recorder:
     """The measuring process's end of the pipe."""
 
-    def __init__(self, process: Piped, on_record: Callable[[Sealed, str], None]) -> None:
-        self._process = process
-        self._on_record = on_record
+    def __init__(self, process: ChildProcess, on_record: Callable[[Sealed, str], None]) -> None:
+        self._process, self._on_record = process, on_record
 
     @classmethod
     async def start(cls, on_record: Callable[[Sealed, str], None]) -> Recorder:
         """Start the other process; `on_record` is called with each record and headline, in order."""
-        return cls(await Piped.start("benchrun_client.recorder", name="recorder"), on_record)
+        return cls(await ChildProcess.start("benchrun_client.recorder", name="recorder"), on_record)
 
-    async def record(self, stage: bytes, *, parts: Sequence[bytes] = (), together: Together | None = None) -> Sealed:
-        """Have one stage recorded; where other shards sent some of it, `together` with their packed parts.
+    async def record(self, stage: bytes, *, parts: Sequence[bytes] = (), sharded: ShardedStage | None = None) -> Sealed:
+        """Have one stage recorded; where other shards sent some of it, `sharded` with their packed parts.
 
         Raises:
             RunFailure: the other process died.
         """
         # Our own process wrote these bytes.
-        question = pickle.dumps((stage, tuple(parts), together), protocol=pickle.HIGHEST_PROTOCOL)
-        recorded: Recorded = pickle.loads(await self._process.ask(question))
-        self._on_record(*recorded)
-        return recorded[0]
+        question = pickle.dumps((stage, tuple(parts), sharded), protocol=pickle.HIGHEST_PROTOCOL)
+        sealed, line = pickle.loads(await self._process.ask(question))
+        self._on_record(sealed, line)
+        return sealed  # type: ignore[no-any-return]
 
     async def stop(self) -> None:
         """End the other process."""
         await self._process.stop()
 
 
-def recorded(raw: RawStage, parts: Sequence[bytes] = (), together: Together | None = None) -> Recorded:
-    """Make, seal and head one record."""
-    record = record_of(raw)
-    if together is not None:
-        record = merged([record, *(open_record(part) for part in parts)], together)
-    sealed = seal(record)
-    return sealed, headline(record, digest=sealed[0].digest)
+def headline(record: StageRecord, *, digest: str) -> str:
+    """One line for the log, which is left of a measurement when nobody came to fetch its record: who, the digest of the full
+    record, and as many of the engine's figures as fit."""
+    line: dict[str, object] = {
+        "schema": HEADLINE_SCHEMA,
+        "run_uid": record.run_uid,
+        "sequence": record.sequence,
+        "stage": record.stage_id,
+        "digest": digest,
+    }
+    scalars = list(record.scalars.items())
+    while True:
+        text = json.dumps({**line, "scalars": dict(scalars)}, separators=(",", ":"))
+        if len(text) <= MAX_HEADLINE_BYTES or not scalars:
+            return text
+        del scalars[-max(len(scalars) // 8, 1) :]
 
 
 def _answer(question: bytes) -> bytes:
-    stage, parts, together = pickle.loads(question)
-    return pickle.dumps(recorded(pickle.loads(stage), parts, together))
+    stage, parts, sharded = pickle.loads(question)
+    record = record_of(pickle.loads(stage))
+    if sharded is not None:
+        record = merged([record, *(open_record(part) for part in parts)], sharded)
+    sealed = seal(record)
+    return pickle.dumps((sealed, headline(record, digest=sealed[0].digest)))
 
 
 if __name__ == "__main__":

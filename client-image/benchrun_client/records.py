@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain, compress
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -33,9 +34,58 @@ MAX_DIAGNOSTIC_CHARACTERS = 1000
 MAX_VERSION_CHARACTERS = 100
 
 
+@dataclass(slots=True)
+class Instants:
+    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and how it ended."""
+
+    due: list[float] = field(default_factory=list)
+    sent: list[float] = field(default_factory=list)
+    answered: list[float] = field(default_factory=list)
+    ok: list[bool] = field(default_factory=list)
+    ended: list[bool] = field(default_factory=list)
+    """Whether the server's own count of tokens came, which closes a stream. vLLM calls a stream without it a success, and
+    counts its tokens itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCost:
+    """What a stage took of the client. Seconds."""
+
+    cpu_seconds: float
+    wall_seconds: float
+    throttled_periods: int | None
+    lags: list[float]
+    """How late the event loop came to each of the probe's ticks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One server's words about itself; None where it has none."""
+
+    version: str | None
+    settings: str | None
+    """Digest of what it reports of its configuration."""
+    models: str | None = None
+    """Each model with where it comes from and its longest context."""
+    served: ServedModel | None = None
+    """The model that requests name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawEdge:
+    """One server at both edges of a stage; None: its metrics could not be read."""
+
+    address: str
+    role: str
+    before: dict[str, float] | None
+    after: dict[str, float] | None
+    identity: Identity
+
+
 @dataclass(frozen=True, slots=True)
 class RawStage:
-    """A measured stage as the measuring process hands it over: plain lists, cheap to copy. Seconds, as vLLM has them."""
+    """A measured stage as the measuring process hands it over: plain lists, cheap to copy. Seconds, as vLLM has them. What has
+    a default only shard 0 knows."""
 
     run_uid: str
     plan_digest: str
@@ -44,52 +94,35 @@ class RawStage:
     prompts_digest: str
     engine: Engine
     scalars: dict[str, float | int | None]
-    due: list[float]
-    """Empty, as `ended` may be: the engine does not tell."""
-    sent: list[float]
-    answered: list[float]
-    ok: list[bool]
-    ended: list[bool]
+    instants: Instants
     unix_minus_perf: float
-    """Added to the instants above it gives Unix time."""
+    """Added to the instants it gives Unix time."""
     previous_answer: float
     """When the answer before this stage came (`time.perf_counter`, as the instants)."""
     ttfts: list[float]
     itls: list[list[float]]
     input_lens: list[int]
     output_lens: list[int]
-    asked_lens: list[int]
-    shared_prefix_tokens: int
+    requested_lens: list[int]
     repeated_tokens: int
-    datasets: tuple[DatasetFacts, ...]
     errors: list[str]
-    diagnostic: str | None
-    addresses: tuple[str, ...]
-    roles: tuple[str, ...]
-    before: tuple[dict[str, float] | None, ...]
-    after: tuple[dict[str, float] | None, ...]
-    versions: tuple[str | None, ...]
-    settings: tuple[str | None, ...]
-    models: tuple[str | None, ...]
-    served: tuple[ServedModel | None, ...]
-    cache_reset: CacheReset | None
-    warmup: WarmupOutcome | None
-    cpu_seconds: float
-    wall_seconds: float
-    throttled_periods: int | None
-    lags: list[float]
-    """How late the event loop came to each of the probe's ticks."""
-    processes: int = 1
-    """That send, or threads that do."""
-    probe: Probe | None = None
-    """Of a search's stage; known once its outcome is."""
+    cost: ClientCost
     decodes: list[float] | None = None
     """From the first token to the last, where the gaps between them are not known; None: they are."""
+    shared_prefix_tokens: int = 0
+    datasets: tuple[DatasetFacts, ...] = ()
+    diagnostic: str | None = None
+    servers: tuple[RawEdge, ...] = ()
+    cache_reset: CacheReset | None = None
+    warmup: WarmupOutcome | None = None
+    probe: Probe | None = None
+    """Of a search's stage; known once its outcome is."""
 
 
 def record_of(raw: RawStage) -> StageRecord:
     """The record of a stage."""
-    first, last = raw.sent[0], max(raw.answered)
+    instants, cost = raw.instants, raw.cost
+    first = instants.sent[0]
     return StageRecord(
         run_uid=raw.run_uid,
         plan_digest=raw.plan_digest,
@@ -98,24 +131,24 @@ def record_of(raw: RawStage) -> StageRecord:
         prompts_digest=raw.prompts_digest,
         engine=raw.engine,
         first_send_unix_us=micros(first + raw.unix_minus_perf),
-        last_receive_unix_us=micros(last + raw.unix_minus_perf),
+        last_receive_unix_us=micros(max(instants.answered) + raw.unix_minus_perf),
         idle_before_us=micros(first - raw.previous_answer),
         scalars=raw.scalars,
         shared_prefix_tokens=raw.shared_prefix_tokens,
         repeated_tokens=raw.repeated_tokens,
         datasets=raw.datasets,
         requests=_columns(raw),
-        gaps=gap_counts(gap for gaps, ok in zip(raw.itls, raw.ok, strict=True) if ok for gap in gaps),
-        servers=_edges(raw),
-        errors=error_counts(error for error, ok in zip(raw.errors, raw.ok, strict=True) if not ok),
+        gaps=gap_counts(Counter(micros(gap) for gap in chain.from_iterable(compress(raw.itls, instants.ok)))),
+        servers=tuple(map(_server_edge, raw.servers)),
+        errors=error_counts(error for error, ok in zip(raw.errors, instants.ok, strict=True) if not ok),
         diagnostic=shorten(raw.diagnostic, MAX_DIAGNOSTIC_CHARACTERS) if raw.diagnostic else None,
         client=ClientFigures(
-            cpu_seconds=raw.cpu_seconds,
-            wall_seconds=raw.wall_seconds,
-            processes=raw.processes,
-            throttled_periods=raw.throttled_periods,
-            lag_p99_us=_lag_p99(raw.lags),
-            lag_max_us=micros(max(raw.lags)) if raw.lags else None,
+            cpu_seconds=cost.cpu_seconds,
+            wall_seconds=cost.wall_seconds,
+            throttled_periods=cost.throttled_periods,
+            # The smallest lag that 99 % of the ticks do not exceed.
+            lag_p99_us=micros(sorted(cost.lags)[math.ceil(0.99 * len(cost.lags)) - 1]) if cost.lags else None,
+            lag_max_us=micros(max(cost.lags)) if cost.lags else None,
         ),
         cache_reset=raw.cache_reset,
         warmup=raw.warmup,
@@ -129,67 +162,43 @@ def micros(seconds: float) -> int:
 
 
 def _columns(raw: RawStage) -> RequestColumns:
-    first = raw.sent[0]
+    instants = raw.instants
+    first = instants.sent[0]
+    decodes = raw.decodes if raw.decodes is not None else map(sum, raw.itls)
     return RequestColumns(
-        start_us=tuple(micros(sent - first) for sent in raw.sent),
-        queue_us=tuple(micros(sent - due) for sent, due in zip(raw.sent, raw.due, strict=True)) if raw.due else (),
-        ttft_us=tuple(micros(ttft) for ttft in raw.ttfts),
+        start_us=tuple(micros(sent - first) for sent in instants.sent),
+        queue_us=tuple(micros(sent - due) for sent, due in zip(instants.sent, instants.due, strict=True)),
+        ttft_us=tuple(map(micros, raw.ttfts)),
         # vLLM's latency ends with the last token: it is the first one's time and all gaps.
-        e2el_us=tuple(micros(ttft + decode) for ttft, decode in zip(raw.ttfts, _decodes(raw), strict=True)),
+        e2el_us=tuple(micros(ttft + decode) for ttft, decode in zip(raw.ttfts, decodes, strict=True)),
         input_tokens=tuple(raw.input_lens),
         output_tokens=tuple(raw.output_lens),
-        asked_tokens=tuple(raw.asked_lens),
-        ended=_flags(raw.ended),
-        ok=_flags(raw.ok),
+        asked_tokens=tuple(raw.requested_lens),
+        ended=_flags(instants.ended),
+        ok=_flags(instants.ok),
     )
-
-
-def _decodes(raw: RawStage) -> Iterable[float]:
-    return raw.decodes if raw.decodes is not None else map(sum, raw.itls)
 
 
 def _flags(values: Iterable[bool]) -> tuple[Literal[0, 1], ...]:
     return tuple([1 if value else 0 for value in values])
 
 
-def _edges(raw: RawStage) -> tuple[ServerEdge, ...]:
-    return tuple(
-        ServerEdge(
-            address=address,
-            role=role,
-            before=before,
-            after=after,
-            version=shorten(version, MAX_VERSION_CHARACTERS) if version else None,
-            settings=settings,
-            models=models,
-            served=served,
-        )
-        for address, role, before, after, version, settings, models, served in zip(
-            raw.addresses,
-            raw.roles,
-            raw.before,
-            raw.after,
-            raw.versions,
-            raw.settings,
-            raw.models,
-            raw.served,
-            strict=True,
-        )
+def _server_edge(edge: RawEdge) -> ServerEdge:
+    version = edge.identity.version
+    return ServerEdge(
+        address=edge.address,
+        role=edge.role,
+        before=edge.before,
+        after=edge.after,
+        version=shorten(version, MAX_VERSION_CHARACTERS) if version else None,
+        settings=edge.identity.settings,
+        models=edge.identity.models,
+        served=edge.identity.served,
     )
 
 
-def _lag_p99(lags: list[float]) -> int | None:
-    """The smallest lag that 99 % of the ticks do not exceed."""
-    return micros(sorted(lags)[math.ceil(0.99 * len(lags)) - 1]) if lags else None
-
-
-def gap_counts(gaps: Iterable[float]) -> GapCounts:
-    """Exact counts per microsecond; more than `MAX_GAP_VALUES` distinct ones are rounded, to the finest step that fits."""
-    return gap_counts_of(Counter(micros(gap) for gap in gaps))
-
-
-def gap_counts_of(counts: Counter[int]) -> GapCounts:
-    """The same, of counts by microseconds."""
+def gap_counts(counts: Counter[int]) -> GapCounts:
+    """Exact counts by microseconds; more than `MAX_GAP_VALUES` distinct ones are rounded, to the finest step that fits."""
     step = 1
     while len(counts) > MAX_GAP_VALUES:
         step *= 10
@@ -203,13 +212,9 @@ def gap_counts_of(counts: Counter[int]) -> GapCounts:
 
 def error_counts(errors: Iterable[str]) -> dict[str, int]:
     """The most frequent error texts. vLLM gives a reason phrase or a whole traceback: the last line says what happened."""
-    texts = Counter(shorten(_last_line(error), MAX_ERROR_CHARACTERS) for error in errors)
+    lines = ([line.strip() for line in error.splitlines() if line.strip()] for error in errors)
+    texts = Counter(shorten(each[-1] if each else "no error text", MAX_ERROR_CHARACTERS) for each in lines)
     return dict(texts.most_common(MAX_ERRORS))
-
-
-def _last_line(error: str) -> str:
-    lines = [line.strip() for line in error.splitlines() if line.strip()]
-    return lines[-1] if lines else "no error text"
 
 
 def scalars_of(result: dict[str, Any]) -> dict[str, float | int | None]:

@@ -113,14 +113,14 @@ def load_tokenizer(target: Target) -> TokenCounter:
 
 
 def _loading_failure(name: str, error: Exception) -> RunFailure:
-    told = str(error).lower()
-    if "gated" in told or "401 client error" in told or "403 client error" in told:
+    text = str(error).lower()
+    if "gated" in text or "401 client error" in text or "403 client error" in text:
         return RunFailure(
             "ModelGated",
             f"{name} is gated or private: give model.source.hub.tokenSecretRef a token whose owner has accepted the "
             f"model's terms ({first_line(error)})",
         )
-    if "trust_remote_code" in told:
+    if "trust_remote_code" in text:
         return RunFailure(
             "TokenizerNotFound",
             f"the tokenizer of {name} needs code from its repository, which the client does not run: "

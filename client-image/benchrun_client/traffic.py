@@ -20,13 +20,10 @@ from benchrun_client.contract import (
     TimedTraceData,
     Warmup,
 )
-from benchrun_client.datasets.mix import interleaved, portions_of
-from benchrun_client.datasets.prefix_repetition import write_prefix_repetition
-from benchrun_client.datasets.random_words import RandomPrompts
-from benchrun_client.datasets.samples import Portion, Sample, Slot
-from benchrun_client.datasets.supply import Supply, is_drawn
+from benchrun_client.datasets.random_words import RandomPrompts, Start, write_prefix_repetition
+from benchrun_client.datasets.samples import Portion, Sample, Slot, prompts_digest
+from benchrun_client.datasets.supply import Supply, interleaved, is_drawn, portions_of
 from benchrun_client.datasets.timed_trace import Entry, write_trace
-from benchrun_client.datasets.words import Start
 from benchrun_client.failures import RunFailure
 from benchrun_client.search.course import first
 from benchrun_client.search.probes import every_stage, stage_at
@@ -199,3 +196,8 @@ def _lengths(portion: Portion, material: Material, place: Place) -> Sequence[tup
     # Under Share a stage without rows of its own sends rows that are checked with the stage that has them.
     found: Sequence[Sample | Entry] = material.rows.get(place) or material.entries.get(place) or ()
     return [(request.input_tokens, request.output_tokens) for request in found]
+
+
+def digests_of(traffic: Traffic) -> list[str]:
+    """The prompts digest of every stage, made beforehand: hashing megabytes has no place between stages."""
+    return [prompts_digest(samples) for samples in traffic.stages]

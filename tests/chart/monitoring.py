@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus, Live
-from benchrun.observe.finished import HEADLINE_FIGURES
-from benchrun.observe.identity import RunKey
+from benchrun.api import BenchmarkRunStatus, Live
+from benchrun.observe.ended_runs import HEADLINE_FIGURES
+from benchrun.observe.views import RunKey
 from benchrun.runtime.process import Operator
 from benchrun.runtime.settings import Settings
 from chart.rendering import NAMESPACE

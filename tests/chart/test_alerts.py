@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchrun.runtime.health import MAX_SILENCE_SECONDS
+from benchrun.runtime.telemetry import MAX_SILENCE_SECONDS
 from benchrun.runtime.watching import INACTIVITY_TIMEOUT_SECONDS
 from chart.monitoring import TARGET, exposed, promtool
 from chart.rendering import CHART, EVERYTHING, REPOSITORY, Object, only, render

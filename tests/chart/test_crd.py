@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from benchrun.api.base import API_VERSION, KIND
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec
+from benchrun.names import API_VERSION, KIND
 from chart.rendering import CHART, REPOSITORY, Object, notes, render
 
 NAMES = ["benchmarkruns.benchrun.dev", "benchmarksweeps.benchrun.dev"]

@@ -30,7 +30,7 @@ def test_a_model_that_is_not_served_is_told_before_the_engine_is_even_imported(t
         assert progress.failure is not None
         assert progress.failure == running.termination_message()
         assert progress.failure.reason == "ModelNotServed"
-        assert "It serves: tiny. Asked for: huge." in progress.failure.message
+        assert "It serves: tiny. Requested: huge." in progress.failure.message
 
 
 def test_a_prompt_longer_than_the_server_takes_is_refused_with_both_numbers(tmp_path: Path) -> None:

@@ -10,15 +10,15 @@ import urllib.request
 from itertools import pairwise
 
 import pytest
-from benchrun_client.beginning import USER_GAP_SECONDS
+from benchrun_client.load.stand_ins import USER_GAP_SECONDS
 from client.processes import CLIENT_ROOT, VLLM_PYTHON, free_port, simulator
 
 SPREAD = """
 import asyncio, json, sys
 from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.samples import Sample
-from benchrun_client.engine import Engine, Load
-from benchrun_client.target import Deadline, Servers, wait_healthy
+from benchrun_client.load.engine import VllmEngine, Load
+from benchrun_client.server.waiting import Deadline, Servers, wait_healthy
 from benchrun_client.http_session import open_session
 
 servers = Servers(tuple(sys.argv[1:]), ())
@@ -30,7 +30,7 @@ load = Load(
 async def main():
     async with open_session(tls=None, seconds=5) as session:
         await wait_healthy(session, servers, Deadline(60))
-    engine = Engine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
+    engine = VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
     outcome = await engine.run(load, servers)
     assert all(outcome.instants.ok)
     print(json.dumps([outcome.instants.due, outcome.instants.sent, outcome.result["output_lens"]]))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun.report.export.pytorch_records import records
 from benchrun.report.export.vllm_json import detailed, vllm_files
 from client.processes import TINY_MODEL, VLLM_PYTHON, free_port, simulator
 from unit.report.export.runs import CAPPED, CHAT, CHAT_AGAIN, FIRST, measured, run, stage
@@ -19,14 +18,6 @@ NOT_KEPT = {"itls", "generated_texts"}
 """Gaps are kept of all requests together, and texts not at all."""
 OURS = {"run_number", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"}
 """What vLLM's sweeps add to the file."""
-PYTORCH = """
-import argparse, json, os, sys
-os.environ["SAVE_TO_PYTORCH_BENCHMARK_FORMAT"] = "1"
-from vllm.benchmarks.serve import save_to_pytorch_benchmark_format
-results = json.load(open(sys.argv[1]))
-arguments = argparse.Namespace(model=results["model_id"], max_concurrency=results["max_concurrency"])
-save_to_pytorch_benchmark_format(arguments, results, sys.argv[2])
-"""
 PARETO = """
 import json, pathlib, sys
 from vllm.benchmarks.sweep.plot_pareto import _prepare_records, plot_pareto
@@ -112,15 +103,3 @@ def test_vllms_pareto_plot_divides_by_the_gpus_that_there_were(folder: Path) -> 
         scalars = measured(each["benchrun_stage"]).scalars
         assert each["tokens_per_gpu"] == scalars["output_throughput"] / 2  # type: ignore[operator]
         assert each["tokens_per_user"] == scalars["output_throughput"] / scalars["max_concurrency"]  # type: ignore[operator]
-
-
-def test_our_pytorch_records_hold_what_vllms_hold(folder: Path, tmp_path: Path) -> None:
-    script(PYTORCH, folder / "chat-concurrency=4" / "run=0.json", tmp_path / "own.json")
-    vllms = json.loads((tmp_path / "own.pytorch.json").read_text(encoding="utf-8"))
-    ours = {each["metric"]["name"]: each for each in records(run(measured(CHAT)))}
-    assert len(vllms) == 12
-    for theirs in vllms:
-        own = ours[theirs["metric"]["name"]]
-        assert own["metric"]["benchmark_values"] == theirs["metric"]["benchmark_values"]
-        assert own["benchmark"]["name"] == theirs["benchmark"]["name"]
-        assert own["model"]["name"] == theirs["model"]["name"]

@@ -11,14 +11,12 @@ from itertools import pairwise
 from statistics import median
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import SearchResult
+from benchrun.api import BenchmarkRunSpec, SearchResult
 from benchrun.judge.results import results
-from benchrun.measure.search_stages import probe_problem
+from benchrun.judge_process.judging import probe_problem
 from benchrun.plan.client_plan import client_plan
-from benchrun.plan.metadata import Owner
-from benchrun.plan.open_stages import problem_with
-from benchrun.plan.searches import probed_cells
+from benchrun.plan.pods import Owner
+from benchrun.plan.searches import probed_cells, problem_with
 from benchrun_client.contract import Plan, Progress, StageRecord, Target, open_stage, seal
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import TOKEN_DIGEST

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from benchrun.plan.metadata import Owner
 from benchrun.plan.network_policies import network_policies
+from benchrun.plan.pods import Owner
 from chart.rendering import Object, render
 from kit.kubectl import RUN, CommandFailed, Namespace, command
 from kit.polling import polling

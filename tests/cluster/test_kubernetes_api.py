@@ -15,18 +15,17 @@ from typing import Any
 
 import pytest
 import yaml
-from benchrun.api import names
-from benchrun.api.base import API_VERSION, KIND
-from benchrun.decide.decision import Event, Ref
-from benchrun.decide.lookups import Compilations, LogTail
+from benchrun import names
+from benchrun.decide.world import Compilations, Event, LogTail, Ref
 from benchrun.effects import connection as connecting
 from benchrun.effects.connection import Connection, configuration
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, NotFound, Occupied, Unavailable
 from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, MANAGED_BY_CLUSTER, KubernetesApi
-from benchrun.observe.compilations import compilations
+from benchrun.names import API_VERSION, KIND
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
-from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
+from benchrun.observe.vllm import compilations
+from benchrun.plan.pods import Manifest, Owner, metadata, stamped
 from kit.kubectl import SWEEP, Namespace
 from kit.polling import polling
 from kit.runs import SIMULATOR_IMAGE, simulated_run

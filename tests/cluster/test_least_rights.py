@@ -12,14 +12,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.api.base import KIND
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.decide.decision import Event, Ref
-from benchrun.decide.lookups import LogTail, ServerStart
-from benchrun.effects.connection import Connection, configuration
+from benchrun.decide.world import Event, LogTail, Ref, ServerStart
+from benchrun.effects.connection import EXTENSION_KINDS, RESOURCES, Connection, Resource, configuration
 from benchrun.effects.errors import ClusterError, Forbidden
 from benchrun.effects.kubernetes_api import KubernetesApi
-from benchrun.effects.resources import EXTENSION_KINDS, RESOURCES, Resource
+from benchrun.names import KIND
 from benchrun.observe.views import Run, Sweep
 from chart.rendering import PROXY, Object, render
 from chart.test_permissions import OWN_ROLE, named
@@ -68,7 +66,7 @@ class Somebody:
 
     async def through(self, method: str) -> None:
         path = f"/api/v1/namespaces/{self.namespace}/pods/none:8090/proxy/records"
-        await self.connection.through(method, path, body=None, query=(), limit_bytes=1, timeout_seconds=10)
+        await self.connection.request(method, path, limit_bytes=1, timeout_seconds=10)
 
     async def raw(self, method: str, resource: Resource, name: str | None = None) -> None:
         body = None if method == "GET" else {"metadata": {"name": "-" if name is None else name}}

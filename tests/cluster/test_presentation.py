@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from benchrun.api.conditions import Condition
-from benchrun.api.status import (
+from benchrun.api import (
     BenchmarkRunStatus,
+    Condition,
     Finding,
     Headline,
     Judge,

@@ -1,6 +1,6 @@
 """The API server refuses what can't be run, naming the field, and fills in what was left out.
 
-The table of specs is shared with `tests/unit/api/test_spec_agreement.py`: both sides must agree on every one of them.
+The table of specs is shared with `tests/unit/api/test_rules_agree.py`: both sides must agree on every one of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from benchrun.api.crd import spec_schema
+from benchrun.api.schema.crd import spec_schema
 from cluster.admission import assert_immutable, assert_refused_at, create, edited, refusals
 from kit.kubectl import RUN, CommandFailed, Namespace, Object
 from unit.api.agreement import with_defaults
@@ -62,7 +62,7 @@ def test_a_minimal_run_is_filled_in(namespace: Namespace) -> None:
             }
         ],
         "repeats": 1,
-        "client": {"engine": "VLLM", "parallelism": 1},
+        "client": {"parallelism": 1},
         "measurement": {
             "percentiles": ["50", "95", "99"],
             "seed": 1,

@@ -41,8 +41,6 @@ BAD: dict[str, dict[str, Any]] = {
     "no-map": {"workloads": workload(share_gpt("absent"), requests=4)},
     "few-rows": {"workloads": workload(share_gpt("few"), requests=10)},
     "too-long": {"workloads": workload({"random": {"inputTokens": 9000, "outputTokens": 8}}, requests=2)},
-    # What stands for vLLM's image in these tests is its build for the CPU.
-    "no-engine": {"client": {"engine": "VLLMRust"}},
     "no-secret": {"server": {"env": [TOKEN]}, "startupDeadlineSeconds": 60},
 }
 
@@ -72,14 +70,6 @@ def test_too_few_rows_are_counted_before_a_gpu_is_taken(together: Namespace) -> 
     assert condition(run, "Failed")["reason"] == "DatasetTooSmall"
     assert "3" in run["status"]["message"]
     assert "10" in run["status"]["message"]
-    took_no_gpu(together, run)
-
-
-def test_a_client_image_without_the_engine_is_told_with_the_remedy_before_a_gpu_is_taken(together: Namespace) -> None:
-    run = finished(together, "no-engine", timeout_seconds=150)
-    assert condition(run, "Failed")["reason"] == "EngineMissing"
-    assert "vllm-rs" in run["status"]["message"]
-    assert "client.image" in run["status"]["message"]
     took_no_gpu(together, run)
 
 

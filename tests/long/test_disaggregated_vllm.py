@@ -30,7 +30,7 @@ def shared_folder(namespace: Namespace) -> Iterator[None]:
 def test_a_split_server_is_held_against_two_whole_ones(namespace: Namespace) -> None:
     namespace.apply(on_a_busy_machine(example(FILE)[NAME]))
     status = measured(namespace, "BenchmarkSweep", NAME, timeout_seconds=800)
-    said = benchrun(namespace, "sweep", NAME)
+    said = benchrun(namespace, "report", NAME)
     results = said.table("variant", "load point", "runs")
     assert [row["variant"] for row in results] == ["aggregated", "split"]
     assert {row["verdict"] for row in results} <= {"Valid", "Suspect"}

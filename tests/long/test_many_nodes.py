@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.metadata import Owner
+from benchrun.api import BenchmarkRunSpec
+from benchrun.plan.pods import Owner
 from kit.kubectl import RUN, Namespace, Object, command
 from kit.processes import kill_container
 from kit.runs import VLLM_IMAGE, children_selector, condition, finished, merged, phase, simulated_run

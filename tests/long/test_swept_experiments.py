@@ -34,7 +34,7 @@ def metric(status: Object, variant: str, workload: str, name: str) -> float | No
 def test_which_optimisation_helps_is_two_tables(namespace: Namespace) -> None:
     name = "e3-which-optimisation-tiny"
     status = swept(namespace, "e3-which-optimisation-tiny.yaml", name)
-    said = benchrun(namespace, "sweep", name)
+    said = benchrun(namespace, "report", name)
 
     variants = ["baseline", "prefix-caching", "chunked-2048", "chunked-512", "all"]
     workloads = ["sharegpt", "agent-dynamic", "agent-static"]
@@ -78,7 +78,7 @@ def test_repeated_prompts_come_from_the_cache_where_it_is_on(namespace: Namespac
         assert (after or 0) > 1.3 * (before or 1)
     # What is declared to come again is no contamination.
     assert {row["verdict"] for row in status["results"]} <= {"Valid", "Suspect"}
-    assert len(benchrun(namespace, "sweep", name, "--wide").table("variant", "load point", "runs")) == 4
+    assert len(benchrun(namespace, "report", name, "--wide").table("variant", "load point", "runs")) == 4
 
 
 def test_more_batch_brings_nothing_and_the_sweep_says_why(namespace: Namespace, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_more_batch_brings_nothing_and_the_sweep_says_why(namespace: Namespace, 
 
     limits = [row["limit"] for row in rows if "limit" in row]
     assert {limit["limit"] for limit in limits} == {"Compute"}
-    said = benchrun(namespace, "sweep", name)
+    said = benchrun(namespace, "report", name)
     assert len(said.table("variant", "load point", "runs")) == 3
     for limit in limits:
         assert "while running goes from" in limit["sentence"]

@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from benchrun_client.contract import AgentData, DatasetFacts
-from benchrun_client.datasets.counting import Counting, common_start, repeated_by
 from benchrun_client.datasets.files import opened
-from benchrun_client.datasets.json_value import json_value
-from benchrun_client.datasets.lines import json_type
-from benchrun_client.datasets.samples import Portion, Sample
+from benchrun_client.datasets.lines import json_type, json_value
+from benchrun_client.datasets.samples import Counting, Portion, Sample, common_start, repeated_by
 from benchrun_client.failures import RunFailure
 
 BUILT_IN = Path(__file__).with_name("agent_conversation.json")

@@ -1,19 +1,205 @@
-"""A data file, wherever it is: found, no larger than we take, not a web page, and known by its hash."""
+"""A data file, wherever it is: fetched within bounds, and known by its hash."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
+import os
 import stat
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote, urlsplit
 
-from benchrun_client.contract import DataFile
-from benchrun_client.datasets.fetching import fetch, shown_url
-from benchrun_client.datasets.object_store import fetch_object, shown_object
-from benchrun_client.failures import RunFailure
+import aiohttp
+from yarl import URL
+
+from benchrun_client.contract import DataFile, S3Object
+from benchrun_client.failures import RunFailure, first_line
+
+# ---- fetching ---------------------------------------------------------------------------------------------------------
+# Fetching a data file from a URL, with a bound on everything.
+
+CHUNK_BYTES = 1024 * 1024
+CONNECT_SECONDS = 30.0
+SILENCE_SECONDS = 60.0
+"""A server that sends nothing for so long is given up."""
+
+
+def shown_url(url: str) -> str:
+    """The URL without what may be a secret: user, password, query (signed URLs)."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+
+async def fetch(url: str, *, max_bytes: int) -> Path:
+    """Stream the file into the temporary directory and return its path.
+
+    Raises:
+        RunFailure: `DatasetNotFound` or `DatasetInvalid`.
+    """
+    return await download(URL(url), name=shown_url(url), max_bytes=max_bytes)
+
+
+async def download(url: URL, *, name: str, max_bytes: int, headers: Mapping[str, str] | None = None) -> Path:
+    """The same, for a request with headers of its own, which are for nobody else: it is not led on. `name` is what people
+    call the file."""
+    timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, trust_env=True) as session,
+            session.get(url, headers=headers, allow_redirects=headers is None) as response,
+        ):
+            _check_response(response, name=name, max_bytes=max_bytes)
+            return await _saved(response, name=name, max_bytes=max_bytes)
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise RunFailure(
+            "DatasetNotFound", f"cannot fetch {name}: {first_line(error) or type(error).__name__}"
+        ) from error
+    except OSError as error:
+        raise RunFailure("DatasetInvalid", f"cannot keep {name}: {error.strerror}") from error
+
+
+def _check_response(response: aiohttp.ClientResponse, *, name: str, max_bytes: int) -> None:
+    if response.status != 200:
+        raise RunFailure("DatasetNotFound", f"{name} answered {response.status} {response.reason or ''}".rstrip())
+    if "html" in response.content_type:
+        led = f" (led on to {shown_url(str(response.url))})" if response.history else ""
+        raise RunFailure(
+            "DatasetInvalid",
+            f"{name}{led} answered with an HTML page, not with data: is it the link to the raw file?",
+        )
+    if response.content_length is not None and response.content_length > max_bytes:
+        raise _too_large(name, max_bytes)
+
+
+def _too_large(name: str, max_bytes: int) -> RunFailure:
+    return RunFailure("DatasetInvalid", f"{name} is larger than {max_bytes // 1024**2} MiB")
+
+
+async def _saved(response: aiohttp.ClientResponse, *, name: str, max_bytes: int) -> Path:
+    size = 0
+    with tempfile.NamedTemporaryFile(prefix="benchrun-data-", delete=False) as file:
+        async for chunk in response.content.iter_chunked(CHUNK_BYTES):
+            size += len(chunk)
+            if size > max_bytes:
+                raise _too_large(name, max_bytes)
+            file.write(chunk)
+    return Path(file.name)
+
+
+# ---- sigv4 ------------------------------------------------------------------------------------------------------------
+# AWS Signature Version 4 for a GET: what an object store wants to see before it hands out an object. Pure.
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
+SERVICE = "s3"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Who asks."""
+
+    access_key_id: str
+    secret_access_key: str
+    session_token: str | None = None
+
+
+def quoted_path(key: str) -> str:
+    """An object's key as the path of a URL, encoded as the signature wants it."""
+    return quote(key, safe="/-_.~")
+
+
+def signed_headers(
+    url: str,
+    credentials: Credentials,
+    *,
+    region: str,
+    timestamp: str,
+    headers: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """All headers of a GET without a query, `headers` and the signature included. `timestamp`: UTC, as 20130524T000000Z."""
+    parts = urlsplit(url)
+    signed = {name.lower(): value.strip() for name, value in (headers or {}).items()}
+    signed |= {"host": parts.netloc, "x-amz-content-sha256": EMPTY_SHA256, "x-amz-date": timestamp}
+    if credentials.session_token:
+        signed["x-amz-security-token"] = credentials.session_token
+    names = sorted(signed)
+    listed = ";".join(names)
+    canonical = "\n".join(
+        ["GET", parts.path or "/", "", *(f"{name}:{signed[name]}" for name in names), "", listed, EMPTY_SHA256]
+    )
+    scope = f"{timestamp[:8]}/{region}/{SERVICE}/aws4_request"
+    to_sign = "\n".join([ALGORITHM, timestamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+    signature = hmac.new(_key(credentials, timestamp[:8], region), to_sign.encode(), hashlib.sha256).hexdigest()
+    return {
+        **signed,
+        "authorization": f"{ALGORITHM} Credential={credentials.access_key_id}/{scope}, "
+        f"SignedHeaders={listed}, Signature={signature}",
+    }
+
+
+def _key(credentials: Credentials, day: str, region: str) -> bytes:
+    key = f"AWS4{credentials.secret_access_key}".encode()
+    for part in (day, region, SERVICE, "aws4_request"):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    return key
+
+
+# ---- object store -----------------------------------------------------------------------------------------------------
+# Fetching a data file from an object store that speaks S3: one signed GET, nothing more of a client than that.
+
+
+def shown_object(place: S3Object) -> str:
+    """What people call it."""
+    return f"s3://{place.bucket}/{place.key}"
+
+
+def object_url(place: S3Object) -> str:
+    """Where it is: the bucket in the path of a store of one's own, in the host name at AWS."""
+    path = quoted_path(place.key)
+    if place.endpoint is not None:
+        return f"{place.endpoint.rstrip('/')}/{place.bucket}/{path}"
+    if "." in place.bucket:
+        # Its name would not fit the store's certificate.
+        return f"https://s3.{place.region}.amazonaws.com/{place.bucket}/{path}"
+    return f"https://{place.bucket}.s3.{place.region}.amazonaws.com/{path}"
+
+
+async def fetch_object(place: S3Object, *, max_bytes: int) -> Path:
+    """Stream the object into the temporary directory and return its path.
+
+    Raises:
+        RunFailure: `DatasetNotFound` or `DatasetInvalid`.
+    """
+    url, headers = object_url(place), None
+    if place.credentials is not None:
+        timestamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        headers = signed_headers(url, _credentials(place), region=place.region, timestamp=timestamp)
+    # Encoded already: a signature holds for these characters alone.
+    return await download(URL(url, encoded=True), name=shown_object(place), headers=headers, max_bytes=max_bytes)
+
+
+def _credentials(place: S3Object) -> Credentials:
+    def value(name: str) -> str:
+        return os.environ.get(f"{place.credentials}_{name}", "").strip()
+
+    found = Credentials(value("ACCESS_KEY_ID"), value("SECRET_ACCESS_KEY"), value("SESSION_TOKEN") or None)
+    if not found.access_key_id or not found.secret_access_key:
+        raise RunFailure(
+            "DatasetNotFound",
+            f"there are no credentials for {shown_object(place)}: the Secret of credentialsSecretRef must exist and have the "
+            "keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        )
+    return found
+
+
+# ---- files ------------------------------------------------------------------------------------------------------------
+# A data file, wherever it is: found, no larger than we take, not a web page, and known by its hash.
 
 MAX_FILE_BYTES = 2 * 1024**3
 """Larger files are refused by their size, before anything of them is read."""

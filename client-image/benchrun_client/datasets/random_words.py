@@ -1,12 +1,129 @@
-"""`random` data: prompts of random words, exact in length, none alike in its first KV block."""
+"""`random` and `prefixRepetition` data: random words that make prompts exact in length."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
-from benchrun_client.contract import RandomData
-from benchrun_client.datasets.samples import Portion, Sample, Slot
-from benchrun_client.datasets.words import DISTINCT_WORDS, Draft, Start, WordWriter, batches
+from benchrun_client.contract import PrefixRepetitionData, RandomData
+from benchrun_client.datasets.samples import Counting, Portion, Sample, Slot
+from benchrun_client.failures import RunFailure
+from benchrun_client.tokenizer import Api
+
+# ---- words ------------------------------------------------------------------------------------------------------------
+# Random words that make prompts exact in length, none of which begins like another of the run.
+#
+# vLLM's own random dataset counts up through the vocabulary from a random start, so it has only as many prompts as tokens, and
+# two that start alike share everything; a later stage would be served from the prefix cache. Here every word is drawn. Words
+# that are one token each keep the count exact: what is missing or too much after counting is added or dropped as words.
+
+DISTINCT_WORDS = 8
+"""No two prompts of a run share so many first words: half of vLLM's smallest KV block, for a special token or the end of a
+chat template may take places in it. Prompts shorter than that fill no block, and may be alike."""
+MAX_ROUNDS = 40
+"""Of adding and dropping words; the first is enough where every word is one token in every place."""
+BATCH = 256
+"""Prompts at a time: as words they take many times the memory that they take as text."""
+
+Start = tuple[str, ...]
+"""First words of a prompt."""
+
+
+T = TypeVar("T")
+
+
+def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """So many at a time."""
+    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Words that shall become a prompt of so many tokens, give or take words at the end."""
+
+    words: list[str]
+    tokens: int
+
+
+class WordWriter:
+    """Draws words for one run: everything that is to begin distinctly does so among all of it."""
+
+    def __init__(self, *, words: Sequence[str], counter: Counting, starts: Collection[Start] = ()) -> None:
+        """`starts`: beginnings that are taken already."""
+        self._words = words
+        self._counter = counter
+        self._starts: set[Start] = set(starts)
+        self._overhead: dict[Api, int] = {}
+
+    @property
+    def starts(self) -> Collection[Start]:
+        """Beginnings that are taken."""
+        return self._starts
+
+    def room(self, tokens: int, *, api: Api, whose: str) -> int:
+        """Words that a prompt of so many tokens has room for, beside special tokens and template.
+
+        Raises:
+            RunFailure: `InvalidPlan`, when there is none. `whose`: the field that asks for so few.
+        """
+        if api not in self._overhead:
+            self._overhead[api] = self._counter.count([self._words[0]], api=api)[0] - 1
+        overhead = self._overhead[api]
+        if tokens <= overhead:
+            raise RunFailure(
+                "InvalidPlan",
+                f"{whose} {tokens} leaves no room for a prompt: special tokens and chat template take {overhead}",
+            )
+        return tokens - overhead
+
+    def distinct(self, rng: random.Random, length: int) -> list[str]:
+        """Words that no others of the run begin like; fewer than `DISTINCT_WORDS` may be alike."""
+        while True:
+            words = self.any(rng, length)
+            if length < DISTINCT_WORDS:
+                return words
+            start = tuple(words[:DISTINCT_WORDS])
+            if start not in self._starts:
+                self._starts.add(start)
+                return words
+
+    def any(self, rng: random.Random, length: int) -> list[str]:
+        """Words as they come."""
+        return rng.choices(self._words, k=length)
+
+    def exact(self, rng: random.Random, drafts: Sequence[Draft], *, api: Api) -> list[str]:
+        """The drafts as prompts, each exactly as long as it shall be.
+
+        Raises:
+            RunFailure: `TokenizerUnusable`, when words cannot make up these lengths.
+        """
+        texts = [draft.words for draft in drafts]
+        wrong = list(range(len(drafts)))
+        for _ in range(MAX_ROUNDS):
+            counts = self._counter.count([" ".join(texts[i]) for i in wrong], api=api)
+            missing = {i: drafts[i].tokens - count for i, count in zip(wrong, counts, strict=True)}
+            wrong = [i for i in wrong if missing[i]]
+            if not wrong:
+                return [" ".join(words) for words in texts]
+            for i in wrong:
+                texts[i] = self._adjusted(rng, texts[i], missing[i], most=drafts[i].tokens)
+        raise RunFailure(
+            "TokenizerUnusable",
+            f"cannot write prompts of exactly {drafts[wrong[0]].tokens} tokens with this tokenizer; use a dataset of texts",
+        )
+
+    def _adjusted(self, rng: random.Random, words: list[str], missing: int, *, most: int) -> list[str]:
+        """Longer or shorter at the end, where it cannot touch what makes the prompt distinct."""
+        if missing > 0:
+            # A word is a token at least: more words than tokens asked for can't be right.
+            return words + rng.choices(self._words, k=min(missing, max(most - len(words), 0)))
+        return words[: max(len(words) + missing, 1)]
+
+
+# ---- random words -----------------------------------------------------------------------------------------------------
+# `random` data: prompts of random words, exact in length, none alike in its first KV block.
 
 __all__ = ["DISTINCT_WORDS", "RandomPrompts", "Start"]
 
@@ -29,3 +146,31 @@ class RandomPrompts(WordWriter):
             prompts = self.exact(rng, drafts, api=slot.api)
             samples += (Sample(prompt, data.input_tokens, data.output_tokens) for prompt in prompts)
         return tuple(samples)
+
+
+# ---- prefix repetition ------------------------------------------------------------------------------------------------
+# `prefixRepetition` data: random prompts, many of which begin alike.
+#
+# Each stage has prefixes of its own, which its requests take in turns; what follows a prefix is unique. Within a stage the prefix
+# cache can serve a prefix from its second request on; between stages nothing is shared.
+
+
+def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRepetitionData) -> tuple[Sample, ...]:
+    """The samples of a portion: a function of its seed, lengths and number alone, but for collisions.
+
+    Special tokens and template count as part of the prefix.
+
+    Raises:
+        RunFailure: `InvalidPlan` when they alone fill it.
+    """
+    rng = random.Random(portion.seed)
+    prefix_words = writer.room(data.prefix_tokens, api=portion.api, whose="prefixTokens")
+    prefixes = [writer.distinct(rng, prefix_words) for _ in range(min(data.prefixes, portion.requests))]
+    length = data.prefix_tokens + data.suffix_tokens
+    samples: list[Sample] = []
+    for batch in batches(range(portion.requests)):
+        ends = [writer.any(rng, data.suffix_tokens) for _ in batch]
+        drafts = [Draft(prefixes[n % len(prefixes)] + end, length) for n, end in zip(batch, ends, strict=True)]
+        for n, prompt in zip(batch, writer.exact(rng, drafts, api=portion.api), strict=True):
+            samples.append(Sample(prompt, length, data.output_tokens, prefix_words if n >= len(prefixes) else 0))
+    return tuple(samples)

@@ -1,4 +1,4 @@
-"""Rows of a file, each used once a run: what they are, and who takes which.
+"""Rows of a file, each used once a run: what they are, who takes which, and which the model can take.
 
 Once, because a row that is sent again is served from the prefix cache. Which rows a stage gets is drawn by its seed. Rows that
 cannot be used are left out and counted, by reason.
@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchrun_client.contract import DatasetFacts
-from benchrun_client.datasets.counting import common_start
-from benchrun_client.datasets.samples import Portion, Sample
+from benchrun_client.datasets.samples import Counting, Portion, Sample, common_start
 from benchrun_client.failures import RunFailure
+from benchrun_client.tokenizer import Api
 
 REPEATED = "RepeatsEarlierRow"
 TOO_LONG = "TooLongForModel"
@@ -155,3 +155,26 @@ def _common_start(texts: Sequence[str]) -> str:
         return ""
     common = common_start(min(texts), max(texts))
     return next(common[:end] for end in range(len(common), -1, -1) if end == 0 or common[end - 1].isspace())
+
+
+# ---- fitting ----------------------------------------------------------------------------------------------------------
+# From a text to a request: counted as the server will, and left out where the model can't take it.
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """What all requests of a portion have in common."""
+
+    counter: Counting
+    api: Api
+    context_tokens: int | None
+    """Longest request that the model takes; None: not known yet."""
+    repeated_tokens: int
+    """What every row of the file begins with."""
+
+    def request(self, prompt: str, *, output_tokens: int) -> Sample | str:
+        """The request, or the reason why the row is left out."""
+        tokens = self.counter.count([prompt], api=self.api)[0]
+        if self.context_tokens is not None and tokens + output_tokens > self.context_tokens:
+            return TOO_LONG
+        return Sample(prompt, tokens, output_tokens, min(self.repeated_tokens, tokens))

@@ -1,10 +1,12 @@
-"""What a dataset gives: prompts with lengths, for every part of the run that sends requests."""
+"""What a dataset gives: prompts with lengths, counted as the server will."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from typing import Protocol
 
 from benchrun_client.contract import Data, Stage, Warmup
 from benchrun_client.tokenizer import Api
@@ -48,3 +50,29 @@ def prompts_digest(samples: Sequence[Sample]) -> str:
         digest.update(f"{len(prompt)} {sample.output_tokens}\n".encode())
         digest.update(prompt)
     return digest.hexdigest()
+
+
+# ---- counting ---------------------------------------------------------------------------------------------------------
+# What datasets want to know of a tokenizer.
+
+
+class Counting(Protocol):
+    """Counts tokens the way the server will."""
+
+    def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
+        """Tokens of each text as a prompt of its own."""
+        ...
+
+    def shared_prefix(self, *, api: Api, after: str = "") -> int:
+        """Tokens that every prompt begins with that begins with this text."""
+        ...
+
+
+def repeated_by(text: str, *, counter: Counting, api: Api) -> int:
+    """Tokens that a common beginning adds to what every prompt begins with anyway."""
+    return counter.shared_prefix(api=api, after=text) - counter.shared_prefix(api=api) if text else 0
+
+
+def common_start(one: str, other: str) -> str:
+    """What both begin with."""
+    return one[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))]

@@ -1,11 +1,13 @@
-"""What the datasets of a run have in store: every file is read once, and every row given away once.
-
-Before the client says it is ready: a dataset that is missing, broken or too small never takes a GPU.
-"""
+"""What the datasets of a run have in store: every file is read once, and every row given away once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+import math
+import random
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 
 from benchrun_client.contract import (
     AgentData,
@@ -13,20 +15,113 @@ from benchrun_client.contract import (
     Data,
     DatasetFacts,
     HuggingFaceData,
+    MixData,
     ShareGPTData,
     TextsData,
     TimedTraceData,
 )
 from benchrun_client.datasets.agent import Clock, agent_samples, read_conversation
-from benchrun_client.datasets.counting import Counting, repeated_by
-from benchrun_client.datasets.custom import fit_custom
-from benchrun_client.datasets.fitting import Fitting
-from benchrun_client.datasets.reading import RowData, different_prompts, read_pools, rows_a_prompt, source_name
-from benchrun_client.datasets.rows import Fit, RowPool
-from benchrun_client.datasets.samples import Portion, Sample
-from benchrun_client.datasets.sharegpt import fit_sharegpt
-from benchrun_client.datasets.texts import duplicated, fit_texts
+from benchrun_client.datasets.files import name_of
+from benchrun_client.datasets.prompts import (
+    called,
+    fit_custom,
+    fit_sharegpt,
+    read_custom,
+    read_hugging_face,
+    read_sharegpt,
+)
+from benchrun_client.datasets.rows import Fit, Fitting, RowFile, RowPool
+from benchrun_client.datasets.samples import Counting, Portion, Sample, Slot, repeated_by
+from benchrun_client.datasets.texts import duplicated, fit_texts, read_texts
 from benchrun_client.datasets.timed_trace import Trace, read_trace
+
+# ---- reading ----------------------------------------------------------------------------------------------------------
+# Everything that takes rows: read once, whoever asks for it, and shared by all that take the same.
+
+RowData = ShareGPTData | CustomData | TextsData | HuggingFaceData
+"""What takes rows."""
+
+
+def read_pools(portions: Sequence[Portion]) -> Mapping[RowData, RowPool]:
+    """The pool of each dataset. Datasets with the same content share one, wherever each finds it.
+
+    Raises:
+        RunFailure: a dataset is missing or broken.
+    """
+    # Who takes each row's own output length wants more of the file than who forces it, and reads first.
+    every = sorted(dict.fromkeys(p.data for p in portions if isinstance(p.data, RowData)), key=_is_forced)
+    contents: dict[Hashable, Hashable] = {}
+    files: dict[Hashable, RowFile] = {}
+    for data in every:
+        if _source(data) not in contents:
+            file = _read(data)
+            contents[_source(data)] = content = (_chosen(data), file.sha256)
+            files.setdefault(content, file)
+    needed: Counter[Hashable] = Counter()
+    for portion in portions:
+        if isinstance(portion.data, RowData):
+            needed[contents[_source(portion.data)]] += different_prompts(portion) * rows_a_prompt(portion.data)
+    pools = {content: RowPool(file, needed=needed[content]) for content, file in files.items()}
+    return {data: pools[contents[_source(data)]] for data in every}
+
+
+def source_name(data: RowData) -> str:
+    """What people call the place it is read from."""
+    return called(data) if isinstance(data, HuggingFaceData) else name_of(data.file)
+
+
+def different_prompts(portion: Portion) -> int:
+    """Of a portion."""
+    return math.ceil(portion.requests / (portion.data.duplicate if isinstance(portion.data, TextsData) else 1))
+
+
+def rows_a_prompt(data: Data) -> int:
+    """How many rows make one."""
+    return data.texts_per_prompt if isinstance(data, TextsData) else 1
+
+
+def _is_forced(data: RowData) -> bool:
+    return isinstance(data, CustomData) and data.output_tokens is not None
+
+
+def _source(data: RowData) -> Hashable:
+    """Where it is, and what is taken from there."""
+    match data:
+        case HuggingFaceData():
+            return data.repository, data.revision, data.subset, data.split, data.max_rows, _chosen(data)
+        case _:
+            return data.file, _chosen(data)
+
+
+def _chosen(data: RowData) -> Hashable:
+    """What is taken of a content."""
+    match data:
+        case ShareGPTData():
+            return (data.kind,)
+        case CustomData():
+            return data.kind, data.prompt_field, data.output_tokens_field
+        case TextsData():
+            return data.kind, data.format, data.column
+        case HuggingFaceData():
+            return data.kind, data.column
+
+
+def _read(data: RowData) -> RowFile:
+    match data:
+        case ShareGPTData():
+            return read_sharegpt(data)
+        case CustomData():
+            return read_custom(data)
+        case TextsData():
+            return read_texts(data)
+        case HuggingFaceData():
+            return read_hugging_face(data)
+
+
+# ---- supply -----------------------------------------------------------------------------------------------------------
+# What the datasets of a run have in store: every file is read once, and every row given away once.
+#
+# Before the client says it is ready: a dataset that is missing, broken or too small never takes a GPU.
 
 
 class Supply:
@@ -100,3 +195,46 @@ class Supply:
 def is_drawn(data: Data) -> bool:
     """Whether its texts are there before the server is; others are written meanwhile."""
     return isinstance(data, AgentData | RowData)
+
+
+# ---- mix --------------------------------------------------------------------------------------------------------------
+# `mix` data: several datasets in one stream. Each stage gets their shares to the request, in an order drawn by its seed.
+
+_VERSION = "benchrun.mix/1"
+
+
+def portions_of(slot: Slot) -> tuple[Portion, ...]:
+    """What each dataset of a slot is to give; a dataset too light for one request gives none."""
+    if not isinstance(slot.data, MixData):
+        return (Portion(slot.workload, 0, slot.data, slot.requests, slot.seed, slot.api),)
+    shares = shared_out(slot.requests, [part.weight for part in slot.data.parts])
+    return tuple(
+        Portion(slot.workload, number, part.data, requests, _seed(slot.seed, number), slot.api)
+        for number, (part, requests) in enumerate(zip(slot.data.parts, shares, strict=True))
+        if requests
+    )
+
+
+def shared_out(requests: int, weights: Sequence[int]) -> list[int]:
+    """Whole requests by weight: rounded down, and what is left goes to those that lost most (the earlier of equals)."""
+    total = sum(weights)
+    shares = [requests * weight // total for weight in weights]
+    by_loss = sorted(range(len(weights)), key=lambda i: -(requests * weights[i] % total))
+    for i in by_loss[: requests - sum(shares)]:
+        shares[i] += 1
+    return shares
+
+
+def interleaved(slot: Slot, parts: Sequence[Sequence[Sample]]) -> tuple[Sample, ...]:
+    """The samples of all portions in the order of sending; those of one portion keep theirs."""
+    if len(parts) == 1:
+        return tuple(parts[0])
+    order = list(chain.from_iterable([number] * len(samples) for number, samples in enumerate(parts)))
+    random.Random(slot.seed).shuffle(order)
+    nexts = [iter(samples) for samples in parts]
+    return tuple(next(nexts[number]) for number in order)
+
+
+def _seed(seed: int, part: int) -> int:
+    """32-bit seed of a part: parts of equal datasets say different things."""
+    return int.from_bytes(hashlib.sha256(f"{_VERSION}\x1f{seed}\x1f{part}".encode()).digest()[:4], "big")

@@ -11,9 +11,8 @@ from dataclasses import replace
 
 from benchrun_client.contract import TextsData
 from benchrun_client.datasets.files import OpenedFile, opened
-from benchrun_client.datasets.fitting import Fitting
 from benchrun_client.datasets.lines import MAX_LINE_BYTES, json_lines, lines, listed, text_field
-from benchrun_client.datasets.rows import Fit, Row, RowFile, RowReader
+from benchrun_client.datasets.rows import Fit, Fitting, Row, RowFile, RowReader
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 

@@ -17,9 +17,9 @@ from typing import Any
 from benchrun_client.contract import DatasetFacts, TimedTraceData
 from benchrun_client.datasets.files import opened
 from benchrun_client.datasets.lines import json_lines, json_type, listed
+from benchrun_client.datasets.random_words import Draft, WordWriter, batches
 from benchrun_client.datasets.rows import TOO_LONG
 from benchrun_client.datasets.samples import Portion, Sample
-from benchrun_client.datasets.words import Draft, WordWriter, batches
 from benchrun_client.failures import RunFailure
 
 Block = int | str

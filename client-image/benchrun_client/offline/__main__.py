@@ -8,17 +8,15 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import os
-import signal
 import sys
 import traceback
-from types import FrameType
 from typing import Any, NoReturn
 
-from benchrun_client.background import BackgroundLoop
-from benchrun_client.failures import first_line, shorten
-from benchrun_client.offline.generating import NoTimesKept, generated
+from benchrun_client.failures import error_text, shorten
+from benchrun_client.http_session import BackgroundLoop
 from benchrun_client.offline.messages import OfflineAnswer, OfflineLoad
-from benchrun_client.offline.port import EnginePort
+from benchrun_client.offline.port import EnginePort, NoTimesKept, generated
+from benchrun_client.processes import end_on_signals
 
 PORT = 8000
 CANARY_TOKENS = 2
@@ -28,9 +26,7 @@ _REFUSALS = (ValueError, TypeError, NoTimesKept)
 
 
 def main() -> NoReturn:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        # As process 1 of a container a signal without a handler would be ignored.
-        signal.signal(number, _end_at_once)
+    end_on_signals()
     arguments = _parser().parse_args()
     llm = _engine(arguments)
     # The first pass through the engine may compile: it is healthy once it has answered.
@@ -75,15 +71,11 @@ def _answer(llm: Any, load: OfflineLoad) -> OfflineAnswer:
     try:
         return OfflineAnswer(times=generated(llm, load))
     except _REFUSALS as error:
-        return OfflineAnswer(error=shorten(first_line(error) or type(error).__name__, MAX_ERROR_CHARACTERS))
+        return OfflineAnswer(error=shorten(error_text(error), MAX_ERROR_CHARACTERS))
     except Exception:
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
-
-
-def _end_at_once(number: int, _: FrameType | None) -> NoReturn:
-    os._exit(128 + number)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,12 @@ import aiohttp
 from pydantic import ValidationError
 
 from benchrun_client.contract import Engine as EngineName
-from benchrun_client.engine import Instants, Load, Outcome
-from benchrun_client.failures import first_line, shorten
+from benchrun_client.failures import shorten, type_and_text
+from benchrun_client.http_session import NETWORK_ERRORS
+from benchrun_client.load.engine import Load, Outcome
 from benchrun_client.offline.messages import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
-from benchrun_client.records import MAX_ERROR_CHARACTERS
-from benchrun_client.target import Servers
+from benchrun_client.records import MAX_ERROR_CHARACTERS, Instants
+from benchrun_client.server.waiting import Servers
 
 _JSON = {"Content-Type": "application/json"}
 SILENCE_SECONDS = 60.0
@@ -43,15 +44,15 @@ class OfflineEngine:
     ) -> Outcome:
         """Have one load generated. A refusal makes every request a failed one; it is not raised."""
         self.instants = Instants()
-        asked = time.perf_counter()
+        start = time.perf_counter()
         on_send()
-        answer = await _ask(servers.url, load)
+        answer = await _ask(servers.urls[0], load)
         answered = time.perf_counter()
         for _ in load.samples:
             on_answer()
         if answer.times is None or len(answer.times.sent) != len(load.samples):
-            error = answer.error or "the engine told the times of another number of requests"
-            self.instants = _nothing_came(len(load.samples), asked, answered)
+            error = answer.error or "the engine gave the times of another number of requests"
+            self.instants = _failed_instants(len(load.samples), start, answered)
             return Outcome(_failed(load, error), self.instants)
         # The engine's clock is another: its last word and ours are the same instant.
         self.instants = _instants(answer.times, begun=answered - answer.times.took_seconds)
@@ -72,14 +73,14 @@ async def _ask(url: str, load: Load) -> OfflineAnswer:
             aiohttp.ClientSession(timeout=timeout) as session,
             session.post(url + LOAD_PATH, data=body.model_dump_json(), headers=_JSON) as response,
         ):
-            said = (await response.read()).strip()
+            text = (await response.read()).strip()
             if response.status != 200:
-                return OfflineAnswer(error=f"HTTP {response.status}: {said.decode(errors='replace')}")
-        return OfflineAnswer.model_validate_json(said)
+                return OfflineAnswer(error=f"HTTP {response.status}: {text.decode(errors='replace')}")
+        return OfflineAnswer.model_validate_json(text)
     except ValidationError:
         return OfflineAnswer(error="the engine ended in the middle of the load")
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        return OfflineAnswer(error=f"{type(error).__name__}: {first_line(error)}".rstrip(": "))
+    except NETWORK_ERRORS as error:
+        return OfflineAnswer(error=type_and_text(error))
 
 
 def _instants(times: OfflineTimes, *, begun: float) -> Instants:
@@ -89,9 +90,9 @@ def _instants(times: OfflineTimes, *, begun: float) -> Instants:
     return Instants(due=list(sent), sent=sent, answered=answered, ok=list(known), ended=known)
 
 
-def _nothing_came(requests: int, asked: float, answered: float) -> Instants:
-    none = [False] * requests
-    return Instants([asked] * requests, [asked] * requests, [answered] * requests, list(none), none)
+def _failed_instants(requests: int, start: float, answered: float) -> Instants:
+    no = [False] * requests
+    return Instants([start] * requests, [start] * requests, [answered] * requests, list(no), no)
 
 
 def _result(load: Load, times: OfflineTimes) -> dict[str, object]:
@@ -99,7 +100,7 @@ def _result(load: Load, times: OfflineTimes) -> dict[str, object]:
     input_tokens = [sample.input_tokens for sample in load.samples]
     whole = sum(times.call_seconds)
     tokens = sum(input_tokens) + sum(times.output_tokens)
-    told: dict[str, object] = {
+    result: dict[str, object] = {
         "duration": whole,
         "ttfts": list(times.ttft),
         "itls": [[] for _ in times.sent],
@@ -109,8 +110,8 @@ def _result(load: Load, times: OfflineTimes) -> dict[str, object]:
         "errors": ["" for _ in times.sent],
     }
     if load.point.batch_size is not None:
-        return told | {"avg_latency": fmean(times.call_seconds)}
-    return told | {
+        return result | {"avg_latency": fmean(times.call_seconds)}
+    return result | {
         "elapsed_time": whole,
         "num_requests": len(times.sent),
         "total_num_tokens": tokens,

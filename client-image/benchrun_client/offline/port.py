@@ -1,4 +1,4 @@
-"""The engine's small port: what a client and a scraper look for at a server, and one path that takes a load.
+"""The engine's small port, and a load put to vLLM's engine.
 
 GET  /health, /version, /v1/models, /metrics     as vLLM's API server answers them
 POST /load                                       an `OfflineLoad`; empty lines while it is generated, then an `OfflineAnswer`
@@ -7,15 +7,21 @@ POST /load                                       an `OfflineLoad`; empty lines w
 from __future__ import annotations
 
 import asyncio
+import importlib
 import queue
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
+from itertools import chain, pairwise
+from typing import Any
 
 from aiohttp import web
 from pydantic import ValidationError
 
 from benchrun_client.failures import first_line
-from benchrun_client.offline.messages import LOAD_PATH, OfflineAnswer, OfflineLoad
+from benchrun_client.http_session import listen
+from benchrun_client.offline.messages import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
 
 MAX_LOAD_BYTES = 1024 * 1024 * 1024
 """50,000 prompts of 4,000 tokens."""
@@ -33,40 +39,38 @@ class EnginePort:
 
     async def start(self, *, address: str, port: int) -> int:
         """Listen, and return the port."""
+        model = {"id": self._model, "object": "model", "max_model_len": self._context_tokens}
+
+        async def health(_: web.Request) -> web.Response:
+            return web.Response()
+
+        async def version(_: web.Request) -> web.Response:
+            return web.json_response({"version": self._version})
+
+        async def models(_: web.Request) -> web.Response:
+            return web.json_response({"object": "list", "data": [model]})
+
+        async def metrics(_: web.Request) -> web.Response:
+            return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4"})
+
         app = web.Application(client_max_size=MAX_LOAD_BYTES)
         app.add_routes(
             [
-                web.get("/health", self._answer_health),
-                web.get("/version", self._answer_version),
-                web.get("/v1/models", self._answer_models),
-                web.get("/metrics", self._answer_metrics),
+                web.get("/health", health),
+                web.get("/version", version),
+                web.get("/v1/models", models),
+                web.get("/metrics", metrics),
                 web.post(LOAD_PATH, self._answer_load),
             ]
         )
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, address, port).start()
-        bound: int = runner.addresses[0][1]
+        _, bound = await listen(app, address=address, port=port)
         return bound
-
-    async def _answer_health(self, _: web.Request) -> web.Response:
-        return web.Response()
-
-    async def _answer_version(self, _: web.Request) -> web.Response:
-        return web.json_response({"version": self._version})
-
-    async def _answer_models(self, _: web.Request) -> web.Response:
-        model = {"id": self._model, "object": "model", "max_model_len": self._context_tokens}
-        return web.json_response({"object": "list", "data": [model]})
-
-    async def _answer_metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4"})
 
     async def _answer_load(self, request: web.Request) -> web.StreamResponse:
         try:
             load = OfflineLoad.model_validate_json(await request.read())
         except ValidationError as error:
-            return web.Response(status=400, text=f"{first_line(str(error))}\n")
+            return web.Response(status=400, text=f"{first_line(error)}\n")
         done: Future[OfflineAnswer] = Future()
         self.jobs.put((load, done))
         answer = asyncio.wrap_future(done)
@@ -77,3 +81,84 @@ class EnginePort:
         await response.write(answer.result().model_dump_json().encode() + b"\n")
         await response.write_eof()
         return response
+
+
+class NoTimesKept(Exception):
+    """The engine answered and keeps no times of requests."""
+
+
+def generated(llm: Any, load: OfflineLoad) -> OfflineTimes:
+    """Have the engine answer every prompt; returns when it has.
+
+    Args:
+        llm: a `vllm.LLM` that keeps statistics.
+
+    Raises:
+        NoTimesKept: by this engine no request has times of its own.
+        Exception: whatever vLLM raises about a prompt.
+    """
+    size = load.batch_size or len(load.prompts)
+    bounds = [*range(0, len(load.prompts), size), len(load.prompts)]
+    begun = time.perf_counter()
+    calls = [_call(llm, load, first, end, begun=begun) for first, end in pairwise(bounds)]
+    took = time.perf_counter() - begun
+    joined = {
+        name: tuple(chain.from_iterable(getattr(call, name) for call in calls))
+        for name in ("sent", "ttft", "e2el", "output_tokens", "call_seconds")
+    }
+    return OfflineTimes(**joined, took_seconds=took)
+
+
+def _call(llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float) -> OfflineTimes:
+    # Sampling as in vLLM's `benchmarks/throughput.py` (one call) and `benchmarks/latency.py` (one call a batch).
+    sampling = partial(
+        importlib.import_module("vllm").SamplingParams, n=1, temperature=1.0, top_p=1.0, ignore_eos=load.ignore_eos
+    )
+    params = [sampling(max_tokens=tokens) for tokens in load.output_tokens[first:end]]
+    prompts = load.prompts[first:end]
+    start, wall = time.perf_counter(), time.time()
+    if load.api == "Chat":
+        messages = [[{"role": "user", "content": prompt}] for prompt in prompts]
+        outputs = llm.chat(messages, params, use_tqdm=False)
+    else:
+        outputs = llm.generate(list(prompts), params, use_tqdm=False)
+    took = time.perf_counter() - start
+    return times_of(outputs, called_at=start - begun, wall=wall, took=took, as_batch=load.batch_size is not None)
+
+
+def times_of(outputs: Sequence[Any], *, called_at: float, wall: float, took: float, as_batch: bool) -> OfflineTimes:
+    """The times of one call's requests.
+
+    Args:
+        outputs: vLLM's, one a prompt, in order.
+        called_at: when the call was made; seconds from the first.
+        wall: the same as Unix time, by which vLLM notes arrivals.
+        took: how long the call took.
+        as_batch: every request began with the call and ended with it, as for whoever waits for the whole batch.
+
+    Raises:
+        NoTimesKept: vLLM tells none.
+    """
+    stats = [output.metrics for output in outputs]
+    if any(each is None for each in stats):
+        raise NoTimesKept(
+            "this version of vLLM tells no times of requests without its API server (0.11 and later do), "
+            "or --disable-log-stats is among the arguments"
+        )
+    waits = [min(max(each.arrival_time - wall, 0.0), took) for each in stats]
+    first_tokens = [max(each.first_token_latency, 0.0) for each in stats]
+    decodes = [max(each.last_token_ts - each.first_token_ts, 0.0) for each in stats]
+    if as_batch:
+        sent, e2el = [called_at] * len(stats), [took] * len(stats)
+        ttft = [min(wait + first, took) for wait, first in zip(waits, first_tokens, strict=True)]
+    else:
+        sent, ttft = [called_at + wait for wait in waits], first_tokens
+        e2el = [first + decode for first, decode in zip(first_tokens, decodes, strict=True)]
+    return OfflineTimes(
+        sent=tuple(sent),
+        ttft=tuple(ttft),
+        e2el=tuple(e2el),
+        output_tokens=tuple(sum(len(each.token_ids) for each in output.outputs) for output in outputs),
+        call_seconds=(took,),
+        took_seconds=took,
+    )

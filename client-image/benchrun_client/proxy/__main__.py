@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import resource
-import signal
 import sys
-from types import FrameType
 from typing import NoReturn
 
-from benchrun_client.proxy.arguments import Arguments, parse
-from benchrun_client.proxy.assembly import answering
+from benchrun_client.processes import end_on_signals
+from benchrun_client.proxy.port import Arguments, answering, parse
 
 
 def main() -> NoReturn:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        # As process 1 of a container a signal without a handler would be ignored.
-        signal.signal(number, _end_at_once)
+    end_on_signals()
     arguments = parse(sys.argv[1:])
     # A stream holds two sockets; many machines allow 1024 unless asked.
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -39,10 +34,6 @@ async def _serve(arguments: Arguments) -> NoReturn:
         # What is there now stays: no collection of garbage need look at it again.
         gc.freeze()
         await proxy.readiness.watch()
-
-
-def _end_at_once(number: int, _: FrameType | None) -> NoReturn:
-    os._exit(128 + number)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the proxy did and what it cost, as Prometheus reads it. All names begin with `benchrun_proxy_`, but for the process's own."""
+"""The proxy's metrics, as Prometheus reads them. All names begin with `benchrun_proxy_`, but for the process's own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
+
+from benchrun_client.load.self_watch import LoopWatch
 
 Outcome = Literal[
     "ok",
@@ -23,7 +25,6 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 ADDED_BOUNDS = (0.00025, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
 STEP_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 LAG_BOUNDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
-TICK_SECONDS = 0.02
 PREFIX = "benchrun_proxy_"
 
 
@@ -47,27 +48,6 @@ class Histogram:
             yield f'{self._name}_bucket{{le="{bound}"}} {so_far}'
         yield f"{self._name}_sum {self._sum!r}"
         yield f"{self._name}_count {so_far}"
-
-
-class LoopWatch:
-    """Notes how late the running event loop comes to ticks at even intervals."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, note: Callable[[float], None]) -> None:
-        self._loop, self._note = loop, note
-        self._due = loop.time() + TICK_SECONDS
-        self._handle = loop.call_at(self._due, self._tick)
-
-    def stop(self) -> None:
-        """End."""
-        self._handle.cancel()
-
-    def _tick(self) -> None:
-        now = self._loop.time()
-        # A loop that was held up is late for every tick within that time, as a request would have been.
-        while self._due <= now:
-            self._note(now - self._due)
-            self._due += TICK_SECONDS
-        self._handle = self._loop.call_at(self._due, self._tick)
 
 
 class Figures:
@@ -100,7 +80,7 @@ class Figures:
         return LoopWatch(loop, note=self._lag.observe)
 
     def exposition(self, *, in_flight: int, queued: int) -> str:
-        """The metrics page."""
+        """The text of the metrics endpoint."""
         return "\n".join([*self._lines(in_flight=in_flight, queued=queued), ""])
 
     def _lines(self, *, in_flight: int, queued: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What the proxy answers.
+"""What the proxy answers, and how it is put together.
 
 POST /v1/completions, /v1/chat/completions               through both roles
 GET  /v1/models, /version; POST /tokenize, /detokenize   by a decode server
@@ -8,51 +8,167 @@ GET  /health, /metrics                                   the proxy's own
 
 from __future__ import annotations
 
+import argparse
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
+from urllib.parse import urlsplit
 
+import aiohttp
 from aiohttp import web
 
-from benchrun_client.proxy.aside import Aside
+from benchrun_client.http_session import listen, open_session
 from benchrun_client.proxy.figures import Figures
 from benchrun_client.proxy.passage import Passages
-from benchrun_client.proxy.places import Places
 from benchrun_client.proxy.readiness import Readiness
+from benchrun_client.proxy.roles import Places, Role, Unreachable
+from benchrun_client.proxy.steps import Broken, Steps, complaint, forwarding_session, passed_on, relay
+from benchrun_client.server.canary import reset_caches
+from benchrun_client.server.waiting import FIRST_REQUEST_SECONDS
 
+MAX_IN_FLIGHT = 2048
 MAX_BODY_BYTES = 64 * 1024 * 1024
-PAGE_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+BACKLOG = 2048
+LAST_ANSWERS_SECONDS = 1.0
 
 
-def application(
-    *,
-    passages: Passages,
-    readiness: Readiness,
-    places: Places,
-    figures: Figures,
-    aside: Aside,
-) -> web.Application:
-    """All routes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """The proxy's command line."""
 
-    async def health(_: web.Request) -> web.Response:
-        if readiness.problem is None:
-            return web.Response()
-        return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text=f"{readiness.problem}\n")
+    prefill: str
+    """Base URL; a name that stands for several addresses stands for as many servers."""
+    decode: str
+    prefill_replicas: int | None
+    """How many addresses the name is to have before the proxy is ready; None: one at least."""
+    decode_replicas: int | None
+    address: str
+    port: int
+    max_in_flight: int
 
-    async def metrics(_: web.Request) -> web.Response:
-        page = figures.exposition(in_flight=places.in_flight, queued=places.queued)
-        return web.Response(body=page.encode(), headers={"Content-Type": PAGE_TYPE})
 
-    app = web.Application(client_max_size=MAX_BODY_BYTES)
-    app.add_routes(
-        [
-            web.post("/v1/completions", passages.serve),
-            web.post("/v1/chat/completions", passages.serve),
-            web.get("/v1/models", aside.by_decode),
-            web.get("/version", aside.by_decode),
-            web.post("/tokenize", aside.by_decode),
-            web.post("/detokenize", aside.by_decode),
-            web.post("/reset_prefix_cache", aside.by_all),
-            web.get("/health", health),
-            web.get("/metrics", metrics),
-        ]
-    )
-    return app
+def parse(argv: Sequence[str]) -> Arguments:
+    """Read the command line; exits with code 2 where it makes no sense."""
+    parser = argparse.ArgumentParser(prog="benchrun_client.proxy", description=__doc__)
+    add = parser.add_argument
+    add("--prefill", required=True, type=_base_url, help="http://HOST:PORT of the prefill servers")
+    add("--decode", required=True, type=_base_url, help="http://HOST:PORT of the decode servers")
+    add("--prefill-replicas", type=_positive, help="addresses that HOST must have (default: any number)")
+    add("--decode-replicas", type=_positive, help="addresses that HOST must have (default: any number)")
+    add("--address", default="0.0.0.0", help="address to listen on (default: %(default)s)")
+    add("--port", type=int, default=8000, help="port to listen on (default: %(default)s)")
+    most = "completions under way at once; as many again may wait (default: %(default)s)"
+    add("--max-in-flight", type=_positive, default=MAX_IN_FLIGHT, help=most)
+    return Arguments(**vars(parser.parse_args(argv)))
+
+
+def _base_url(text: str) -> str:
+    parts = urlsplit(text)
+    # Servers are reached by their addresses, which no certificate names.
+    if parts.scheme != "http" or not parts.hostname or parts.path not in ("", "/") or parts.query or parts.username:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form http://HOST:PORT")
+    return text.rstrip("/")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return number
+
+
+class Proxy:
+    """A proxy between two roles. `load`: the session for requests of clients; `own`: for the proxy's own."""
+
+    port = 0
+
+    def __init__(self, arguments: Arguments, *, load: aiohttp.ClientSession, own: aiohttp.ClientSession) -> None:
+        self._prefill = Role("prefill", arguments.prefill, replicas=arguments.prefill_replicas)
+        self._decode = Role("decode", arguments.decode, replicas=arguments.decode_replicas)
+        self._own, self._steps = own, Steps(load)
+        self._places = Places(most=arguments.max_in_flight, most_queued=arguments.max_in_flight)
+        self.figures = Figures()
+        self.readiness = Readiness(self._prefill, self._decode, session=own, steps=Steps(own))
+        """To be watched, or the proxy will never be ready."""
+
+    def application(self) -> web.Application:
+        """All routes."""
+        completions = Passages(
+            self._prefill, self._decode, steps=self._steps, places=self._places, figures=self.figures
+        ).serve
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app.add_routes(
+            [
+                web.post("/v1/completions", completions),
+                web.post("/v1/chat/completions", completions),
+                web.get("/v1/models", self._by_decode),
+                web.get("/version", self._by_decode),
+                web.post("/tokenize", self._by_decode),
+                web.post("/detokenize", self._by_decode),
+                web.post("/reset_prefix_cache", self._by_all),
+                web.get("/health", self._health),
+                web.get("/metrics", self._metrics),
+            ]
+        )
+        return app
+
+    async def _by_decode(self, request: web.Request) -> web.StreamResponse:
+        """Have the first decode server answer. Completions take turns without regard to this."""
+        if not self._decode.servers:
+            return complaint(HTTPStatus.BAD_GATEWAY, "decode: no address yet")
+        url = self._decode.servers[0] + request.path_qs
+        body, headers = await request.read(), passed_on(request.headers)
+        try:
+            async with self._steps.open("decode", url, body=body, headers=headers, method=request.method) as (
+                answer,
+                _,
+            ):
+                return await relay(request, answer)
+        except Broken as broken:
+            return broken.response
+        except Unreachable as error:
+            return complaint(HTTPStatus.BAD_GATEWAY, str(error))
+
+    async def _by_all(self, _: web.Request) -> web.Response:
+        """Empty every server's prefix cache; a success only if all say that they did."""
+        if not self._prefill.servers or not self._decode.servers:
+            return complaint(HTTPStatus.BAD_GATEWAY, "not every role has an address yet")
+        reset = await reset_caches(self._own, (*self._prefill.servers, *self._decode.servers))
+        return web.json_response({"success": reset.succeeded, "answer": reset.answer})
+
+    async def _health(self, _: web.Request) -> web.Response:
+        problem = self.readiness.problem
+        return web.Response() if problem is None else web.Response(status=503, text=f"{problem}\n")
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        text = self.figures.exposition(in_flight=self._places.in_flight, queued=self._places.queued)
+        return web.Response(body=text.encode(), headers={"Content-Type": METRICS_TYPE})
+
+
+@asynccontextmanager
+async def answering(arguments: Arguments) -> AsyncIterator[Proxy]:
+    """A proxy that answers; with the block its port and all connections are closed.
+
+    Raises:
+        OSError: the port cannot be opened.
+    """
+    async with forwarding_session() as load, open_session(tls=None, seconds=FIRST_REQUEST_SECONDS) as own:
+        proxy = Proxy(arguments, load=load, own=own)
+        # A client that goes away takes its request to the servers with it.
+        runner, proxy.port = await listen(
+            proxy.application(),
+            address=arguments.address,
+            port=arguments.port,
+            backlog=BACKLOG,
+            handler_cancellation=True,
+            shutdown_timeout=LAST_ANSWERS_SECONDS,
+        )
+        watched = proxy.figures.watch_loop(asyncio.get_running_loop())
+        try:
+            yield proxy
+        finally:
+            watched.stop()
+            await runner.cleanup()

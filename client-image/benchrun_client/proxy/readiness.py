@@ -16,10 +16,9 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from benchrun_client.failures import first_line, shorten
-from benchrun_client.http_session import answer_of
-from benchrun_client.proxy import bodies
-from benchrun_client.proxy.passage import REQUEST_ID
+from benchrun_client.failures import error_text, shorten
+from benchrun_client.http_session import NETWORK_ERRORS, answer_of
+from benchrun_client.proxy import passage
 from benchrun_client.proxy.roles import Role, Unreachable
 from benchrun_client.proxy.steps import Steps, Whole
 
@@ -63,10 +62,10 @@ class Readiness:
                 await self._look()
                 self.problem = None
             except (NotProved, Unreachable) as error:
-                self._tell(shorten(str(error), MAX_PROBLEM_CHARACTERS))
+                self._set_problem(shorten(str(error), MAX_PROBLEM_CHARACTERS))
             await asyncio.sleep(PROVED_EVERY_SECONDS if self.problem is None else TRIED_EVERY_SECONDS)
 
-    def _tell(self, problem: str) -> None:
+    def _set_problem(self, problem: str) -> None:
         if problem != self.problem:
             print(f"not ready: {problem}", flush=True)
         self.problem = problem
@@ -88,8 +87,8 @@ class Readiness:
             timeout = aiohttp.ClientTimeout(total=HEALTH_SECONDS)
             async with self._session.get(f"{url}/health", timeout=timeout) as response:
                 status = response.status
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise NotProved(f"{where}: {first_line(error) or type(error).__name__}") from error
+        except NETWORK_ERRORS as error:
+            raise NotProved(f"{where}: {error_text(error)}") from error
         if status != HTTPStatus.OK:
             raise NotProved(f"{where}: /health answers {status}")
 
@@ -104,11 +103,11 @@ class Readiness:
                 "max_tokens": PROOF_TOKENS,
                 "temperature": 0,
             }
-            headers = {REQUEST_ID: f"proof-{uuid.uuid4().hex}", "Content-Type": "application/json"}
+            headers = {passage.REQUEST_ID: f"proof-{uuid.uuid4().hex}", "Content-Type": "application/json"}
             prefill, decode = prefills[turn % len(prefills)] + PROOF_PATH, decodes[turn % len(decodes)] + PROOF_PATH
-            body = bodies.prefill_body(asked)
+            body = passage.prefill_body(asked)
             first = _fine("prefill", await self._steps.ask("prefill", prefill, body=body, headers=headers))
-            body = bodies.decode_body(json.dumps(asked).encode(), asked, bodies.transfer_of(first.body))
+            body = passage.decode_body(json.dumps(asked).encode(), asked, passage.transfer_of(first.body))
             _fine("decode", await self._steps.ask("decode", decode, body=body, headers=headers))
 
     async def _model(self) -> tuple[str, int]:
@@ -118,8 +117,8 @@ class Readiness:
                 told = await answer_of(response)
             card = json.loads(told.body)["data"][0]
             return str(card["id"]), int(card["max_model_len"])
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise NotProved(f"decode: /v1/models: {first_line(error) or type(error).__name__}") from error
+        except NETWORK_ERRORS as error:
+            raise NotProved(f"decode: /v1/models: {error_text(error)}") from error
         except (ValueError, LookupError, TypeError) as error:
             raise NotProved(f"decode: /v1/models names no model: HTTP {told.status}") from error
 

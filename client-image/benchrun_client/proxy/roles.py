@@ -1,14 +1,15 @@
-"""The servers of one role: a name becomes addresses, and requests go to one after the other."""
+"""The servers of one role, and how many completions are under way at once."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import Literal
 from urllib.parse import urlsplit
 
-from benchrun_client.target import pinned
+from benchrun_client.server.waiting import pinned, resolve
 
 RoleName = Literal["prefill", "decode"]
 
@@ -38,7 +39,7 @@ class Role:
         Raises:
             Unreachable: the name has none, or not as many as there are to be.
         """
-        addresses = await _addresses(self._url)
+        addresses = await resolve(self._url)
         if not addresses or (self._replicas is not None and len(addresses) != self._replicas):
             host = urlsplit(self._url).hostname
             wanted = f" of {self._replicas}" if self._replicas is not None else ""
@@ -56,14 +57,36 @@ class Role:
         return self.servers[next(self._turns) % len(self.servers)]
 
 
-async def _addresses(url: str) -> list[str]:
-    parts = urlsplit(url)
-    loop = asyncio.get_running_loop()
-    # A pod with an address in both families is one server.
-    for family in (socket.AF_INET, socket.AF_INET6):
+class NoPlace(Exception):
+    """As many wait as may."""
+
+
+class Places:
+    """Places for requests on their way; the others wait in the order of their arrival, and not without bound."""
+
+    def __init__(self, *, most: int, most_queued: int) -> None:
+        self._free = asyncio.Semaphore(most)
+        self._most_queued = most_queued
+        self.in_flight = 0
+        self.queued = 0
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Hold a place; waits for one.
+
+        Raises:
+            NoPlace: at once, where the queue is full.
+        """
+        if self._free.locked() and self.queued >= self._most_queued:
+            raise NoPlace
+        self.queued += 1
         try:
-            found = await loop.getaddrinfo(parts.hostname, parts.port or 80, family=family, type=socket.SOCK_STREAM)
-        except OSError:
-            continue
-        return sorted({str(address[0]) for _, _, _, _, address in found})
-    return []
+            await self._free.acquire()
+        finally:
+            self.queued -= 1
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            self._free.release()

@@ -1,18 +1,21 @@
-"""One request to one server of a role: how it is sent, when it left, and what goes wrong on the way."""
+"""One request to one server of a role: sent, relayed as it comes, and what goes wrong on the way."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict
 
-from benchrun_client.failures import first_line
-from benchrun_client.http_session import read_bounded
+from benchrun_client.failures import error_text
+from benchrun_client.http_session import NETWORK_ERRORS, read_bounded
 from benchrun_client.proxy.roles import RoleName, Unreachable
 
 CONNECT_SECONDS = 5.0
@@ -66,7 +69,7 @@ class Steps:
         async with self.open(role, url, body=body, headers=headers) as (response, sent):
             try:
                 answer = await read_bounded(response, MAX_ANSWER_BYTES)
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            except NETWORK_ERRORS as error:
                 raise _unreachable(role, url, error) from error
             return Whole(response.status, response.headers, answer, sent.at)
 
@@ -84,15 +87,14 @@ class Steps:
             response = await self._session.request(
                 method, url, data=body or None, headers=headers, trace_request_ctx=sent
             )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except NETWORK_ERRORS as error:
             raise _unreachable(role, url, error) from error
         async with response:
             yield response, sent
 
 
 def _unreachable(role: RoleName, url: str, error: Exception) -> Unreachable:
-    words = first_line(error) or type(error).__name__
-    return Unreachable(role, f"{urlsplit(url).netloc}: {words}")
+    return Unreachable(role, f"{urlsplit(url).netloc}: {error_text(error)}")
 
 
 def _stamping() -> aiohttp.TraceConfig:
@@ -104,3 +106,74 @@ def _stamping() -> aiohttp.TraceConfig:
     config = aiohttp.TraceConfig()
     config.on_request_chunk_sent.append(stamp)
     return config
+
+
+_OF_ONE_CONNECTION = frozenset(
+    {
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
+        *("transfer-encoding", "upgrade", "expect", "host", "date", "server"),
+    }
+)
+"""Headers that belong to the way between two, or are set anew by the next sender."""
+
+
+class Broken(Exception):
+    """The server's answer broke off in the middle. The client has seen its connection end, and no end of the answer."""
+
+    def __init__(self, response: web.StreamResponse) -> None:
+        super().__init__("the answer broke off")
+        self.response = response
+
+
+def passed_on(headers: Mapping[str, str], *, with_length: bool = False) -> CIMultiDict[str]:
+    """The headers that mean something beyond one connection."""
+    dropped = _OF_ONE_CONNECTION if with_length else _OF_ONE_CONNECTION | {"content-length"}
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in dropped)
+
+
+async def relay(
+    request: web.Request,
+    upstream: aiohttp.ClientResponse,
+    *,
+    on_first: Callable[[float], None] = lambda _: None,
+) -> web.StreamResponse:
+    """Pass an answer on, piece by piece, as fast as the client reads it.
+
+    `on_first` gets the seconds from the first piece's arrival to its having been written.
+
+    Raises:
+        Broken: it broke off.
+    """
+    headers = passed_on(upstream.headers, with_length=True)
+    response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
+    await response.prepare(request)
+    first = True
+    while True:
+        try:
+            piece = await upstream.content.readany()
+        except NETWORK_ERRORS as error:
+            if request.transport is not None:
+                # What has been written still arrives; the mark of the end does not.
+                request.transport.close()
+            raise Broken(response) from error
+        if not piece:
+            break
+        arrived = time.perf_counter()
+        await response.write(piece)
+        if first:
+            on_first(time.perf_counter() - arrived)
+            first = False
+    await response.write_eof()
+    return response
+
+
+def answered(whole: Whole) -> web.Response:
+    """An answer that was read to its end, passed on."""
+    return web.Response(status=whole.status, body=whole.body, headers=passed_on(whole.headers))
+
+
+def complaint(status: HTTPStatus, words: str) -> web.Response:
+    """The proxy's own refusal, in the form of vLLM's."""
+    kind = status.phrase.replace(" ", "")
+    error = {"message": f"proxy: {words}", "type": kind, "param": None, "code": int(status)}
+    return web.json_response({"error": error}, status=status)

@@ -1,17 +1,142 @@
-"""The course of a search: from what was measured so far to the load to measure next. Pure.
+"""The course of a search: the result of a load against the objectives, and the load to measure next. Pure.
 
 From the lowest load on it doubles until a load does not meet the objectives, then halves the bracket, in ratios. So a server
 never gets more than twice what it has been seen to bear. A load whose outcome is Inconclusive is measured again, up to a bound;
 still not known to meet the objectives, it bounds the search from above as a missed one does.
+
+Whether a percentile keeps its limit is decided with 95 % certainty by the test that the operator puts to every load point: its
+interval for a percentile lies between two values of the sample, and lies wholly below (above) the limit if and only if so many
+(few) values are within it that chance alone would hardly do that were the percentile at the limit (binomial).
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import chain, compress
+from typing import Literal
 
-from benchrun_client.contract import Search
-from benchrun_client.search.certainty import Outcome
+from benchrun_client.contract import Limit, Search
+from benchrun_client.records import RawStage
+
+Outcome = Literal["Met", "Missed", "Inconclusive"]
+ERROR = 0.025
+"""On each side: how often, at most, either outcome is wrong."""
+NEGLIGIBLE = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What bears on one objective."""
+
+    values: int = 0
+    within: int = 0
+    """How many of them keep the limit."""
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.values + other.values, self.within + other.within)
+
+
+def outcome(tally: Tally, percent: float) -> Outcome:
+    """Met or Missed where that is certain."""
+    share = percent / 100
+    if tally.values == 0:
+        return "Inconclusive"
+    if _is_rarely_reached(tally.within, tally.values, share):
+        return "Met"
+    if _is_rarely_reached(tally.values - tally.within, tally.values, 1 - share):
+        return "Missed"
+    return "Inconclusive"
+
+
+def _is_rarely_reached(successes: int, trials: int, share: float) -> bool:
+    """Whether so many successes, or more, come with a probability of at most `ERROR`."""
+    if successes <= trials * share:
+        return False
+    tail = 0.0
+    for count in range(successes, trials + 1):
+        term = _binomial(trials, share, count)
+        tail += term
+        # Above the mean each term is smaller than the one before.
+        if tail > ERROR or term < NEGLIGIBLE:
+            break
+    return tail <= ERROR
+
+
+def _binomial(trials: int, share: float, successes: int) -> float:
+    failures = trials - successes
+    ways = math.lgamma(trials + 1) - math.lgamma(successes + 1) - math.lgamma(failures + 1)
+    return math.exp(ways + successes * math.log(share) + failures * math.log1p(-share))
+
+
+HALF_A_MICROSECOND = 0.5e-6
+"""Records hold whole microseconds: what is rounded down to the limit keeps it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """One stage, or several of the same load together."""
+
+    requests: int
+    failed: int
+    tallies: tuple[Tally, ...]
+    """In the order of the search's objectives."""
+
+    def __add__(self, other: LoadResult) -> LoadResult:
+        both = zip(self.tallies, other.tallies, strict=True)
+        return LoadResult(self.requests + other.requests, self.failed + other.failed, tuple(a + b for a, b in both))
+
+
+def load_result(search: Search, raw: RawStage) -> LoadResult:
+    """Of one stage."""
+    return LoadResult(
+        requests=len(raw.instants.ok),
+        failed=raw.instants.ok.count(False),
+        tallies=tuple(_tally(limit, raw) for limit in search.objectives),
+    )
+
+
+def outcome_of(search: Search, result: LoadResult) -> Outcome:
+    """Met: every objective for certain. Missed: one of them for certain, or more requests failed than a valid number may have."""
+    if 100 * result.failed > float(search.max_failed_percent) * result.requests:
+        return "Missed"
+    outcomes = {
+        outcome(tally, float(limit.percentile)) for limit, tally in zip(search.objectives, result.tallies, strict=True)
+    }
+    if "Missed" in outcomes:
+        return "Missed"
+    return "Inconclusive" if "Inconclusive" in outcomes else "Met"
+
+
+def _tally(limit: Limit, raw: RawStage) -> Tally:
+    values = list(_SECONDS[limit.metric](raw))
+    most = limit.max_milliseconds / 1000 + HALF_A_MICROSECOND
+    return Tally(values=len(values), within=sum(map(most.__ge__, values)))
+
+
+def _ttft(raw: RawStage) -> Iterable[float]:
+    return compress(raw.ttfts, raw.instants.ok)
+
+
+def _itl(raw: RawStage) -> Iterable[float]:
+    return chain.from_iterable(compress(raw.itls, raw.instants.ok))
+
+
+def _e2el(raw: RawStage) -> Iterable[float]:
+    rows = zip(raw.ttfts, raw.itls, raw.instants.ok, strict=True)
+    return (ttft + sum(gaps) for ttft, gaps, ok in rows if ok)
+
+
+def _tpot(raw: RawStage) -> Iterable[float]:
+    """A one-token answer has none."""
+    rows = zip(raw.itls, raw.output_lens, raw.instants.ok, strict=True)
+    return (sum(gaps) / (tokens - 1) for gaps, tokens, ok in rows if ok and tokens > 1)
+
+
+_SECONDS: dict[str, Callable[[RawStage], Iterable[float]]] = {"TTFT": _ttft, "TPOT": _tpot, "ITL": _itl, "E2EL": _e2el}
+
 
 FACTOR = 2
 """From one load to the next, until the first that does not meet the objectives."""
@@ -71,10 +196,7 @@ def _next_value(search: Search, met: Decimal | None, not_met: Decimal | None) ->
         return None if met >= highest else min(met * FACTOR, highest)
     if (not_met - met) * 100 <= met * Decimal(search.tolerance_percent):
         return None
-    middle = _rounded((met * not_met).sqrt(), whole=search.axis == "concurrency")
+    middle = (met * not_met).sqrt()
+    exponent = 0 if search.axis == "concurrency" else max(middle.adjusted() - SIGNIFICANT_DIGITS + 1, SMALLEST_EXPONENT)
+    middle = middle.quantize(Decimal(1).scaleb(exponent))
     return middle if met < middle < not_met else None
-
-
-def _rounded(value: Decimal, *, whole: bool) -> Decimal:
-    exponent = 0 if whole else max(value.adjusted() - SIGNIFICANT_DIGITS + 1, SMALLEST_EXPONENT)
-    return value.quantize(Decimal(1).scaleb(exponent))

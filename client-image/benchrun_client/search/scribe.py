@@ -8,17 +8,18 @@ from __future__ import annotations
 import pickle
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from benchrun_client.contract import Stage, Target
 from benchrun_client.datasets.random_words import Start
 from benchrun_client.datasets.samples import Sample
-from benchrun_client.failures import Reason, RunFailure
-from benchrun_client.piped import Piped
+from benchrun_client.failures import RunFailure
+from benchrun_client.processes import ChildProcess
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """What a scribe needs to write, beside the tokenizer."""
+class WriterInput:
+    """What is needed to write, beside the tokenizer."""
 
     words: tuple[str, ...]
     starts: Collection[Start]
@@ -34,47 +35,27 @@ class Written:
     """By number of requests."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why nothing was written: a `RunFailure`, in a form that crosses the pipe."""
+class PromptWriter:
+    """Our end of the pipe. Every method raises `RunFailure` where the other process died."""
 
-    reason: Reason
-    message: str
-
-
-class Scribe:
-    """Our end of the pipe."""
-
-    def __init__(self, process: Piped) -> None:
+    def __init__(self, process: ChildProcess) -> None:
         self._process = process
 
     @classmethod
-    async def start(cls) -> Scribe:
+    async def start(cls) -> PromptWriter:
         """Start the other process."""
-        return cls(await Piped.start("benchrun_client.search.writing", name="prompt writer"))
+        return cls(await ChildProcess.start("benchrun_client.search.writing", name="prompt writer"))
 
     async def read_tokenizer(self, target: Target) -> None:
-        """Load the tokenizer, which takes seconds: the first question.
+        """Load the tokenizer, which takes seconds: the first question. Raises `RunFailure` where it can't be loaded."""
+        opened(await self._process.ask(pickle.dumps(target)))
 
-        Raises:
-            RunFailure: the other process died, or told a failure.
-        """
-        _unwrapped(await self._process.ask(pickle.dumps(target)))
-
-    async def sit_down(self, desk: Desk) -> None:
-        """Hand over what is needed: the second question.
-
-        Raises:
-            RunFailure: the other process died, or told a failure.
-        """
-        _unwrapped(await self._process.ask(pickle.dumps(desk)))
+    async def prepare(self, writer_input: WriterInput) -> None:
+        """Hand over what is needed: the second question."""
+        opened(await self._process.ask(pickle.dumps(writer_input)))
 
     async def write(self, stage: Stage, lengths: Sequence[int]) -> bytes:
-        """Prompts of a stage, packed. `lengths`: how many of them may be sent, the greatest number last.
-
-        Raises:
-            RunFailure: the other process died.
-        """
+        """Prompts of a stage, packed. `lengths`: how many of them may be sent, the greatest number last."""
         return await self._process.ask(pickle.dumps((stage, tuple(lengths))))
 
     async def stop(self) -> None:
@@ -82,20 +63,14 @@ class Scribe:
         await self._process.stop()
 
 
-def opened(answer: bytes) -> Written:
-    """What the scribe wrote.
+def opened(answer: bytes) -> Written | None:
+    """An answer of the other process; None: there was nothing to write.
 
     Raises:
-        RunFailure: it could not, and why.
+        RunFailure: it failed, and why.
     """
-    written = _unwrapped(answer)
-    assert isinstance(written, Written)
-    return written
-
-
-def _unwrapped(answer: bytes) -> object:
     # Our own process wrote these bytes.
-    told = pickle.loads(answer)
-    if isinstance(told, Trouble):
-        raise RunFailure(told.reason, told.message)
-    return told
+    written: Written | tuple[Any, str] | None = pickle.loads(answer)
+    if isinstance(written, tuple):
+        raise RunFailure(*written)
+    return written

@@ -1,4 +1,4 @@
-"""The other end of the scribe's pipe: the process that writes prompts."""
+"""The process that writes prompts: the other end of `PromptWriter`'s pipe."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from benchrun_client.contract import RandomData, Stage, Target
 from benchrun_client.datasets.random_words import RandomPrompts
 from benchrun_client.datasets.samples import prompts_digest
 from benchrun_client.failures import RunFailure
-from benchrun_client.piped import serve
-from benchrun_client.search.scribe import Desk, Trouble, Written
+from benchrun_client.processes import serve
+from benchrun_client.search.scribe import WriterInput, Written
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer
 
 
 class Writing:
-    """Answers the scribe's questions."""
+    """Answers the questions of `PromptWriter`, in its order."""
 
     def __init__(self) -> None:
         self._counter: TokenCounter | None = None
         self._prompts: RandomPrompts | None = None
 
     def answer(self, question: bytes) -> bytes:
-        """Packed, as the question is; a failure of the run is an answer, too."""
+        """Packed, as the question is; a failure of the run is an answer, too: its reason and message."""
         try:
             return pickle.dumps(self._answer(pickle.loads(question)))
         except RunFailure as failure:
-            return pickle.dumps(Trouble(failure.reason, failure.message))
+            return pickle.dumps((failure.reason, failure.message))
 
-    def _answer(self, asked: Target | Desk | tuple[Stage, tuple[int, ...]]) -> Written | None:
-        if isinstance(asked, Target):
-            self._counter = load_tokenizer(asked)
+    def _answer(self, question: Target | WriterInput | tuple[Stage, tuple[int, ...]]) -> Written | None:
+        if isinstance(question, Target):
+            self._counter = load_tokenizer(question)
             return None
-        if isinstance(asked, Desk):
+        if isinstance(question, WriterInput):
             assert self._counter is not None
-            self._prompts = RandomPrompts(words=asked.words, counter=self._counter, starts=asked.starts)
+            self._prompts = RandomPrompts(words=question.words, counter=self._counter, starts=question.starts)
             return None
-        stage, lengths = asked
+        stage, lengths = question
         assert self._prompts is not None
         assert isinstance(stage.data, RandomData)
         samples = self._prompts.write(stage.model_copy(update={"requests": lengths[-1]}), stage.data)

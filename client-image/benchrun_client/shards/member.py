@@ -16,29 +16,10 @@ import aiohttp
 
 from benchrun_client.contract import Plan
 from benchrun_client.failures import RunFailure
-from benchrun_client.shards.clock import Asked, Offset, offset_of
-from benchrun_client.shards.messages import (
-    BEAT_SECONDS,
-    GATE_PATH,
-    MAX_MESSAGE_BYTES,
-    PREPARING_SILENT_SECONDS,
-    SILENT_SECONDS,
-    Answer,
-    Beat,
-    Ended,
-    Go,
-    Over,
-    Part,
-    Question,
-    Ready,
-    Said,
-    Target,
-    Trouble,
-    understood,
-)
-from benchrun_client.target import Servers
+from benchrun_client.server.waiting import Servers
+from benchrun_client.shards import messages
 
-KNOCK_AGAIN_SECONDS = 0.1
+CONNECT_AGAIN_SECONDS = 0.1
 QUESTIONS = 8
 """Of the time at the gate, before each stage: the quickest counts."""
 
@@ -52,14 +33,14 @@ class Member:
         self._answered = answered
         self._session: aiohttp.ClientSession | None = None
         self._gate: aiohttp.ClientWebSocketResponse | None = None
-        self._target: asyncio.Future[Target] | None = None
-        self._instants: asyncio.Queue[Go] = asyncio.Queue()
-        self._asked: deque[Asked] = deque(maxlen=QUESTIONS)
+        self._target: asyncio.Future[messages.Target] | None = None
+        self._instants: asyncio.Queue[messages.Go] = asyncio.Queue()
+        self._questions: deque[messages.ClockQuestion] = deque(maxlen=QUESTIONS)
         self._answer_came = asyncio.Event()
         self._begun = False
 
     async def join(self) -> None:
-        """Knock until the gate opens: shard 0 may come later, and its name with it.
+        """Connect, again and again until the gate is there: shard 0 may come later, and its name with it.
 
         Raises:
             RunFailure: it refused us, so this is another run's gate.
@@ -71,10 +52,10 @@ class Member:
         while True:
             try:
                 self._gate = await self._session.ws_connect(
-                    f"http://{self._address}{GATE_PATH}",
+                    f"http://{self._address}{messages.GATE_PATH}",
                     params=asked,
                     headers={"Authorization": f"Bearer {self._plan.token_digest}"},
-                    max_msg_size=MAX_MESSAGE_BYTES,
+                    max_msg_size=messages.MAX_MESSAGE_BYTES,
                 )
                 return
             except aiohttp.WSServerHandshakeError as error:
@@ -82,68 +63,64 @@ class Member:
                     raise RunFailure("ClientError", f"shard 0 does not know this shard: {error.message}") from error
             except (aiohttp.ClientError, OSError, TimeoutError):
                 pass
-            await asyncio.sleep(KNOCK_AGAIN_SECONDS)
+            await asyncio.sleep(CONNECT_AGAIN_SECONDS)
 
     async def listen(self) -> None:
-        """Hear the gate until all is over.
+        """Take the gate's messages until all is over.
 
         Raises:
-            RunFailure: `ShardLost`, when it is not heard any more.
+            RunFailure: `ShardLost`, when there are no more.
         """
         assert self._gate is not None
         beating = asyncio.create_task(self._beat())
         try:
             while True:
-                seconds = SILENT_SECONDS if self._begun else PREPARING_SILENT_SECONDS
+                seconds = messages.SILENT_SECONDS if self._begun else messages.PREPARING_SILENT_SECONDS
                 try:
-                    heard = await self._gate.receive(timeout=seconds)
+                    received = await self._gate.receive(timeout=seconds)
                 except TimeoutError:
-                    self._fail(f"nothing was heard of it for {seconds:.0f} s")
-                if heard.type is not aiohttp.WSMsgType.TEXT:
+                    self._fail(f"no message for {seconds:.0f} s")
+                if received.type is not aiohttp.WSMsgType.TEXT:
                     self._fail("its connection closed")
-                said = understood(heard.data)
-                if isinstance(said, Over):
+                message = messages.parse_message(received.data)
+                if isinstance(message, messages.Over):
                     return
-                self._note(said)
+                self._note(message)
         finally:
             beating.cancel()
 
     async def target(self) -> Servers:
-        """The servers, once shard 0 has found them. Their pages are its business."""
+        """The servers, once shard 0 has found them. Their metrics are its business."""
         assert self._target is not None
         found = await asyncio.shield(self._target)
         return Servers(found.urls, ())
 
-    async def offset(self) -> Offset:
-        """What to add to `time.perf_counter` for Unix time by the gate's clock, asked anew."""
+    async def offset(self) -> messages.Offset:
+        """What to add to `time.perf_counter` for Unix time by the gate's clock, by new questions."""
         for _ in range(QUESTIONS):
             self._answer_came.clear()
-            await self._say(Question(left=time.perf_counter()))
+            await self.send(messages.Question(left=time.perf_counter()))
             await self._answer_came.wait()
-        return offset_of(self._asked)
+        return messages.offset_of(self._questions)
 
     async def ready(self, sequence: int, *, error_seconds: float) -> float:
-        """Stand before a stage until it begins; the instant, Unix seconds by the gate's clock."""
-        await self._say(Ready(sequence=sequence, error_seconds=error_seconds))
+        """Wait for a stage to begin; the instant, Unix seconds by the gate's clock."""
+        await self.send(messages.Ready(sequence=sequence, error_seconds=error_seconds))
         go = await self._instants.get()
         if go.sequence != sequence:
-            raise RunFailure("ClientError", f"stage {go.sequence} begins, and this shard stands before {sequence}")
+            raise RunFailure("ClientError", f"stage {go.sequence} begins, and this shard is ready for {sequence}")
         self._begun = True
         return go.at
 
-    async def ended(self, word: Ended) -> None:
-        """Every request of ours has ended."""
-        await self._say(word)
-
     async def hand_in(self, sequence: int, packed: bytes | None) -> None:
-        """Our part of a stage."""
-        await self._say(Part(sequence=sequence, packed=packed))
+        """Send our part of a stage."""
+        await self.send(messages.Part(sequence=sequence, packed=packed))
 
-    async def tell(self, failure: RunFailure) -> None:
-        """Why we can't go on; nobody may be there to hear it."""
+    async def report(self, failure: RunFailure) -> None:
+        """Why we can't go on; nobody may be there to receive it."""
         if self._gate is not None:
             with contextlib.suppress(RunFailure):
-                await self._say(Trouble(failure=failure.to_message()))
+                await self.send(messages.Trouble(failure=failure.to_message()))
 
     async def close(self) -> None:
         """Leave."""
@@ -152,30 +129,35 @@ class Member:
         if self._session is not None:
             await self._session.close()
 
-    def _note(self, said: Said) -> None:
-        match said:
-            case Target():
+    def _note(self, message: messages.GateMessage) -> None:
+        match message:
+            case messages.Target():
                 assert self._target is not None
                 if not self._target.done():
-                    self._target.set_result(said)
-            case Go():
-                self._instants.put_nowait(said)
-            case Answer(left=left, said=instant):
-                self._asked.append(Asked(left=left, came=time.perf_counter(), said=instant))
+                    self._target.set_result(message)
+            case messages.Go():
+                self._instants.put_nowait(message)
+            case messages.Answer(left=left, said=instant):
+                self._questions.append(messages.ClockQuestion(left=left, came=time.perf_counter(), said=instant))
                 self._answer_came.set()
 
-    async def _say(self, said: Said) -> None:
+    async def send(self, message: messages.GateMessage) -> None:
+        """Send a message.
+
+        Raises:
+            RunFailure: `ShardLost`.
+        """
         assert self._gate is not None
         try:
-            await self._gate.send_str(said.model_dump_json())
+            await self._gate.send_str(message.model_dump_json())
         except ConnectionError:
             self._fail("its connection closed")
 
     async def _beat(self) -> None:
         with contextlib.suppress(RunFailure):
             while True:
-                await asyncio.sleep(BEAT_SECONDS)
-                await self._say(Beat(answered=self._answered()))
+                await asyncio.sleep(messages.BEAT_SECONDS)
+                await self.send(messages.Beat(answered=self._answered()))
 
     def _fail(self, why: str) -> NoReturn:
         raise RunFailure("ShardLost", f"shard 0 was lost: {why}")

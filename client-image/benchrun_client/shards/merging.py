@@ -1,24 +1,156 @@
-"""The parts of a stage into the record of the stage. Pure, and exact: requests are put side by side, gaps are counted together,
-and every figure is worked out anew from those. Nothing is averaged.
+"""The parts of a stage into the record of the stage. Pure, and exact.
+
+Requests are put side by side, gaps are counted together, and every figure is recomputed from those; nothing is averaged. Names
+and definitions are those of vLLM's `calculate_metrics`: percentiles linear between neighbours, TPOT without the first token and
+of answers with more than one, the standard deviation of the population. Figures that a record can't give (the most tokens of
+any second, what speculation won) are left out: those of one shard are not those of all.
 """
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import fsum, sqrt
 
 from benchrun_client.contract import ClientFigures, GapCounts, RequestColumns, Shards, StageRecord
-from benchrun_client.records import MAX_ERRORS, gap_counts_of
-from benchrun_client.shards.figures import figures_of
+from benchrun_client.records import MAX_ERRORS, gap_counts
+
+Scalars = dict[str, float | int | None]
+SETTINGS = ("request_rate", "burstiness", "label")
+"""As they were requested: equal in all shards."""
+_LATENCY = re.compile(r"^(?:mean|median|std|p(?P<percent>[0-9.]+))_(?P<of>[a-z0-9_]+)_ms$")
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A sample of milliseconds, as distinct values that ascend and how often each came."""
+
+    values: Sequence[float]
+    upto: Sequence[int]
+    """How many are at most as large."""
+
+    @classmethod
+    def of(cls, counts: Mapping[float, int]) -> Values:
+        ascending = sorted(counts)
+        return cls(ascending, list(accumulate(counts[value] for value in ascending)))
+
+    def mean(self) -> float:
+        return self._sum(lambda value: value) / self.upto[-1] if self.upto else 0.0
+
+    def std(self) -> float:
+        mean = self.mean()
+        return sqrt(self._sum(lambda value: (value - mean) ** 2) / self.upto[-1]) if self.upto else 0.0
+
+    def median(self) -> float:
+        return (self._at((self.upto[-1] - 1) // 2) + self._at(self.upto[-1] // 2)) / 2 if self.upto else 0.0
+
+    def percentile(self, percent: float) -> float:
+        """Linear between neighbours, rounded as numpy rounds it."""
+        if not self.upto:
+            return 0.0
+        place = (self.upto[-1] - 1) * (percent / 100)
+        below, above = self._at(int(place)), self._at(min(int(place) + 1, self.upto[-1] - 1))
+        part = place - int(place)
+        return above - (above - below) * (1 - part) if part >= 0.5 else below + (above - below) * part
+
+    def _at(self, rank: int) -> float:
+        return self.values[bisect_right(self.upto, rank)]
+
+    def _sum(self, term: Callable[[float], float]) -> float:
+        before = 0
+        terms = []
+        for value, upto in zip(self.values, self.upto, strict=True):
+            terms.append(term(value) * (upto - before))
+            before = upto
+        return fsum(terms)
+
+
+def figures_of(
+    columns: RequestColumns,
+    gaps: GapCounts,
+    *,
+    duration_seconds: float,
+    max_concurrency: int | None,
+    wanted: Mapping[str, float | int | None],
+) -> Scalars:
+    """The figures of a whole stage. `wanted`: those of one shard, of which only names and settings count."""
+    ok = [i for i, succeeded in enumerate(columns.ok) if succeeded]
+    tokens_in, tokens_out = (sum(column[i] for i in ok) for column in (columns.input_tokens, columns.output_tokens))
+    totals: Scalars = {
+        "duration": duration_seconds,
+        "completed": len(ok),
+        "failed": len(columns.ok) - len(ok),
+        "total_input_tokens": tokens_in,
+        "total_output_tokens": tokens_out,
+        "request_throughput": len(ok) / duration_seconds,
+        "request_goodput": None,
+        "output_throughput": tokens_out / duration_seconds,
+        "total_token_throughput": (tokens_in + tokens_out) / duration_seconds,
+        "max_concurrent_requests": _busiest_second(columns, ok),
+        "num_prompts": len(columns.ok),
+        "max_concurrency": max_concurrency,
+        **{name: wanted[name] for name in SETTINGS if name in wanted},
+    }
+    samples = _samples(columns, gaps, ok)
+    latencies = {name: figure for name in wanted if (figure := _figure(name, samples)) is not None}
+    return {name: value for name, value in totals.items() if name in wanted} | latencies
+
+
+def _samples(columns: RequestColumns, gaps: GapCounts, ok: Sequence[int]) -> dict[str, Values]:
+    ttft, e2el, queue, out = columns.ttft_us, columns.e2el_us, columns.queue_us, columns.output_tokens
+    return {
+        "ttft": _milliseconds(ttft[i] for i in ok),
+        "tpot": _milliseconds((e2el[i] - ttft[i]) / (out[i] - 1) for i in ok if out[i] > 1),
+        "itl": Values.of({us / 1000: count for us, count in zip(gaps.us, gaps.count, strict=True)}),
+        "e2el": _milliseconds(e2el[i] for i in ok),
+        "client_queue_time": _milliseconds(queue[i] for i in ok),
+        "e2el_including_client_queue": _milliseconds(e2el[i] + queue[i] for i in ok),
+    }
+
+
+def _milliseconds(micros: Iterable[float]) -> Values:
+    return Values.of(Counter(us / 1000 for us in micros))
+
+
+def _figure(name: str, samples: Mapping[str, Values]) -> float | None:
+    found = _LATENCY.match(name)
+    if found is None or found["of"] not in samples:
+        return None
+    sample = samples[found["of"]]
+    if found["percent"] is not None:
+        return sample.percentile(float(found["percent"]))
+    match name.split("_", 1)[0]:
+        case "mean":
+            return sample.mean()
+        case "std":
+            return sample.std()
+    return sample.median()
+
+
+def _busiest_second(columns: RequestColumns, ok: Sequence[int]) -> int:
+    """The most requests that were under way in any second since the first that succeeded was sent."""
+    if not ok:
+        return 0
+    first = min(columns.start_us[i] for i in ok)
+    changes: Counter[int] = Counter()
+    for i in ok:
+        sent = columns.start_us[i] - first
+        changes[sent // 1_000_000] += 1
+        changes[(sent + columns.e2el_us[i]) // 1_000_000 + 1] -= 1
+    return max(accumulate(change for _, change in sorted(changes.items())))
+
 
 SAME = ("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine")
 """What all parts must say alike. The digest is that of the prompts of the whole stage: they have divided the same traffic."""
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
-    """How the shards went about a stage."""
+class ShardedStage:
+    """How the shards sent a stage together."""
 
     shards: int
     began_unix_us: int
@@ -29,7 +161,7 @@ class Together:
     """The cap of the whole stage."""
 
 
-def merged(parts: Sequence[StageRecord], together: Together) -> StageRecord:
+def merged(parts: Sequence[StageRecord], sharded: ShardedStage) -> StageRecord:
     """One record. The first part is shard 0's, which alone saw the servers.
 
     Raises:
@@ -42,7 +174,11 @@ def merged(parts: Sequence[StageRecord], together: Together) -> StageRecord:
     began = min(part.first_send_unix_us for part in parts)
     ended = max(part.last_receive_unix_us for part in parts)
     columns = _columns(parts, began)
-    gaps = _gaps(parts)
+    counts, errors = Counter[int](), Counter[str]()
+    for part in parts:
+        counts.update(dict(zip(part.gaps.us, part.gaps.count, strict=True)))
+        errors.update(part.errors)
+    gaps = gap_counts(counts)
     return first.model_copy(
         update={
             "first_send_unix_us": began,
@@ -53,17 +189,17 @@ def merged(parts: Sequence[StageRecord], together: Together) -> StageRecord:
             "scalars": figures_of(
                 columns,
                 gaps,
-                duration_seconds=max(ended - together.began_unix_us, 1) / 1e6,
-                max_concurrency=together.max_concurrency,
-                asked=first.scalars,
+                duration_seconds=max(ended - sharded.began_unix_us, 1) / 1e6,
+                max_concurrency=sharded.max_concurrency,
+                wanted=first.scalars,
             ),
             "repeated_tokens": sum(part.repeated_tokens for part in parts),
-            "errors": _errors(parts),
+            "errors": dict(errors.most_common(MAX_ERRORS)),
             "client": _client([part.client for part in parts]),
             "shards": Shards(
-                count=together.shards,
-                start_skew_us=together.start_skew_us,
-                clock_error_us=together.clock_error_us,
+                count=sharded.shards,
+                start_skew_us=sharded.start_skew_us,
+                clock_error_us=sharded.clock_error_us,
             ),
         }
     )
@@ -80,20 +216,6 @@ def _columns(parts: Iterable[StageRecord], began: int) -> RequestColumns:
         key=lambda row: row[0],
     )
     return RequestColumns(**dict(zip(RequestColumns.model_fields, zip(*rows, strict=True), strict=True)))
-
-
-def _gaps(parts: Iterable[StageRecord]) -> GapCounts:
-    counts: Counter[int] = Counter()
-    for part in parts:
-        counts.update(dict(zip(part.gaps.us, part.gaps.count, strict=True)))
-    return gap_counts_of(counts)
-
-
-def _errors(parts: Iterable[StageRecord]) -> dict[str, int]:
-    texts: Counter[str] = Counter()
-    for part in parts:
-        texts.update(part.errors)
-    return dict(texts.most_common(MAX_ERRORS))
 
 
 def _client(each: Sequence[ClientFigures]) -> ClientFigures:

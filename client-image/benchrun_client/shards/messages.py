@@ -1,37 +1,39 @@
-"""What shards say to each other at the gate, as JSON over one WebSocket a shard.
+"""Messages between the shards and the gate, as JSON over one WebSocket a shard, and the offset between their clocks.
 
-Whoever knocks shows the token digest of the plan, and which run, plan and shard it is; a stranger is refused before anything of
+A connection shows the token digest of the plan, and which run, plan and shard it is of; any other is refused before anything of
 it is read. The digest can't be guessed and stands in the plan alone, which all shards have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from benchrun_client.contract import MAX_PACKED_BYTES, Failure
-from benchrun_client.contract_data import Count, Finite, LongText, Message
+from benchrun_client.contract.data import Count, Finite, LongText, Message
 
 GATE_PATH = "/gate"
 MAX_MESSAGE_BYTES = 2 * MAX_PACKED_BYTES
 """The largest record there may be in base64, and more."""
 BEAT_SECONDS = 1.0
 SILENT_SECONDS = 5.0
-"""After so long without a word a shard is lost, once stages are measured."""
+"""After so long without a message a shard is lost, once stages are measured."""
 PREPARING_SILENT_SECONDS = 90.0
 """Before that importing vLLM may hold the interpreter for long."""
 
 
 class Question(Message):
-    """What time is it at the gate?"""
+    """Asks for the time at the gate."""
 
     kind: Literal["Question"] = "Question"
     left: Finite
 
 
 class Answer(Message):
-    """It was so late, Unix seconds by the gate's clock."""
+    """The time `said`, Unix seconds by the gate's clock, to the question that was sent at `left`."""
 
     kind: Literal["Answer"] = "Answer"
     left: Finite
@@ -53,7 +55,7 @@ class Target(Message):
 
 
 class Ready(Message):
-    """I stand before the first request of a stage."""
+    """I am ready for the first request of a stage."""
 
     kind: Literal["Ready"] = "Ready"
     sequence: Count
@@ -105,12 +107,35 @@ class Trouble(Message):
     failure: Failure
 
 
-Said = Annotated[
+GateMessage = Annotated[
     Question | Answer | Beat | Target | Ready | Go | Ended | Part | Over | Trouble, Field(discriminator="kind")
 ]
-_SAID: TypeAdapter[Said] = TypeAdapter(Said)
+_MESSAGE: TypeAdapter[GateMessage] = TypeAdapter(GateMessage)
 
 
-def understood(text: str) -> Said:
+def parse_message(text: str) -> GateMessage:
     """A message; ValueError for anything else."""
-    return _SAID.validate_json(text)
+    return _MESSAGE.validate_json(text)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockQuestion:
+    """When a question left and when its answer came, by our clock, and the gate's clock in between. Seconds."""
+
+    left: float
+    came: float
+    said: float
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """Added to our clock it gives the gate's; off by at most `error`. Seconds."""
+
+    seconds: float
+    error: float
+
+
+def offset_of(questions: Iterable[ClockQuestion]) -> Offset:
+    """By the quickest of the questions: it bounds the error best, by half of what it took."""
+    best = min(questions, key=lambda each: each.came - each.left)
+    return Offset(best.said - (best.left + best.came) / 2, (best.came - best.left) / 2)

@@ -1,29 +1,30 @@
-"""Which requests of a stage are whose. Pure.
+"""Which requests of a stage are whose, and when each is due. Pure.
 
-A request belongs to a user: in a closed loop to one of as many users as there are at a time; where requests arrive by
-themselves under a cap, to a place under it; without a cap to a user of its own. Users take turns over the shards, so requests,
-users and rates are divided exactly, and every shard works from the first request to the last.
+A request belongs to a user: in a closed loop to one of as many users as there are at a time; in an open loop under a cap, to a
+slot under it; without a cap to a user of its own. Users take turns over the shards, so requests, users and rates are divided
+exactly, and every shard works from the first request to the last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from benchrun_client.contract import LoadPoint
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Which of how many a process is."""
+class Shard:
+    """Which process this is of those that send the load."""
 
-    shard: int
-    shards: int
+    number: int
+    count: int
 
     @property
     def is_first(self) -> bool:
-        """The one that looks out for the target, hosts the gate and tells the records."""
-        return self.shard == 0
+        """The one that waits for the servers, hosts the gate and gives the records."""
+        return self.number == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,51 @@ class Share:
     """The load, with this shard's part of the cap. The rate is the whole one, for the arrivals are those of all."""
 
 
-def share_of(point: LoadPoint, *, requests: int, place: Place) -> Share:
+def share_of(point: LoadPoint, *, requests: int, shard: Shard) -> Share:
     """What of a stage of so many requests a shard sends."""
     users = min(point.max_concurrency or requests, requests)
-    own = range(place.shard, users, place.shards)
-    sent = tuple(i for i in range(requests) if i % users % place.shards == place.shard)
+    own = range(shard.number, users, shard.count)
+    sent = tuple(i for i in range(requests) if i % users % shard.count == shard.number)
     cap = None if point.max_concurrency is None else max(len(own), 1)
     return Share(requests=sent, users=own, point=point.model_copy(update={"max_concurrency": cap}))
+
+
+class _SimulatedTime:
+    """Stands in for the modules `time` and `asyncio` in the generator's own module: sleeping moves the clock on."""
+
+    def __init__(self, asyncio: Any) -> None:
+        self._asyncio = asyncio
+        self.now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    perf_counter = monotonic = time
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += max(seconds, 0.0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._asyncio, name)
+
+
+async def arrivals_of(
+    serve: Any, get_request: Callable[..., AsyncIterator[Any]], *args: Any, requests: int, **kwargs: Any
+) -> tuple[Sequence[float], Sequence[Any]]:
+    """When each request is due, in seconds from the start, and the rate that vLLM's generator gives with it. `args` and `kwargs`
+    are those after the requests; `serve`: the generator's module.
+
+    The generator draws the gaps, then sleeps and yields. Here it runs through in simulated time, so that all instants are known
+    before the shards begin together, drawn from the same random state as those of one process.
+    """
+    instants: list[float] = []
+    rates: list[Any] = []
+    modules = serve.time, serve.asyncio
+    serve.time = serve.asyncio = clock = _SimulatedTime(serve.asyncio)
+    try:
+        async for _, rate in get_request(list(range(requests)), *args, **kwargs):
+            instants.append(clock.now)
+            rates.append(rate)
+    finally:
+        serve.time, serve.asyncio = modules
+    return instants, rates

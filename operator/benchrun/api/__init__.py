@@ -1,1 +1,19 @@
-"""What users write and read: spec and status models, conditions, names, and the CRD made from them."""
+"""What users write and read: the models of spec and status, conditions, codes, and how they are read and compared.
+
+Other packages import from here; the modules below import from each other."""
+
+from benchrun.api.base import *
+from benchrun.api.cells import *
+from benchrun.api.comparison import *
+from benchrun.api.conditions import *
+from benchrun.api.datasets import *
+from benchrun.api.judgement import *
+from benchrun.api.measurement import *
+from benchrun.api.model_source import *
+from benchrun.api.pods import *
+from benchrun.api.reading import *
+from benchrun.api.server import *
+from benchrun.api.spec import *
+from benchrun.api.status import *
+from benchrun.api.status_patch import *
+from benchrun.api.workloads import *

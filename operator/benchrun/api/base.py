@@ -1,23 +1,128 @@
-"""Shared building blocks of the API models: casing, closedness, decimals written as strings."""
+"""Building blocks of the API models: casing, closedness, rules between fields, decimals as strings, text that is safe to show."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, WithJsonSchema, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from benchrun.api.casing import json_name
-from benchrun.api.rules import VALIDATIONS, Rule
+from benchrun.api.cel import compiled
 
-GROUP = "benchrun.dev"
-VERSION = "v1alpha1"
-API_VERSION = f"{GROUP}/{VERSION}"
-KIND = "BenchmarkRun"
-PLURAL = "benchmarkruns"
-SHORT_NAME = "bmr"
-CATEGORY = "benchrun"
+_ACRONYMS = {
+    "ignore_eos": "ignoreEOS",
+    "share_gpt": "shareGPT",
+    "p99_ttft": "p99TTFT",
+    "throughput_per_gpu": "throughputPerGPU",
+    "mean_tpot_ms": "meanTPOTMs",
+    "per_gpu_hour": "perGPUHour",
+    "no_gpu_telemetry_reason": "noGPUTelemetryReason",
+}
+
+
+def json_name(name: str) -> str:
+    """`max_concurrency` is `maxConcurrency`; acronyms stay whole."""
+    return _ACRONYMS.get(name) or to_camel(name)
+
+
+T = TypeVar("T")
+VALIDATIONS = "x-kubernetes-validations"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule about a value that a type alone can't express: in a model's `rules`, or in a field's `Annotated` type.
+
+    It is written once, in CEL. The operator checks it too, because an object may be older than the rule.
+    """
+
+    cel: str
+    """True where the rule is kept; `self` is the value."""
+    message: str
+    cel_message: str | None = None
+    """CEL that makes a message with figures in it; the API server uses `message` where that fails."""
+    path: str | None = None
+    """Field below the value that the API server shall name."""
+
+    def check(self, value: T) -> T:
+        """The value, if it keeps the rule. Raises PydanticCustomError with the message if not."""
+        if compiled(self.cel)(value):
+            return value
+        text = compiled(self.cel_message)(value) if self.cel_message else self.message
+        raise PydanticCustomError("rule", "{text}", {"text": text, "path": self.path or ""})
+
+    def entry(self) -> dict[str, str]:
+        """The rule as one entry of `x-kubernetes-validations`."""
+        entry = {"rule": self.cel, "message": self.message}
+        if self.cel_message is not None:
+            entry["messageExpression"] = self.cel_message
+        if self.path is not None:
+            entry["fieldPath"] = self.path
+        return entry
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        json_schema = handler(schema)
+        json_schema[VALIDATIONS] = [*json_schema.get(VALIDATIONS, ()), self.entry()]
+        return json_schema
+
+
+def exactly_one(*names: str) -> Rule:
+    """A union of named members, of which exactly one is set. Takes Python names."""
+    members = [json_name(name) for name in names]
+    if len(members) == 2:
+        cel = f"has(self.{members[0]}) != has(self.{members[1]})"
+    else:
+        cel = f"[{', '.join(f'has(self.{member})' for member in members)}].filter(x, x).size() == 1"
+    return Rule(cel=cel, message=f"must set exactly one of {', '.join(members[:-1])} and {members[-1]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """A list without duplicates: of equal entries, or of entries with the same value of the field `key`."""
+
+    key: str | None = None
+
+    def check(self, entries: list[T]) -> list[T]:
+        """The list, if nothing is in it twice. Raises PydanticCustomError if something is."""
+        values = entries if self.key is None else [getattr(entry, self.key) for entry in entries]
+        if len(set(values)) < len(values):
+            twice = next(value for value in values if values.count(value) > 1)
+            raise PydanticCustomError("duplicate", "{twice} is listed twice", {"twice": repr(twice)})
+        return entries
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(schema) | (SET if self.key is None else list_map(self.key))
+
+
+ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
+"""A list that is applied as a whole."""
+SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
+"""A list without duplicates, whose entries may have different owners."""
+
+
+def list_map(key: str) -> dict[str, Any]:
+    """A list whose entries differ in one of their fields, and may have different owners."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [json_name(key)]}
 
 
 class SpecModel(BaseModel):
@@ -51,9 +156,7 @@ class StatusModel(BaseModel):
 
 NUMBER = "'^(inf|[0-9]+([.][0-9]+)?)$'"
 """What CEL's double() takes. The API server runs rules on what breaks its pattern too, and a failing double() is no message."""
-ABOVE_ZERO = Rule(
-    cel=f"!self.matches({NUMBER}) || double(self) > 0.0", holds=lambda text: float(text) > 0, message="must be above 0"
-)
+ABOVE_ZERO = Rule(cel=f"!self.matches({NUMBER}) || double(self) > 0.0", message="must be above 0")
 
 Decimal = Annotated[str, Field(max_length=24, pattern=r"^[0-9]{1,12}(\.[0-9]{1,6})?$")]
 """A non-negative decimal as a string: specs hold no floats."""
@@ -64,10 +167,10 @@ Percentile = Annotated[str, Field(max_length=6, pattern=r"^[0-9]{1,2}(\.[0-9]{1,
 """A percentile between 0 and 100, both left out, for example "99" or "99.9"."""
 DIFFERENT_NUMBERS = Rule(
     cel=f"self.all(a, !a.matches({NUMBER}) || self.exists_one(b, b.matches({NUMBER}) && double(a) == double(b)))",
-    holds=lambda texts: len({float(text) for text in texts}) == len(texts),
     message="must differ from one another as numbers",
 )
 DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+WorkloadName = Annotated[DnsLabel, Field(max_length=40)]
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 Key = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 Text = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -78,3 +181,47 @@ KubernetesObject = Annotated[dict[str, KubernetesValue], Field(max_length=32)]
 A map of unknown values, not an unknown object: of the latter the API server's CEL does not notice when a key is exchanged
 for another, and the spec must be immutable.
 """
+
+
+# ---- text -------------------------------------------------------------------------------------------------------------
+
+MESSAGE_BYTES = 1000
+"""A message stands in up to nine conditions at once."""
+
+_OBEYED = re.compile(
+    # What terminals take as commands: colours and the cursor; the window's title, links, the clipboard; the rest.
+    r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"
+    r"|\x1b[]PX^_][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)"
+    r"|\x1b[ -/]{0,8}[0-~]?"
+    # Control characters but tab and line feed, what turns the direction of writing, and halves of characters.
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def plain_text(text: str) -> str:
+    """Without control characters (but tab and line feed; a carriage return is one), escape sequences and marks that turn the
+    direction of writing."""
+    return _OBEYED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def sentence(text: str) -> str:
+    """The beginning of a text, plain, in at most 1,000 bytes."""
+    data = plain_text(text).encode()
+    kept = data if len(data) <= MESSAGE_BYTES else data[: MESSAGE_BYTES - 3]
+    return kept.decode(errors="ignore") + ("" if kept is data else "…")
+
+
+def as_many_as_fit(given: Iterable[T], size_of: Callable[[T], int], room: int) -> list[T]:
+    """The first of them, up to the first that has no room any more."""
+    each = list(given)
+    return [item for item, upto in zip(each, accumulate(map(size_of, each)), strict=True) if upto <= room]
+
+
+def size_bytes(text: str) -> int:
+    """Of a text."""
+    return len(text.encode())
+
+
+def is_gpu(resource: str) -> bool:
+    """Whole devices and their slices, whatever the vendor: `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`, `gpu.intel.com/i915`."""
+    return resource.endswith(("/gpu", ".gpu")) or "/mig-" in resource or resource.startswith("gpu.")

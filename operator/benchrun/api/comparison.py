@@ -1,4 +1,4 @@
-"""`spec.baseline` and `status.comparison`: what a run is held against, and what came of it."""
+"""`spec.baseline` and `spec.cost`, `status.comparison` and `status.cost`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api.base import Decimal, DnsLabel, SpecModel, StatusModel
+from benchrun.api.base import Decimal, DnsLabel, PositiveDecimal, SpecModel, StatusModel, Unique, exactly_one, list_map
 from benchrun.api.measurement import AT_MOST_100
-from benchrun.api.names import MAX_RUN_NAME
-from benchrun.api.rules import Unique, list_map
+from benchrun.names import MAX_RUN_NAME
 
 ComparedMetric = Literal[
     "OutputThroughput", "RequestThroughput", "TotalTokenThroughput", "MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL"
@@ -24,7 +23,7 @@ Scope = Literal["WithinOneServer", "BetweenServers"]
 Word = Literal["Better", "Worse", "NoDetectableDifference", "NotComparable", "Unknown"]
 Outcome = Literal["Better", "Worse", "Mixed", "NoDetectableDifference", "NotComparable", "Unknown"]
 Gate = Literal["NotRegressed", "Regressed", "Inconclusive"]
-Reason = Annotated[str, Field(max_length=300)]
+ReasonText = Annotated[str, Field(max_length=300)]
 
 
 class Baseline(SpecModel):
@@ -67,7 +66,7 @@ class Change(StatusModel):
     word: Word = Field(
         description="Better or Worse: the interval leaves 0 out. Unknown: nothing tells how large the noise is."
     )
-    reason: Reason | None = Field(default=None, description="Why it is Unknown or NotComparable.")
+    reason: ReasonText | None = Field(default=None, description="Why it is Unknown or NotComparable.")
 
 
 class ComparedCell(StatusModel):
@@ -75,7 +74,7 @@ class ComparedCell(StatusModel):
 
     cell: str = Field(max_length=160, description="Workload and load point, for example chat/rate=4.")
     paired: bool = Field(default=False, description="Whether both sides sent equal traffic, by its digests.")
-    reason: Reason | None = Field(default=None, description="Why it is not comparable; absent where it is.")
+    reason: ReasonText | None = Field(default=None, description="Why it is not comparable; absent where it is.")
     changes: Annotated[list[Change], Field(max_length=7, json_schema_extra=list_map("metric"))] = Field(
         default_factory=list, description="What changed, one entry a figure."
     )
@@ -97,4 +96,33 @@ class Comparison(StatusModel):
     )
     cells: Annotated[list[ComparedCell], Field(max_length=128, json_schema_extra=list_map("cell"))] = Field(
         default_factory=list, description="The load points, in the order of the baseline."
+    )
+
+
+# ---- cost -------------------------------------------------------------------------------------------------------------
+
+Currency = Annotated[str, Field(min_length=3, max_length=3, pattern=r"^[A-Z]{3}$")]
+
+
+class Cost(SpecModel):
+    """Exactly one of `perGPUHour` and `perHour`. It changes nothing of the measurement."""
+
+    rules = (exactly_one("per_gpu_hour", "per_hour"),)
+    per_gpu_hour: PositiveDecimal | None = Field(
+        default=None, description="What a GPU costs an hour, with its share of the node, for example 2.49."
+    )
+    per_hour: PositiveDecimal | None = Field(
+        default=None,
+        description="What everything that is measured costs an hour together: for servers without GPUs, and for endpoints.",
+    )
+    currency: Currency = Field(default="USD", description="Its currency, as three capital letters (ISO 4217).")
+
+
+class CostStatus(StatusModel):
+    """What the servers of a run cost."""
+
+    currency: str = Field(max_length=3, description="Currency of every cost in this status.")
+    per_hour: float | None = Field(
+        default=None,
+        description="What the servers cost an hour together; absent where the price is that of a GPU and no server holds one.",
     )

@@ -7,9 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from benchrun.api.base import StatusModel
-from benchrun.api.comparison import Comparison
+from benchrun.api.comparison import Comparison, CostStatus
 from benchrun.api.conditions import ConditionStatus, Reason
-from benchrun.api.cost import CostStatus
 from benchrun.api.status import (
     ClientStatus,
     DatasetStatus,

@@ -6,16 +6,35 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, Decimal, Percentile, SpecModel, Text
-from benchrun.api.codes import FIXED, Code
-from benchrun.api.load_engines import LoadEngine
-from benchrun.api.parallelism import Parallelism
+from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, Decimal, Percentile, Rule, SpecModel, Text, Unique, exactly_one
+from benchrun.api.conditions import FIXED, Code
 from benchrun.api.pods import PodOverrides, Resources
-from benchrun.api.rules import Rule, Unique, exactly_one
+
+AUTO = "Auto"
+MAX_PROCESSES = 16
+
+Parallelism = Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | Annotated[str, Field(max_length=4, pattern=f"^{AUTO}$")]
+
+_ONE = f"self.client.parallelism == '{AUTO}' || self.client.parallelism == 1"
+
+
+MEASUREMENT_RULES = (
+    Rule(
+        cel=f"{_ONE} || self.workloads.all(w, !has(w.load.search))",
+        message="client.parallelism: a search chooses each load by what one process saw of the one before; "
+        "take 1, or list the loads",
+        path=".client.parallelism",
+    ),
+    Rule(
+        cel=f"{_ONE} || !has(self.offline)",
+        message="client.parallelism: offline takes each load in one call, which one process makes; take 1",
+        path=".client.parallelism",
+    ),
+)
+
 
 AT_MOST_100 = Rule(
     cel=f"!self.matches({NUMBER}) || double(self) <= 100.0",
-    holds=lambda text: float(text) <= 100,
     message="must be at most 100",
 )
 
@@ -54,7 +73,7 @@ class Measurement(SpecModel):
         default=1, description="Seed of all traffic. Equal seeds on fresh servers mean equal traffic."
     )
     scrape_interval_seconds: Annotated[int, Field(ge=1, le=60)] = Field(
-        default=1, description="How often each server's metrics page is read."
+        default=1, description="How often each server's metrics endpoint is scraped."
     )
     warmup: Warmup = Field(
         default_factory=lambda: Warmup(auto=AutoWarmup()), description="Requests before the first stage, not measured."
@@ -123,11 +142,6 @@ class Client(SpecModel):
     """The pod that generates the load."""
 
     image: Text | None = Field(default=None, description="Client image; the operator's default if left out.")
-    engine: LoadEngine = Field(
-        default="VLLM",
-        description="VLLM: vLLM's own benchmark client, in Python. VLLMRust: vLLM's client in Rust, for loads that are too much "
-        "for the one in Python; the client image must have it, as vLLM's images for GPUs do from 0.32 on.",
-    )
     parallelism: Parallelism = Field(
         default=1,
         description="Processes that send the load together, each its share; every stage has one record of all requests. Auto: as "

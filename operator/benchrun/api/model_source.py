@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from benchrun.api.base import Key, ObjectName, SpecModel, Text
-from benchrun.api.rules import Rule, exactly_one
+from benchrun.api.base import Key, ObjectName, Rule, SpecModel, Text, exactly_one
 
 
 class SecretKeyRef(SpecModel):
@@ -67,7 +66,6 @@ class Model(SpecModel):
     rules = (
         Rule(
             cel="!has(self.revision) || has(self.source.hub)",
-            holds=lambda model: model.revision is None or model.source.hub is not None,
             message="revision needs source hub; remove it",
         ),
     )

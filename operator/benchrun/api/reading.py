@@ -1,15 +1,15 @@
-"""Reading an object that another version of the operator may have written: what can't be read is left out, the rest counts."""
+"""Reading an object that another version of the operator may have written, and the first problem of a spec as one line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from benchrun.api.conditions import MAX_CONDITIONS, ConditionStatus
 
-Model = TypeVar("Model", bound=BaseModel)
+M = TypeVar("M", bound=BaseModel)
 Path = tuple[int | str, ...]
 
 _ROUNDS = 8
@@ -19,7 +19,7 @@ _MAX_PARTS = 256
 _STATUSES = get_args(ConditionStatus)
 
 
-def read_leniently(model: type[Model], stored: object) -> Model:
+def read_leniently(model: type[M], stored: object) -> M:
     """A status, as far as this version can read it: a value it can't read is as if it were not there. Never raises.
 
     The model's fields all have defaults. A condition counts where its type and status can be read, whatever else it says.
@@ -41,7 +41,7 @@ def without(stored: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
     return found
 
 
-def _as_far_as_readable(model: type[Model], stored: Mapping[str, Any]) -> Model:
+def _as_far_as_readable(model: type[M], stored: Mapping[str, Any]) -> M:
     names = [field.alias or name for name, field in model.model_fields.items()]
     known = {name: stored[name] for name in names if name in stored}
     if "conditions" in known:
@@ -59,7 +59,7 @@ def _unreadable(error: ValidationError) -> list[Path]:
     return [each["loc"][: None if len(found) <= _MAX_PARTS else 1] for each in found]
 
 
-def _is_readable(model: type[Model], name: str, value: object) -> bool:
+def _is_readable(model: type[M], name: str, value: object) -> bool:
     try:
         model.model_validate({name: value})
     except ValidationError:
@@ -71,17 +71,11 @@ def _existing(stored: object, path: Path) -> Path:
     """The part of a path that is there: pydantic's also name kinds of values, and fields that lack."""
     there: Any = stored
     for depth, step in enumerate(path):
-        if (isinstance(there, Mapping) and step in there) or (
-            isinstance(there, list) and isinstance(step, int) and step < len(there)
-        ):
-            there = _at(there, step)
-        else:
+        is_key = isinstance(there, Mapping) and step in there
+        if not is_key and not (isinstance(there, list) and isinstance(step, int) and step < len(there)):
             return path[:depth]
+        there = there[step]
     return path
-
-
-def _at(container: Any, step: int | str) -> Any:
-    return container[step]
 
 
 def _order(path: Path) -> list[tuple[int, str]]:
@@ -101,10 +95,10 @@ def _take_out(found: Any, path: Path) -> None:
 
 def _conditions(stored: object) -> list[dict[str, Any]]:
     listed = stored if isinstance(stored, list) else []
-    return [_condition(each) for each in listed if _is_told(each)][:MAX_CONDITIONS]
+    return [_condition(each) for each in listed if _is_readable_condition(each)][:MAX_CONDITIONS]
 
 
-def _is_told(stored: object) -> bool:
+def _is_readable_condition(stored: object) -> bool:
     if not isinstance(stored, Mapping) or stored.get("status") not in _STATUSES:
         return False
     type_ = stored.get("type")
@@ -125,3 +119,24 @@ def _condition(stored: Mapping[str, Any]) -> dict[str, Any]:
         "observedGeneration": generation if type(generation) is int else 0,
         "lastTransitionTime": text("lastTransitionTime", 32),
     }
+
+
+_BRANCHES = ("int", "str", "constrained-int", "constrained-str")
+"""How pydantic calls the members of a union of plain types."""
+
+
+def first_problem(error: ValidationError, *, root: str = "spec") -> str:
+    """The first problem with its path below `root`, and how many more there are."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    parts = without_branch(problem["loc"])
+    # A rule is about a field below the object that has it.
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts) + problem.get("ctx", {}).get(
+        "path", ""
+    )
+    more = error.error_count() - 1
+    return f"{root}{path}: {problem['msg']}" + (f" (and {more} more)" if more else "")
+
+
+def without_branch(location: Sequence[int | str]) -> Sequence[int | str]:
+    """Of a union of plain types pydantic tries each, and names the one it tried: no field."""
+    return location[:-1] if location and location[-1] in _BRANCHES else location

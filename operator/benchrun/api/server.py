@@ -1,17 +1,79 @@
-"""`spec.server`, `spec.offline` and `spec.endpoint`: the vLLM to start, with its API server or without, or the one that exists."""
+"""`spec.server`, `spec.offline` and `spec.endpoint`: the vLLM to start, whole or disaggregated, or the one that runs already."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api.base import DnsLabel, Key, ObjectName, SpecModel, Text
-from benchrun.api.disaggregated import Disaggregated, RoleServers
+from benchrun.api.base import DnsLabel, Key, KubernetesObject, ObjectName, Rule, SpecModel, Text, exactly_one
 from benchrun.api.model_source import SecretKeyRef
-from benchrun.api.names import ROLE_DECODE, ROLE_PREFILL
 from benchrun.api.pods import Args, Env, PodOverrides, Resources
-from benchrun.api.rules import Rule, exactly_one
+from benchrun.names import ROLE_DECODE, ROLE_PREFILL
+
+
+class RoleServers(SpecModel):
+    """Servers of one role. The rest they share: it stands in `server`."""
+
+    replicas: Annotated[int, Field(ge=1, le=16)] = Field(
+        default=1, description="Servers of this role, each in a pod of its own."
+    )
+    args: Args = Field(
+        default_factory=list,
+        description="Flags of `vllm serve` for this role, behind those of `server.args`; of a flag given twice, vLLM takes "
+        "the last.",
+    )
+    resources: Resources = Field(default_factory=Resources, description="What each server of this role gets.")
+
+
+class Proxy(SpecModel):
+    """What the client talks to: it has a prompt prefilled by one server and hands the request to another, which decodes."""
+
+    image: Text | None = Field(
+        default=None,
+        description="Image of another proxy, which serves on port 8000. The variables PREFILL_URL and DECODE_URL tell it "
+        "where the servers are. Left out: benchrun's own.",
+    )
+    args: Args = Field(
+        default_factory=list,
+        description="Arguments of the proxy, verbatim; $(PREFILL_URL) and $(DECODE_URL) are filled in.",
+    )
+    resources: Resources = Field(
+        default_factory=Resources, description="What the proxy gets; 500m of CPU and 256Mi by default."
+    )
+
+
+class KVTransfer(SpecModel):
+    """How the KV cache comes from one to the other: vLLM's --kv-transfer-config, written for both roles. What is not here can be
+    given whole as --kv-transfer-config in the args of each role, which then takes the place of ours."""
+
+    connector: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z][A-Za-z0-9_]*$")] = Field(
+        description="vLLM's name of the connector, for example NixlConnector."
+    )
+    roles: Literal["Both", "ProducerConsumer"] = Field(
+        default="Both",
+        description="vLLM's kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer: "
+        "kv_producer where prompts are prefilled and kv_consumer where answers are decoded.",
+    )
+    extra_config: KubernetesObject | None = Field(
+        default=None,
+        description="Settings of the connector itself (kv_connector_extra_config), by its own names, for example "
+        "{shared_storage_path: /kv}.",
+    )
+
+
+class Disaggregated(SpecModel):
+    """Prefill here, decode there."""
+
+    prefill: RoleServers = Field(
+        default_factory=RoleServers, description="Servers that compute the KV cache of prompts."
+    )
+    decode: RoleServers = Field(
+        default_factory=RoleServers, description="Servers that fetch that KV cache and write the answers."
+    )
+    proxy: Proxy = Field(default_factory=Proxy, description="What requests go to.")
+    kv_transfer: KVTransfer = Field(description="How the KV cache is handed over.")
+
 
 DEVELOPMENT_MODE = "VLLM_SERVER_DEV_MODE"
 """vLLM's variable that opens /reset_prefix_cache, and with it endpoints that run code and show variables."""
@@ -49,14 +111,12 @@ class Server(Started):
             cel="!has(self.disaggregated) || (self.replicas == 1 && "
             "(!has(self.resources) || ((!has(self.resources.limits) || size(self.resources.limits) == 0) && "
             "(!has(self.resources.requests) || size(self.resources.requests) == 0))))",
-            holds=lambda server: server.disaggregated is None or (server.replicas == 1 and not _asks(server.resources)),
             message="disaggregated has servers of two roles: give replicas and resources under disaggregated.prefill "
             "and disaggregated.decode instead",
             path=".disaggregated",
         ),
         Rule(
             cel="!has(self.disaggregated) || self.nodesPerReplica == 1",
-            holds=lambda server: server.disaggregated is None or server.nodes_per_replica == 1,
             message="disaggregated has servers of one node each: leave nodesPerReplica at 1",
             path=".nodesPerReplica",
         ),
@@ -138,7 +198,3 @@ class Endpoint(SpecModel):
         default=False,
         description="Allow cachePolicy Reset to empty the prefix cache of this server, for whoever else uses it too.",
     )
-
-
-def _asks(resources: Resources) -> bool:
-    return bool(resources.limits or resources.requests)

@@ -6,15 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api import load_engines, parallelism, run_size, search
-from benchrun.api.base import SpecModel
-from benchrun.api.comparison import Baseline
-from benchrun.api.cost import Cost
+from benchrun.api import measurement, workloads
+from benchrun.api.base import ATOMIC, NUMBER, Rule, SpecModel, Unique, exactly_one
+from benchrun.api.comparison import Baseline, Cost
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
 from benchrun.api.model_source import Model
-from benchrun.api.rules import ATOMIC, Rule, Unique, exactly_one
 from benchrun.api.server import DEVELOPMENT_MODE, Endpoint, Offline, Server, Started
-from benchrun.api.workloads import MAX_CELLS, MAX_STAGES, MAX_WORKLOADS, Load, Workload
+from benchrun.api.workloads import MAX_CELLS, MAX_STAGES, MAX_WORKLOADS, Workload
 
 MUTABLE_FIELDS = (
     "suspend",
@@ -35,42 +33,27 @@ _POINTS = (
     f"has({_SEARCH}) ? {_SEARCH}.maxProbes : has({_SPEEDS}) ? size({_SPEEDS}) : has({_BATCHES}) ? size({_BATCHES}) : 0)"
 )
 _CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
-_STAGES = search.search_stages("self.workloads", listed=_POINTS)
+_STAGES = workloads.search_stages("self.workloads", listed=_POINTS)
 
-
-def _cells(spec: BenchmarkRunSpec) -> int:
-    return sum(
-        load.search.max_probes
-        if load.search is not None
-        else len(load.request_rates or load.concurrencies or load.trace_speeds or load.batch_sizes or ())
-        for load in (workload.load for workload in spec.workloads)
-    )
-
-
-def _stages(spec: BenchmarkRunSpec) -> int:
-    """With a search each load point is listed once: repeats are 1."""
-    searches = [w.load.search for w in spec.workloads if w.load.search is not None]
-    return _cells(spec) + sum(s.max_probes * (s.max_repeats - 1) for s in searches)
-
+MAX_RUN_REQUESTS = 1_000_000
+"""All are kept until the run is judged: some 70 MB of records in the cluster, and some ten seconds of judging."""
+MAX_CELL_REQUESTS = 200_000
+"""Of all repeats of a load point: some 150 MB of memory while it is judged."""
+_EACH_RATE = f"{_RATES}.map(r, r.matches({NUMBER}) && r != 'inf' ? double(r) : 0.0)"
+_HIGHEST = f"(has({_SEARCH}) && {_SEARCH}.to.matches({NUMBER}) ? double({_SEARCH}.to) : 0.0)"
+_BY_DURATION = "double(has(w.durationSeconds) ? w.durationSeconds : 0)"
+_REPEATS = f"double(has({_SEARCH}) ? {_SEARCH}.maxRepeats : self.repeats)"
+# An empty list is refused by its bound; max() would fail on it, and say so beside that.
+_CELL_REQUESTS = (
+    f"(self.workloads.map(w, (has(w.requests) ? double(w.requests) : {_BY_DURATION} * "
+    f"(has({_RATES}) ? ({_EACH_RATE} + [0.0]).max() : {_HIGHEST})) * {_REPEATS}) + [0.0]).max()"
+)
+_RUN_REQUESTS = (
+    f"self.workloads.map(w, (has(w.requests) ? double(w.requests) * double({_POINTS}) : {_BY_DURATION} * "
+    f"(has({_RATES}) ? {_EACH_RATE}.sum() : {_HIGHEST} * double({_POINTS}))) * {_REPEATS}).sum()"
+)
 
 _NO_RESET = "self.measurement.cachePolicy != 'Reset'"
-
-
-def _may_reset(spec: BenchmarkRunSpec) -> bool:
-    return spec.measurement.cache_policy != "Reset" or spec.endpoint is None or spec.endpoint.allow_cache_reset
-
-
-def _can_reset(spec: BenchmarkRunSpec) -> bool:
-    if spec.measurement.cache_policy != "Reset" or spec.server is None:
-        return True
-    return all(v.value == "1" for v in spec.server.env if v.name == DEVELOPMENT_MODE)
-
-
-def _is_given_whole(load: Load) -> bool:
-    """Whether an engine without an API server can be given this load."""
-    all_at_once = load.request_rates is not None and all(rate == "inf" for rate in load.request_rates)
-    shaped = load.max_concurrency is not None or load.burstiness is not None
-    return load.batch_sizes is not None or (all_at_once and not shaped)
 
 
 class BenchmarkRunSpec(SpecModel):
@@ -80,71 +63,69 @@ class BenchmarkRunSpec(SpecModel):
         exactly_one("server", "endpoint", "offline"),
         Rule(
             cel=f"{_CELLS} <= {MAX_CELLS}",
-            holds=lambda spec: _cells(spec) <= MAX_CELLS,
             message=f"too many load points over all workloads; the limit is {MAX_CELLS}",
             cel_message=f"'workloads have %d load points in all; the limit is {MAX_CELLS}'.format([{_CELLS}])",
-            python_message=lambda spec: f"workloads have {_cells(spec)} load points in all; the limit is {MAX_CELLS}",
             path=".workloads",
         ),
         Rule(
             cel=f"{_CELLS} * self.repeats <= {MAX_STAGES}",
-            holds=lambda spec: _cells(spec) * spec.repeats <= MAX_STAGES,
             message=f"too many stages (load points x repeats); the limit is {MAX_STAGES}",
             cel_message=f"'%d load points x %d repeats = %d stages; the limit is {MAX_STAGES}'"
             f".format([{_CELLS}, self.repeats, {_CELLS} * self.repeats])",
-            python_message=lambda spec: (
-                f"{_cells(spec)} load points x {spec.repeats} repeats = "
-                f"{_cells(spec) * spec.repeats} stages; the limit is {MAX_STAGES}"
-            ),
             path=".repeats",
         ),
         Rule(
             cel=f"!self.workloads.exists(w, has({_SEARCH})) || {_STAGES} <= {MAX_STAGES}",
-            holds=lambda spec: all(w.load.search is None for w in spec.workloads) or _stages(spec) <= MAX_STAGES,
             message=f"too many stages: a search may need maxProbes x maxRepeats; the limit is {MAX_STAGES} over all workloads",
             path=".workloads",
         ),
-        *run_size.rules(_POINTS),
-        *search.RULES,
-        *load_engines.RULES,
-        *parallelism.RULES,
+        Rule(
+            cel=f"{_CELL_REQUESTS} <= {MAX_CELL_REQUESTS}.0",
+            message=f"too many requests at a load point (requests x repeats); the limit is {MAX_CELL_REQUESTS}",
+            cel_message="'a load point takes up to %d requests (requests x repeats); "
+            f"the limit is {MAX_CELL_REQUESTS}'.format([int({_CELL_REQUESTS})])",
+            path=".workloads",
+        ),
+        Rule(
+            cel=f"{_RUN_REQUESTS} <= {MAX_RUN_REQUESTS}.0",
+            message=f"too many requests (stages x requests); the limit is {MAX_RUN_REQUESTS}",
+            cel_message="'the run takes up to %d requests in all (stages x requests); "
+            f"the limit is {MAX_RUN_REQUESTS}'.format([int({_RUN_REQUESTS})])",
+            path=".workloads",
+        ),
+        *workloads.WORKLOAD_RULES,
+        *measurement.MEASUREMENT_RULES,
         Rule(
             cel=f"has(self.offline) || self.workloads.all(w, !has({_BATCHES}))",
-            holds=lambda spec: spec.offline is not None or all(w.load.batch_sizes is None for w in spec.workloads),
             message="load.batchSizes needs offline, where the engine is given a whole batch; use concurrencies with a server",
             path=".workloads",
         ),
         Rule(
             cel=f"!has(self.offline) || self.workloads.all(w, has({_BATCHES}) || (has({_RATES}) && {_RATES}.all(r, r == 'inf') "
             "&& !has(w.load.maxConcurrency) && !has(w.load.burstiness)))",
-            holds=lambda spec: spec.offline is None or all(_is_given_whole(w.load) for w in spec.workloads),
             message='offline gives the engine a whole load: load is {requestRates: ["inf"]}, all prompts in one call, '
             "or batchSizes",
             path=".workloads",
         ),
         Rule(
             cel=f"{_NO_RESET} || !has(self.offline)",
-            holds=lambda spec: spec.measurement.cache_policy != "Reset" or spec.offline is None,
             message="measurement.cachePolicy Reset needs a server to ask; with offline use Isolate, or turn the prefix cache off",
             path=".measurement.cachePolicy",
         ),
         Rule(
             cel=f"{_NO_RESET} || !has(self.endpoint) || self.endpoint.allowCacheReset",
-            holds=_may_reset,
             message="measurement.cachePolicy Reset empties the prefix cache of a server that others may use: "
             "set endpoint.allowCacheReset: true to have it emptied, or cachePolicy: Isolate",
             path=".endpoint.allowCacheReset",
         ),
         Rule(
             cel="!has(self.endpoint) || !has(self.cost) || has(self.cost.perHour)",
-            holds=lambda spec: spec.endpoint is None or spec.cost is None or spec.cost.per_hour is not None,
             message="the GPUs behind an endpoint are not known: set cost.perHour, the price of all its servers together",
             path=".cost",
         ),
         Rule(
             cel=f"{_NO_RESET} || !has(self.server) || !has(self.server.env) || self.server.env.all(v, "
             f"v.name != '{DEVELOPMENT_MODE}' || (has(v.value) && v.value == '1'))",
-            holds=_can_reset,
             message=f"measurement.cachePolicy Reset needs {DEVELOPMENT_MODE}=1 and sets it: "
             "take it out of server.env, or give it the value 1",
             path=".server.env",
@@ -177,13 +158,14 @@ class BenchmarkRunSpec(SpecModel):
     suspend: bool = Field(default=False, description="Create nothing yet. Has no effect once the server exists.")
     cancel: bool = Field(default=False, description="End the run and free its GPU. One way.")
     pending_deadline_seconds: Deadline = Field(
-        default=0, description="How long the server may wait for a node (a GPU); 0 is no limit."
+        default=0, description="How long the server may wait for a node (a GPU); 0 means no limit."
     )
     startup_deadline_seconds: Deadline = Field(
-        default=1800, description="How long the server may take from being scheduled to being healthy; 0 is no limit."
+        default=1800,
+        description="How long the server may take from being scheduled to being healthy; 0 means no limit.",
     )
     run_deadline_seconds: Deadline = Field(
-        default=14_400, description="How long warm-up and stages may take in all; 0 is no limit."
+        default=14_400, description="How long warm-up and stages may take in all; 0 means no limit."
     )
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = Field(
         default=None,

@@ -6,13 +6,32 @@ from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from benchrun.api.base import StatusModel
-from benchrun.api.comparison import Comparison
+from benchrun.api.base import ATOMIC, StatusModel, list_map
+from benchrun.api.comparison import Comparison, CostStatus
 from benchrun.api.conditions import Conditions
-from benchrun.api.cost import CostStatus
 from benchrun.api.reading import read_leniently
-from benchrun.api.rules import ATOMIC, list_map
-from benchrun.api.startup import Startup
+
+
+class Startup(StatusModel):
+    """Parts of the time to ready, in seconds, one after the other. What is not known is absent."""
+
+    pod_seconds: float | None = Field(
+        default=None,
+        description="From scheduled to the container's start: volumes, network, init containers, image. In whole seconds.",
+    )
+    image_pull_seconds: float | None = Field(
+        default=None,
+        description="Of that, the wait for the image, as the node's event says; 0 where the node had it.",
+    )
+    download_seconds: float | None = Field(default=None, description="Downloading weights, if it took half a second.")
+    load_seconds: float | None = Field(default=None, description="Making the model and loading its weights.")
+    compile_seconds: float | None = Field(default=None, description="torch.compile.")
+    warm_up_seconds: float | None = Field(
+        default=None,
+        description="What remains of the engine's initialisation: profiling, KV cache, graph capture, warm-up; and compiling "
+        "where vLLM does not tell it apart.",
+    )
+
 
 Phase = Literal[
     "Pending", "Suspended", "Preparing", "WaitingForNode", "Starting", "WarmingUp", "Running", "Collecting",
@@ -28,7 +47,7 @@ Evidence = Annotated[
     float | str | None, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True, "nullable": True})
 ]
 """A number or a word; the API server has no type for that."""
-Text = Annotated[str, Field(max_length=1024)]
+StatusText = Annotated[str, Field(max_length=1024)]
 MAX_ADDRESSES = 32
 """Of a role's pods: as many as there can be, and as many again that were replaced while they loaded."""
 Instant = Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})]
@@ -82,7 +101,7 @@ class ServerStatus(StatusModel):
         default=1, description="Servers of this role. What else is said is the first one's, but for sums."
     )
     gpus: int = Field(default=0, description="GPUs that they hold together.")
-    image: str | None = Field(default=None, max_length=1024, description="Image as asked for.")
+    image: str | None = Field(default=None, max_length=1024, description="Image in the spec.")
     image_digest: str | None = Field(default=None, max_length=1024, description="Image that really ran.")
     version: str | None = Field(default=None, max_length=100, description="vLLM's version, as the server says.")
     kv_cache_tokens: int | None = Field(default=None, description="Tokens the KV cache holds, as the server says.")
@@ -96,7 +115,7 @@ class ServerStatus(StatusModel):
     no_gpu_telemetry_reason: str | None = Field(
         default=None,
         max_length=253,
-        description="Why power, memory and clocks of its GPUs are not known, though asked for.",
+        description="Why power, memory and clocks of its GPUs are not known, though the operator is set up to read them.",
     )
     compilations: CompiledKernels | None = Field(
         default=None, description="Kernels compiled while it served; absent where its log was not read."
@@ -108,7 +127,7 @@ class ServerStatus(StatusModel):
 class ClientStatus(StatusModel):
     """What generated the load: figures of another client are not comparable."""
 
-    image: str | None = Field(default=None, max_length=1024, description="Image as asked for.")
+    image: str | None = Field(default=None, max_length=1024, description="Image in the spec.")
     image_digest: str | None = Field(default=None, max_length=1024, description="Image that really ran.")
     engine: str | None = Field(default=None, max_length=60, description="Name of the load engine.")
     engine_version: str | None = Field(default=None, max_length=60, description="Its version.")
@@ -139,14 +158,16 @@ class Live(StatusModel):
 
 
 class Headline(StatusModel):
-    """The figures of the printer columns: the highest Valid load point of the first workload."""
+    """The figures of the printer columns: the best load point of the first workload that is not Invalid."""
 
     cell: str = Field(max_length=160, description="Which cell it is.")
-    throughput: str = Field(max_length=40, description="Output tokens a second.")
+    throughput: str = Field(
+        max_length=40, description="Output tokens a second; with a question mark where the load point is Suspect."
+    )
     p99_ttft: str = Field(
         max_length=40,
-        description="99th percentile of TTFT, in milliseconds; with a question mark where so few requests can't bound it, "
-        "and with the wait in the client's queue where a cap may have held requests back.",
+        description="99th percentile of TTFT, in milliseconds; with a question mark where so few requests can't bound it or "
+        "the load point is Suspect, and with the wait in the client's queue where a cap may have held requests back.",
     )
 
 
@@ -180,7 +201,7 @@ class RoleFigures(StatusModel):
         default=None, description="Of a proxy: what it adds to the time to first token by itself, on average."
     )
     cores: float | None = Field(default=None, description="Of a proxy: CPU that it used, in cores.")
-    samples: int = Field(default=0, description="Readings of the metrics page behind these figures.")
+    samples: int = Field(default=0, description="Scrapes of the metrics endpoint behind these figures.")
     gpu_power_mean_watts: float | None = Field(
         default=None, description="Power of all GPUs of the role together, on average. Absent where no exporter tells."
     )
@@ -193,7 +214,7 @@ class Waiting(StatusModel):
     """Why requests waited in the server."""
 
     reason: WaitingReason = Field(description="None: hardly any waited.")
-    sentence: Text = Field(description="The reason with its numbers.")
+    sentence: StatusText = Field(description="The reason with its numbers.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
         default_factory=dict, description="The numbers it rests on."
     )
@@ -203,7 +224,7 @@ class Bottleneck(StatusModel):
     """What more load, or another setting, would run into."""
 
     limit: LimitKind = Field(description="None: the server kept up.")
-    sentence: Text = Field(description="The limit with its numbers.")
+    sentence: StatusText = Field(description="The limit with its numbers.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=12)] = Field(
         default_factory=dict, description="The numbers it rests on."
     )
@@ -261,7 +282,7 @@ class Result(StatusModel):
     waiting: Waiting | None = Field(default=None, description="Why requests waited in the server.")
     bottleneck: Bottleneck | None = Field(default=None, description="What limits this load point.")
     roles: Annotated[list[RoleFigures], Field(max_length=8, json_schema_extra=list_map("role"))] = Field(
-        default_factory=list, description="What the servers' metrics pages said meanwhile."
+        default_factory=list, description="What the servers' metrics endpoints reported meanwhile."
     )
     objectives: Annotated[list[ObjectiveResult], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
         default_factory=list, description="How each objective fared here."
@@ -292,9 +313,9 @@ class SearchResult(StatusModel):
     workload: str = Field(max_length=40, description="Name of the workload.")
     axis: str = Field(max_length=20, description="What was varied: rate or concurrency.")
     outcome: Literal["Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"] = Field(
-        description="Bracketed: found, to the tolerance asked for. AtUpperBound: the highest load asked for meets the objectives. "
+        description="Bracketed: found, to the spec's tolerance. AtUpperBound: the search's highest load meets the objectives. "
         "NoneMet: not even the lowest does for certain. ProbeLimit: maxProbes ended it. Inconclusive: the bracket is wide, since "
-        "load points within it can't be trusted or told. Incomplete: the search did not come to its end, or a record is missing."
+        "load points within it are invalid or inconclusive. Incomplete: the search did not come to its end, or a record is missing."
     )
     lower: str | None = Field(
         default=None, max_length=24, description="Highest load that met every objective, with 95 % certainty each."
@@ -314,7 +335,7 @@ class SearchResult(StatusModel):
     )
     probes: int = Field(description="Load points measured.")
     stages: int = Field(description="Stages measured.")
-    sentence: Text = Field(description="The answer in a sentence.")
+    sentence: StatusText = Field(description="The answer in a sentence.")
 
 
 class Finding(StatusModel):
@@ -333,8 +354,8 @@ class Finding(StatusModel):
     evidence: Annotated[dict[str, Evidence], Field(max_length=24)] = Field(
         default_factory=dict, description="The figures behind it, from that stage."
     )
-    meaning: Text = Field(default="", description="What it does to the numbers.")
-    remedy: Text = Field(default="", description="What to change.")
+    meaning: StatusText = Field(default="", description="What it does to the numbers.")
+    remedy: StatusText = Field(default="", description="What to change.")
 
 
 class Judge(StatusModel):
@@ -351,7 +372,7 @@ class EndingStatus(StatusModel):
     """Why a run ends early."""
 
     reason: str = Field(max_length=128, description="In one stable word.")
-    message: Text = Field(default="", description="In a sentence.")
+    message: StatusText = Field(default="", description="In a sentence.")
 
 
 class Truncated(StatusModel):
@@ -372,14 +393,17 @@ class BenchmarkRunStatus(StatusModel):
         default=None, description="Where the run is, in a word, for people. Programs read the conditions."
     )
     conditions: Conditions = Field(default=(), description="Observations about the run, one a type.")
-    message: Text | None = Field(default=None, description="What the run waits for, or why it ended; in a sentence.")
-    attempt: int = Field(default=1, description="Which attempt the children belong to.")
+    message: StatusText | None = Field(
+        default=None, description="What the run waits for, or why it ended; in a sentence."
+    )
     accepted_time: Instant | None = Field(default=None, description="When the spec was found good.")
     start_time: Instant | None = Field(default=None, description="First measured request.")
     completion_time: Instant | None = Field(default=None, description="When the run ended, however it did.")
     scheduled_time: Instant | None = Field(default=None, description="When the server got its node.")
     server_ready_time: Instant | None = Field(default=None, description="First healthy answer of the server.")
-    server_released_time: Instant | None = Field(default=None, description="When the server's deletion was asked for.")
+    server_released_time: Instant | None = Field(
+        default=None, description="When the deletion of the server was requested."
+    )
     ending: EndingStatus | None = Field(
         default=None, description="Why the run ends early: from the moment it is known until the run has ended."
     )
@@ -396,7 +420,8 @@ class BenchmarkRunStatus(StatusModel):
     live: Live | None = Field(default=None, description="Latest figures of the servers, while the run goes on.")
     headline: Headline | None = Field(
         default=None,
-        description="The figures of the printer columns: the highest Valid load point of the first workload.",
+        description="The figures of the printer columns: the highest Valid load point of the first workload; without one the highest "
+        "Suspect one, marked with question marks.",
     )
     results: Annotated[list[Result], Field(max_length=64, json_schema_extra=list_map("cell"))] = Field(
         default_factory=list, description="The numbers, one entry a cell."

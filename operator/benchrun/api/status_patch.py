@@ -56,12 +56,8 @@ def _others(observed: object, ours: list[Json]) -> list[Json]:
     """Conditions of types that are not among ours: a list is written whole, and these are another version's."""
     types = {condition["type"] for condition in ours}
     listed = observed if isinstance(observed, list) else []
-    others = [each for each in listed if isinstance(each, dict) and _is_another(each.get("type"), types)]
-    return others[: max(0, MAX_CONDITIONS - len(ours))]
-
-
-def _is_another(type_: object, types: set[str]) -> bool:
-    return isinstance(type_, str) and type_ not in types
+    named = [each for each in listed if isinstance(each, dict) and isinstance(each.get("type"), str)]
+    return [each for each in named if each["type"] not in types][: max(0, MAX_CONDITIONS - len(ours))]
 
 
 def _plain(value: Any) -> Any:
@@ -78,18 +74,13 @@ def _difference(old: Json, new: Json) -> Json:
     patch: Json = {name: None for name, value in old.items() if name not in new and value not in (None, [], {})}
     for name, value in new.items():
         before = old.get(name)
-        if _same(before, value):
-            continue
-        patch[name] = _difference(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+        if _without_nulls(before) != _without_nulls(value):
+            patch[name] = _difference(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
     return patch
 
 
-def _same(old: Any, new: Any) -> bool:
-    """Equal, but for nulls: the API server may drop them within lists."""
-    return bool(_without_nulls(old) == _without_nulls(new))
-
-
 def _without_nulls(value: Any) -> Any:
+    """The API server may drop nulls within lists."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -98,5 +89,5 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _only_the_time(patch: Json) -> bool:
-    """Live figures that did not change, read again."""
+    """Live figures that did not change, scraped once more."""
     return patch.keys() == {"live"} and isinstance(patch["live"], dict) and patch["live"].keys() == {"at"}

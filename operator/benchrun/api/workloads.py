@@ -1,15 +1,138 @@
-"""`spec.workloads`: what is sent, how fast, how often."""
+"""`spec.workloads`: what is sent, how fast, how often; and `load.search`, which looks for the highest load that meets the objectives."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, DnsLabel, PositiveDecimal, Rate, SpecModel
-from benchrun.api.datasets.union import Dataset
-from benchrun.api.rules import Rule, Unique, exactly_one
-from benchrun.api.search import Search
+from benchrun.api.base import (
+    DIFFERENT_NUMBERS,
+    NUMBER,
+    Decimal,
+    PositiveDecimal,
+    Rate,
+    Rule,
+    SpecModel,
+    Unique,
+    WorkloadName,
+)
+from benchrun.api.datasets import Dataset
+
+# ---- search -----------------------------------------------------------------------------------------------------------
+# `load.search`: the highest load that meets the objectives, looked for instead of listed.
+
+MAX_PROBES = 32
+MAX_REPEATS = 8
+MAX_USERS = 100_000
+LEAST_BEYOND = 369
+"""Requests x (100 - percentile), at least. Fewer requests have no interval around that percentile: -100 x ln 0.025, rounded up."""
+
+_WHOLE = "'^[0-9]+$'"
+_TOLERANCE = Rule(
+    cel=f"!self.matches({NUMBER}) || (double(self) >= 1.0 && double(self) <= 100.0)",
+    message="must be between 1 and 100",
+)
+_ARE_NUMBERS = f"self.from.matches({NUMBER}) && self.to.matches({NUMBER})"
+
+
+class Search(SpecModel):
+    """From the lowest load on it doubles until the objectives are not met, then halves the bracket, in ratios."""
+
+    rules = (
+        Rule(
+            cel=f"self.axis != 'Concurrency' || (self.from.matches({_WHOLE}) && self.to.matches({_WHOLE}))",
+            message="from and to are whole numbers where the axis is Concurrency",
+        ),
+        Rule(
+            cel=f"self.axis != 'Concurrency' || !self.to.matches({NUMBER}) || double(self.to) <= {MAX_USERS}.0",
+            message=f"to must be at most {MAX_USERS} where the axis is Concurrency",
+        ),
+        Rule(
+            cel=f"!({_ARE_NUMBERS}) || double(self.from) < double(self.to)",
+            message="from must be below to",
+        ),
+    )
+    axis: Literal["RequestRate", "Concurrency"] = Field(
+        description="What is varied: requests a second (open loop) or users (closed loop)."
+    )
+    from_: PositiveDecimal = Field(
+        alias="from", description="Lowest load, measured first: one that surely meets the objectives."
+    )
+    to: PositiveDecimal = Field(description="Highest load; the search ends there if it meets the objectives.")
+    tolerance_percent: Annotated[Decimal, _TOLERANCE] = Field(
+        default="5",
+        description="The search ends once the lowest load that does not meet the objectives is so little above the highest "
+        "one that does.",
+    )
+    max_probes: Annotated[int, Field(ge=1, le=MAX_PROBES)] = Field(default=12, description="Most load points.")
+    max_repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = Field(
+        default=3,
+        description="Most stages of a load point. It is measured again, with other prompts, while its requests together can't "
+        "tell with 95 % certainty whether the objectives are met; after that it counts as not meeting them.",
+    )
+
+
+_LOADS = (
+    "[has({0}.requestRates), has({0}.concurrencies), has({0}.search), has({0}.traceSpeeds), has({0}.batchSizes)]"
+    ".filter(x, x).size()"
+)
+_SEARCH = "has(w.load.search)"
+_REQUESTS = (
+    "(has(w.requests) ? double(w.requests) : "
+    f"has(w.durationSeconds) && w.load.search.from.matches({NUMBER}) ? "
+    "double(w.durationSeconds) * double(w.load.search.from) : 0.0)"
+)
+_ENOUGH = (
+    f"!has(self.objectives) || self.objectives.all(o, o.metric == 'ITL' || !o.percentile.matches({NUMBER}) || "
+    f"{_REQUESTS} * (100.0 - double(o.percentile)) >= {LEAST_BEYOND}.0)"
+)
+
+
+def search_stages(workloads: str, *, listed: str) -> str:
+    """CEL for the stages of these workloads; `listed`: those of a workload without a search."""
+    most = "w.load.search.maxProbes * w.load.search.maxRepeats"
+    return f"{workloads}.map(w, {_SEARCH} ? {most} : {listed}).sum()"
+
+
+WORKLOAD_RULES = (
+    Rule(
+        cel=f"!self.workloads.exists(w, {_SEARCH}) || (has(self.objectives) && size(self.objectives) > 0)",
+        message="load.search looks for the highest load that meets the objectives: set at least one",
+        path=".objectives",
+    ),
+    Rule(
+        cel=f"!self.workloads.exists(w, {_SEARCH}) || self.repeats == 1",
+        message="load.search decides itself how often a load is measured (maxRepeats); leave repeats at 1",
+        path=".repeats",
+    ),
+    Rule(
+        cel=f"self.workloads.all(w, !{_SEARCH} || ({_ENOUGH}))",
+        message="a search needs requests (or durationSeconds x from) for its percentiles: at least 369 a stage for the 99th, "
+        "74 for the 95th, 37 for the 90th, in general 369 / (100 - percentile); fewer tell nothing for certain",
+        path=".workloads",
+    ),
+    Rule(
+        cel="self.workloads.all(w, !has(w.dataset.mix) || w.dataset.mix.all(p, self.workloads.exists(o, "
+        "o.name == p.workload && !has(o.dataset.mix) && !has(o.dataset.timedTrace))))",
+        message="dataset.mix names other workloads of this spec, whose dataset is neither mix nor timedTrace: add the workload, "
+        "or correct its name",
+        path=".workloads",
+    ),
+    Rule(
+        cel=f"self.workloads.all(w, {_LOADS.format('w.load')} > 0 || has(w.requests) || has(w.durationSeconds) || "
+        "self.workloads.exists(m, "
+        "has(m.dataset.mix) && m.dataset.mix.exists(p, p.workload == w.name)))",
+        message="a workload without load is sent only as part of a mix: set its load, or name it in a dataset.mix",
+        path=".workloads",
+    ),
+)
+"""What workloads ask of one another and of the rest of the spec."""
+
+
+# ---- workloads --------------------------------------------------------------------------------------------------------
+# `spec.workloads`: what is sent, how fast, how often.
 
 MAX_LOAD_POINTS = 32
 MAX_WORKLOADS = 16
@@ -27,20 +150,26 @@ BatchSizes = Annotated[
 Speeds = Annotated[list[PositiveDecimal], Field(min_length=1, max_length=MAX_LOAD_POINTS), Unique(), DIFFERENT_NUMBERS]
 
 
+def _loads(load: Load) -> int:
+    each = (load.request_rates, load.concurrencies, load.search, load.trace_speeds, load.batch_sizes)
+    return sum(points is not None for points in each)
+
+
 class Load(SpecModel):
     """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest load, the
     speeds at which a trace is replayed, or batch sizes (with `offline`)."""
 
     rules = (
-        exactly_one("request_rates", "concurrencies", "search", "trace_speeds", "batch_sizes"),
+        Rule(
+            cel=f"{_LOADS.format('self')} <= 1",
+            message="must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes",
+        ),
         Rule(
             cel="!has(self.maxConcurrency) || has(self.requestRates)",
-            holds=lambda load: load.max_concurrency is None or load.request_rates is not None,
             message="maxConcurrency caps requestRates; remove it",
         ),
         Rule(
             cel="!has(self.burstiness) || has(self.requestRates)",
-            holds=lambda load: load.burstiness is None or load.request_rates is not None,
             message="burstiness shapes requestRates; remove it",
         ),
     )
@@ -73,47 +202,45 @@ class Load(SpecModel):
 
 
 class Workload(SpecModel):
-    """One kind of traffic, measured at every load point."""
+    """One kind of traffic, measured at every load point; without a load it is only part of a mix."""
 
     rules = (
-        exactly_one("requests", "duration_seconds"),
+        Rule(
+            cel=f"{_LOADS.format('self.load')} == 0 || has(self.requests) != has(self.durationSeconds)",
+            message="must set exactly one of requests and durationSeconds",
+        ),
+        Rule(
+            cel=f"{_LOADS.format('self.load')} > 0 || (!has(self.requests) && !has(self.durationSeconds))",
+            message="load must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes; "
+            "a workload that is only part of a mix has no load, requests or durationSeconds",
+            path=".load",
+        ),
         Rule(
             cel="!has(self.load.traceSpeeds) || has(self.dataset.timedTrace)",
-            holds=lambda workload: workload.load.trace_speeds is None or workload.dataset.timed_trace is not None,
             message="load.traceSpeeds replays instants, which only dataset.timedTrace has",
         ),
         Rule(
             cel="!has(self.durationSeconds) || (has(self.load.requestRates) && self.load.requestRates.all(r, r != 'inf')) || "
             "(has(self.load.search) && self.load.search.axis == 'RequestRate')",
-            holds=lambda workload: (
-                workload.duration_seconds is None or _rates_are_finite(workload.load) or _searches_rates(workload.load)
-            ),
             message="durationSeconds needs finite requestRates; use requests instead",
         ),
         Rule(
             cel="!has(self.durationSeconds) || !has(self.load.requestRates) || self.load.requestRates.all("
             f"r, r == 'inf' || double(r) * double(self.durationSeconds) <= {MAX_REQUESTS}.0)",
-            holds=lambda workload: (
-                workload.duration_seconds is None
-                or not _rates_are_finite(workload.load)
-                or _highest_rate(workload.load) * workload.duration_seconds <= MAX_REQUESTS
-            ),
             message=f"rate x durationSeconds must be at most {MAX_REQUESTS} requests a stage",
         ),
         Rule(
             cel=f"!has(self.durationSeconds) || !has(self.load.search) || !self.load.search.to.matches({NUMBER}) || "
             f"double(self.load.search.to) * double(self.durationSeconds) <= {MAX_REQUESTS}.0",
-            holds=lambda workload: (
-                workload.duration_seconds is None
-                or workload.load.search is None
-                or float(workload.load.search.to) * workload.duration_seconds <= MAX_REQUESTS
-            ),
             message=f"load.search.to x durationSeconds must be at most {MAX_REQUESTS} requests a stage",
         ),
     )
-    name: Annotated[DnsLabel, Field(max_length=40)] = Field(description="Name of the workload, part of every stage id.")
+    name: WorkloadName = Field(description="Name of the workload, part of every stage id.")
     dataset: Dataset = Field(description="What the requests say.")
-    load: Load = Field(description="How the requests arrive.")
+    load: Load = Field(
+        default_factory=Load,
+        description="How the requests arrive. Left out: the workload is not measured by itself, it is only part of a mix.",
+    )
     requests: Annotated[int, Field(ge=1, le=MAX_REQUESTS)] | None = Field(
         default=None, description="Requests of each stage."
     )
@@ -127,14 +254,15 @@ class Workload(SpecModel):
         default=True, description="Whether answers run to the length asked for, or end where the model ends them."
     )
 
-
-def _rates_are_finite(load: Load) -> bool:
-    return load.request_rates is not None and "inf" not in load.request_rates
-
-
-def _searches_rates(load: Load) -> bool:
-    return load.search is not None and load.search.axis == "RequestRate"
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has a load; without one it is only part of a mix."""
+        return _loads(self.load) > 0
 
 
-def _highest_rate(load: Load) -> float:
-    return max(float(rate) for rate in load.request_rates or ["0"])
+def datasets_of(workload: Workload, workloads: Sequence[Workload]) -> tuple[Dataset, ...]:
+    """The datasets of a mix, each that of the workload it names among `workloads`; of every other one its own."""
+    if workload.dataset.mix is None:
+        return (workload.dataset,)
+    named = {each.name: each.dataset for each in workloads}
+    return tuple(named[part.workload] for part in workload.dataset.mix)

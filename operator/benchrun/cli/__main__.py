@@ -6,17 +6,32 @@ import argparse
 import io
 import os
 import sys
+from typing import Any, Protocol
 
-from benchrun.cli.commands import COMMANDS
-from benchrun.cli.errors import CommandError
-from benchrun.cli.interrupts import code_of
-from benchrun.cli.terminal import Terminal
+from rich.console import Console
+
+from benchrun.cli import errors, processes, show
+from benchrun.cli.commands import check, compare, explain, export, get, judge, kv_cache, logs, report, run, watch
+
+
+class Command(Protocol):
+    """What the module of a command offers."""
+
+    def add_parser(self, commands: Any) -> argparse.ArgumentParser:
+        """Add the command with its options to the subparsers."""
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Do it. Returns the exit code; raises CommandError."""
+
+
+COMMANDS: tuple[Command, ...] = (run, watch, get, logs, report, export, compare, judge, explain, check, kv_cache)
+
 
 TABLE_WIDTH = 120
 """A narrower terminal wraps the lines; folded cells could not be read at all."""
 
 
-class _Output(Terminal):
+class _Output(show.Terminal):
     """Standard output; that its reader has gone is left to `main`."""
 
     def on_broken_pipe(self) -> None:
@@ -38,19 +53,19 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()  # whoever reads, `head` or a pager, has seen enough
         return 0
-    except CommandError as error:
+    except errors.CommandError as error:
         _complain(str(error))
         return error.code
     except OSError as error:
         _drop_output()
         _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
-        return CommandError.code
+        return errors.CommandError.code
     except KeyboardInterrupt as interrupt:
-        return code_of(interrupt)
+        return processes.exit_code_of(interrupt)
 
 
 def _complain(text: str) -> None:
-    Terminal(stderr=True).print(f"benchrun: {text}", style="red", markup=False, soft_wrap=True)
+    show.Terminal(stderr=True).print(f"benchrun: {text}", style="red", markup=False, soft_wrap=True)
 
 
 def _drop_output() -> None:

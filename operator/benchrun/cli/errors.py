@@ -1,9 +1,18 @@
-"""What ends a command early."""
+"""What ends a command early, and what kubectl says made into one clear line with the remedy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from benchrun.api.sweep import spec
+from benchrun.names import GROUP, KIND, PLURAL
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class CommandError(RuntimeError):
@@ -13,9 +22,152 @@ class CommandError(RuntimeError):
     """How the command ends."""
 
 
+def validated(model: type[M], body: Mapping[str, object], name: str) -> M:
+    """Spec or status of the object of that name. Raises CommandError where it is another version's."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        raise CommandError(f"{name} was written by another version of the API: {error}") from error
+
+
 def unknown(what: str, name: str, known: Sequence[str]) -> CommandError:
     """A name that does not exist: the nearest ones that do, then all."""
     by_lower = {each.lower(): each for each in known}
     near = [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3)]
     guess = f"; did you mean {' or '.join(near)}?" if near else "."
     return CommandError(f"there is no {what} {name!r}{guess} There are: {', '.join(known)}")
+
+
+Trouble = Literal[
+    "NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled", "Forbidden", "NotFound", "Immutable", "Other"
+]
+OF_THE_CLUSTER: frozenset[Trouble] = frozenset({"NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled"})
+"""Whatever is asked for fails so."""
+INSTALL = "docs/install.md"
+MAX_NAMES = 10
+"""Names of other runs in an error."""
+IMMUTABLE = r"spec\.(\w+) is immutable"
+
+
+class KubectlError(CommandError):
+    """kubectl could not do it; the text says why, and what to do."""
+
+    def __init__(self, text: str, trouble: Trouble = "Other") -> None:
+        super().__init__(text)
+        self.trouble: Trouble = trouble
+
+
+def explained(stderr: str) -> KubectlError:
+    """From what kubectl wrote to stderr. What is not known is passed on in its own words."""
+    text = _own_words(stderr)
+    for pattern, trouble, sentence in _KNOWN:
+        found = re.search(pattern, text)
+        if found is not None:
+            words = sentence.format(**found.groupdict()) if isinstance(sentence, str) else sentence(found)
+            return KubectlError(words, trouble)
+    return KubectlError(_PREFIX.sub("", text) or "kubectl failed without an error message")
+
+
+def no_such(kind: str, name: str, namespace: str | None, others: Sequence[str]) -> KubectlError:
+    """With the nearest names that there are."""
+    place = f"namespace {namespace}" if namespace else "this namespace"
+    return KubectlError(f"there is no {kind} {name} in {place}{_instead(name, others)}", "NotFound")
+
+
+def _instead(name: str, others: Sequence[str]) -> str:
+    if not others:
+        return ", nor any other; -n names another namespace, and benchrun get -A lists all"
+    near = get_close_matches(name, others, n=3)
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    more = f" and {len(others) - MAX_NAMES} more" if len(others) > MAX_NAMES else ""
+    return f"; there are: {', '.join(others[:MAX_NAMES])}{more}"
+
+
+NO_KUBECTL = KubectlError(
+    "kubectl was not found on PATH; install it (https://kubernetes.io/docs/tasks/tools/): "
+    "it is how this command logs in to the cluster",
+    "NoKubectl",
+)
+
+
+def _own_words(stderr: str) -> str:
+    """Without the log lines of its libraries, in one line; but several problems of an object stay under one another."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip() and not _NOISE.match(line)]
+    return " ".join(f"\n  {line}" if line.startswith("* ") else line for line in lines).replace(" \n", "\n")
+
+
+def _no_cluster(found: re.Match[str]) -> str:
+    if found["host"] in ("localhost:8080", "127.0.0.1:8080"):
+        return "kubectl knows no cluster: set KUBECONFIG, or choose one with --context (kubectl config get-contexts)"
+    return f"the cluster at {found['host']} does not answer; is it up, and is it the one you mean? {_WHICH}"
+
+
+def _forbidden(found: re.Match[str]) -> str:
+    user, verb, resource, where = (found[name] for name in ("user", "verb", "resource", "where"))
+    role = "view" if verb in ("get", "list", "watch") else "edit"
+    if "cluster scope" in where:
+        return f"{user} may not {verb} {resource} of all namespaces; leave -A out, or ask for the ClusterRole {role} in the cluster"
+    place = where.removeprefix("in the namespace ").strip('"')
+    return (
+        f"{user} may not {verb} {resource} in namespace {place}; ask for the ClusterRole {role} there, "
+        "or name another namespace with -n"
+    )
+
+
+def _unknown_kind(found: re.Match[str]) -> str:
+    kind, version = found["kind"], found["version"]
+    return _NOT_INSTALLED.format(kind) if version.startswith(f"{GROUP}/") else _OTHER_KIND.format(kind, version)
+
+
+def _immutable(found: re.Match[str]) -> str:
+    return f"{', '.join(dict.fromkeys(re.findall(IMMUTABLE, found.string)))} can't be changed"
+
+
+_KINDS = {PLURAL: KIND, spec.PLURAL: spec.KIND}
+_WHICH = "(kubectl config current-context)"
+_NO_CONTEXT = "there is no context {name}; kubectl config get-contexts lists them"
+_NOT_INSTALLED = (
+    f"this cluster does not know {{}}: install benchrun there ({INSTALL}), or choose another with --context"
+)
+_OTHER_KIND = "this cluster does not know the kind {} of {}"
+_NOISE = re.compile(r"[EWI]\d{4} \d\d:\d\d:|\* <nil>: .*some validation rules were not checked")
+"""Log lines of its libraries, and that an object which breaks its schema was not put to the other rules."""
+_PREFIX = re.compile(r"^(error: |Error in configuration: |Error from server( \(\w+\))?: |error when \w+ \"STDIN\": )+")
+_KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"connection to the server (?P<host>\S+) was refused", "NoCluster", _no_cluster),
+    (
+        r"Unable to connect to the server: (?P<why>.+)",
+        "NoCluster",
+        f"the cluster does not answer ({{why}}); is it up, and is it the one you mean? {_WHICH}",
+    ),
+    (r"context was not found for specified context: (?P<name>.+)", "NoContext", _NO_CONTEXT),
+    (r"context \"(?P<name>.+?)\" does not exist", "NoContext", _NO_CONTEXT),
+    (
+        r"must be logged in to the server|\(Unauthorized\)|Unauthorized$",
+        "NotLoggedIn",
+        f"the cluster does not take your credentials: log in to it again, or choose another context {_WHICH}",
+    ),
+    *(
+        (rf"doesn't have a resource type \"{plural}\"", "NotInstalled", _NOT_INSTALLED.format(kind))
+        for plural, kind in _KINDS.items()
+    ),
+    (r"no matches for kind \"(?P<kind>\w+)\" in version \"(?P<version>.+?)\"", "NotInstalled", _unknown_kind),
+    (
+        r"User \"(?P<user>.+?)\" cannot (?P<verb>\w+) resource \"(?P<resource>\S+?)\".*?"
+        r"(?P<where>in the namespace \".+?\"|at the cluster scope)",
+        "Forbidden",
+        _forbidden,
+    ),
+    (
+        r"\(NotFound\).*namespaces \"(?P<name>.+?)\" not found",
+        "NotFound",
+        "there is no namespace {name}; kubectl create namespace {name}",
+    ),
+    *(
+        (rf"{plural}\.{re.escape(GROUP)} \"(?P<name>.+?)\" not found", "NotFound", f"there is no {kind} {{name}} here")
+        for plural, kind in _KINDS.items()
+    ),
+    (r"\(NotFound\).*pods \"(?P<name>.+?)\" not found", "NotFound", "the pod {name} is gone"),
+    (IMMUTABLE, "Immutable", _immutable),
+)

@@ -1,35 +1,80 @@
-"""Runs and sweeps, followed to their ends: what is heard of them goes to a reporter as it comes."""
+"""Runs and sweeps followed to their ends: kubectl watches them, and a reporter shows what is known of them."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
-from queue import Empty, SimpleQueue
-from typing import Protocol
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, MutableMapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
 
+from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.cli.errors import CommandError
-from benchrun.cli.kubectl_errors import KubectlError
-from benchrun.cli.targets import Target
-from benchrun.cli.watching import IsSweep, Lost, Over, Seen, SweepSeen, SweptRunSeen, Watcher, Word
-from benchrun.cli.watching_runs import RunWatcher
-from benchrun.cli.watching_sweeps import SweepWatcher, SweptRunsWatcher
+from benchrun.cli import cluster, errors, processes
+from benchrun.observe import raw
+from benchrun.plan.stored import RECORD_KEY, stored_part, stored_record
 from benchrun.report.exit_codes import exit_code, sweep_exit_code
-from benchrun.report.followed import Followed, first_sight, seen_again
-from benchrun.report.followed_sweep import FollowedSweep, sweep_first_sight, sweep_seen_again, with_run
+from benchrun.report.followed import (
+    Followed,
+    FollowedSweep,
+    StageLine,
+    stage_line,
+    updated_run,
+    updated_sweep,
+    with_run,
+)
 
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 30.0
+HOPELESS = frozenset({"NoKubectl", "NoContext", "NotInstalled", "Forbidden", "NotFound"})
+"""Trouble that another try does not cure."""
+LATEST_STAGES = 8
+"""Figures of more stages than that are not fetched when a run is looked at for the first time."""
 MAX_TARGETS = 16
 """Each has a kubectl of its own, a sweep two."""
-TICK_SECONDS = 0.5
+TICK_SECONDS = 0.25
 """How often a reporter is called when nothing happens."""
 
 
-Thing = Followed | FollowedSweep
-"""What is followed."""
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A run or sweep to follow: of which kind it is, and the kubectl of its namespace."""
+
+    kubectl: cluster.Kubectl
+    kind: str = names.KIND
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it is a sweep."""
+        return self.kind == SWEEP_KIND
+
+    @property
+    def resource(self) -> str:
+        """As kubectl takes it."""
+        return cluster.RESOURCES[self.kind]
+
+    @property
+    def noun(self) -> str:
+        """In a sentence."""
+        return "sweep" if self.is_sweep else "run"
 
 
-class TimeIsUp(CommandError):
+def by_name(targets: Iterable[tuple[str, Target]]) -> dict[str, Target]:
+    """Each under its name. Raises CommandError where two have one name."""
+    found: dict[str, Target] = {}
+    for name, target in targets:
+        other = found.setdefault(name, target)
+        if other.kind != target.kind:
+            raise errors.CommandError(f"a run and a sweep are both called {name}; follow one after the other")
+        if other != target:
+            raise errors.CommandError(
+                f"two {target.noun}s of different namespaces are called {name}; follow one after the other"
+            )
+    return found
+
+
+class TimeIsUp(errors.CommandError):
     """Not all has ended in the time that was given."""
 
     code = 124
@@ -39,139 +84,235 @@ class TimeIsUp(CommandError):
 class Reporter(Protocol):
     """Shows runs and sweeps to whoever waits."""
 
-    def show(self, things: Sequence[Thing]) -> None:
-        """Those that go on, as they are now. Called after every word, and in between."""
+    def show(self, followed: Sequence[Followed]) -> None:
+        """Those that go on, as they are now. Called after every change, and in between."""
 
-    def ended(self, thing: Thing, code: int) -> None:
-        """One has ended, with that exit code."""
+    def ended(self, followed: Followed) -> None:
+        """One has ended."""
 
-    def failed(self, name: str, error: CommandError) -> None:
+    def failed(self, name: str, error: errors.CommandError) -> None:
         """One can't be followed any more."""
 
 
-@dataclass(slots=True)
-class Following:
-    """Runs and sweeps by name, what is known of each, and how those ended that have."""
-
-    things: dict[str, Thing] = field(default_factory=dict)
-    codes: dict[str, int] = field(default_factory=dict)
-    errors: dict[str, CommandError] = field(default_factory=dict)
-
-    def going_on(self) -> list[Thing]:
-        """In the order in which they were first seen."""
-        return [thing for name, thing in self.things.items() if not self.is_over(name)]
-
-    def is_over(self, name: str) -> bool:
-        """Whether it has ended, or can't be followed any more."""
-        return name in self.codes or name in self.errors
-
-
-def follow(
-    targets: MutableMapping[str, Target],
-    reporter: Reporter,
-    *,
-    timeout_seconds: float | None = None,
-    clock: Callable[[], float] = time.monotonic,
+async def follow(
+    targets: MutableMapping[str, Target], reporter: Reporter, *, timeout_seconds: float | None = None
 ) -> Following:
     """All by name, until each has ended. What turns out to be a sweep becomes one among the targets. Raises TimeIsUp.
 
-    One that can't be read is told to the reporter and kept among the errors; the others are followed on.
+    One that can't be read is kept among the errors; the others are followed on.
     """
     if len(targets) > MAX_TARGETS:
-        raise CommandError(f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}")
-    deadline = None if timeout_seconds is None else clock() + timeout_seconds
-    ears, found = _Ears(), Following()
+        raise errors.CommandError(f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}")
+    following, time = Following(targets, reporter), asyncio.get_running_loop().time
+    deadline = None if timeout_seconds is None else time() + timeout_seconds
+    tasks = [asyncio.create_task(following.follow(name)) for name in targets]
     try:
-        for name, target in targets.items():
-            ears.turn_to(name, target)
-        while any(not found.is_over(name) for name in targets):
-            _hear(found, ears, targets, reporter)
-            if deadline is not None and clock() >= deadline:
-                waiting = [name for name in targets if not found.is_over(name)]
+        while waiting := following.waiting():
+            if deadline is not None and time() >= deadline:
                 raise TimeIsUp(f"{', '.join(waiting)}: not ended within the timeout")
+            await asyncio.wait(tasks, timeout=TICK_SECONDS)
+            if following.fault is not None:
+                raise following.fault
+            following.show()
     finally:
-        ears.close()
-    return found
+        await _cancelled(tasks)
+    return following
 
 
-class _Ears:
-    """The threads that listen, and the queue that they speak into."""
+class Following:
+    """Runs and sweeps by name, what is known of each, and how those ended that have."""
 
-    def __init__(self) -> None:
-        self.words: SimpleQueue[Word] = SimpleQueue()
-        self._watchers: list[Watcher] = []
+    def __init__(self, targets: MutableMapping[str, Target], reporter: Reporter) -> None:
+        self._targets, self._reporter = targets, reporter
+        self.known: dict[str, Followed] = {}
+        self.codes: dict[str, int] = {}
+        self.errors: dict[str, errors.CommandError] = {}
+        self.fault: Exception | None = None
+        """What ends following altogether, such as an output that is closed."""
 
-    def turn_to(self, name: str, target: Target) -> None:
-        """Begin to listen."""
-        self._begin((SweepWatcher if target.is_sweep else RunWatcher)(target.kubectl, name, self.words))
+    def waiting(self) -> list[str]:
+        """Names of those that have not ended and can be followed on."""
+        return [name for name in self._targets if name not in self.codes and name not in self.errors]
 
-    def turn_to_runs_of(self, name: str, target: Target) -> None:
-        """To those of a sweep, once it is known."""
-        self._begin(SweptRunsWatcher(target.kubectl, name, self.words))
+    def show(self) -> None:
+        """Report those that go on, in the order in which they were first seen."""
+        waiting = self.waiting()
+        self._reporter.show([followed for name, followed in self.known.items() if name in waiting])
 
-    def _begin(self, watcher: Watcher) -> None:
-        self._watchers.append(watcher)
-        watcher.start()
+    async def follow(self, name: str) -> None:
+        """One, to its end or until it can't be read."""
+        await self._guarded(name, self._follow(name))
 
-    def close(self) -> None:
-        """No process is left."""
-        for watcher in self._watchers:
-            watcher.stop()
+    async def _guarded(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Trouble with the cluster is an error of that run or sweep alone."""
+        try:
+            await work
+        except errors.KubectlError as error:
+            self._failed(name, error)
+        except ValueError as error:
+            why = str(error).splitlines()[0]
+            self._failed(name, errors.KubectlError(f"{name} was written by another version of the API: {why}"))
+        except Exception as error:
+            self.fault = self.fault or error
+
+    async def _follow(self, name: str) -> None:
+        target = self._targets[name]
+        try:
+            await (self._follow_sweep if target.is_sweep else self._follow_run)(name, target.kubectl)
+        except errors.KubectlError as error:
+            if error.trouble != "NotFound" or name in self.known:
+                raise
+            if target.is_sweep:
+                raise await asyncio.to_thread(target.kubectl.missing, name, cluster.SWEEP) from None
+            if await asyncio.to_thread(target.kubectl.sweep_if_any, name) is None:
+                raise await asyncio.to_thread(target.kubectl.missing, name, cluster.RUN, cluster.SWEEP) from None
+            self._targets[name] = replace(target, kind=SWEEP_KIND)
+            await self._follow(name)
+
+    async def _follow_run(self, name: str, kubectl: cluster.Kubectl) -> None:
+        stages, run = _FinishedStages(kubectl, name), None
+        async with aclosing(_changes(kubectl, cluster.RUN, name, lost=partial(self._lost, name))) as changes:
+            async for body, deleted in changes:
+                if deleted:
+                    raise errors.KubectlError(f"{name} was deleted", "NotFound")
+                run = updated_run(run, body, await stages.since_last(body))
+                self._changed(name, run, exit_code(run.status))
+                if name in self.codes:
+                    return
+
+    async def _follow_sweep(self, name: str, kubectl: cluster.Kubectl) -> None:
+        runs: list[asyncio.Task[None]] = []
+        try:
+            async with aclosing(_changes(kubectl, cluster.SWEEP, name, lost=partial(self._lost, name))) as changes:
+                async for body, deleted in changes:
+                    if deleted:
+                        raise errors.KubectlError(f"{name} was deleted", "NotFound")
+                    before = self.known.get(name)
+                    sweep = updated_sweep(before if isinstance(before, FollowedSweep) else None, body)
+                    self._changed(name, sweep, sweep_exit_code(sweep.status))
+                    if name in self.codes:
+                        return
+                    if not runs:
+                        runs.append(asyncio.create_task(self._guarded(name, self._follow_swept_runs(name, kubectl))))
+        finally:
+            await _cancelled(runs)
+
+    async def _follow_swept_runs(self, name: str, kubectl: cluster.Kubectl) -> None:
+        """The sweep is followed to its end without them: who may read sweeps may perhaps not read runs."""
+        of_sweep = f"--selector={names.LABEL_SWEEP}={name}"
+        watched = _changes(kubectl, cluster.RUN, of_sweep, lost=partial(self._lost, name), may_be_silent=True)
+        with suppress(errors.KubectlError):
+            async with aclosing(watched) as changes:
+                async for body, deleted in changes:
+                    sweep = self.known[name]
+                    if isinstance(sweep, FollowedSweep):
+                        self._changed(name, with_run(sweep, body, deleted=deleted), None)
+
+    def _changed(self, name: str, followed: Followed, code: int | None) -> None:
+        """`code`: of one that has ended."""
+        if name not in self.waiting():
+            return
+        self.known[name] = followed
+        if code is not None:
+            self._reporter.show([followed])
+            self.codes[name] = code
+            self._reporter.ended(followed)
+        self.show()
+
+    def _lost(self, name: str, trouble: str) -> None:
+        if name in self.known:
+            self.known[name] = replace(self.known[name], trouble=trouble)
+        self.show()
+
+    def _failed(self, name: str, error: errors.KubectlError) -> None:
+        if name in self.waiting():
+            self.errors[name] = error
+            self._reporter.failed(name, error)
+            self.show()
 
 
-def _hear(found: Following, ears: _Ears, targets: MutableMapping[str, Target], reporter: Reporter) -> None:
-    """One word, or none for a while."""
-    try:
-        word = ears.words.get(timeout=TICK_SECONDS)
-    except Empty:
-        reporter.show(found.going_on())
-        return
-    if found.is_over(word.name):
-        return
-    match word:
-        case IsSweep(name=name):
-            targets[name] = replace(targets[name], kind=SWEEP_KIND)
-            ears.turn_to(name, targets[name])
-        case Lost(name=name, why=why) if name in found.things:
-            found.things[name] = replace(found.things[name], trouble=why)
-        case Over(name=name, why=error):
-            found.errors[name] = error
-            reporter.failed(name, error)
-        case Seen() | SweepSeen() | SweptRunSeen():
-            is_new = word.name not in found.things
-            _seen(found, word, reporter)
-            if is_new and isinstance(word, SweepSeen) and not found.is_over(word.name):
-                ears.turn_to_runs_of(word.name, targets[word.name])
-    reporter.show(found.going_on())
+class _FinishedStages:
+    """Stages of one run that have finished since its last change, with the figures of their records."""
+
+    def __init__(self, kubectl: cluster.Kubectl, name: str) -> None:
+        self._kubectl, self._name = kubectl, name
+        self._known, self._under_way, self._may_read_records = -1, "", True
+
+    async def since_last(self, body: cluster.Body) -> list[StageLine]:
+        """Of a run that is seen for the first time the latest; of one that has ended none."""
+        status = raw.mapping(body.get("status"))
+        progress = raw.mapping(status.get("progress"))
+        done, known = raw.number(progress.get("stagesDone")), self._known
+        if known < 0:
+            known = done if status.get("completionTime") is not None else max(0, done - LATEST_STAGES)
+        finished = [await self._line(body, sequence, is_last=sequence == done - 1) for sequence in range(known, done)]
+        self._known, self._under_way = max(known, done), raw.text(progress.get("stage")) or self._under_way
+        return finished
+
+    async def _line(self, body: cluster.Body, sequence: int, *, is_last: bool) -> StageLine:
+        """From the stored record; where it can't be read, the name that the status gave before."""
+        if self._may_read_records:
+            try:
+                return await self._stored_line(body, sequence)
+            except errors.KubectlError as error:
+                self._may_read_records = error.trouble != "Forbidden"
+            except ValueError:
+                pass  # a record of another version; the stage was measured all the same
+        return StageLine(sequence, (self._under_way or None) if is_last else None)
+
+    async def _stored_line(self, body: cluster.Body, sequence: int) -> StageLine:
+        """Raises KubectlError or ValueError."""
+        uid = raw.text(raw.mapping(body.get("metadata")).get("uid"))
+        command = self._kubectl.command(
+            "get", "configmaps", names.stage_name(self._name, uid, sequence), "--output=json"
+        )
+        held = cluster.json_object("\n".join([line async for line in processes.output_lines(command)]))
+        packed = stored_part(held, RECORD_KEY)
+        if packed is None:
+            raise ValueError("holds no record")
+        return stage_line(stored_record(packed, run_uid=uid, sequence=sequence))
 
 
-def _seen(found: Following, word: Seen | SweepSeen | SweptRunSeen, reporter: Reporter) -> None:
-    try:
-        thing = _known_now(found.things.get(word.name), word)
-    except ValueError as error:
-        newer = KubectlError(f"{word.name} was written by another version of the API: {str(error).splitlines()[0]}")
-        found.errors[word.name] = newer
-        reporter.failed(word.name, newer)
-        return
-    found.things[word.name] = thing
-    code = sweep_exit_code(thing.status) if isinstance(thing, FollowedSweep) else exit_code(thing.status)
-    if code is not None:
-        reporter.show([thing])
-        found.codes[word.name] = code
-        reporter.ended(thing, code)
+async def _changes(
+    kubectl: cluster.Kubectl, *watched: str, lost: Callable[[str], None], may_be_silent: bool = False
+) -> AsyncGenerator[tuple[cluster.Body, bool], None]:
+    """Objects as they are created, changed or deleted (the second is True), by a watch that is begun anew when it ends.
+
+    `lost` is told of trouble that may pass. Raises KubectlError for other trouble, and for any before something was
+    heard, unless there may be nothing to hear (`may_be_silent`).
+    """
+    ever_heard, pause = may_be_silent, 0.0
+    while True:
+        await asyncio.sleep(pause)
+        heard, error = False, None
+        try:
+            command = kubectl.command("get", *watched, "--watch", "--output-watch-events", "--output=json")
+            async with aclosing(processes.output_lines(command)) as lines, aclosing(objects(lines)) as events:
+                async for event in events:
+                    if event.get("type") == "ERROR":
+                        break  # what is watched has become too old: begin anew
+                    heard = ever_heard = True
+                    yield dict(raw.mapping(event.get("object"))), event.get("type") == "DELETED"
+        except errors.KubectlError as found:
+            error = found
+        pause = FIRST_PAUSE_SECONDS if heard or not pause else min(2 * pause, LONGEST_PAUSE_SECONDS)
+        if error is not None:
+            if error.trouble in HOPELESS or not ever_heard:
+                raise error
+            lost(f"{error}; trying again")
 
 
-def _known_now(known: Thing | None, word: Seen | SweepSeen | SweptRunSeen) -> Thing:
-    """With what was just heard. Raises ValueError."""
-    match word, known:
-        case Seen(body=body, finished=finished), Followed():
-            return seen_again(known, body, finished)
-        case Seen(body=body, finished=finished), _:
-            return seen_again(first_sight(body), body, finished)
-        case SweepSeen(body=body), FollowedSweep():
-            return sweep_seen_again(known, body)
-        case SweepSeen(body=body), _:
-            return sweep_first_sight(body)
-        case SweptRunSeen(body=body, gone=gone), FollowedSweep():
-            return with_run(known, body, gone=gone)
-    raise ValueError(f"nothing was seen of the sweep {word.name} before its runs")
+async def objects(lines: AsyncIterator[str]) -> AsyncGenerator[cluster.Body, None]:
+    """JSON objects out of a stream of them, each on a line of its own or spread over several."""
+    collected = ""
+    async for line in lines:
+        collected += line
+        if line.startswith("}") or (collected == line and line.rstrip().endswith("}")):
+            yield cluster.json_object(collected)
+            collected = ""
+
+
+async def _cancelled(tasks: Iterable[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

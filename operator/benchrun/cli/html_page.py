@@ -10,19 +10,16 @@ from pydantic import ValidationError
 
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.cli.finished_run import FinishedRun
+from benchrun.cli import finished_run
 from benchrun.observe.views import Sweep
-from benchrun.report.html.blocks import ChartSpec
-from benchrun.report.html.page import page
-from benchrun.report.html.reported import Reported
-from benchrun.report.html.sweep.page import sweep_page
-from benchrun.report.html.sweep.reported import ReportedSweep
+from benchrun.report.html import blocks, page
+from benchrun.report.html.reported import Reported, ReportedSweep
 
 GRAMMAR = "6.1"
 """Version of Vega-Lite, of those that vl-convert brings along."""
 
 
-def html_page(found: FinishedRun) -> str:
+def html_page(found: finished_run.FinishedRun) -> str:
     """The page of a run, with its charts drawn."""
     measured = found.measured
     reported = Reported(
@@ -36,7 +33,7 @@ def html_page(found: FinishedRun) -> str:
         samples=measured.samples,
         notes=measured.unreadable,
     )
-    return page(reported, draw, made_by=_made_by())
+    return page.page(reported, draw, made_by=_made_by())
 
 
 def sweep_html_page(sweep: Sweep, status: BenchmarkSweepStatus) -> str:
@@ -49,10 +46,10 @@ def sweep_html_page(sweep: Sweep, status: BenchmarkSweepStatus) -> str:
         spec=_spec(sweep),
         status=status,
     )
-    return sweep_page(reported, draw, made_by=_made_by())
+    return page.sweep_page(reported, draw, made_by=_made_by())
 
 
-def draw(spec: ChartSpec) -> str:
+def draw(spec: blocks.ChartSpec) -> str:
     """A chart as SVG, by Vega within this process: no browser, no network, no file."""
     drawn: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=GRAMMAR, allowed_base_urls=[])
     return drawn

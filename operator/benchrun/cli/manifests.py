@@ -1,7 +1,4 @@
-"""Manifests in files or on standard input, as `run -f` takes them.
-
-They are looked into, and handed to kubectl as they are written: it has its own idea of what a YAML value means.
-"""
+"""Objects in files or on standard input: read, and brought into the cluster."""
 
 from __future__ import annotations
 
@@ -10,13 +7,64 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from benchrun.api.base import KIND
-from benchrun.cli.errors import CommandError
-from benchrun.cli.run_files import LOADER
-from benchrun.observe import raw
+from benchrun.api.sweep import spec
+from benchrun.cli import cluster, errors
+from benchrun.names import KIND, SHORT_NAME
+from benchrun.observe import raw, trim, views
+
+ENDINGS = frozenset({".yaml", ".yml", ".json"})
+"""Of files that are looked into, where a folder is named."""
+
+
+def runs_in(path: Path) -> list[views.Run]:
+    """The BenchmarkRuns of a file, in order. Raises CommandError where it can't be read or holds none."""
+    found = [trim.run_of(body) for body in objects_in(path) if body.get("kind") == KIND]
+    if not found:
+        raise errors.CommandError(f"{path} holds no {KIND}")
+    return found
+
+
+def config_maps_in(path: Path) -> list[raw.Object]:
+    """The ConfigMaps of a file, or of all files of a folder. Raises CommandError where one can't be read."""
+    files = sorted(each for each in path.iterdir() if each.suffix in ENDINGS) if path.is_dir() else [path]
+    return [body for file in files for body in objects_in(file) if body.get("kind") == "ConfigMap"]
+
+
+def objects_in(path: Path) -> list[raw.Object]:
+    """All objects of a file, of any kind. Raises CommandError where it can't be read."""
+    try:
+        documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=LOADER))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise errors.CommandError(f"{path}: {error}") from error
+    return [body for document in documents for body in _objects(document)]
+
+
+def _objects(document: object) -> Iterator[raw.Object]:
+    body = raw.mapping(document)
+    yield from raw.mappings(body.get("items")) if "items" in body else (body,)
+
+
+_FASTEST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Where libyaml was there when PyYAML was built; ten times as fast, and a run's records are a megabyte."""
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+LOADER: Any = type(
+    "KubernetesLoader",
+    (_FASTEST,),
+    {
+        "yaml_implicit_resolvers": {
+            first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+            for first, resolvers in _FASTEST.yaml_implicit_resolvers.items()
+        }
+    },
+)
+"""Reads as Kubernetes does: what looks like a date is a string."""
+
+
+# They are looked into, and handed to kubectl as they are written: it has its own idea of what a YAML value means.
 
 STANDARD_INPUT = "-"
 MAX_BYTES = 8 * 1024 * 1024
@@ -41,7 +89,7 @@ def manifests_in(paths: Sequence[str]) -> list[Manifest]:
     """All objects of the files, in order; `-` is standard input. Raises CommandError for what is no object."""
     found = [each for path in paths for each in _manifests(path)]
     if not found:
-        raise CommandError(f"{', '.join(map(_title, paths))} holds no object; begin with one of examples/")
+        raise errors.CommandError(f"{', '.join(map(_title, paths))} holds no object; begin with one of examples/")
     return found
 
 
@@ -50,13 +98,13 @@ def _manifests(path: str) -> Iterator[Manifest]:
     try:
         documents = _documents(_text(path))
     except yaml.YAMLError as error:
-        raise CommandError(f"{title} is no YAML: {_where(error)}") from error
+        raise errors.CommandError(f"{title} is not valid YAML: {_where(error)}") from error
     except OSError as error:
-        raise CommandError(f"{title} can't be read: {error.strerror}") from error
+        raise errors.CommandError(f"{title} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise CommandError(f"{title} is no text in UTF-8: byte {error.start} is none of it") from error
+        raise errors.CommandError(f"{title} is not valid UTF-8 (byte {error.start})") from error
     except ValueError as error:  # a value that is not of the type that its tag names
-        raise CommandError(f"{title} can't be read: {error}") from error
+        raise errors.CommandError(f"{title} can't be read: {error}") from error
     for number, (text, document) in enumerate(documents, start=1):
         if document is not None:
             yield _manifest(title if len(documents) == 1 else f"{title}, document {number}", text, document)
@@ -77,7 +125,7 @@ def _manifest(source: str, text: str, document: object) -> Manifest:
     elif name and generated:
         problem = "metadata has both name and generateName; take one of them out"
     if problem is not None:
-        raise CommandError(f"{source}: {problem}")
+        raise errors.CommandError(f"{source}: {problem}")
     return Manifest(source, text, kind, name or None, raw.text(metadata.get("namespace")) or None)
 
 
@@ -107,7 +155,7 @@ def _text(path: str) -> str:
         with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise CommandError(f"{_title(path)} is larger than {MAX_BYTES // 1024**2} MiB; that is no manifest")
+        raise errors.CommandError(f"{_title(path)} is larger than {MAX_BYTES // 1024**2} MiB, too large for a manifest")
     return data.decode("utf-8-sig")
 
 
@@ -120,3 +168,79 @@ def _where(error: yaml.YAMLError) -> str:
     if mark is None or problem is None:
         return str(error).splitlines()[0]
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """An object as it is in the cluster now."""
+
+    kind: str
+    namespace: str
+    name: str
+    was_there: bool = False
+    """A run or sweep that had been created before and has not ended."""
+
+
+def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
+    """The object. Raises CommandError; where the object is at fault, what it says begins with the file."""
+    if kubectl.namespace and manifest.namespace not in (None, kubectl.namespace):
+        raise errors.CommandError(
+            f"{manifest.source}: metadata.namespace is {manifest.namespace}, and -n says {kubectl.namespace}; "
+            "leave one of them out"
+        )
+    try:
+        return _applied(manifest, kubectl.within(manifest.namespace))
+    except errors.CommandError as error:
+        if isinstance(error, errors.KubectlError) and error.trouble in errors.OF_THE_CLUSTER:
+            raise
+        raise errors.CommandError(f"{manifest.source}: {error}") from error
+
+
+def _applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
+    if manifest.name is None:
+        return _as_applied(kubectl.create(manifest.text))
+    if manifest.kind not in cluster.RESOURCES:
+        return _as_applied(kubectl.apply(manifest.text))
+    return _once(manifest, manifest.name, kubectl)
+
+
+def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
+    """What has ended is not measured again, so it must not look as if it were."""
+    there = kubectl.find(name, resource=cluster.RESOURCES[manifest.kind])
+    ended = raw.mapping(there.get("status")) if there is not None else {}
+    has_ended = bool(ended.get("completionTime"))
+    try:
+        body = kubectl.apply(manifest.text, dry_run=has_ended)
+    except errors.KubectlError as error:
+        if error.trouble != "Immutable":
+            raise
+        raise errors.CommandError(_other_spec(manifest.kind, name, error)) from error
+    if has_ended:
+        raise errors.CommandError(_measured_already(manifest.kind, name, ended))
+    return _as_applied(body, was_there=there is not None)
+
+
+def _as_applied(body: cluster.Body, *, was_there: bool = False) -> Applied:
+    metadata = raw.mapping(body.get("metadata"))
+    name, namespace = raw.text(metadata.get("name")), raw.text(metadata.get("namespace"))
+    return Applied(raw.text(body.get("kind")), namespace, name, was_there)
+
+
+def _other_spec(kind: str, name: str, error: errors.KubectlError) -> str:
+    return (
+        f"{name} exists, with another spec ({error}). Give this one another name, or generateName: {name}- for a new one "
+        f"each time, or delete the old one and its results first: {_delete(kind, name)}"
+    )
+
+
+def _measured_already(kind: str, name: str, status: raw.Object) -> str:
+    noun = "sweep" if kind == spec.KIND else "run"
+    return (
+        f"{name} has run before ({raw.text(status.get('phase'))}, {raw.text(status.get('completionTime'))}), and a {noun} is "
+        f"measured once; benchrun report {name} shows its result. To measure again write generateName: {name}- in place of "
+        f"the name, or delete it and its results first: {_delete(kind, name)}"
+    )
+
+
+def _delete(kind: str, name: str) -> str:
+    return f"kubectl delete {spec.SHORT_NAME if kind == spec.KIND else SHORT_NAME} {name}"

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchrun.cli.errors import CommandError
-from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.layers import ModelShape, UnknownShape
-from benchrun.sizing.weights import NotWeights, bytes_by_header, bytes_by_index
+from benchrun.sizing import config_json, engine, layers
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
@@ -37,11 +35,11 @@ def config_path(model: str) -> Path:
     )
 
 
-def shape_at(path: Path) -> ModelShape:
+def shape_at(path: Path) -> layers.ModelShape:
     """The shape that a config.json describes. Raises CommandError."""
     try:
-        return model_shape(_json_object(path, MAX_CONFIG_BYTES))
-    except UnknownShape as error:
+        return config_json.model_shape(_json_object(path, MAX_CONFIG_BYTES))
+    except layers.UnknownShape as error:
         raise CommandError(f"{path}: {error}") from error
 
 
@@ -50,9 +48,9 @@ def weights_beside(path: Path) -> int | None:
     index, files = path.with_name(INDEX), sorted(path.parent.glob("*.safetensors"))
     try:
         if index.is_file():
-            return bytes_by_index(_json_object(index, MAX_INDEX_BYTES))
-        return sum(bytes_by_header(_header(file)) for file in files) or None
-    except NotWeights as error:
+            return engine.bytes_by_index(_json_object(index, MAX_INDEX_BYTES))
+        return sum(engine.bytes_by_header(_header(file)) for file in files) or None
+    except engine.NotWeights as error:
         raise CommandError(f"{path.parent}: {error}") from error
 
 

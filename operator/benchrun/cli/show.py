@@ -1,27 +1,20 @@
-"""Tables on a terminal."""
+"""Tables on a terminal, and the console that every command writes to."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.cli.show_comparison import show_comparison
-from benchrun.report.result_rows import NO_TEXTS, result_rows
-from benchrun.report.rows import (
-    UNCERTAIN,
-    UNCERTAIN_NOTE,
-    Rows,
-    explanation_rows,
-    finding_rows,
-    has_uncertain,
-    interval_rows,
-)
+from benchrun.api import BenchmarkRunStatus, plain_text
+from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.cli.commands.compare import show_comparison
+from benchrun.judge.comparison.figures import SCOPES
+from benchrun.report import result_rows, rows, sweep_rows
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
 ENDED_EARLY = ("Failed", "Cancelled")
@@ -30,19 +23,12 @@ UNBOUNDED = 10_000
 """Columns; no table is as wide."""
 
 
-def add_wide(parser: argparse.ArgumentParser) -> None:
-    """The option of every command that shows a result."""
-    parser.add_argument(
-        "--wide", action="store_true", help="show the total of tokens and the 95 %% interval of every percentile, too"
-    )
-
-
 def show_result(
     console: Console,
     name: str,
     status: BenchmarkRunStatus,
     *,
-    texts_per_prompt: Mapping[str, int] = NO_TEXTS,
+    texts_per_prompt: Mapping[str, int] = result_rows.NO_TEXTS,
     wide: bool = False,
 ) -> None:
     """Verdict first, then the load points and what limits them, then what was found; `wide` adds the total of tokens and how
@@ -58,7 +44,7 @@ def show_result(
             console.print(Text.assemble("measured until then: ", (verdict, COLOURS.get(verdict, ""))))
         _show_load_points(console, status, texts_per_prompt, wide=wide)
     if status.findings:
-        console.print(as_table(finding_rows(status)), width=prose_width(console))
+        console.print(as_table(rows.finding_rows(status)), width=prose_width(console))
     if status.comparison is not None:
         show_comparison(console, status.comparison, before=status.comparison.baseline.name, after=name)
     if status.log_tail:
@@ -69,12 +55,12 @@ def show_result(
 def _show_load_points(
     console: Console, status: BenchmarkRunStatus, texts_per_prompt: Mapping[str, int], *, wide: bool
 ) -> None:
-    rows = result_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
-    explained, intervals = explanation_rows(status), interval_rows(status)
-    show_figures(console, rows, names=("load point",), wide=wide)
+    points = result_rows.result_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
+    explained, intervals = rows.explanation_rows(status), rows.interval_rows(status)
+    show_figures(console, points, names=("load point",), wide=wide)
     console.print(Text("latencies in milliseconds; running and waiting are means over the stages", style="dim"))
-    if has_uncertain(rows):
-        console.print(Text(UNCERTAIN_NOTE, style="dim"))
+    if rows.has_uncertain(points):
+        console.print(Text(rows.UNCERTAIN_NOTE, style="dim"))
     if explained.rows:
         console.print(as_table(explained), width=prose_width(console))
     if wide and intervals.rows:
@@ -86,10 +72,10 @@ def prose_width(console: Console) -> int:
     return min(console.width, Console(file=console.file).width) if console.is_terminal else console.width
 
 
-def show_figures(console: Console, rows: Rows, *, names: Collection[str], wide: bool) -> None:
+def show_figures(console: Console, cells: rows.Rows, *, names: Collection[str], wide: bool) -> None:
     """A table whose figures stay in one piece. Where there is little room, `names` take several lines; a wide table takes the
     room that it needs."""
-    table = as_table(rows, folded=() if wide else names)
+    table = as_table(cells, folded=() if wide else names)
     before = console.width
     if wide:
         unbounded = console.options.update_width(UNBOUNDED)
@@ -98,16 +84,63 @@ def show_figures(console: Console, rows: Rows, *, names: Collection[str], wide: 
     console.width = before
 
 
-def as_table(rows: Rows, *, folded: Collection[str] | None = None) -> Table:
+def as_table(cells: rows.Rows, *, folded: Collection[str] | None = None) -> Table:
     """Rows laid out, verdicts coloured. `folded`: headers of the columns that may take several lines; None: all may."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in rows.headers:
+    for header in cells.headers:
         table.add_column(header, overflow="fold", no_wrap=folded is not None and header not in folded)
-    for row in rows.rows:
+    for row in cells.rows:
         table.add_row(*(Text(cell, style=_style(cell)) for cell in row))
     return table
 
 
 def _style(cell: str) -> str:
     """Colours only where the terminal has them; the mark of an uncertain figure is there in any case."""
-    return "dim" if cell.endswith(UNCERTAIN) else COLOURS.get(cell, "")
+    return "dim" if cell.endswith(rows.UNCERTAIN) else COLOURS.get(cell, "")
+
+
+NAMES = ("variant", "load point", "not to be told from it")
+"""Columns that may take several lines."""
+
+
+def show_sweep(
+    console: Console,
+    name: str,
+    status: BenchmarkSweepStatus,
+    *,
+    texts_per_prompt: Mapping[str, int] = result_rows.NO_TEXTS,
+    wide: bool = False,
+) -> None:
+    """Where it stands, then the tables, then what is to be known of them."""
+    width, verdict = prose_width(console), status.verdict or "Unknown"
+    word = status.phase if status.phase in ENDED_EARLY else verdict
+    title = Text.assemble((f"{name}: ", "bold"), (word, COLOURS.get(word, "bold")), f" - {status.message or ''}")
+    console.print(title, width=width)
+    if status.results:
+        variants = sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
+        show_figures(console, variants, names=NAMES, wide=wide)
+        console.print(Text(sweep_rows.LEGEND, style="dim"), width=width)
+    if status.scope is not None:
+        against = Text.assemble("\n", (f"against {status.baseline}", "bold"), f", {SCOPES[status.scope]}")
+        console.print(against, width=width)
+        show_figures(console, sweep_rows.change_rows(status), names=NAMES, wide=wide)
+    for title_text, table in (("best", sweep_rows.best_rows(status)), ("Pareto front", sweep_rows.front_rows(status))):
+        if table.rows:
+            console.print(Text(f"\n{title_text}", style="bold"))
+            console.print(as_table(table))
+    for remark in sweep_rows.remarks(status):
+        console.print(Text(remark, style="yellow"), width=width)
+    for cut in sweep_rows.cuts(status):
+        console.print(Text(cut, style="dim"), width=width)
+
+
+class Terminal(Console):
+    """Rich's console without highlighting. Names, messages and logs of a cluster can't steer the terminal."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, highlight=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Styles and the cursor are Rich's own and come beside the text."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=plain_text(segment.text))

@@ -1,15 +1,113 @@
-"""Which conditions a run or a sweep carries, for every way it can stand or end. GitOps tools and `kubectl wait` read these."""
+"""Where a run stands: phase, reason, progress and live figures; and the conditions of runs and sweeps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from benchrun.api.conditions import Condition, ConditionStatus, ConditionType, Reason, with_condition
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import (
+    BenchmarkRunStatus,
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    Live,
+    Phase,
+    Progress,
+    Reason,
+    with_condition,
+)
 from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepReason
-from benchrun.decide.step import Step
+from benchrun.decide.situation import Situation
+from benchrun.measure.timeline import live
+from benchrun.observe.views import Declared, Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the run is doing."""
+
+    phase: Phase
+    reason: str
+    message: str
+    client_ready: bool = False
+    server_ready: bool = False
+
+
+def current_step(situation: Situation, *, server: Diagnosis | None, client: Diagnosis | None) -> Step:
+    """The step, from what can be seen. Diagnoses given here are those that waiting may still cure."""
+    if not situation.client_ready:
+        return _preparing(situation, client)
+    if situation.status.server_ready_time is None and not situation.measuring_started:
+        return _waiting_for_server(situation, server)
+    heard = situation.collected.client.progress
+    if heard is not None and heard.phase == "WarmingUp":
+        return Step("WarmingUp", Reason.WARMING_UP, "sending warm-up requests", True, True)
+    done, total = len(situation.known), situation.stages_in_words
+    if situation.all_known:
+        return Step("Collecting", Reason.COLLECTING, f"all {total} stages measured; storing the records", True, True)
+    stage = _stage(situation) or "the next stage"
+    return Step("Running", Reason.MEASURING, f"measuring {stage}; {done} of {total} stages are done", True, True)
+
+
+def progress(situation: Situation) -> Progress:
+    """Stages done and under way."""
+    known, done = situation.total_stages, len(situation.known)
+    total = situation.most_stages if known is None else known
+    return Progress(
+        stages_total=total,
+        stages_done=done,
+        stage=_stage(situation),
+        summary=f"{done}/{total}" if known is not None else f"{done}/<={total}",
+    )
+
+
+def _stage(situation: Situation) -> str | None:
+    """The stage under way. It is shown with the record of the one before, which comes a moment later: both in one write."""
+    progress, shown = situation.collected.client.progress, situation.status.progress
+    if progress is None or progress.stage is None:
+        return None
+    is_ahead = progress.stage in situation.planned[len(situation.known) + 1 :]
+    return shown.stage if is_ahead and shown is not None else progress.stage
+
+
+def live_figures(situation: Situation) -> Live | None:
+    """The latest figures, or those of before."""
+    return live(situation.collected.samples.recent, situation.now) or situation.status.live
+
+
+def _preparing(situation: Situation, client: Diagnosis | None) -> Step:
+    if client is not None:
+        return Step("Preparing", client.reason, client.message)
+    pod = situation.client_pod
+    if pod is not None and pod.unschedulable:
+        return Step("Preparing", Reason.PREPARING_CLIENT, f"the client waits for a node: {pod.unschedulable}")
+    return Step("Preparing", Reason.PREPARING_CLIENT, "the client checks plan, tokenizer and data")
+
+
+def _waiting_for_server(situation: Situation, server: Diagnosis | None) -> Step:
+    if situation.spec.endpoint is not None:
+        return Step("Starting", Reason.WAITING_FOR_ENDPOINT, "waiting for a healthy answer of the endpoint", True)
+    if not situation.server_exists and not situation.client_heard:
+        return Step(
+            "Preparing", Reason.PREPARING_CLIENT, "the client is ready; waiting for an answer on its port", True
+        )
+    pods = situation.serving
+    if not pods or any(pod.scheduled_at is None for pod in pods):
+        why = server.message if server is not None else "waiting for a node to take the server"
+        return Step("WaitingForNode", server.reason if server is not None else Reason.WAITING_FOR_NODE, why, True)
+    if server is not None:
+        return Step("Starting", server.reason, server.message, True)
+    nodes = ", ".join(dict.fromkeys(pod.node or "its node" for pod in pods))
+    return Step(
+        "Starting", Reason.SERVER_STARTING, f"{_servers(sum(pod.rank == 0 for pod in pods))} starting on {nodes}", True
+    )
+
+
+def _servers(count: int) -> str:
+    return "the server is" if count == 1 else f"{count} servers are"
+
 
 _Status = TypeVar("_Status", BenchmarkRunStatus, BenchmarkSweepStatus)
 Row = tuple[ConditionType, ConditionStatus, str, str]
@@ -26,20 +124,15 @@ _OBJECTIVES_REASON: dict[ConditionStatus, str] = {
 }
 
 
-def standing(
-    status: _Status, rows: Iterable[Row], *, phase: str, message: str, generation: int, now: datetime
-) -> _Status:
-    """The status of what stands so. `rows` replace the conditions of their types, or are appended."""
+def standing(status: _Status, rows: Iterable[Row], phase: str, message: str, *, of: Declared, now: datetime) -> _Status:
+    """The status of the run or sweep with this phase and message. `rows` replace the conditions of their types, or are appended."""
     conditions = status.conditions
     for type_, value, reason, text in rows:
-        new = Condition(type=type_, status=value, reason=reason, message=text, observed_generation=generation)
+        new = Condition(type=type_, status=value, reason=reason, message=text, observed_generation=of.generation)
         conditions = with_condition(conditions, new, now=now)
     return status.model_copy(
-        update={"observed_generation": generation, "phase": phase, "message": message, "conditions": conditions}
+        update={"observed_generation": of.generation, "phase": phase, "message": message, "conditions": conditions}
     )
-
-
-# ---- runs ------------------------------------------------------------------------------------------------------------
 
 
 def going_on(step: Step, *, has_objectives: bool, has_baseline: bool) -> list[Row]:
@@ -70,7 +163,7 @@ def measured(
 ) -> list[Row]:
     """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such numbers.
 
-    A missed objective or a regression is a result like any other, told by a condition of its own.
+    A missed objective or a regression is a result like any other, with a condition of its own.
     """
     good = valid_reason not in (Reason.INVALID_CELLS, Reason.NOT_JUDGED)
     judged: ConditionStatus = "True" if good else "False"
@@ -93,9 +186,6 @@ def ended_early(reason: str, message: str) -> list[Row]:
     return [*_LEFT, ("Measured", "False", reason, message), *_incomplete("run", reason, message)]
 
 
-# ---- sweeps: the same types, but for what a single run has -----------------------------------------------------------
-
-
 def sweep_going_on(reason: str, message: str) -> list[Row]:
     """Of a sweep that has not ended."""
     return [_ACCEPTED, *_unjudged("not all was judged yet", reason, message)]
@@ -111,9 +201,6 @@ def sweep_measured(reason: str, message: str) -> list[Row]:
 def sweep_ended_early(reason: str, message: str) -> list[Row]:
     """Of a sweep that failed, was refused or cancelled."""
     return _incomplete("sweep", reason, message)
-
-
-# ---- what both say ---------------------------------------------------------------------------------------------------
 
 
 def _unjudged(unjudged: str, reason: str, message: str, *, succeeded: str = "") -> list[Row]:
@@ -145,7 +232,7 @@ def _complete(
 
 
 def _incomplete(what: Literal["run", "sweep"], reason: str, message: str) -> list[Row]:
-    """`Stalled` tells GitOps tools that waiting is over."""
+    """`Stalled` is what GitOps tools stop waiting at."""
     refused = reason == Reason.INVALID_SPEC
     valid: ConditionStatus = "Unknown" if reason == Reason.CANCELLED else "False"
     return [

@@ -1,5 +1,8 @@
-"""What time does to a run: instants are noted in its status, and three deadlines are counted from them: waiting for a node, starting,
-running. 0 is no limit. Pods that no node could take have a grace."""
+"""Refusals, instants and deadlines: what keeps a run waiting, and for how long.
+
+Instants are noted in the status, and three deadlines are counted from them: waiting for a node, starting, running. 0 is no limit. Pods
+that no node could take have a grace, since an autoscaler may add one.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,93 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from benchrun.api import names
-from benchrun.api.conditions import Condition, Reason, find_condition, timestamp
-from benchrun.decide.refused import no_pod, refusal
+from benchrun import names
+from benchrun.api import Condition, Reason, find_condition, timestamp
+from benchrun.decide.condition_table import Step
 from benchrun.decide.situation import Situation
+from benchrun.decide.world import RefusedObject
+from benchrun.observe.last_words import bounded
 from benchrun.observe.raw import instant
 from benchrun.observe.views import Diagnosis, Pod
 from benchrun.plan.stages import estimate
 
+RESULTS = (names.ROLE_STAGE, names.ROLE_TIMELINE)
+NO_POD_SECONDS = 10
+"""How long a Job may take to make its pod before that is worth saying."""
+_QUOTA = "exceeded quota"
+_REMEDIES = {
+    Reason.QUOTA_EXCEEDED: "It goes on when the namespace's quota has room.",
+    Reason.CHILD_REFUSED: "It goes on when an admission policy, or the operator's rights, let it pass.",
+    Reason.NOT_INSTALLED: "Install LeaderWorkerSet (https://lws.sigs.k8s.io), which servers over several nodes are made of; "
+    "it then goes on by itself.",
+}
+
+
+def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server") -> Diagnosis:
+    """Why it was refused, in the API server's words, and what to do."""
+    told = bounded(refused.message).rstrip(". ")
+    if refused.is_transient:
+        message = f"{refused.kind} {refused.name} could not be created yet: {told}. It is tried again."
+        return Diagnosis(Reason.CHILD_REFUSED, message, False)
+    what = f"{refused.kind} {refused.name} is refused by the API server: {told}"
+    if not refused.curable:
+        fields = {names.ROLE_CLIENT: "spec.client", **dict.fromkeys(names.SERVING_ROLES, server_field)}
+        where = fields.get(refused.role, "the spec")
+        return Diagnosis(Reason.CHILD_INVALID, f"{what}. Correct {where}; a new run is needed.", True)
+    reason = _curable(refused)
+    return Diagnosis(reason, f"{what}. {_REMEDIES[reason]}", False)
+
+
+def _curable(refused: RefusedObject) -> str:
+    if refused.is_kind_missing:
+        return Reason.NOT_INSTALLED
+    return Reason.QUOTA_EXCEEDED if _QUOTA in refused.message else Reason.CHILD_REFUSED
+
+
+def refusal(situation: Situation) -> Diagnosis | None:
+    """What is refused now, if anything. What was measured is never thrown away because it can't be stored."""
+    refused = situation.collected.refused_object
+    if refused is None:
+        return None
+    found = diagnose_refusal(refused, server_field=situation.spec.started_field)
+    return replace(found, terminal=False) if refused.role in RESULTS else found
+
+
+def results_refused(situation: Situation) -> bool:
+    """Whether what was measured can't be stored now."""
+    refused = situation.collected.refused_object
+    return refused is not None and refused.role in RESULTS
+
+
+def no_pod_at(situation: Situation) -> datetime | None:
+    """When the status begins to say that the client's Job has no pod. The Job itself does not mention a quota on pods."""
+    job = situation.child("Job", names.ROLE_CLIENT)
+    if job is None or job.created_at is None or situation.client_pod is not None or situation.begun:
+        return None
+    return job.created_at + timedelta(seconds=NO_POD_SECONDS)
+
+
+def with_refusal(situation: Situation, step: Step) -> Step:
+    """The step, with what keeps it waiting if that is an object which does not come to be."""
+    found = refusal(situation)
+    if found is not None:
+        return replace(step, reason=found.reason, message=found.message)
+    since = no_pod_at(situation)
+    if since is not None and situation.now >= since:
+        return replace(step, reason=Reason.NO_POD, message=no_pod(situation))
+    return step
+
+
+def no_pod(situation: Situation) -> str:
+    """Where to look, for a Job whose pod is not made."""
+    job = names.child_name(situation.owner.name, situation.owner.uid, names.ROLE_CLIENT)
+    return f"Job {job} has no pod: a quota or an admission policy may refuse it; `kubectl describe job {job}` says why"
+
+
 CLIENT_GRACE_SECONDS = 30
 """The client gives up an endpoint by itself and says what it answered last; the operator only where that word does not come."""
 _LAST_US = 253_402_300_799_000_000
-"""The end of the year 9999: there is no instant after it."""
-
-
-# ---- instants ---------------------------------------------------------------------------------------------------------
+"""The end of the year 9999: datetime has no later instant."""
 
 
 def noticed(situation: Situation) -> Situation:
@@ -59,9 +134,6 @@ def believed(claimed: datetime | None, *, first_seen: datetime, not_before: date
         return None
     latest = min(claimed, first_seen)
     return latest if not_before is None else max(latest, min(not_before, first_seen))
-
-
-# ---- deadlines -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +253,13 @@ def _run(situation: Situation) -> Deadline | None:
 
 
 def _client_ready(situation: Situation) -> Condition | None:
-    """The condition that tells since when the client is ready; None: it is not, by the last status."""
+    """The condition ClientReady, with the instant of its change; None: by the last status the client is not ready."""
     found = find_condition(situation.status.conditions, "ClientReady")
     return found if found is not None and found.status == "True" else None
 
 
 def _why(*texts: str | None) -> str:
     return next((t for t in texts if t), f"see the pod's events (label {names.LABEL_RUN})")
-
-
-# ---- grace: a node that could take a pod may be added ----------------------------------------------------------------
 
 
 def with_grace(situation: Situation, found: Diagnosis | None, pods: Iterable[Pod]) -> Diagnosis | None:

@@ -6,17 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from benchrun.api import names
-from benchrun.api.conditions import Reason
-from benchrun.decide.collected import CANCELLED, Ending
-from benchrun.decide.deadlines import deadlines, with_grace
-from benchrun.decide.lookups import LogTail
-from benchrun.decide.refused import refusal
+from benchrun import names
+from benchrun.api import Reason
+from benchrun.decide.deadlines import deadlines, refusal, with_grace
 from benchrun.decide.situation import Situation
-from benchrun.observe.client_failures import diagnose_client
-from benchrun.observe.hidden_causes import find_pod_with_hidden_cause
+from benchrun.decide.world import CANCELLED, Ending, LogTail
+from benchrun.observe.failures import diagnose_client, diagnose_server, find_pod_with_hidden_cause
 from benchrun.observe.raw import instant
-from benchrun.observe.server_failures import diagnose_server
 from benchrun.observe.views import Diagnosis, Pod
 from benchrun.plan.roles import main_container, nodes
 
@@ -49,7 +45,9 @@ def ending(situation: Situation, *, server: Diagnosis | None, client: Diagnosis 
     if situation.spec.cancel:
         return CANCELLED
     conflict = _conflict(situation)
-    if conflict is not None or situation.all_known or situation.client_unheard:
+    # A ready client may hold every record. Within some seconds it is heard, or counts as silent.
+    unheard = situation.client_runs and situation.client_ready and not situation.collected.client.answered
+    if conflict is not None or situation.all_known or unheard:
         return conflict
     checks: tuple[Callable[[Situation], Ending | None], ...] = (
         lambda s: _terminal(refusal(s)),
@@ -86,14 +84,14 @@ def server_diagnosis(situation: Situation) -> Diagnosis | None:
 
 
 def _at_its_field(situation: Situation, found: Diagnosis | None) -> Diagnosis | None:
-    """Pods know their role, and not by which field they were asked for."""
+    """Pods know their role, and not which field of the spec they come from."""
     if found is None or situation.spec.offline is None:
         return found
     return replace(found, message=found.message.replace("spec.server", situation.spec.started_field))
 
 
 def hidden_cause(situation: Situation) -> LogTail | None:
-    """The log to read before a failed start can be told apart: its last words only point further up."""
+    """The log to read before the cause of a failed start is known: the pod's termination message only points further up."""
     if situation.measuring_started or situation.spec.cancel:
         return None
     pod = find_pod_with_hidden_cause(situation.server_pods)
@@ -104,7 +102,7 @@ def last_words(situation: Situation, end: Ending, *, server: Diagnosis | None) -
     """The log of the server that failed, to be read before the server is deleted; None: there is none, or it was tried."""
     pods = situation.serving
     servers_fault = server is not None or end.reason in (Reason.SERVER_RESTARTED, Reason.STARTUP_DEADLINE)
-    if not servers_fault or not pods or situation.log_tail_tried or end.reason == Reason.CANCELLED:
+    if not servers_fault or not pods or situation.log_tails or end.reason == Reason.CANCELLED:
         return None
     ended = (each for each in pods if each.terminated or each.last_terminated)
     pod = next(ended, None) or next((each for each in pods if not each.ready), pods[-1])
@@ -155,7 +153,7 @@ def _restarted(situation: Situation) -> Ending | None:
 
 
 def _restarted_as(situation: Situation, role: str) -> Pod | None:
-    """A pod of the role that tells of a restart; None: there was none."""
+    """A pod of the role that shows a restart; None: there was none."""
     pods = situation.serving_as(role)
     # What was noted before they were ready is of another start.
     before = next((s for s in situation.status.servers if s.role == role and situation.was_ready), None)
@@ -212,11 +210,12 @@ def _records_missing(situation: Situation) -> Ending | None:
 
 
 def _vanished(situation: Situation) -> Ending | None:
-    """Somebody deleted what the run needs. Never created again: the measurement would not be one."""
+    """Somebody deleted what the run needs. It is not created once more: the measurement would not be valid."""
     measuring = situation.status.server_ready_time is not None
     # Once it had its node it is not made again, either: whoever deleted it meant to have the GPU back.
     held = measuring or situation.status.scheduled_time is not None
-    if held and situation.spec.started is not None and not (situation.server_is_whole or situation.is_released):
+    is_whole = all(situation.workload(role) is not None for role in situation.server_roles)
+    if held and situation.spec.started is not None and not (is_whole or situation.is_released):
         kind = "Deployment" if nodes(situation.spec) == 1 else "LeaderWorkerSet"
         return Ending(Reason.SERVER_GONE, f"the server's {kind} was deleted before everything was measured")
     if measuring and situation.child("Job", names.ROLE_CLIENT) is None:

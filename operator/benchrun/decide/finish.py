@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchrun.api import names
-from benchrun.api.conditions import Reason, is_true, timestamp
-from benchrun.api.judgement import Judgement
-from benchrun.api.status import BenchmarkRunStatus, ClientStatus, Phase
-from benchrun.api.text import plain_text, sentence
+from benchrun import names
+from benchrun.api import (
+    BenchmarkRunStatus,
+    ClientStatus,
+    Judgement,
+    Phase,
+    Reason,
+    is_true,
+    plain_text,
+    sentence,
+    timestamp,
+)
 from benchrun.decide import condition_table
-from benchrun.decide.children import release_all, release_client, release_servers
-from benchrun.decide.collected import Ending
-from benchrun.decide.condition_table import Row
-from benchrun.decide.decision import Decision, World
-from benchrun.decide.lookups import Answer, Judging
+from benchrun.decide.children import last_to_store, pruned, release_all, release_client, release_servers, to_prune
+from benchrun.decide.condition_table import Row, progress
 from benchrun.decide.servers import server_statuses, truncations
 from benchrun.decide.situation import Situation
-from benchrun.decide.step import progress
-from benchrun.decide.storing import last_to_store, pruned, to_prune
+from benchrun.decide.world import Answer, Decision, Ending, Judging, World
 from benchrun.observe.raw import instant
 
 LOG_TAIL_BYTES = 4096
+_OF_THE_JUDGEMENT = (
+    "client", "cost", "datasets", "results", "searches", "findings", "verdict", "headline", "judge", "comparison",
+)  # fmt: skip
 CLIENT_LEAVES_SECONDS = 30
 """How long the client may take to end by itself after its last record was acknowledged."""
 
@@ -78,25 +84,14 @@ def _ended_early(situation: Situation, end: Ending, found: Judgement, why_not: s
 def _ended(
     situation: Situation, phase: Phase, message: str, rows: Iterable[Row], found: Judgement
 ) -> BenchmarkRunStatus:
-    generation, now = situation.world.run.generation, situation.now
     servers = server_statuses(situation)
     update = {
-        "completion_time": timestamp(now),
+        "completion_time": timestamp(situation.now),
         "server_released_time": situation.released_time,
         "servers": servers,
-        "client": found.client,
-        "cost": found.cost,
-        "datasets": found.datasets,
         "progress": progress(situation).model_copy(update={"stage": None}),
         "live": None,
         "ending": None,
-        "results": found.results,
-        "searches": found.searches,
-        "findings": found.findings,
-        "verdict": found.verdict,
-        "headline": found.headline,
-        "judge": found.judge,
-        "comparison": found.comparison,
         "truncated": [
             *found.truncated,
             *truncations(situation.spec, servers),
@@ -104,15 +99,13 @@ def _ended(
         ],
         "results_ref": f"{names.LABEL_RUN_UID}={situation.owner.uid}" if situation.known else None,
     }
-    status = situation.status.model_copy(update=update)
-    return condition_table.standing(status, rows, phase=phase, message=message, generation=generation, now=now)
-
-
-# ---- after the end ---------------------------------------------------------------------------------------------------
+    judged = {name: getattr(found, name) for name in _OF_THE_JUDGEMENT}
+    status = situation.status.model_copy(update=update | judged)
+    return condition_table.standing(status, rows, phase, message, of=situation.world.run, now=situation.now)
 
 
 def after_finish(situation: Situation) -> Decision:
-    """Nothing starts again. Clean up, throw away what is too much to keep, then wait for the TTL if there is one. Nothing changes in
+    """A finished run never restarts. Clean up, delete what is too much to keep, then wait for the TTL if there is one. Nothing changes in
     the status but the generation that was seen: tools wait for it, whatever was edited."""
     ended = instant(situation.status.completion_time) or situation.now
     age_seconds = (situation.now - ended).total_seconds()
@@ -124,11 +117,7 @@ def after_finish(situation: Situation) -> Decision:
         waits.append(ttl - age_seconds)
     return Decision(
         status=situation.status.model_copy(update={"observed_generation": situation.world.run.generation}),
-        delete=(
-            *release_servers(situation.world),
-            *to_prune(situation),
-            *(() if leaves_by_itself else client),
-        ),
+        delete=(*release_servers(situation.world), *to_prune(situation), *(() if leaves_by_itself else client)),
         forget=True,
         delete_run=expired,
         requeue_after_seconds=min(waits, default=None),

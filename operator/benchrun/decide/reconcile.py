@@ -1,6 +1,6 @@
 """One pass over one run: from what is seen to what is to be done. Read it from top to bottom; each step may end the pass.
 
-A pass that knows that the run ends asks for the servers' deletion, whatever else it asks for: the runtime deletes first.
+A pass that knows that the run ends requests the servers' deletion, whatever else it requests: the runtime deletes first.
 """
 
 from __future__ import annotations
@@ -8,24 +8,35 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from benchrun.api.conditions import Reason, has_ended, timestamp
-from benchrun.api.status import BenchmarkRunStatus, EndingStatus, read_status
-from benchrun.api.text import sentence
+from benchrun.api import BenchmarkRunStatus, EndingStatus, Reason, has_ended, read_status, sentence, timestamp
 from benchrun.decide import condition_table
-from benchrun.decide.acceptance import Unacceptable, accept
-from benchrun.decide.children import missing_children, release_all, release_client, release_servers
-from benchrun.decide.collected import Ending
-from benchrun.decide.deadlines import deadlines, grace_ends, noticed
-from benchrun.decide.decision import Decision, Event, World
+from benchrun.decide.children import (
+    last_to_store,
+    missing_children,
+    release_all,
+    release_client,
+    release_servers,
+    to_acknowledge,
+    to_store,
+    worth_waiting_to_store,
+)
+from benchrun.decide.condition_table import Step, current_step, live_figures, progress
+from benchrun.decide.deadlines import deadlines, grace_ends, no_pod_at, noticed, results_refused, with_refusal
 from benchrun.decide.failures import client_diagnosis, ending, hidden_cause, last_words, server_diagnosis
 from benchrun.decide.finish import after_finish, after_unreadable_finish, final_status, judging
-from benchrun.decide.followed import endpoint_addresses, endpoint_pods, exporters_wanted, pull_target, scrape_targets
-from benchrun.decide.lookups import EndpointPods, Question
-from benchrun.decide.refused import no_pod_at, results_refused, with_refusal
-from benchrun.decide.servers import compilations_wanted, server_statuses, startups_wanted, truncations
-from benchrun.decide.situation import Situation
-from benchrun.decide.step import Step, current_step, live_figures, progress
-from benchrun.decide.storing import last_to_store, to_acknowledge, to_store, worth_waiting_to_store
+from benchrun.decide.servers import (
+    compilations_wanted,
+    endpoint_addresses,
+    endpoint_pods,
+    exporters_wanted,
+    pull_target,
+    scrape_targets,
+    server_statuses,
+    startups_wanted,
+    truncations,
+)
+from benchrun.decide.situation import Situation, Unacceptable, accept
+from benchrun.decide.world import Decision, Ending, EndpointPods, Event, Question, World
 from benchrun.observe.views import Diagnosis
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
@@ -168,14 +179,8 @@ def _left_alone(world: World, status: BenchmarkRunStatus, problem: str) -> Decis
 
 def _refused(world: World, status: BenchmarkRunStatus, problem: str) -> Decision:
     problem = sentence(problem)
-    ended = condition_table.standing(
-        status,
-        condition_table.ended_early(Reason.INVALID_SPEC, problem),
-        phase="Failed",
-        message=problem,
-        generation=world.run.generation,
-        now=world.now,
-    )
+    rows = condition_table.ended_early(Reason.INVALID_SPEC, problem)
+    ended = condition_table.standing(status, rows, "Failed", problem, of=world.run, now=world.now)
     return Decision(
         status=ended.model_copy(update={"verdict": "Unknown", "completion_time": timestamp(world.now)}),
         delete=release_all(world),
@@ -207,12 +212,7 @@ def _with_step(situation: Situation, step: Step) -> BenchmarkRunStatus:
         replace(step, message=message), has_objectives=bool(spec.objectives), has_baseline=spec.baseline is not None
     )
     return condition_table.standing(
-        situation.status,
-        rows,
-        phase=step.phase,
-        message=message,
-        generation=situation.world.run.generation,
-        now=situation.now,
+        situation.status, rows, step.phase, message, of=situation.world.run, now=situation.now
     )
 
 

@@ -1,25 +1,41 @@
-"""One pass's facts, worked out once: where a run stands, derived from what can be seen."""
+"""One pass's facts, worked out once: the checked spec, and where a run stands, derived from what can be seen."""
 
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, lru_cache
 
-from benchrun.api import names
-from benchrun.api.conditions import timestamp
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.collected import Collected, Ending
-from benchrun.decide.decision import World
-from benchrun.decide.lookups import Answer, LogTail
-from benchrun.observe.views import Child, Children, Pod
-from benchrun.plan.metadata import Owner
+from pydantic import ValidationError
+
+from benchrun import names
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, first_problem, timestamp, without
+from benchrun.decide.world import Answer, Collected, Ending, LogTail, World
+from benchrun.observe.views import Child, Children, Pod, Run
+from benchrun.plan.client_manifests import division_of
+from benchrun.plan.pods import Owner
 from benchrun.plan.roles import nodes, role_replicas
 from benchrun.plan.searches import searched
-from benchrun.plan.shards import division_of
 from benchrun.plan.stages import most_probe_stages, stages
+
+
+class Unacceptable(ValueError):
+    """The spec can't be acted on; the text names the field and what is wrong with it."""
+
+
+def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
+    """The spec, checked. Raises Unacceptable naming the field's path.
+
+    `begun`: the run has a server or records. What they are made of is settled, so that a field of a newer operator, which made
+    them, is left out; before, a server without it would be another experiment.
+    """
+    try:
+        return BenchmarkRunSpec.model_validate(run.spec)
+    except ValidationError as error:
+        if begun and all(each["type"] == "extra_forbidden" for each in error.errors(include_url=False)):
+            return accept(replace(run, spec=without(run.spec, [each["loc"] for each in error.errors()])))
+        raise Unacceptable(first_problem(error)) from error
 
 
 @dataclass(frozen=True)
@@ -94,11 +110,6 @@ class Situation:
         """Whether the plan's ConfigMap is there."""
         return self._unless_deleting("ConfigMap", names.plan_name(self.owner.name, self.owner.uid)) is not None
 
-    @property
-    def timeline_chunks(self) -> int:
-        """ConfigMaps that hold nothing but timeline."""
-        return sum(c.role == names.ROLE_TIMELINE for c in self.children.objects)
-
     def _unless_deleting(self, kind: str, name: str) -> Child | None:
         found = self.children.named(kind, name)
         return found if found is not None and not found.deleting else None
@@ -110,20 +121,14 @@ class Situation:
         return self.collected.ending or (Ending(kept.reason, kept.message) if kept is not None else None)
 
     @property
-    def log_tail(self) -> str | None:
-        """The end of the failed server's log, where it could be read."""
-        return next((a.value for a in self._log_tails if a.value), None)
-
-    @property
-    def log_tail_tried(self) -> bool:
-        """Whether it was asked for."""
-        return bool(self._log_tails)
-
-    @property
-    def _log_tails(self) -> list[Answer[str]]:
+    def log_tails(self) -> list[Answer[str]]:
+        """What came of reading the failed server's log; empty where it was not looked up."""
         return [answer for question, answer in self.collected.answers.items() if isinstance(question, LogTail)]
 
-    # ---- records -----------------------------------------------------------------------------------------------------
+    @property
+    def log_tail(self) -> str | None:
+        """The end of the failed server's log, where it could be read."""
+        return next((answer.value for answer in self.log_tails if answer.value), None)
 
     @cached_property
     def stored(self) -> frozenset[int]:
@@ -156,8 +161,6 @@ class Situation:
         """Records 0 .. n-1 are stored, without a gap. `also`: those that are stored in a moment."""
         return next(n for n in range(self.most_stages + 1) if n not in self.stored and n not in also)
 
-    # ---- client ------------------------------------------------------------------------------------------------------
-
     @cached_property
     def client_pods(self) -> tuple[Pod, ...]:
         """The client's pods, the first of them first: one attempt each."""
@@ -181,19 +184,11 @@ class Situation:
         return self.collected.client.progress is not None
 
     @property
-    def client_unheard(self) -> bool:
-        """A ready client whose first answer is still awaited: it may hold every record, so the run is not ended yet. The
-        operator gives it some seconds, and then counts it as silent."""
-        return self.client_runs and self.client_ready and not self.collected.client.answered
-
-    @property
     def client_ready(self) -> bool:
         """Plan, tokenizer and data found, by all its pods. Once the measurement goes on, they must have been. A pod that is
         leaving is not it."""
         ready = {pod.rank for pod in self.client_pods if pod.ready and not pod.deleting}
         return self.status.server_ready_time is not None or ready.issuperset(range(division_of(self.spec).pods))
-
-    # ---- server ------------------------------------------------------------------------------------------------------
 
     @cached_property
     def server_pods(self) -> tuple[Pod, ...]:
@@ -221,26 +216,21 @@ class Situation:
 
     @property
     def server_exists(self) -> bool:
-        """Whether a server was asked for and not yet released, or a part of one."""
+        """Whether a server, or a part of one, was created and not yet released."""
         return any(self.workload(role) is not None for role in self.server_roles)
 
     @property
-    def server_is_whole(self) -> bool:
-        """Whether no part of it was taken away."""
-        return all(self.workload(role) is not None for role in self.server_roles)
-
-    @property
     def is_released(self) -> bool:
-        """Whether the servers' deletion was asked for before this pass."""
+        """Whether the servers' deletion was requested before this pass."""
         return self.status.server_released_time is not None or self.collected.released_at is not None
 
     @property
     def released_time(self) -> str | None:
-        """When the servers' deletion was asked for, or is asked for now; None: it is not, or there were none."""
+        """When the servers' deletion was requested, or is requested now; None: it is not, or there were none."""
         if self.status.server_released_time is not None:
             return self.status.server_released_time
-        asked = self.collected.released_at or (self.now if self.server_exists else None)
-        return timestamp(asked) if asked is not None else None
+        requested = self.collected.released_at or (self.now if self.server_exists else None)
+        return timestamp(requested) if requested is not None else None
 
     @property
     def measuring_started(self) -> bool:

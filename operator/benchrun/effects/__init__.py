@@ -1,1 +1,1 @@
-"""The outside world: the API server, metrics pages, clients and the clock. Each behind a Protocol, so that tests inject."""
+"""The outside world: the API server, metrics endpoints, clients, and the judge process."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 from urllib.parse import urlencode
 
 from benchrun_client.contract import (
@@ -19,9 +21,11 @@ from benchrun_client.contract import (
     unpack_delivery,
 )
 
-from benchrun.decide.collected import Arrival
-from benchrun.effects.scraper import Fetcher, FetchError
-from benchrun.plan.open_stages import problem_with
+from benchrun.decide.world import Arrival
+from benchrun.effects.connection import Connection, Resource
+from benchrun.effects.errors import Exists, Invalid, NotFound
+from benchrun.effects.pod_http import Fetcher, FetchError
+from benchrun.plan.searches import problem_with
 
 WAIT_SECONDS = 20
 """How long a client holds an answer back when there is nothing new."""
@@ -46,24 +50,6 @@ class Mismatched(Refused):
         super().__init__(
             f"{mismatch}; use the client image of this operator's release (spec.client.image, or clientImage of the chart)"
         )
-        self.theirs = mismatch.theirs
-        """None: a version that does not name itself."""
-
-
-class Exchanger(Fetcher, Protocol):
-    """Reads pages and posts short answers."""
-
-    async def fetch_bytes(
-        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Mapping[str, str] | None = None
-    ) -> bytes:
-        """The page as it is. Raises FetchError for anything but a complete answer 200 within the limits."""
-        ...
-
-    async def post(
-        self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str] | None = None
-    ) -> None:
-        """Send JSON. Raises FetchError for anything but success."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +68,7 @@ class ClientLink:
 
     def __init__(
         self,
-        exchanger: Exchanger,
+        fetcher: Fetcher,
         *,
         base_url: str,
         run_uid: str,
@@ -91,7 +77,7 @@ class ClientLink:
         stage_ids: Sequence[str],
         searches: Sequence[Search],
     ) -> None:
-        self._exchanger = exchanger
+        self._fetcher = fetcher
         self._base_url = base_url.rstrip("/")
         self._headers = {TOKEN_HEADER: token}
         self._run_uid = run_uid
@@ -109,7 +95,7 @@ class ClientLink:
         """
         query = urlencode({"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS})
         try:
-            answer = await self._exchanger.fetch_bytes(
+            answer = await self._fetcher.fetch_bytes(
                 f"{self._base_url}/records?{query}",
                 limit_bytes=MAX_DELIVERY_BYTES,
                 timeout_seconds=WAIT_SECONDS + ANSWER_SECONDS,
@@ -149,7 +135,7 @@ class ClientLink:
         """Tell that all records below `through` are stored; False when the client did not hear."""
         body = Acknowledgement(through=through).model_dump_json()
         try:
-            await self._exchanger.post(
+            await self._fetcher.post(
                 f"{self._base_url}/ack", body, timeout_seconds=ACKNOWLEDGE_SECONDS, headers=self._headers
             )
         except FetchError:
@@ -169,3 +155,54 @@ class ClientLink:
         if envelope.stage_id != (planned := self._stage_ids[envelope.sequence]):
             return f"it is of stage {envelope.stage_id!r}, the plan says {planned!r}"
         return None if envelope.ends_search is None else "it is of no search"
+
+
+# The operator makes the key of all tokens itself and keeps it in a Secret of its own namespace: tools that render the chart anew each
+# time could not keep a random value. It may read that one Secret by name and create it, and no other.
+
+CHANNEL_KEY = "benchrun-channel-key"
+"""Name of the Secret."""
+_ENTRY = "key"
+_BYTES = 32
+# Not among RESOURCES: nothing else has any business with Secrets.
+_SECRET = Resource("", "v1", "secrets")
+
+
+async def channel_key(connection: Connection, *, namespace: str) -> bytes:
+    """The operator's key, made if there is none yet. Raises ClusterError: without it no client can be talked to."""
+    try:
+        return _key_in(await connection.json("GET", _SECRET.path(namespace, CHANNEL_KEY)))
+    except NotFound:
+        pass
+    try:
+        return _key_in(await connection.json("POST", _SECRET.path(namespace), body=_manifest(namespace)))
+    except Exists:
+        # Another replica was faster.
+        return _key_in(await connection.json("GET", _SECRET.path(namespace, CHANNEL_KEY)))
+
+
+def _manifest(namespace: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": CHANNEL_KEY,
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/managed-by": "benchrun-operator"},
+        },
+        "type": "Opaque",
+        "immutable": True,
+        "data": {_ENTRY: base64.b64encode(secrets.token_bytes(_BYTES)).decode()},
+    }
+
+
+def _key_in(body: dict[str, Any]) -> bytes:
+    """Raises Invalid, which does not say what was found."""
+    try:
+        key = base64.b64decode(body["data"][_ENTRY], validate=True)
+    except (KeyError, TypeError, ValueError):
+        key = b""
+    if len(key) < _BYTES:
+        # Without what was found as a cause: a traceback is logged.
+        raise Invalid(f"Secret {CHANNEL_KEY} holds no key of {_BYTES} bytes at {_ENTRY!r}; delete it to have one made")
+    return key

@@ -10,15 +10,20 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep.spec import PLURAL as SWEEP_PLURAL
 from benchrun.effects.errors import Forbidden, Unavailable, error_of
+from benchrun.names import GROUP, KIND, PLURAL, VERSION
 
 Json = dict[str, Any]
 Query = tuple[tuple[str, str], ...]
@@ -79,61 +84,35 @@ class Connection:
         accept: str = "application/json",
     ) -> Json:
         """One request; the answer's JSON object. Raises ClusterError."""
-        data = await self._request(
-            method, path, body=body, query=query, content_type=content_type, accept=accept, limit_bytes=None
-        )
+        data = await self.request(method, path, body=body, query=query, content_type=content_type, accept=accept)
         try:
             answer = json.loads(data)
         except (ValueError, RecursionError):  # a proxy's page, say
             answer = None
         if not isinstance(answer, dict):
-            raise Unavailable(f"{method} {path}: the answer is no JSON object")
+            raise Unavailable(f"{method} {path}: the answer is not a JSON object")
         return answer
 
     async def text(self, path: str, *, query: Query = (), limit_bytes: int) -> str:
         """The answer's first bytes as text; what comes after the limit is not read. Raises ClusterError."""
-        data = await self._request(
-            "GET", path, body=None, query=query, content_type="application/json", accept="*/*", limit_bytes=limit_bytes
+        return (await self.request("GET", path, query=query, accept="*/*", limit_bytes=limit_bytes)).decode(
+            errors="replace"
         )
-        return data.decode(errors="replace")
 
-    async def through(
+    async def request(
         self,
         method: str,
         path: str,
         *,
-        body: Json | None,
-        query: Query,
-        limit_bytes: int,
-        timeout_seconds: float,
-        headers: Mapping[str, str] | None = None,
-    ) -> bytes:
-        """The first bytes of what a pod answers behind the API server's proxy. Raises ClusterError."""
-        return await self._request(
-            method,
-            path,
-            body=body,
-            query=query,
-            content_type="application/json",
-            accept="*/*",
-            limit_bytes=limit_bytes,
-            timeout_seconds=timeout_seconds,
-            headers=headers,
-        )
-
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Json | None,
-        query: Query,
-        content_type: str,
-        accept: str,
-        limit_bytes: int | None,
+        body: Json | None = None,
+        query: Query = (),
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        limit_bytes: int | None = None,
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
+        """The answer's first bytes; what comes after the limit is not read. Raises ClusterError."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 # call_api alone sends no credentials: they are put in here, and refreshed when they rotate.
@@ -176,3 +155,41 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
         return bytes(chunks)
     finally:
         response.release()
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind's address."""
+
+    group: str
+    version: str
+    plural: str
+
+    def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+        """URL path of the collection, an object, or a subresource; without a namespace, of all namespaces."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        parts += ["namespaces", namespace] if namespace is not None else []
+        parts += [self.plural, *(p for p in (name, subresource) if p is not None)]
+        return "/".join([parts[0], *(quote(part, safe="") for part in parts[1:])])
+
+
+RUN = Resource(GROUP, VERSION, PLURAL)
+LEADER_WORKER_SET = "LeaderWorkerSet"
+RESOURCES = {
+    KIND: RUN,
+    SWEEP_KIND: Resource(GROUP, VERSION, SWEEP_PLURAL),
+    LEADER_WORKER_SET: Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
+    "Deployment": Resource("apps", "v1", "deployments"),
+    "Job": Resource("batch", "v1", "jobs"),
+    "Service": Resource("", "v1", "services"),
+    "ConfigMap": Resource("", "v1", "configmaps"),
+    "Pod": Resource("", "v1", "pods"),
+    "Event": Resource("", "v1", "events"),
+    "NetworkPolicy": Resource("networking.k8s.io", "v1", "networkpolicies"),
+    "EndpointSlice": Resource("discovery.k8s.io", "v1", "endpointslices"),
+}
+CHILD_KINDS = ("Deployment", "Job", "Service", "ConfigMap", "NetworkPolicy", "Pod")
+"""Kinds that carry our run label, and are watched."""
+EXTENSION_KINDS = (LEADER_WORKER_SET,)
+"""Kinds that a cluster may lack. They carry our run label, too, but a watch would want them there when the operator starts:
+they are listed with the others, and looked up for the runs that have one."""

@@ -23,7 +23,7 @@ from benchrun.observe import raw
 
 
 class ClusterError(Exception):
-    """The API server did not do what was asked."""
+    """The API server did not carry out the request."""
 
     def __init__(self, message: str, *, code: int | None = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What the operator asks of the API server, in its own words.
+"""What the operator requests of the API server.
 
 Children are created once and never corrected: `apply` sends a POST, which fails when the name is taken. What is there by that
 name is returned as it is when it is ours (by controller uid), and never touched when it is somebody else's.
@@ -12,15 +12,22 @@ from datetime import datetime
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple, Protocol
 
-from benchrun.api import names
-from benchrun.api.base import API_VERSION
-from benchrun.api.conditions import timestamp
-from benchrun.api.text import plain_text
-from benchrun.decide.decision import Event, GpuExporters, Ref
-from benchrun.decide.lookups import Compilations, ExporterPod, LogTail, ServerStart
-from benchrun.effects.connection import METADATA_LIST_ONLY, METADATA_ONLY, Connection, Json, Query
+from benchrun import names
+from benchrun.api import plain_text, timestamp
+from benchrun.decide.world import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
+from benchrun.effects.connection import (
+    EXTENSION_KINDS,
+    LEADER_WORKER_SET,
+    METADATA_LIST_ONLY,
+    METADATA_ONLY,
+    RESOURCES,
+    RUN,
+    Connection,
+    Json,
+    Query,
+    Resource,
+)
 from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound, NotServed, Occupied
-from benchrun.effects.resources import EXTENSION_KINDS, LEADER_WORKER_SET, RESOURCES, RUN, Resource
 from benchrun.observe.views import Declared
 
 LIST_PAGE = 50
@@ -38,6 +45,7 @@ MAX_ENDPOINTS = 64
 MANAGED_BY_CLUSTER = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
 """Slices made of pods by the cluster. Others, made by hand or mirrored from Endpoints, may hold any address."""
 COMPONENT = "benchrun-operator"
+_AS_US: Query = (("fieldManager", names.FIELD_MANAGER),)
 
 Written = Json
 """An object as stored, with its metadata at least."""
@@ -59,79 +67,16 @@ class WriteCounter(Protocol):
         ...
 
 
-class Cluster(Protocol):
-    """The API server as a pass needs it. Every method raises ClusterError."""
-
-    async def apply(self, manifest: Json) -> Written:
-        """Create the object, once; one that exists and is ours is returned as it is. Occupied when the name belongs to somebody
-        else, NotServed when the cluster lacks its kind.
-        """
-        ...
-
-    async def create_run(self, manifest: Json) -> Json:
-        """Create a run of a sweep, once: one that exists and is the sweep's is returned as it is, whole. Occupied otherwise."""
-        ...
-
-    async def cancel_run(self, ref: Ref) -> Json | None:
-        """Tell a run to end; None where it is gone, or replaced by a namesake."""
-        ...
-
-    async def delete(self, ref: Ref) -> None:
-        """Delete without waiting for it; an object that is gone, or replaced by a namesake, is a success."""
-        ...
-
-    async def patch_status(self, declared: Declared, *, resource_version: str, changes: Json) -> Json:
-        """Merge changes into the status of exactly this version of this object; Conflict when it has moved on."""
-        ...
-
-    async def get(self, kind: str, *, namespace: str, name: str) -> Json:
-        """Read one object."""
-        ...
-
-    def list(
-        self, kind: str, *, namespace: str | None, selector: str | None = None, metadata_only: bool = False
-    ) -> AsyncIterator[Json]:
-        """Read all objects of a kind, page by page."""
-        ...
-
-    async def log_tail(self, namespace: str, wanted: LogTail) -> str:
-        """The last lines of a container's log, bounded."""
-        ...
-
-    async def log_since(self, namespace: str, wanted: Compilations) -> LogPart:
-        """A running container's log, each line behind its instant, bounded."""
-        ...
-
-    async def log_head(self, namespace: str, wanted: ServerStart) -> str:
-        """The beginning of a running container's log, bounded."""
-        ...
-
-    async def image_events(self, namespace: str, wanted: ServerStart) -> tuple[Json, ...]:
-        """What the node said of the images of a pod, bounded."""
-        ...
-
-    async def exporter_on(self, exporters: GpuExporters, node: str) -> ExporterPod | None:
-        """The exporter of GPUs' figures that runs on a node."""
-        ...
-
-    async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
-        """Addresses of the ready pods behind a Service, as host:port."""
-        ...
-
-    async def create_event(self, about: Declared, event: Event, *, now: datetime) -> None:
-        """Say something about a run or sweep, once: the same reason for the same object is one event."""
-        ...
-
-
 class KubernetesApi:
-    """`Cluster`, for real."""
+    """The API server as passes and look-ups need it. Every method raises ClusterError."""
 
     def __init__(self, connection: Connection, *, count: WriteCounter) -> None:
         self._connection = connection
         self._count = count
 
     async def apply(self, manifest: Json) -> Written:
-        """Create the object, once; one that exists and is ours is returned as it is. Occupied otherwise."""
+        """Create the object, once; one that exists and is ours is returned as it is. Occupied when the name belongs to somebody
+        else, NotServed when the cluster lacks its kind."""
         try:
             return await self._create(manifest)
         except Exists:
@@ -140,14 +85,8 @@ class KubernetesApi:
     async def _create(self, manifest: Json) -> Written:
         resource = RESOURCES[manifest["kind"]]
         try:
-            return await self._write(
-                "POST",
-                resource,
-                resource.path(manifest["metadata"]["namespace"]),
-                body=manifest,
-                query=(("fieldManager", names.FIELD_MANAGER),),
-                accept=METADATA_ONLY,
-            )
+            path = resource.path(manifest["metadata"]["namespace"])
+            return await self._write("POST", resource, path, body=manifest, query=_AS_US, accept=METADATA_ONLY)
         except NotFound as error:
             if manifest["kind"] not in EXTENSION_KINDS:
                 raise  # the namespace is gone
@@ -164,8 +103,7 @@ class KubernetesApi:
         """Create a run of a sweep, once: one that exists and is the sweep's is returned as it is, whole. Occupied otherwise."""
         meta = manifest["metadata"]
         try:
-            query = (("fieldManager", names.FIELD_MANAGER),)
-            return await self._write("POST", RUN, RUN.path(meta["namespace"]), body=manifest, query=query)
+            return await self._write("POST", RUN, RUN.path(meta["namespace"]), body=manifest, query=_AS_US)
         except Exists:
             found = await self.get(manifest["kind"], namespace=meta["namespace"], name=meta["name"])
             if controller_uid(found) != controller_uid(manifest):
@@ -176,14 +114,7 @@ class KubernetesApi:
         """Tell a run to end; None where it is gone, or replaced by a namesake."""
         body = {"metadata": {"uid": ref.uid}, "spec": {"cancel": True}}
         try:
-            return await self._write(
-                "PATCH",
-                RUN,
-                RUN.path(ref.namespace, ref.name),
-                body=body,
-                query=(("fieldManager", names.FIELD_MANAGER),),
-                content_type="application/merge-patch+json",
-            )
+            return await self._write("PATCH", RUN, RUN.path(ref.namespace, ref.name), body=body, query=_AS_US)
         except (NotFound, Conflict):
             return None
 
@@ -204,15 +135,10 @@ class KubernetesApi:
     async def patch_status(self, declared: Declared, *, resource_version: str, changes: Json) -> Json:
         """Merge changes into the status of exactly this version of this object; Conflict when it has moved on."""
         resource = RESOURCES[declared.kind]
-        return await self._write(
-            "PATCH",
-            resource,
-            resource.path(declared.namespace, declared.name, "status"),
-            # A version belongs to one object alone, so a namesake is a conflict too (/status ignores a uid given here).
-            body={"metadata": {"resourceVersion": resource_version}, "status": changes},
-            query=(("fieldManager", names.FIELD_MANAGER),),
-            content_type="application/merge-patch+json",
-        )
+        path = resource.path(declared.namespace, declared.name, "status")
+        # A version belongs to one object alone, so a namesake is a conflict too (/status ignores a uid given here).
+        body = {"metadata": {"resourceVersion": resource_version}, "status": changes}
+        return await self._write("PATCH", resource, path, body=body, query=_AS_US)
 
     async def get(self, kind: str, *, namespace: str, name: str) -> Json:
         """Read one object."""
@@ -238,32 +164,23 @@ class KubernetesApi:
 
     async def log_tail(self, namespace: str, wanted: LogTail) -> str:
         """The last lines of a container's log, bounded."""
-        query: Query = (
-            ("container", wanted.container),
-            ("previous", "true" if wanted.previous else "false"),
-            ("tailLines", str(LOG_LINES)),
-            ("limitBytes", str(LOG_READ_BYTES)),
-        )
-        path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
-        return (await self._connection.text(path, query=query, limit_bytes=LOG_READ_BYTES))[-LOG_BYTES:]
+        query = (("previous", "true" if wanted.previous else "false"), ("tailLines", str(LOG_LINES)))
+        return (await self._log(namespace, wanted, query, LOG_READ_BYTES))[-LOG_BYTES:]
 
     async def log_since(self, namespace: str, wanted: Compilations) -> LogPart:
         """A running container's log, each line behind its instant, bounded."""
-        query: Query = (
-            ("container", wanted.container),
-            ("sinceTime", wanted.since),
-            ("timestamps", "true"),
-            ("limitBytes", str(LOG_RANGE_BYTES)),
-        )
-        path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
-        text = await self._connection.text(path, query=query, limit_bytes=LOG_RANGE_BYTES)
+        query = (("sinceTime", wanted.since), ("timestamps", "true"))
+        text = await self._log(namespace, wanted, query, LOG_RANGE_BYTES)
         return LogPart(text, complete=len(text.encode()) < LOG_RANGE_BYTES)
 
     async def log_head(self, namespace: str, wanted: ServerStart) -> str:
         """The beginning of a running container's log, bounded."""
-        query: Query = (("container", wanted.container), ("limitBytes", str(LOG_HEAD_BYTES)))
+        return await self._log(namespace, wanted, (), LOG_HEAD_BYTES)
+
+    async def _log(self, namespace: str, wanted: LogTail | Compilations | ServerStart, query: Query, limit: int) -> str:
         path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
-        return await self._connection.text(path, query=query, limit_bytes=LOG_HEAD_BYTES)
+        query = (("container", wanted.container), *query, ("limitBytes", str(limit)))
+        return await self._connection.text(path, query=query, limit_bytes=limit)
 
     async def image_events(self, namespace: str, wanted: ServerStart) -> tuple[Json, ...]:
         """What the node said of the images of a pod, bounded."""
@@ -306,9 +223,9 @@ class KubernetesApi:
         *,
         body: Json,
         query: Query = (),
-        content_type: str = "application/json",
         accept: str = "application/json",
     ) -> Json:
+        content_type = "application/merge-patch+json" if verb == "PATCH" else "application/json"
         try:
             answer = await self._connection.json(
                 verb, path, body=body, query=query, content_type=content_type, accept=accept
@@ -374,7 +291,7 @@ def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
         "kind": "Event",
         "metadata": {"name": f"{about.name}.{digest}", "namespace": about.namespace},
         "involvedObject": {
-            "apiVersion": API_VERSION,
+            "apiVersion": names.API_VERSION,
             "kind": about.kind,
             "namespace": about.namespace,
             "name": about.name,

@@ -16,12 +16,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from datetime import datetime
 
-from benchrun.effects.clock import Clock
-from benchrun.effects.connection import Connection, Json
+from benchrun.effects.connection import Connection, Json, Resource
 from benchrun.effects.errors import ClusterError, Conflict, NotFound
-from benchrun.effects.resources import Resource
 from benchrun.observe import raw
 
 logger = logging.getLogger(__name__)
@@ -40,24 +38,8 @@ LONGEST_LEASE_SECONDS = 60
 """A longer one is taken for a mistake."""
 
 
-class Leases(Protocol):
-    """One Lease. Every method raises ClusterError."""
-
-    async def read(self) -> Json | None:
-        """As it is; None where there is none."""
-        ...
-
-    async def create(self, spec: Json) -> Json:
-        """Make it; Exists where somebody was faster."""
-        ...
-
-    async def replace(self, lease: Json) -> Json:
-        """Write it; Conflict where it is not the version that was read, NotFound where it is gone."""
-        ...
-
-
 class LeaseApi:
-    """`Leases`, for real."""
+    """One Lease. Every method raises ClusterError."""
 
     def __init__(self, connection: Connection, *, namespace: str, name: str) -> None:
         self._connection = connection
@@ -90,17 +72,12 @@ class Elector:
     """One operator's part."""
 
     def __init__(
-        self,
-        leases: Leases,
-        *,
-        identity: str,
-        clock: Clock,
-        monotonic: Callable[[], float],
+        self, leases: LeaseApi, *, identity: str, now: Callable[[], datetime], monotonic: Callable[[], float]
     ) -> None:
-        """`clock` is for people who read the Lease; what is decided on is `monotonic`."""
+        """`now` is for people who read the Lease; what is decided on is `monotonic`."""
         self._leases = leases
         self._identity = identity
-        self._clock = clock
+        self._now = now
         self._monotonic = monotonic
         self._ours: Json | None = None
         """The Lease as we wrote it last; None while we do not hold it."""
@@ -191,13 +168,8 @@ class Elector:
         return self._monotonic() - self._observed_at > seconds
 
     def _spec(self, before: Json) -> Json:
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        spec = {
-            **before,
-            "holderIdentity": self._identity,
-            "leaseDurationSeconds": LEASE_SECONDS,
-            "renewTime": now,
-        }
+        now = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {**before, "holderIdentity": self._identity, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now}
         if before.get("holderIdentity") != self._identity:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = raw.number(before.get("leaseTransitions"), default=-1) + 1

@@ -1,4 +1,4 @@
-"""Results cut to their share of the status, the least missed first; what was cut is said.
+"""What does not fit its share of the status is cut, the least missed first, and every cut is reported in `truncated`.
 
 The status stays under 100 kB whatever the spec asks for: 64 cells of 96 figures, their intervals and 16 objectives would
 be 500 kB. All of it can be had from the records, which are kept whole. Never cut, while their row stays: the verdict,
@@ -8,9 +8,14 @@ throughput and mean latencies, the digest of the traffic, and the mark on an unc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
 
-from benchrun.api.status import Bottleneck, Finding, Result, Truncated, Waiting
+from pydantic import BaseModel
+
+from benchrun.api import Bottleneck, ComparedCell, Finding, Result, Truncated, Waiting, Word
+from benchrun.api.sweep.status import Row
 from benchrun.measure.cells import percentile_word
 
 MAX_BYTES = 78_000
@@ -18,22 +23,60 @@ MAX_BYTES = 78_000
 MAX_CODES = 6
 """Of a row that is cut; they are in order, the worst first."""
 
-_Cut = Callable[[Result], Result]
+T = TypeVar("T")
+Changed = TypeVar("Changed", ComparedCell, Row)
+Rows = tuple[Result, ...]
+
+
+def cut_to(
+    max_bytes: int, whole: T, *, size: Callable[[T], int], cuts: Iterable[Callable[[T], T]], shorter: Callable[[T], T]
+) -> T:
+    """As much as fits: the cuts are made one after the other, then `shorter` drops entries until nothing is left to drop."""
+    kept = whole
+    for cut in cuts:
+        if size(kept) <= max_bytes:
+            return kept
+        kept = cut(kept)
+    while size(kept) > max_bytes and (less := shorter(kept)) != kept:
+        kept = less
+    return kept
+
+
+def truncations(counts: Iterable[tuple[str, int, int]]) -> tuple[Truncated, ...]:
+    """The lists that were cut, of these fields with the number of entries in the whole and in what is kept."""
+    return tuple(Truncated(field=name, total=total, included=left) for name, total, left in counts if left < total)
+
+
+def json_bytes(entries: Iterable[BaseModel], *, exclude_none: bool = True) -> int:
+    """Of the entries in a list."""
+    return sum(len(each.model_dump_json(by_alias=True, exclude_none=exclude_none).encode()) + 1 for each in entries)
+
+
+def without_changes(entries: Iterable[Changed], word: Word) -> tuple[Changed, ...]:
+    """The entries without their changes of this word."""
+    return tuple(
+        each.model_copy(update={"changes": [change for change in each.changes if change.word != word]})
+        for each in entries
+    )
 
 
 def fitted(
     results: Sequence[Result], findings: Sequence[Finding] = (), *, max_bytes: int = MAX_BYTES
-) -> tuple[tuple[Result, ...], tuple[Truncated, ...]]:
+) -> tuple[Rows, tuple[Truncated, ...]]:
     """Cut, one kind of figure after the other until the rest fits beside the findings, and last whole rows from the end."""
-    room = max_bytes - _size(findings)
     whole = tuple(results)
-    kept = whole
-    for cut in _CUTS:
-        if _size(kept) <= room:
-            break
-        kept = tuple(cut(row) for row in kept)
-    kept = _fitting_rows(kept, room)
-    return kept, _truncations(whole, kept)
+    kept = cut_to(
+        max_bytes - json_bytes(findings, exclude_none=False),
+        whole,
+        size=partial(json_bytes, exclude_none=False),
+        cuts=map(_of_rows, _CUTS),
+        shorter=lambda rows: rows[:-1],
+    )
+    counts = ((field, sum(map(of, whole)), sum(map(of, kept))) for field, of in _LISTS)
+    return kept, truncations((("results", len(whole), len(kept)), *counts))
+
+
+_Cut = Callable[[Result], Result]
 
 
 def _without(pattern: str) -> _Cut:
@@ -59,8 +102,8 @@ def _without_outcome(outcome: str) -> _Cut:
 
 def _without_explained_evidence(row: Result) -> Result:
     """The sentences carry their numbers themselves."""
-    told: dict[str, Waiting | Bottleneck | None] = {"waiting": row.waiting, "bottleneck": row.bottleneck}
-    bare = {name: each.model_copy(update={"evidence": {}}) for name, each in told.items() if each is not None}
+    explained: dict[str, Waiting | Bottleneck | None] = {"waiting": row.waiting, "bottleneck": row.bottleneck}
+    bare = {name: each.model_copy(update={"evidence": {}}) for name, each in explained.items() if each is not None}
     return row.model_copy(update=bare)
 
 
@@ -77,10 +120,6 @@ def _worst_objective_only(row: Result) -> Result:
     return row.model_copy(update={"objectives": worst[:1]})
 
 
-def _without_all(field: str) -> _Cut:
-    return lambda row: row.model_copy(update={field: type(getattr(row, field))()})
-
-
 def _worst_codes_only(row: Result) -> Result:
     return row.model_copy(update={"findings": row.findings[:MAX_CODES]})
 
@@ -93,7 +132,9 @@ def _without_good_news(row: Result) -> Result:
 
 
 def _without_field(field: str) -> _Cut:
-    return lambda row: row.model_copy(update={field: None})
+    """Its list or dictionary empty, or None."""
+    empty = Result.model_fields[field].get_default(call_default_factory=True)
+    return lambda row: row.model_copy(update={field: empty})
 
 
 _PERCENTILE = re.compile(r"p[0-9.]+_")
@@ -106,36 +147,18 @@ _CUTS: tuple[_Cut, ...] = (
     _highest_percentile_only,
     _without(r".*_(client_queue_time|e2el_including_client_queue)_ms"),
     _worst_objective_only,
-    _without_all("steady"),
-    _without_all("intervals"),
+    _without_field("steady"),
+    _without_field("intervals"),
     _worst_codes_only,
     _without_good_news,
     _without_field("waiting"),
     _without(r".*_itl_ms|total_(input|output)_tokens|duration$"),
-    _without_all("roles"),
+    _without_field("roles"),
     _without_field("bottleneck"),
-    _without_all("repeat_cv_percent"),
+    _without_field("repeat_cv_percent"),
     _without(r"p[0-9.]+_"),
-    _without_all("objectives"),
+    _without_field("objectives"),
 )
-
-
-def _bytes(entry: Result | Finding) -> int:
-    return len(entry.model_dump_json(by_alias=True).encode()) + 1
-
-
-def _size(entries: Sequence[Result] | Sequence[Finding]) -> int:
-    return sum(_bytes(entry) for entry in entries)
-
-
-def _fitting_rows(rows: Sequence[Result], room: int) -> tuple[Result, ...]:
-    used, kept = 0, []
-    for row in rows:
-        used += _bytes(row)
-        if used > room:
-            break
-        kept.append(row)
-    return tuple(kept)
 
 
 _LISTS: tuple[tuple[str, Callable[[Result], int]], ...] = (
@@ -153,10 +176,5 @@ _LISTS: tuple[tuple[str, Callable[[Result], int]], ...] = (
 )
 
 
-def _truncations(whole: Sequence[Result], kept: Sequence[Result]) -> tuple[Truncated, ...]:
-    counts = [(field, sum(map(of, whole)), sum(map(of, kept))) for field, of in _LISTS]
-    return tuple(
-        Truncated(field=field, total=total, included=included)
-        for field, total, included in (("results", len(whole), len(kept)), *counts)
-        if included < total
-    )
+def _of_rows(cut: _Cut) -> Callable[[Rows], Rows]:
+    return lambda rows: tuple(map(cut, rows))

@@ -1,25 +1,66 @@
-"""A run judged: from its records to everything in its last status that is worked out from them."""
+"""A run judged, or re-evaluated: from its records to everything in its status that is computed from them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import DatasetFacts, StageRecord
 
-from benchrun.api.conditions import ConditionStatus, Reason
-from benchrun.api.judgement import Judgement
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import ClientStatus, ServerStatus
-from benchrun.judge.against_baseline import MeasuredNow, against_baseline
-from benchrun.judge.compilation import known_compilations
-from benchrun.judge.cost import cost_status
-from benchrun.judge.dataset_status import dataset_statuses
+from benchrun.api import (
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    Cell,
+    ClientStatus,
+    ConditionStatus,
+    DatasetStatus,
+    Judgement,
+    Reason,
+    RuleSeverity,
+    ServerStatus,
+    Truncated,
+)
+from benchrun.judge.comparison.against_baseline import MeasuredNow, against_baseline
 from benchrun.judge.results import Judged, results
-from benchrun.judge.thresholds import judge_of
-from benchrun.measure.samples import Sample
+from benchrun.judge.row import cost_status
+from benchrun.judge.rules.warm_up import known_compilations
+from benchrun.judge.thresholds import Thresholds, judge_of
+from benchrun.measure.exposition import Sample
 from benchrun.observe.views import Run
 from benchrun.plan.searches import probed_cells
 from benchrun.plan.stages import cells
+
+MAX_DATASETS = 16
+"""A mix may have eight of them, and a run sixteen mixes; with so many the status stays small."""
+SOURCE_CHARACTERS = 160
+
+
+def dataset_statuses(
+    records: Iterable[StageRecord], *, workloads: int
+) -> tuple[list[DatasetStatus], tuple[Truncated, ...]]:
+    """Of each workload once, in the order in which they were measured; all records of a workload tell the same, so that no
+    more are looked at than it takes to meet so many `workloads`."""
+    facts: dict[str, tuple[DatasetFacts, ...]] = {}
+    for record in records:
+        facts.setdefault(record.stage_id.partition("/")[0], record.datasets)
+        if len(facts) == workloads:
+            break
+    found = [_status(workload, each, of_mix=len(read) > 1) for workload, read in facts.items() for each in read]
+    if len(found) <= MAX_DATASETS:
+        return found, ()
+    return found[:MAX_DATASETS], (Truncated(field="datasets", total=len(found), included=MAX_DATASETS),)
+
+
+def _status(workload: str, facts: DatasetFacts, *, of_mix: bool) -> DatasetStatus:
+    return DatasetStatus(
+        name=f"{workload}/{facts.part}" if of_mix or facts.part else workload,
+        # The end of a path tells more than its beginning.
+        source=facts.source[-SOURCE_CHARACTERS:],
+        sha256=facts.sha256,
+        rows_read=facts.rows_read,
+        rows_used=facts.rows_used,
+        rows_dropped=facts.rows_dropped,
+    )
 
 
 def judged_run(
@@ -119,3 +160,76 @@ def _search_sentence(found: Judged) -> str:
     sentences = "; ".join(f"{search.workload}: {search.sentence}" for search in found.searches)
     worth = {"Valid": "", "Suspect": " Some numbers it rests on are suspect, see findings."}
     return f"{sentences}.{worth.get(found.verdict, ' Numbers it rests on are invalid, see findings.')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejudged:
+    """What today's rules find."""
+
+    status: BenchmarkRunStatus
+    """As stored, with the new rows, findings and verdict. Only of cells that have a record left."""
+    missing: Mapping[str, int]
+    """Records that were judged once and are not there any more, by cell."""
+
+
+def rejudge(
+    spec: BenchmarkRunSpec,
+    stored: BenchmarkRunStatus,
+    records: Sequence[StageRecord],
+    samples: Sequence[Sample],
+    *,
+    thresholds: Thresholds,
+) -> Rejudged:
+    """Judge what is there.
+
+    A record that was not kept is not held against its cell; a stage that was never measured is, as it was the first time.
+    """
+    here = {record.stage_id for record in records}
+    judged_once = {row.cell: row.repeats for row in stored.results}
+    planned, missing = [], {}
+    known = (*cells(spec), *probed_cells(spec, records))
+    for cell in known:
+        left = _without_lost(cell, here, measured=judged_once.get(cell.id, len(cell.stage_ids)))
+        lost = len(cell.stage_ids) - len(left.stage_ids)
+        if lost:
+            missing[cell.id] = lost
+        if not here.isdisjoint(left.stage_ids):
+            planned.append(left)
+    # Loads that a search chose are in no plan: where all their records are lost, their row alone tells of them.
+    ids = {cell.id for cell in known}
+    missing |= {row.cell: row.repeats for row in stored.results if row.cell not in ids}
+    found = results(
+        planned,
+        records,
+        samples,
+        spec=spec,
+        compilations=known_compilations(stored.servers),
+        servers=stored.servers,
+        thresholds=thresholds,
+    )
+    update = {
+        "results": list(found.results),
+        "searches": list(found.searches),
+        "findings": list(found.findings),
+        "verdict": found.verdict,
+        "headline": found.headline,
+        "judge": judge_of(spec, thresholds),
+        "cost": stored.cost or cost_status(spec.cost, stored.servers),
+        "truncated": list(found.truncated),
+        "comparison": None,  # its figures were held against rows that may have another verdict now
+    }
+    return Rejudged(stored.model_copy(update=update), missing)
+
+
+def with_severities(spec: BenchmarkRunSpec, wanted: Sequence[RuleSeverity]) -> BenchmarkRunSpec:
+    """The spec with other severities; those it sets itself stay where nothing else is wanted."""
+    rules = {rule.code: rule for rule in (*spec.validity.severities, *wanted)}
+    validity = spec.validity.model_copy(update={"severities": list(rules.values())})
+    return spec.model_copy(update={"validity": validity})
+
+
+def _without_lost(cell: Cell, here: Collection[str], *, measured: int) -> Cell:
+    """The cell without the stages whose record is lost: of those that have none, the earliest were measured."""
+    absent = [stage for stage in cell.stage_ids if stage not in here]
+    lost = set(absent[: max(0, measured - (len(cell.stage_ids) - len(absent)))])
+    return replace(cell, stage_ids=tuple(stage for stage in cell.stage_ids if stage not in lost))

@@ -11,68 +11,62 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from benchrun.api.measurement import Objective
-from benchrun.api.status import ObjectiveResult, Verdict
-from benchrun.measure.cells import LATENCIES, Pools, milliseconds, rounded
-from benchrun.measure.client_queue import QUEUED_E2EL, QUEUED_TTFT
-from benchrun.measure.goodput import RequestLimits
-from benchrun.measure.intervals import is_certainly_above, percentile_interval
-from benchrun.measure.percentiles import Distribution
+from benchrun.api import Objective, ObjectiveResult, Verdict
+from benchrun.measure import cells, percentiles
 
+TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
+"""Verdicts of cells whose numbers mean something."""
 Outcome = Literal["Met", "Missed", "Inconclusive"]
 
-_NOTHING = Distribution((), ())
-_SINCE_DUE: Mapping[str, str] = {"ttft": QUEUED_TTFT, "e2el": QUEUED_E2EL}
+_NOTHING = percentiles.Distribution((), ())
+_SINCE_DUE: Mapping[str, str] = {"ttft": cells.QUEUED_TTFT, "e2el": cells.QUEUED_E2EL}
 
 
-def objective_results(objectives: Sequence[Objective], pools: Pools, verdict: Verdict) -> list[ObjectiveResult]:
+def objective_results(objectives: Sequence[Objective], pools: cells.Pools, verdict: Verdict) -> list[ObjectiveResult]:
     """Each objective, over all requests of the cell. Pools with the wait in the client's queue, where there are any, go
     before those without; of a latency without any nothing is known."""
     return [_result(objective, pool_of(objective, pools), verdict) for objective in objectives]
 
 
-def is_trusted(verdict: Verdict) -> bool:
-    """Whether numbers of such a cell say anything about objectives."""
-    return verdict in ("Valid", "Suspect")
-
-
-def untold(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]:
+def inconclusive(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]:
     """The same of a cell that turns out not to be trusted."""
     return [objective.model_copy(update={"outcome": "Inconclusive"}) for objective in objectives]
 
 
-def request_limits(objectives: Sequence[Objective]) -> RequestLimits:
+def request_limits(objectives: Sequence[Objective]) -> cells.RequestLimits:
     """What a single request must keep to meet every objective: of several on one latency the strictest. A limit on gaps
     (ITL) is none on requests."""
 
     def strictest(metric: str) -> float:
         return min((float(o.max_milliseconds) for o in objectives if o.metric == metric), default=math.inf)
 
-    return RequestLimits(ttft_ms=strictest("TTFT"), tpot_ms=strictest("TPOT"), e2el_ms=strictest("E2EL"))
+    return cells.RequestLimits(ttft_ms=strictest("TTFT"), tpot_ms=strictest("TPOT"), e2el_ms=strictest("E2EL"))
 
 
-def pool_of(objective: Objective, pools: Pools) -> Distribution:
+def pool_of(objective: Objective, pools: cells.Pools) -> percentiles.Distribution:
     """The values an objective is about; none where they were not measured."""
-    latency = next(each for each in LATENCIES if each.upper() == objective.metric)
+    latency = next(each for each in cells.LATENCIES if each.upper() == objective.metric)
     return pools.get(_SINCE_DUE.get(latency, latency)) or pools.get(latency) or _NOTHING
 
 
-def _result(objective: Objective, pool: Distribution, verdict: Verdict) -> ObjectiveResult:
-    percentile, trusted = float(objective.percentile), is_trusted(verdict)
+def _result(objective: Objective, pool: percentiles.Distribution, verdict: Verdict) -> ObjectiveResult:
+    percentile, trusted = float(objective.percentile), verdict in TRUSTED
     return ObjectiveResult(
         metric=objective.metric,
         percentile=objective.percentile,
         max_milliseconds=objective.max_milliseconds,
-        measured_milliseconds=rounded(milliseconds(pool.percentile(percentile))),
+        measured_milliseconds=cells.rounded(cells.milliseconds(pool.percentile(percentile))),
         outcome=_outcome(pool, percentile, 1000.0 * objective.max_milliseconds) if trusted else "Inconclusive",
     )
 
 
-def _outcome(pool: Distribution, percentile: float, limit_us: float) -> Outcome:
-    interval = percentile_interval(pool, percentile)
+def _outcome(pool: percentiles.Distribution, percentile: float, limit_us: float) -> Outcome:
+    interval = percentiles.percentile_interval(pool, percentile)
     if interval is None:
         # Interpolated between few values, the percentile itself may still lie below: no word against the figure beside it.
-        above = (pool.percentile(percentile) or 0.0) > limit_us and is_certainly_above(pool, percentile, limit_us)
+        above = (pool.percentile(percentile) or 0.0) > limit_us and percentiles.is_certainly_above(
+            pool, percentile, limit_us
+        )
         return "Missed" if above else "Inconclusive"
     low, high = interval
     return "Met" if high <= limit_us else "Missed" if low > limit_us else "Inconclusive"

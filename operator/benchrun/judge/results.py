@@ -1,34 +1,141 @@
-"""The judged results of a run: one row a cell, in the order of the plan."""
+"""The judged results of a run: cell by cell, one row each, in the order of the plan."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord
 
-from benchrun.api.cells import Cell
-from benchrun.api.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Finding, Headline, Result, SearchResult, ServerStatus, Truncated, Verdict
-from benchrun.judge.aggregate import aggregate
-from benchrun.judge.comparison.fitting import SHARE_BYTES
-from benchrun.judge.cost import cost_status, priced
-from benchrun.judge.explaining import Limits, Seen, explanations
-from benchrun.judge.finding import StageFinding
+from benchrun.api import (
+    BenchmarkRunSpec,
+    Cell,
+    Finding,
+    Headline,
+    Result,
+    SearchResult,
+    ServerStatus,
+    Truncated,
+    Verdict,
+)
+from benchrun.judge.comparison.against_baseline import SHARE_BYTES
+from benchrun.judge.explain.cells import Limits, Seen, explanations, seen_at
 from benchrun.judge.fitting import MAX_BYTES, fitted
-from benchrun.judge.headline import headline
-from benchrun.judge.judged_cell import JudgedCell, cell_context, judged_cell
-from benchrun.judge.judging import judge_run
-from benchrun.judge.overrides import overridden
-from benchrun.judge.per_gpu import gpus_of, shared_out
-from benchrun.judge.row import row
-from benchrun.judge.rules import RunContext
+from benchrun.judge.objectives import TRUSTED
+from benchrun.judge.row import cost_status, gpus_of, measured_row, priced, row, shared_out
+from benchrun.judge.rules.catalogue import aggregate, judge_cell, judge_run, verdict_of_findings, worst
+from benchrun.judge.rules.rule import CellContext, CellSummary, RunContext, StageFinding, StageProfile, overridden
 from benchrun.judge.searching import SEARCH_BYTES, deciding, search_results
+from benchrun.judge.stage_profile import expected_load
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.judge.verdict import verdict_of_findings, worst
-from benchrun.measure.samples import Sample
-from benchrun.measure.server_limits import ServerLimits, server_limits
+from benchrun.measure import cells, exposition, percentiles, pressure
+from benchrun.measure.windows import windows
+from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
+
+WITH_QUEUE = "with queue"
+UNCERTAIN = "?"
+"""Follows a figure that so few requests can't bound."""
+
+
+def headline(results: Iterable[Result], p99_ttft: Callable[[str], str]) -> Headline | None:
+    """Of the highest Valid load point of the first workload; without one of its highest Suspect one, marked; None if there is
+    neither. `p99_ttft` answers for a cell."""
+    rows = list(results)
+    kept = [row for row in rows if row.workload == rows[0].workload and row.verdict in TRUSTED]
+    if not kept:
+        return None
+    best = max(kept, key=lambda row: (row.verdict == "Valid", float(row.value)))
+    throughput, ttft = shown(best.metrics.get("output_throughput")), p99_ttft(best.cell)
+    if best.verdict == "Suspect":
+        throughput, ttft = _marked(throughput), _marked(ttft)
+    return Headline(cell=best.cell, throughput=throughput, p99_ttft=ttft)
+
+
+def _marked(figure: str) -> str:
+    number, space, unit = figure.partition(" ")
+    return figure if number == "-" or number.endswith(UNCERTAIN) else f"{number}{UNCERTAIN}{space}{unit}"
+
+
+def p99_ttft(cell: CellContext) -> str:
+    """For the column. Where a cap held back an open loop, the wait in the client is in it and it says so: "143 ms with
+    queue"; of too few requests: "143? ms"."""
+    pool = cell.queued.get(cells.QUEUED_TTFT, cell.pools["ttft"])
+    value = cells.milliseconds(pool.percentile(99))
+    if value is None:
+        return shown(None)
+    mark = UNCERTAIN if percentiles.percentile_ranks(pool.count, 99) is None else ""
+    text = f"{shown(value)}{mark} ms"
+    return f"{text} {WITH_QUEUE}" if cell.expected.capped else text
+
+
+def shown(value: float | None) -> str:
+    """Three digits or all of the whole part: 812, 81.2, 8.12, 12345; "-" for nothing."""
+    if value is None:
+        return "-"
+    decimals = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{decimals}f}"
+
+
+# A record takes hundreds of bytes a request while it is open, and all that is said of a cell a few thousand in all. So cells
+# are judged one after the other, and no more records are open at a time than those of one.
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCell:
+    """A cell without its records."""
+
+    summary: CellSummary
+    """What rules of the run, and searches, look at."""
+    seen: Sequence[StageFinding]
+    """As the rules have it."""
+    row: Result
+    """As its findings make it that the spec wants; what only the whole run tells is still to come."""
+    p99_ttft: str
+    """For the headline."""
+    explained_by: Seen | None
+    """What its explanation rests on; None: nothing was measured."""
+
+
+def judged_cell(context: CellContext, *, spec: BenchmarkRunSpec, limits: Limits) -> JudgedCell:
+    """Put the rules of stages and cells to it, and make its row."""
+    seen = judge_cell(context)
+    return JudgedCell(
+        summary=context.summary(),
+        seen=seen,
+        row=measured_row(context, overridden(seen, spec.validity.severities), spec=spec),
+        p99_ttft=p99_ttft(context),
+        # Why requests waited does not depend on what the reader wants to hear of.
+        explained_by=seen_at(context, seen, limits) if context.stages else None,
+    )
+
+
+def cell_context(
+    cell: Cell,
+    records: Sequence[StageRecord],
+    samples: Sequence[exposition.Sample],
+    thresholds: Thresholds,
+    *,
+    spec: BenchmarkRunSpec,
+    compilations: tuple[float, ...] | None,
+    servers: Sequence[ServerStatus] = (),
+) -> CellContext:
+    """What rules are given of a cell. `records`: its own, in order of repeats; the others are as `results` takes them."""
+    expected = expected_load(spec, cell)
+
+    def measured(record: StageRecord) -> StageProfile:
+        seen = windows(record, samples, scrape_interval=expected.scrape_interval_seconds)
+        return StageProfile(record, expected, thresholds, seen, compilations, servers)
+
+    return CellContext(
+        cell=cell,
+        thresholds=thresholds,
+        expected=expected,
+        percentiles=spec.measurement.percentiles,
+        stages=tuple(map(measured, records)),
+        pools=cells.pools_of(records),
+        objectives=spec.objectives,
+    )
 
 
 class Judged(NamedTuple):
@@ -45,7 +152,7 @@ class Judged(NamedTuple):
 def results(
     plan_cells: Sequence[Cell],
     records: Sequence[StageRecord],
-    samples: Sequence[Sample],
+    samples: Sequence[exposition.Sample],
     *,
     spec: BenchmarkRunSpec,
     compilations: tuple[float, ...] | None = None,
@@ -111,14 +218,14 @@ def _trusted(found: Mapping[str, Sequence[StageFinding]]) -> frozenset[str]:
 
 def _limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> Limits:
     """Of one server of each role: all of a role are alike."""
-    said = {server.role: server for server in servers}
+    by_role = {server.role: server for server in servers}
     split = spec.server is not None and spec.server.disaggregated is not None
-    roles = (ROLE_PREFILL, ROLE_DECODE) if split else tuple(said) or (ROLE_SERVER,)
-    return {role: _limits_of(spec, role, said.get(role)) for role in roles}
+    roles = (ROLE_PREFILL, ROLE_DECODE) if split else tuple(by_role) or (ROLE_SERVER,)
+    return {role: _limits_of(spec, role, by_role.get(role)) for role in roles}
 
 
-def _limits_of(spec: BenchmarkRunSpec, role: str, said: ServerStatus | None) -> ServerLimits:
+def _limits_of(spec: BenchmarkRunSpec, role: str, server: ServerStatus | None) -> pressure.ServerLimits:
     args = spec.started.args_of(role) if spec.started is not None else None
-    if said is None:
-        return server_limits(args)
-    return server_limits(args, said.reported, kv_cache_tokens=said.kv_cache_tokens)
+    if server is None:
+        return pressure.server_limits(args)
+    return pressure.server_limits(args, server.reported, kv_cache_tokens=server.kv_cache_tokens)

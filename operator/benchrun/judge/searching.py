@@ -11,10 +11,8 @@ from typing import Literal
 
 from benchrun_client.contract import open_stage
 
-from benchrun.api.search import Search
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Result, SearchResult
-from benchrun.judge.rules import CellSummary
+from benchrun.api import BenchmarkRunSpec, Result, Search, SearchResult
+from benchrun.judge.rules.rule import CellSummary
 from benchrun.measure.cells import rounded
 from benchrun.plan.searches import axis_of, searched
 
@@ -139,7 +137,7 @@ _WHY: Mapping[Outcome, str] = {
     "Bracketed": "",
     "AtUpperBound": "; raise load.search.to to look further",
     "NoneMet": "; lower load.search.from, or relax the objectives",
-    "ProbeLimit": "; load.search.maxProbes ended the search before the bracket was as narrow as asked",
-    "Inconclusive": "; the bracket is wide, since load points within it can't be trusted or told: see their rows",
+    "ProbeLimit": "; load.search.maxProbes ended the search before the bracket was as narrow as the tolerance",
+    "Inconclusive": "; the bracket is wide, since load points within it are not certain: see their rows",
     "Incomplete": "; the search did not come to its end, or a record of it is missing",
 }

@@ -1,4 +1,4 @@
-"""Where each rule draws its line, and why there. A run names the digest of the lines it was judged by."""
+"""The thresholds of all rules, and why they are where they are. A run names the digest of its thresholds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Judge
-from benchrun.judge.overrides import told
+from benchrun.api import BenchmarkRunSpec, Judge
 
 JUDGE_VERSION = "1"
 """Grows when a rule changes its meaning; a change of a number shows in the digest."""
@@ -38,11 +36,11 @@ class Thresholds:
     chunks_a_token_note: float = 0.9
     """One token a chunk gives 1, two a chunk give 0.5. Down to 0.9 it is a frontend that now and then joins what waits."""
     foreign_invalid_percent: float = 1.0
-    """Nothing of our own is ever counted twice, so the line only spares long stages a single probe."""
+    """Nothing of our own is ever counted twice, so the threshold only spares long stages a single probe."""
     preempted_suspect_percent: float = 1.0
     """Above one request in a hundred it is preemption that a p99 shows."""
     unknown_servers_invalid_percent: float = 1.0
-    """Of the answers, by servers that nobody knew of. Each server counts its own to the last one, so the line only spares a
+    """Of the answers, by servers that nobody knew of. Each server counts its own to the last one, so the threshold only spares a
     count that comes late."""
     uneven_suspect_percent: float = 10.0
     """Off an equal share. A server with a tenth more load meets its limit at a tenth less of the total."""
@@ -70,7 +68,7 @@ class Thresholds:
     """A process. An event loop beyond half a core makes its answers wait for each other; from there on the tail of the
     latencies describes the client. It never makes a stage Invalid by itself: what it does to the figures, gap and lag tell."""
     client_invalid_factor: float = 3.0
-    """Times the lines of gap and lag. Overload grows faster than load does, so between once and thrice lies little."""
+    """Times the thresholds of gap and lag. Overload grows faster than load does, so between once and thrice lies little."""
     skew_suspect_ms: float = 20.0
     """Between the first and the last of a client's processes to begin, and what their clocks may be off. Processes that wait
     for an instant wake up within a few milliseconds of it; beyond that the beginning of the load is not what was asked for."""
@@ -86,7 +84,7 @@ class Thresholds:
     proxy_cores_suspect: float = 0.8
     """Its one event loop fills a core at most; close to that, streams wait for each other."""
     idle_readings_percent: float = 50.0
-    """Of the readings: one role without any request in half of them, while another has a queue in as many."""
+    """Of the samples: one role without any request in half of them, while another has a queue in as many."""
     cold_start_factor: float = 3.0
     """Times the usual TTFT. Lengths of prompts rarely set the first requests apart by that much, compiling always does."""
     cold_start_floor_ms: float = 100.0
@@ -99,7 +97,7 @@ class Thresholds:
     """Requests for each that is under way at a time: the first and the last of each user run beside too few others, and
     these are a fifth of ten."""
     window_seconds: float = 10.0
-    """Shorter, and a garbage collection or a clock that rises is a part of the result; readings are ten at most."""
+    """Shorter, and a garbage collection or a clock that rises is a part of the result; samples are ten at most."""
     steady_change_percent: float = 25.0
     """From the begin of the plateau to its end, of the mean: a figure that moves by a quarter is the figure of no load."""
     steady_completed_percent: float = 97.0
@@ -116,15 +114,15 @@ class Thresholds:
     """How often repeats in a random order may pass for an ordered series. Four repeats in order happen by chance once in
     twelve; the noise between them is asked about separately, so that both together make an alarm."""
     scrape_coverage_note_percent: float = 80.0
-    """Of the readings the interval should give. Means bear the loss of one in five; maxima and short queues are missed."""
+    """Of the samples the interval should give. Means bear the loss of one in five; maxima and short queues are missed."""
     littles_law_suspect_percent: float = 15.0
     """Between the requests the servers hold and those the client waits for. Network and front end account for less."""
     littles_law_floor_ms: float = 20.0
     """A request, at least: beside very short requests the way to the server and back is not small."""
     littles_law_errors: float = 4.0
-    """Standard errors of the difference: readings once a second of a queue that wavers say little each."""
+    """Standard errors of the difference: samples once a second of a queue that wavers say little each."""
     littles_law_samples: float = 10.0
-    """Readings below which even that can't be told."""
+    """Samples below which even that can't be told."""
 
     def digest(self) -> str:
         """SHA-256 of the numbers under their names."""
@@ -141,5 +139,5 @@ def judge_of(spec: BenchmarkRunSpec, thresholds: Thresholds | None = None) -> Ju
     return Judge(
         version=JUDGE_VERSION,
         thresholds_digest=f"sha256:{(thresholds or thresholds_of(spec)).digest()}",
-        overrides=told(spec.validity.severities),
+        overrides=[f"{rule.code}={rule.severity}" for rule in spec.validity.severities],
     )

@@ -17,8 +17,7 @@ import traceback
 from collections.abc import Iterator
 
 from benchrun.judge_process.job import MAX_JUDGEMENT_BYTES, Job, Judgement, Part, SweepJob, SweepTable, read_job
-from benchrun.judge_process.judging import judge_job
-from benchrun.judge_process.tabling import table_job
+from benchrun.judge_process.judging import judge_job, table_job
 
 NO_MORE_JOBS = 100
 NICENESS = 10

@@ -7,16 +7,16 @@ module, so that nothing of the judge itself is imported here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from benchrun.api.judgement import Judgement as Judgement
-from benchrun.api.status import ClientStatus, ServerStatus
-from benchrun.api.sweep.table import SweepTable as SweepTable
-from benchrun.api.sweep.table import TabledRun
+from benchrun.api import ClientStatus, ServerStatus
+from benchrun.api import Judgement as Judgement
+from benchrun.api.sweep.status import SweepTable as SweepTable
+from benchrun.api.sweep.status import TabledRun
 
 MAX_JOB_BYTES = 4 * 1024 * 1024
 """The line of a job: the object that it comes from has 1.5 MiB at most."""
@@ -132,11 +132,6 @@ class _Readable(Protocol):
     def readline(self, limit: int, /) -> bytes: ...
 
     def read(self, size: int, /) -> bytes: ...
-
-
-def pack_job(job: Job | SweepJob, parts: Iterable[Part]) -> bytes:
-    """All in one piece, for tests; the operator sends one part after the other."""
-    return b"".join([job.line(), *(part.head.line() + part.data for part in parts), END])
 
 
 def read_job(source: _Readable) -> tuple[Job | SweepJob, Iterator[Part]] | None:

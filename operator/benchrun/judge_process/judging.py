@@ -1,22 +1,140 @@
-"""A job judged: its parts are opened, what does not fit is left out and counted, and the rest goes to the judge."""
+"""A job judged: its parts are opened and checked, what does not fit is left out and counted, and the rest goes to the judge."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import overload
 
-from benchrun.api.judgement import MAX_REFUSED, MAX_REFUSED_CHARS, Judgement
-from benchrun.api.names import SERVING_ROLES
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun_client.contract import Envelope, Search, StageRecord, ended_search, open_record, open_stage
+
+from benchrun.api import MAX_REFUSED, MAX_REFUSED_CHARS, BenchmarkRunSpec, BenchmarkRunStatus, Judgement
+from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.api.sweep.status import SweepTable
 from benchrun.judge.judged_run import judged_run
-from benchrun.judge_process.bodies import Asked, PackedRecords
-from benchrun.judge_process.job import Job, Part, PartKind
-from benchrun.measure.samples import Sample
-from benchrun.measure.timeline import decode, once
+from benchrun.judge.sweep.table import sweep_table
+from benchrun.judge_process.job import Job, Part, PartHead, PartKind, SweepJob
+from benchrun.measure import exposition, timeline
+from benchrun.names import SERVING_ROLES
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Run
-from benchrun.plan.metadata import Owner
+from benchrun.plan.client_plan import planned_searches
+from benchrun.plan.pods import Owner
+from benchrun.plan.searches import problem_with
+from benchrun.plan.stages import stages
+
+
+def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
+    """The table. Raises ValueError where the spec or a run's status is not one."""
+    measured = {part.head.name: BenchmarkRunStatus.model_validate_json(part.data) for part in parts}
+    spec = BenchmarkSweepSpec.model_validate(job.spec)
+    return sweep_table(spec, job.runs, measured, baseline=job.baseline, missing=job.missing)
+
+
+_LOAD = re.compile(r"[0-9]{1,12}(\.[0-9]{1,10})?")
+
+
+def probe_problem(record: StageRecord, searches: Sequence[Search]) -> str | None:
+    """Why the record's load can't be one that its search chose; None: it can, or the stage is of no search."""
+    place = open_stage(record.stage_id)
+    search = next((s for s in searches if place is not None and s.workload == place[0]), None)
+    if search is None:
+        return None if record.probe is None else f"stage {record.stage_id!r} is of no search"
+    if record.probe is None:
+        return f"stage {record.stage_id} does not say its load"
+    text = record.probe.value
+    value = Decimal(text) if _LOAD.fullmatch(text) else None
+    if value is None or format(value.normalize(), "f") != text:
+        return f"stage {record.stage_id}: {text!r} is not a load"
+    if not Decimal(search.lowest) <= value <= Decimal(search.highest):
+        return f"stage {record.stage_id}: {value} is not between {search.lowest} and {search.highest}"
+    if search.axis == "concurrency" and value != int(value):
+        return f"stage {record.stage_id}: {value} is not a whole number of users"
+    expected, sent = search.requests_at(value), len(record.requests.ok)
+    return None if expected == sent else f"stage {record.stage_id} has {sent} requests, expected {expected}"
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRecords(Sequence[StageRecord]):
+    """Records as they came; each is opened anew whenever it is asked for: parsed, one takes many times as much memory."""
+
+    _packed: tuple[bytes, ...]
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    @overload
+    def __getitem__(self, index: int) -> StageRecord: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> PackedRecords: ...
+
+    def __getitem__(self, index: int | slice) -> StageRecord | PackedRecords:
+        if isinstance(index, slice):
+            return PackedRecords(self._packed[index])
+        return open_record(self._packed[index])
+
+
+class Plan:
+    """The stages and searches that a run plans, to check its records against."""
+
+    def __init__(self, spec: BenchmarkRunSpec, owner: Owner) -> None:
+        self._run_uid = owner.uid
+        self._stage_ids = tuple(stage.id for stage in stages(spec, run_uid=owner.uid))
+        self._searches = planned_searches(owner, spec)
+
+    def problem_with(self, head: PartHead, data: bytes) -> str | None:
+        """Why this is not the record that its envelope says; None: it is."""
+        digest = hashlib.sha256(data).hexdigest()
+        if digest != head.digest:
+            return "its digest does not match its bytes"
+        try:
+            record = open_record(data)
+        except ValueError as error:
+            return str(error)
+        return next(self._problems(head, record, _envelope(record, data, digest)), None)
+
+    def _problems(self, head: PartHead, record: StageRecord, envelope: Envelope) -> Iterator[str]:
+        if envelope.run_uid != self._run_uid:
+            yield "it is of another run"
+        if envelope.sequence != head.sequence or envelope.ends_search != head.ends_search:
+            yield "it is not what its envelope says"
+        # Where these stood, a Job or an annotation, may be gone.
+        if head.stage_id not in (None, envelope.stage_id) or head.plan_digest not in (None, envelope.plan_digest):
+            yield "it is of another stage or plan than its envelope says"
+        if (misplaced := self._misplaced(envelope) or probe_problem(record, self._searches)) is not None:
+            yield misplaced
+        if not {edge.role for edge in record.servers} <= set(SERVING_ROLES):
+            yield "it names a server role that does not exist"
+
+    def _misplaced(self, envelope: Envelope) -> str | None:
+        """Why the plan has no such stage at this place."""
+        listed = len(self._stage_ids)
+        if envelope.sequence >= listed:
+            return problem_with(envelope, self._searches, listed=listed)
+        planned = self._stage_ids[envelope.sequence]
+        return (
+            None if envelope.stage_id == planned else f"it is of stage {envelope.stage_id!r}, the plan says {planned!r}"
+        )
+
+
+def _envelope(record: StageRecord, data: bytes, digest: str) -> Envelope:
+    """What its envelope should have said."""
+    return Envelope(
+        sequence=record.sequence,
+        run_uid=record.run_uid,
+        stage_id=record.stage_id,
+        plan_digest=record.plan_digest,
+        ends_search=ended_search(record),
+        size=len(data),
+        digest=digest,
+    )
+
 
 MAX_SAMPLES = 100_000
 """Of a run's timeline, in some 40 MB. A week of 13 servers leaves 3,584 buckets of each."""
@@ -27,7 +145,7 @@ def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
     no room or no time for them."""
     started = time.monotonic()
     spec = BenchmarkRunSpec.model_validate(job.spec)
-    opened = _Opened(Asked(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid)))
+    opened = _Opened(Plan(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid)))
     for part in parts:
         opened.take(part)
     judgement = judged_run(
@@ -53,10 +171,10 @@ def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
 class _Opened:
     """What the parts hold."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         self._records: dict[int, bytes] = {}
-        self._samples: list[Sample] = []
+        self._samples: list[exposition.Sample] = []
         self.baseline: Run | None = None
         self.refused: list[str] = []
 
@@ -71,22 +189,22 @@ class _Opened:
         """In order of measurement."""
         return PackedRecords(tuple(self._records[sequence] for sequence in sorted(self._records)))
 
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[exposition.Sample, ...]:
         """Each once, oldest first."""
-        return tuple(once(self._samples))
+        return tuple(timeline.once(self._samples))
 
     def _refuse(self, part: Part, reason: str) -> None:
         self.refused.append(f"{part.head.kind} {part.head.name}: {reason}"[:MAX_REFUSED_CHARS])
 
     def _take_record(self, part: Part) -> None:
-        problem = self._asked.problem_with(part.head, part.data)
+        problem = self._plan.problem_with(part.head, part.data)
         if problem is not None or part.head.sequence is None:
             raise ValueError(problem)
         # The first of a stage stands.
         self._records.setdefault(part.head.sequence, part.data)
 
     def _take_timeline(self, part: Part) -> None:
-        found = decode(part.data).samples
+        found = timeline.decode(part.data).samples
         if len(self._samples) + len(found) > MAX_SAMPLES:
             raise ValueError(f"the run has more than {MAX_SAMPLES} samples")
         self._samples += [sample for sample in found if sample.role in SERVING_ROLES]

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, compress
-from operator import mul
+from operator import add, mul
+from statistics import fmean
 from typing import Literal
 
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import GapCounts, RequestColumns, StageRecord
 
-from benchrun.measure.believable import is_believable
 from benchrun.measure.percentiles import Distribution
+from benchrun.measure.plateau import Plateau
+from benchrun.measure.values import is_believable
 
 Latency = Literal["ttft", "tpot", "itl", "e2el"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "itl", "e2el")
@@ -24,11 +27,35 @@ Pools = Mapping[str, Distribution]
 """Latencies of many requests by their name, in microseconds."""
 
 
-def latencies(records: Sequence[StageRecord], latency: Latency) -> Distribution:
-    """All successful requests of these records; microseconds."""
+QUEUED_TTFT = "ttft_including_client_queue"
+QUEUED_E2EL = "e2el_including_client_queue"
+QUEUE_TIME = "client_queue_time"
+"""Latencies with the client's wait, for an open loop under a cap: there a request is due before it may be sent, and a server
+that can't keep up would look fast. As in the keys of metrics; QUEUED_E2EL and QUEUE_TIME are vLLM's own names."""
+
+
+def _tpot(requests: RequestColumns) -> Iterable[float]:
+    """Time per output token after the first; a one-token answer has none."""
+    rows = zip(requests.e2el_us, requests.ttft_us, requests.output_tokens, requests.ok, strict=True)
+    return ((e2el - ttft) / (tokens - 1) for e2el, ttft, tokens, ok in rows if ok and tokens > 1)
+
+
+_OF_REQUESTS: Mapping[str, Callable[[RequestColumns], Iterable[float]]] = {
+    "ttft": lambda requests: compress(requests.ttft_us, requests.ok),
+    "tpot": _tpot,
+    "e2el": lambda requests: compress(requests.e2el_us, requests.ok),
+    QUEUE_TIME: lambda requests: compress(requests.queue_us, requests.ok),
+    QUEUED_TTFT: lambda requests: compress(map(add, requests.ttft_us, requests.queue_us), requests.ok),
+    QUEUED_E2EL: lambda requests: compress(map(add, requests.e2el_us, requests.queue_us), requests.ok),
+}
+"""Of successful requests, in microseconds."""
+
+
+def latencies(records: Sequence[StageRecord], latency: str) -> Distribution:
+    """All successful requests of these records; microseconds. `latency`: one of LATENCIES, or of those with the queue."""
     if latency == "itl":
         return Distribution.of_counts(chain.from_iterable(zip(r.gaps.us, r.gaps.count, strict=True) for r in records))
-    return Distribution.of(chain.from_iterable(_OF_REQUESTS[latency](record) for record in records))
+    return Distribution.of(chain.from_iterable(_OF_REQUESTS[latency](r.requests) for r in records))
 
 
 def pools_of(records: Sequence[StageRecord]) -> Pools:
@@ -36,13 +63,18 @@ def pools_of(records: Sequence[StageRecord]) -> Pools:
     return {latency: latencies(records, latency) for latency in LATENCIES}
 
 
+def queue_pools(records: Sequence[StageRecord]) -> Pools:
+    """The latencies that count the client's wait, by their names."""
+    return {latency: latencies(records, latency) for latency in (QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL)}
+
+
 def mean_ms(record: StageRecord, latency: Latency) -> float | None:
     """The mean of one stage, in milliseconds; without ordering its values first."""
     if latency == "itl":
         total, count = sum(map(mul, record.gaps.us, record.gaps.count)), sum(record.gaps.count)
         return milliseconds(total / count) if count else None
-    values = list(_OF_REQUESTS[latency](record))
-    return milliseconds(math.fsum(values) / len(values)) if values else None
+    values = list(_OF_REQUESTS[latency](record.requests))
+    return milliseconds(fmean(values)) if values else None
 
 
 def pooled_metrics(records: Sequence[StageRecord], pools: Pools, percentiles: Sequence[str]) -> dict[str, float | None]:
@@ -54,24 +86,24 @@ def pooled_metrics(records: Sequence[StageRecord], pools: Pools, percentiles: Se
 
 
 def totals(records: Sequence[StageRecord]) -> Mapping[str, float | None]:
-    """Counts, tokens, and both by the second."""
+    """Counts, tokens, and both per second."""
     duration = math.fsum(duration_seconds(record) for record in records)
     completed = sum(sum(record.requests.ok) for record in records)
-    sent_tokens = sum(sum(compress(r.requests.input_tokens, r.requests.ok)) for r in records)
-    answered_tokens = sum(sum(compress(r.requests.output_tokens, r.requests.ok)) for r in records)
+    input_tokens = sum(sum(compress(r.requests.input_tokens, r.requests.ok)) for r in records)
+    output_tokens = sum(sum(compress(r.requests.output_tokens, r.requests.ok)) for r in records)
 
-    def a_second(total: int) -> float | None:
+    def per_second(total: int) -> float | None:
         return rounded(total / duration) if duration > 0 else None
 
     return {
         "completed": completed,
         "failed": sum(failed_requests(record) for record in records),
         "duration": rounded(duration),
-        "total_input_tokens": sent_tokens,
-        "total_output_tokens": answered_tokens,
-        "request_throughput": a_second(completed),
-        "output_throughput": a_second(answered_tokens),
-        "total_token_throughput": a_second(sent_tokens + answered_tokens),
+        "total_input_tokens": input_tokens,
+        "total_output_tokens": output_tokens,
+        "request_throughput": per_second(completed),
+        "output_throughput": per_second(output_tokens),
+        "total_token_throughput": per_second(input_tokens + output_tokens),
     }
 
 
@@ -83,7 +115,7 @@ def latency_metrics(pool: Distribution, latency: str, percentiles: Sequence[str]
 
 
 def level_metrics(pool: Distribution, latency: str, percentiles: Sequence[str]) -> dict[str, float | None]:
-    """The same without the deviation, which is dear and little read."""
+    """The same without the deviation, which costs much and is seldom read."""
     figures = {"mean": pool.mean(), "median": pool.percentile(50)}
     figures |= {f"p{percentile_word(p)}": pool.percentile(float(p)) for p in percentiles}
     return {f"{name}_{latency}_ms": rounded(milliseconds(value)) for name, value in figures.items()}
@@ -96,10 +128,10 @@ def percentile_word(percentile: str) -> str:
 
 
 def duration_seconds(record: StageRecord) -> float:
-    """First send to last answer: the load engine's own figure where there is one, by its monotonic clock."""
-    said = record.scalars.get("duration")
-    if said is not None and is_believable(said) and said > 0:
-        return float(said)
+    """First send to last answer: the load generator's own figure where there is one, by its monotonic clock."""
+    measured = record.scalars.get("duration")
+    if measured is not None and is_believable(measured) and measured > 0:
+        return float(measured)
     return max(0, record.last_receive_unix_us - record.first_send_unix_us) / 1e6
 
 
@@ -118,19 +150,98 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{SIGNIFICANT_DIGITS}g}")
 
 
-def _ttft(record: StageRecord) -> Iterable[float]:
-    return compress(record.requests.ttft_us, record.requests.ok)
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """Largest latencies of a good request, in milliseconds; infinite where there is no limit."""
+
+    ttft_ms: float = math.inf
+    tpot_ms: float = math.inf
+    e2el_ms: float = math.inf
 
 
-def _e2el(record: StageRecord) -> Iterable[float]:
-    return compress(record.requests.e2el_us, record.requests.ok)
+def goodput(records: Sequence[StageRecord], limits: RequestLimits, *, since_due: bool = False) -> float | None:
+    """Requests a second that kept every limit; None without a duration. `since_due`: TTFT and E2EL with the client's wait.
+
+    A failed request is not good. An answer of one token has no time per output token: no limit on it counts against it,
+    as in vLLM.
+    """
+    seconds = math.fsum(duration_seconds(record) for record in records)
+    return (
+        sum(_good(record.requests, limits, since_due=since_due) for record in records) / seconds
+        if seconds > 0
+        else None
+    )
 
 
-def _tpot(record: StageRecord) -> Iterable[float]:
-    """Time per output token after the first; a one-token answer has none."""
-    columns = record.requests
-    rows = zip(columns.e2el_us, columns.ttft_us, columns.output_tokens, columns.ok, strict=True)
-    return ((e2el - ttft) / (tokens - 1) for e2el, ttft, tokens, ok in rows if ok and tokens > 1)
+def _good(columns: RequestColumns, limits: RequestLimits, *, since_due: bool) -> int:
+    ttft_limit, tpot_limit, e2el_limit = 1000 * limits.ttft_ms, 1000 * limits.tpot_ms, 1000 * limits.e2el_ms
+    waits = columns.queue_us if since_due else [0] * len(columns.ok)
+    rows = zip(columns.ttft_us, columns.e2el_us, columns.output_tokens, waits, strict=True)
+    return sum(
+        ttft + wait <= ttft_limit
+        and e2el + wait <= e2el_limit
+        and (tokens <= 1 or e2el - ttft <= tpot_limit * (tokens - 1))
+        for ttft, e2el, tokens, wait in compress(rows, columns.ok)
+    )
 
 
-_OF_REQUESTS: Mapping[str, Callable[[StageRecord], Iterable[float]]] = {"ttft": _ttft, "tpot": _tpot, "e2el": _e2el}
+# ---- plateau figures --------------------------------------------------------------------------------------------------
+# Under vLLM's names, to stand beside those of the whole stage.
+#
+# Latencies are those of requests *sent* in the plateau, however late their answer; so the slow ones are not left out.
+# Throughput is what *happened* in it: answers that were completed, and tokens that came. When single tokens came is not kept:
+# the first is set at its TTFT, the others evenly from there to the end of the answer. Gaps between tokens (ITL) are kept
+# for the whole stage only and have no figures here.
+
+PLATEAU_LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "e2el")
+
+
+def plateau_metrics(
+    stages: Sequence[tuple[StageRecord, Plateau]], percentiles: Sequence[str]
+) -> dict[str, float | None]:
+    """Figures of one stage's plateau, or of several in one pool, as a cell's are pooled."""
+    seconds = sum(interval.length_us for _, interval in stages) / 1e6
+    completed = sum(completed_in(record.requests, interval) for record, interval in stages)
+    tokens = math.fsum(output_tokens_in(record.requests, interval) for record, interval in stages)
+    metrics: dict[str, float | None] = {
+        "completed": completed,
+        "duration": rounded(seconds),
+        "request_throughput": rounded(completed / seconds) if seconds else None,
+        "output_throughput": rounded(tokens / seconds) if seconds else None,
+    }
+    sent = [sent_in_plateau(record, interval) for record, interval in stages]
+    for latency in PLATEAU_LATENCIES:
+        metrics |= level_metrics(latencies(sent, latency), latency, percentiles)
+    return metrics
+
+
+def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
+    """The record as if only the requests sent in its plateau had been; without gaps, which can't be told apart."""
+    inside = bytearray(len(record.requests.ok))
+    for position in interval.started:
+        inside[position] = 1
+    columns = {name: tuple(compress(column, inside)) for name, column in record.requests}
+    return record.model_copy(update={"requests": record.requests.model_copy(update=columns), "gaps": GapCounts()})
+
+
+def completed_in(requests: RequestColumns, interval: Plateau) -> int:
+    """How many answers were completed after the start of an interval and by its end, whenever they were sent."""
+    rows = zip(requests.start_us, requests.e2el_us, requests.ok, strict=True)
+    return sum(1 for start, e2el, ok in rows if ok and interval.start_us < start + e2el <= interval.end_us)
+
+
+def output_tokens_in(requests: RequestColumns, interval: Plateau) -> float:
+    """How many tokens came after the start of an interval and by its end, of requests that were answered."""
+    columns = (requests.start_us, requests.ttft_us, requests.e2el_us, requests.output_tokens, requests.ok)
+    begin, end = interval.start_us, interval.end_us
+    whole, parts = 0, []
+    for start, ttft, e2el, tokens, ok in zip(*columns, strict=True):
+        first, last = start + ttft, start + max(ttft, e2el)
+        if not ok or tokens == 0 or last <= begin or first > end:
+            continue
+        if begin < first and last <= end:
+            whole += tokens
+        else:
+            came_first = 1 if begin < first else 0
+            parts.append(came_first + (tokens - 1) * (min(last, end) - max(first, begin)) / (last - first))
+    return whole + math.fsum(parts)

@@ -1,7 +1,6 @@
-"""What happened to the servers' counters between the two edges of a stage.
+"""How counters of servers and of the proxy rose between the two edges of a stage.
 
-A counter that fell, or another start time, is another process: the difference means nothing then. It is reported as a
-reset and never clamped to 0.
+A counter that fell, or another start time, is another process: that is a reset, and never clamped to 0.
 """
 
 from __future__ import annotations
@@ -10,10 +9,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from benchrun_client.contract import PROXY_COUNTERS, SERVER_COUNTERS, START_TIME, ServerEdge
+from benchrun_client.contract import PROXY_COUNTERS, SERVER_COUNTERS, START_TIME, ServerEdge, StageRecord
 
-from benchrun.api.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PROXY
-from benchrun.measure.believable import is_believable
+from benchrun.measure.cells import duration_seconds
+from benchrun.measure.values import is_believable, ratio, sum_of_all
+from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PROXY
 
 ADMISSION_REJECTIONS = "admission_rejections_total"
 EXTERNAL_HITS = "external_prefix_cache_hits_total"
@@ -52,36 +52,22 @@ def prefilling(edges: Iterable[ServerEdge]) -> tuple[ServerEdge, ...]:
 
 def by_role(edges: Iterable[ServerEdge]) -> dict[str, tuple[ServerEdge, ...]]:
     """Those of each role, in order of appearance."""
-    known = tuple(edges)
-    roles = dict.fromkeys(edge.role for edge in known)
-    return {role: tuple(edge for edge in known if edge.role == role) for role in roles}
+    found: dict[str, tuple[ServerEdge, ...]] = {}
+    for edge in edges:
+        found[edge.role] = (*found.get(edge.role, ()), edge)
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class Rise:
-    """How far a counter rose, summed over servers."""
-
-    value: float | None
-    """None: a server did not say at both edges, or started anew in between."""
-    reset: bool = False
-    """A server started anew in between."""
-
-
-def rise(edges: Iterable[ServerEdge], counter: str) -> Rise:
-    """Rise of one counter over all these servers."""
+def rise(edges: Iterable[ServerEdge], counter: str) -> float | None:
+    """Rise of one counter, summed over these servers; None where one lacks it at an edge, or was restarted in between."""
     known = list(edges)
-    if any(is_reset(edge) for edge in known):
-        return Rise(value=None, reset=True)
-    rises = [rise_at(edge, counter) for edge in known]
-    if not rises or None in rises:
-        return Rise(value=None)
-    return Rise(value=math.fsum(r for r in rises if r is not None))
+    return None if any(map(is_reset, known)) else sum_of_all([rise_at(edge, counter) for edge in known])
 
 
 def count(snapshot: Mapping[str, float] | None, counter: str) -> float | None:
-    """What a snapshot says of a counter; None where there is none, or where no server can have counted so far."""
-    told = None if snapshot is None else snapshot.get(counter)
-    return told if told is not None and is_believable(told) else None
+    """The value of a counter; None where the snapshot lacks it, or no server can have counted so far."""
+    value = None if snapshot is None else snapshot.get(counter)
+    return value if value is not None and is_believable(value) else None
 
 
 def rise_at(edge: ServerEdge, counter: str) -> float | None:
@@ -92,16 +78,68 @@ def rise_at(edge: ServerEdge, counter: str) -> float | None:
 
 def is_restarted(edge: ServerEdge) -> bool:
     """Whether the server's process has another start time after the stage than before."""
-    moved = rise_at(edge, START_TIME)
-    return moved is not None and moved != 0
+    return bool(rise_at(edge, START_TIME))
 
 
 def fallen_counters(edge: ServerEdge) -> tuple[str, ...]:
     """Counters that are lower after the stage than before it."""
-    rises = ((counter, rise_at(edge, counter)) for counter in (*SERVER_COUNTERS, *PROXY_COUNTERS))
-    return tuple(counter for counter, moved in rises if moved is not None and moved < 0)
+    return tuple(name for name in (*SERVER_COUNTERS, *PROXY_COUNTERS) if (rise_at(edge, name) or 0) < 0)
 
 
 def is_reset(edge: ServerEdge) -> bool:
     """Whether the server at the end of the stage is not the one of its start."""
     return is_restarted(edge) or bool(fallen_counters(edge))
+
+
+# ---- proxy ------------------------------------------------------------------------------------------------------------
+
+ADDED_SUM = "benchrun_proxy_added_seconds_sum"
+ADDED_COUNT = "benchrun_proxy_added_seconds_count"
+QUEUE_SUM = "benchrun_proxy_queue_seconds_sum"
+LAG_SUM = "benchrun_proxy_loop_lag_seconds_sum"
+LAG_COUNT = "benchrun_proxy_loop_lag_seconds_count"
+PROXY_TTFT_SUM = "benchrun_proxy_time_to_first_token_seconds_sum"
+PROXY_TTFT_COUNT = "benchrun_proxy_time_to_first_token_seconds_count"
+CPU = "process_cpu_seconds_total"
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyFigures:
+    """Of the proxy between prefill and decode, over one or more stages; None where it does not count that."""
+
+    added_mean_ms: float | None
+    """Of the time to first token, what neither role took."""
+    queued_mean_ms: float | None
+    """Wait for a free place under the proxy's limit of requests at once."""
+    cores: float | None
+
+
+def proxy_edges(record: StageRecord) -> tuple[ServerEdge, ...]:
+    """Those of the proxy; none where requests go straight to a server."""
+    return tuple(edge for edge in record.servers if edge.role == ROLE_PROXY)
+
+
+def proxy_figures(records: Iterable[StageRecord]) -> ProxyFigures | None:
+    """Of stages that went through a proxy; None where none did."""
+    through = [record for record in records if proxy_edges(record)]
+    if not through:
+        return None
+    added, count, queued, cpu = (
+        sum_of_all([rise(proxy_edges(record), counter) for record in through])
+        for counter in (ADDED_SUM, ADDED_COUNT, QUEUE_SUM, CPU)
+    )
+    seconds = math.fsum(duration_seconds(record) for record in through)
+    return ProxyFigures(ratio(added, count, 1000), ratio(queued, count, 1000), cores=ratio(cpu, seconds))
+
+
+def proxy_ttft(record: StageRecord) -> tuple[float | None, float | None]:
+    """Seconds from the proxy to the first token, summed over requests, and how many requests.
+
+    The proxy's loop reads a request only when it comes to it, so the loop's mean lag is added for each.
+    """
+    total, count, lag, ticks = (
+        rise(proxy_edges(record), counter) for counter in (PROXY_TTFT_SUM, PROXY_TTFT_COUNT, LAG_SUM, LAG_COUNT)
+    )
+    if total is None or count is None:
+        return None, count
+    return total + count * (ratio(lag, ticks) or 0.0), count

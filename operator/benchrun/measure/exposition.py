@@ -1,130 +1,81 @@
-"""One metrics page (Prometheus text) of a vLLM server made into a `Sample`, or into what the server says of itself.
+"""The text of a metrics endpoint (Prometheus exposition) of a vLLM server, parsed into a `Sample` and `ServerFacts`.
 
-A page has some 800 lines, of which a dozen matter: lines are picked by their beginning and only those are parsed, which
-costs a hundredth of parsing everything. A figure that the page does not have is None, never 0: `--disable-log-stats`
-leaves a page without any. A value that no server can have is as if it were not there, and counted.
+An endpoint has some 800 lines, of which a dozen matter: lines are picked by their beginning and only those are parsed,
+which costs a hundredth of parsing everything. A value that no server can have is left out, and counted.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from benchrun.api.text import plain_text
-from benchrun.measure.believable import is_believable
-from benchrun.measure.samples import Sample, ServerFacts, start_instant
+from benchrun.api import plain_text
+from benchrun.measure.server_figures import Sample as Sample
+from benchrun.measure.server_figures import combined, series_names
+from benchrun.measure.values import is_believable
 
 MAX_SERIES = 4096
-"""Wanted series on one page: 8 families of 512 engines. More is not a page of a vLLM server."""
+"""Wanted series of one endpoint: 8 families of 512 engines. More is not a vLLM server."""
 MAX_LINES = 65_536
-"""Lines of one page, wanted or not; a server of eight engines has some 2,400."""
+"""Lines of one endpoint, wanted or not; a server of eight engines has some 2,400."""
 MAX_LINE_CHARS = 8192
-"""One wanted series; what vLLM says of its cache is the longest, some 1,500."""
+"""Of one wanted series; vLLM's cache_config_info is the longest, some 1,500."""
 MAX_LABELS = 128
 MAX_REPORTED = 39
 """Labels kept of what a server reports of itself; one place is left for the model's length."""
 
 _CACHE_CONFIG = "vllm:cache_config_info"
-_FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "running": ("vllm:num_requests_running",),
-    "waiting": ("vllm:num_requests_waiting",),
-    "kv_cache": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
-    "generation_tokens": ("vllm:generation_tokens_total", "vllm:generation_tokens"),
-    "prompt_tokens": ("vllm:prompt_tokens_total", "vllm:prompt_tokens"),
-    "requests_finished": ("vllm:request_success_total", "vllm:request_success"),
-    "preemptions": ("vllm:num_preemptions_total", "vllm:num_preemptions"),
-    "prefix_queries": (
-        "vllm:prefix_cache_queries_total",
-        "vllm:prefix_cache_queries",
-        "vllm:gpu_prefix_cache_queries_total",
-        "vllm:gpu_prefix_cache_queries",
-    ),
-    "prefix_hits": (
-        "vllm:prefix_cache_hits_total",
-        "vllm:prefix_cache_hits",
-        "vllm:gpu_prefix_cache_hits_total",
-        "vllm:gpu_prefix_cache_hits",
-    ),
-    "start_time": ("process_start_time_seconds",),
-}
-"""Names of every figure, newest first: a page that has both counts once."""
-
+_SAMPLE_LINES = tuple(name + end for name in series_names("vLLM") for end in ("{", " "))
 _FIRST_CHARS = 300
 _ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"\s*(?:,|$)')
 
 
-class UnreadablePage(ValueError):
-    """What came back is not a metrics page."""
-
-
 @dataclass(frozen=True, slots=True)
-class Series:
-    """One line of the wanted ones."""
+class ServerFacts:
+    """What a server reports about itself, read once it is healthy."""
+
+    version: str | None = None
+    kv_cache_tokens: int | None = None
+    reported: dict[str, str] = field(default_factory=dict)
+    """Labels of vLLM's cache_config_info, and max_model_len."""
+
+
+class UnreadablePage(ValueError):
+    """What came back is not the text of a metrics endpoint."""
+
+
+class Series(NamedTuple):
+    """One line that was wanted."""
 
     name: str
     labels: Mapping[str, str]
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """The wanted lines of a page."""
-
-    series: tuple[Series, ...]
-    refused: int
-    """Lines whose value is not a number from 0 to 1e15; not among the series."""
-
-
 def sample_from_page(text: str, *, at: float, role: str, pod: str) -> Sample:
-    """Figures of one page, summed over engines (KV cache: their mean). Raises UnreadablePage."""
+    """The figures of one scrape. Raises UnreadablePage."""
+    found, refused = series_of(text, _SAMPLE_LINES)
     values: dict[str, list[float]] = {}
-    read = series_of(text, _SAMPLE_LINES)
-    for series in read.series:
-        values.setdefault(series.name, []).append(series.value)
-
-    def total(figure: str) -> float | None:
-        found = next((values[name] for name in _FAMILIES[figure] if name in values), None)
-        return None if found is None else believable_sum(found)
-
-    usage = next((values[name] for name in _FAMILIES["kv_cache"] if name in values), None)
-    started = total("start_time")
-    return Sample(
-        at=at,
-        role=role,
-        pod=pod,
-        running=total("running"),
-        waiting=total("waiting"),
-        kv_cache=None if usage is None else math.fsum(usage) / len(usage),
-        generation_tokens=total("generation_tokens"),
-        prompt_tokens=total("prompt_tokens"),
-        requests_finished=total("requests_finished"),
-        preemptions=total("preemptions"),
-        prefix_queries=total("prefix_queries"),
-        prefix_hits=total("prefix_hits"),
-        start_time=None if started is None else start_instant(started),
-        refused=read.refused,
-    )
-
-
-def believable_sum(values: Iterable[float]) -> float | None:
-    """Of believable values; None where no server can have it."""
-    total = math.fsum(values)
-    return total if is_believable(total) else None
+    for name, _, value in found:
+        values.setdefault(name, []).append(value)
+    return Sample(at=at, role=role, pod=pod, **combined(values, "vLLM"), refused=refused)
 
 
 def facts_from_page(text: str) -> ServerFacts:
-    """What the server says of its cache: labels of the first engine, tokens of all. Raises UnreadablePage."""
-    engines = [series.labels for series in series_of(text, (_CACHE_CONFIG,)).series if series.name == _CACHE_CONFIG]
+    """What the server reports of its cache: labels of the first engine, tokens of all. Raises UnreadablePage."""
+    engines = [labels for name, labels, _ in series_of(text, (_CACHE_CONFIG,))[0] if name == _CACHE_CONFIG]
     if not engines:
         return ServerFacts()
     tokens = [_cache_tokens(labels) for labels in engines]
     total = sum(t for t in tokens if t is not None)
     reported = {
-        key[:100]: plain_text(value[:253]) for key, value in sorted(engines[0].items()) if _says_something(key, value)
+        key[:100]: plain_text(value[:253])
+        for key, value in sorted(engines[0].items())
+        if key != "engine" and not key.startswith("_") and value not in ("", "None")
     }
     return ServerFacts(
         kv_cache_tokens=total if None not in tokens and is_believable(total) else None,
@@ -132,33 +83,20 @@ def facts_from_page(text: str) -> ServerFacts:
     )
 
 
-def _says_something(key: str, value: str) -> bool:
-    return key != "engine" and not key.startswith("_") and value not in ("", "None")
-
-
 def _cache_tokens(labels: Mapping[str, str]) -> int | None:
-    """Tokens one engine's cache holds: its own word (0.12 and later), else blocks x block size."""
-    said = _whole(labels.get("kv_cache_size_tokens"))
-    if said is not None:
-        return said
-    blocks, block_size = _whole(labels.get("num_gpu_blocks")), _whole(labels.get("block_size"))
-    return None if blocks is None or block_size is None else blocks * block_size
+    """Tokens that one engine's cache holds: kv_cache_size_tokens (0.12 and later), else blocks x block size."""
+    size, blocks, block_size = (
+        int(text) if re.fullmatch(r"[0-9]{1,15}", text := labels.get(name, "")) else None
+        for name in ("kv_cache_size_tokens", "num_gpu_blocks", "block_size")
+    )
+    if size is not None or blocks is None or block_size is None:
+        return size
+    return blocks * block_size
 
 
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,15}", text) else None
-
-
-def _line_starts() -> tuple[str, ...]:
-    names = [name for names in _FAMILIES.values() for name in names]
-    return tuple(name + end for name in names for end in ("{", " "))
-
-
-_SAMPLE_LINES = _line_starts()
-
-
-def series_of(text: str, starts: tuple[str, ...]) -> Read:
-    """The lines of a page that begin so. Raises UnreadablePage."""
+def series_of(text: str, starts: tuple[str, ...]) -> tuple[list[Series], int]:
+    """The lines that begin with one of `starts`, and how many are left out for a value that is not a number from 0 to 1e15.
+    Raises UnreadablePage."""
     if text.count("\n") > MAX_LINES:
         raise UnreadablePage(f"more than {MAX_LINES} lines")
     lines = text.split("\n")
@@ -168,26 +106,28 @@ def series_of(text: str, starts: tuple[str, ...]) -> Read:
     wanted = [line for line in lines if line.startswith(starts)]
     if len(wanted) > MAX_SERIES:
         raise UnreadablePage(f"{len(wanted)} series of the wanted families; at most {MAX_SERIES} are read")
-    series = [_series(line) for line in wanted]
-    kept = tuple(each for each in series if is_believable(each.value))
-    return Read(kept, refused=len(series) - len(kept))
+    series = []
+    for line in wanted:
+        try:
+            series.append(_series(line))
+        except ValueError:
+            raise UnreadablePage(f"a metrics line can't be parsed: {line[:100]!r}") from None
+    kept = [each for each in series if is_believable(each.value)]
+    return kept, len(series) - len(kept)
 
 
 def _series(line: str) -> Series:
-    """Of `name{label="value",..} 12.5 1700000000000`, where the labels and the instant may be absent. Raises UnreadablePage."""
+    """Of `name{label="value",..} 12.5 1700000000000`, where the labels and the instant may be absent. Raises ValueError."""
     name = _NAME.match(line)
     if name is None or len(line) > MAX_LINE_CHARS:
-        raise _unparsed(line)
+        raise ValueError
     rest = line[name.end() :].strip()
-    # A label may hold braces, what stands behind the labels may not.
+    # A label may hold braces, the value and the instant may not.
     end = rest.rfind("}") + 1 if rest.startswith("{") else 0
-    numbers = rest[end:].split()
-    if not 1 <= len(numbers) <= 2:
-        raise _unparsed(line)
-    try:
-        return Series(name=name[0], labels=_labels(rest[1 : end - 1]) if end else {}, value=float(numbers[0]))
-    except ValueError:
-        raise _unparsed(line) from None
+    value, *instant = rest[end:].split()
+    if len(instant) > 1:
+        raise ValueError
+    return Series(name[0], _labels(rest[1 : end - 1]) if end else {}, float(value))
 
 
 def _labels(text: str) -> Mapping[str, str]:
@@ -200,15 +140,7 @@ def _labels(text: str) -> Mapping[str, str]:
         label = _LABEL.match(text, position)
         if label is None:
             break
-        found[label[1]] = _unescaped(label[2])
+        parts = label[2].split("\\\\")
+        found[label[1]] = "\\".join(part.replace('\\"', '"').replace("\\n", "\n") for part in parts)
         position = label.end()
     raise ValueError("labels can't be parsed")
-
-
-def _unescaped(value: str) -> str:
-    parts = value.split("\\\\")
-    return "\\".join(part.replace('\\"', '"').replace("\\n", "\n") for part in parts)
-
-
-def _unparsed(line: str) -> UnreadablePage:
-    return UnreadablePage(f"a metrics line can't be parsed: {line[:100]!r}")

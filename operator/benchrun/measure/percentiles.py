@@ -1,4 +1,4 @@
-"""Exact statistics of many values, kept as ascending values with counts: gaps come so, and pooling repeats is merging.
+"""Exact percentiles of many values, and how sure each of them is, whatever the shape of the distribution.
 
 Percentiles interpolate linearly between the two nearest values, as numpy (and with it vLLM's benchmark) does by default;
 the deviation is the population's, as vLLM's is. An empty distribution has no figures: None, never 0.
@@ -10,8 +10,10 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from operator import mul, sub
+from statistics import NormalDist, fmean
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +80,115 @@ class Distribution:
         if len(self.values) == self.count:
             return of_values
         return map(mul, of_values, map(sub, self.through, (0, *self.through)))
+
+
+# ---- batch means ------------------------------------------------------------------------------------------------------
+# Requests that meet at the server share its queue, so their latencies are far from independent. Means of long batches nearly
+# are; the correlation that is left between neighbours is measured, and makes every statement about them less certain.
+
+BATCHES = 20
+MAX_CORRELATION = 0.95
+"""Beyond it, a series of some twenty values tells next to nothing, and no figure makes up for it."""
+
+
+def batch_means(values: Sequence[float], *, batches: int = BATCHES) -> list[float]:
+    """Means of `batches` consecutive parts, equal in length to within one value; fewer values stand for themselves."""
+    parts = min(batches, len(values))
+    edges = [len(values) * i // parts for i in range(parts + 1)] if parts else []
+    return [fmean(values[a:b]) for a, b in pairwise(edges)]
+
+
+def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> float:
+    """How many times larger the variance of a mean is than for independent values; at least 1.
+
+    From the correlation of neighbours in residuals, those of several series pooled. Residuals seem less correlated than
+    they are, the more so the more parameters were `fitted` (1 for a mean, 2 for a line); that is corrected for.
+    """
+    squares = math.fsum(r * r for residuals in series for r in residuals)
+    length = sum(map(len, series)) / max(1, len(series))
+    if squares <= 0 or length <= 2 * fitted + 1:
+        return 1.0
+    products = math.fsum(a * b for residuals in series for a, b in pairwise(residuals))
+    correlation = (length * products / squares + fitted) / (length - 2 * fitted)
+    kept = min(max(correlation, 0.0), MAX_CORRELATION)
+    return (1 + kept) / (1 - kept)
+
+
+# ---- intervals --------------------------------------------------------------------------------------------------------
+# Of n values, the number below the true percentile p is binomial (n, p). So the value at a low rank lies above the true
+# percentile, and the one at a high rank below it, with a probability that only n, p and the rank decide. With few values even
+# the largest does not bound a high percentile: p99 has a two-sided 95 % interval from 368 values on.
+#
+# The values are taken as independent. Requests of one stage are not quite, so an interval over one stage is the least that
+# the uncertainty can be.
+
+ERROR = 0.05
+"""How often, at most, an interval misses the true percentile, or a certificate is wrong."""
+MAX_EXACT_DEVIATION = 300
+"""Of the binomial count. Beyond it (360,000 values for a median, 9 million for p99) its normal approximation with a term
+for the skew gives the rank to within one; the exact sum would take long and tell no more."""
+
+
+def percentile_interval(distribution: Distribution, percent: float) -> tuple[float, float] | None:
+    """The two-sided 95 % interval of a percentile; None where the values are too few to bound it on both sides."""
+    ranks = percentile_ranks(distribution.count, percent)
+    return None if ranks is None else (distribution.at_rank(ranks[0]), distribution.at_rank(ranks[1]))
+
+
+def percentile_ranks(count: int, percent: float) -> tuple[int, int] | None:
+    """Ranks (1 is the smallest value) of the two values that bracket the percentile of `count` values: 40 and 61 for
+    the median of 100."""
+    low, high = lower_rank(count, percent, error=ERROR / 2), upper_rank(count, percent, error=ERROR / 2)
+    return None if low is None or high is None else (low, high)
+
+
+def least_count(percent: float) -> int | None:
+    """How many values a two-sided interval takes: 368 for p99. None for 0 and 100, which nothing bounds."""
+    share = max(percent, 100 - percent) / 100
+    return math.ceil(math.log(ERROR / 2) / math.log(share)) if share < 1 else None
+
+
+def is_certainly_above(distribution: Distribution, percent: float, limit: float) -> bool:
+    """Whether the percentile is above `limit` with 95 % certainty. With few values it never is."""
+    rank = lower_rank(distribution.count, percent, error=ERROR)
+    return rank is not None and distribution.at_rank(rank) > limit
+
+
+@lru_cache(maxsize=4096)
+def lower_rank(count: int, percent: float, *, error: float) -> int | None:
+    """The highest rank whose value is above the percentile with a probability of at most `error`; None: there is none."""
+    upper = upper_rank(count, 100 - percent, error=error)
+    return None if upper is None else count + 1 - upper
+
+
+@lru_cache(maxsize=4096)
+def upper_rank(count: int, percent: float, *, error: float) -> int | None:
+    """The lowest rank whose value is below the percentile with a probability of at most `error`; None: there is none."""
+    share = percent / 100
+    if count < 1 or not 0 < share < 1:
+        return None
+    deviation = math.sqrt(count * share * (1 - share))
+    find = _summed_rank if deviation <= MAX_EXACT_DEVIATION else _approximate_rank
+    rank = find(count, share, deviation, error)
+    return rank if rank <= count else None
+
+
+def _summed_rank(count: int, share: float, deviation: float, error: float) -> int:
+    """Probabilities added from the far end of the tail inward, as long as their sum stays within `error`."""
+    # Beyond eight deviations and twenty values lies less than 1e-9.
+    rank, tail = min(count, math.ceil(count * share + 8 * deviation + 20)) + 1, 0.0
+    while (tail := tail + _binomial(count, share, rank - 1)) <= error:
+        rank -= 1
+    return rank
+
+
+def _approximate_rank(count: int, share: float, deviation: float, error: float) -> int:
+    z = NormalDist().inv_cdf(1 - error)
+    skew = (1 - 2 * share) * (z * z - 1) / 6
+    return math.ceil(count * share + z * deviation + skew - 0.5) + 1
+
+
+def _binomial(count: int, share: float, successes: int) -> float:
+    failures = count - successes
+    ways = math.lgamma(count + 1) - math.lgamma(successes + 1) - math.lgamma(failures + 1)
+    return math.exp(ways + successes * math.log(share) + failures * math.log1p(-share))

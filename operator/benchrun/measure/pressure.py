@@ -1,22 +1,67 @@
-"""What held requests back in a server, reading by reading.
-
-vLLM's scheduler lets a waiting request run once three things allow it: fewer requests run than max-num-seqs, the KV cache
-has blocks for its prompt, and the tokens of the step are not used up. So whoever waits although there is room in the
-first two waits for the third.
-"""
+"""What held requests back in a server, sample by sample, and the server's own limits."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from statistics import fmean
 
-from benchrun.measure.pod_windows import is_busy
-from benchrun.measure.samples import Sample
-from benchrun.measure.server_limits import DEFAULT_SEQUENCES_STEP, ServerLimits
-from benchrun.measure.windows import Window, figures
+from benchrun.measure.server_figures import Sample
+from benchrun.measure.windows import Window, figures, is_busy
+from benchrun.sizing.serve_args import ServeArgs, tokens_of
+
+DEFAULT_SEQUENCES_STEP = 128
+"""vLLM's defaults of max-num-seqs are multiples of it: 128 on a CPU, 256 or 1024 on GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """Of one server, all its engines together. None: not known; vLLM's defaults depend on version and GPU."""
+
+    sequences: int | None = None
+    """Most requests that run at once (--max-num-seqs)."""
+    sequences_are_default: bool = False
+    """Whether it is vLLM's own default: all arguments are known, and none sets it."""
+    step_tokens: int | None = None
+    """Most tokens of one step (--max-num-batched-tokens)."""
+    kv_cache_tokens: int | None = None
+
+
+def server_limits(
+    args: Sequence[str] | None, reported: Mapping[str, str] | None = None, *, kv_cache_tokens: int | None = None
+) -> ServerLimits:
+    """From the arguments of `vllm serve` (None: not known), else from the settings that the server reports."""
+    given = ServeArgs.of(args or ())
+    settings = {name.replace("_", "-"): value for name, value in (reported or {}).items()}
+    engines = _number(given.text("data-parallel-size") or settings.get("data-parallel-size")) or 1
+
+    def of_all_engines(flag: str) -> int | None:
+        value = _number(given.text(flag) or settings.get(flag))
+        return None if value is None else value * engines
+
+    sequences = of_all_engines("max-num-seqs")
+    return ServerLimits(
+        sequences=sequences,
+        sequences_are_default=args is not None and given.text("config") is None and sequences is None,
+        step_tokens=of_all_engines("max-num-batched-tokens"),
+        kv_cache_tokens=kv_cache_tokens or _number(settings.get("kv-cache-size-tokens")),
+    )
+
+
+def _number(text: str | None) -> int | None:
+    """None for what is not a number above 0."""
+    try:
+        return tokens_of(text or "") or None
+    except ValueError:
+        return None
+
+
+# ---- pressure ---------------------------------------------------------------------------------------------------------
+# vLLM's scheduler lets a waiting request run once three things allow it: fewer requests run than max-num-seqs, the KV cache
+# has blocks for its prompt, and the tokens of the step are not used up. So a request that waits although there is room in
+# the first two waits for the third.
 
 MIN_WAITING_SHARE = 0.05
 """Of those running: fewer are on their way in, seen between two steps, and wait for nothing."""
@@ -25,17 +70,14 @@ KV_FULL = 0.95
 MIN_KV_FULL = 0.5
 """With long prompts a cache is full earlier: as soon as the next one does not fit."""
 PREEMPTED_KV = 0.9
-"""A server that preempts has run out of KV cache, though a reading a moment later finds some of it free."""
-MIN_CEILING_READINGS = 5
+"""A server that preempts has run out of KV cache, though a sample a moment later finds some of it free."""
+MIN_CEILING_SAMPLES = 5
 CEILING_SHARE = 0.8
-"""Of the readings with a queue: where so many show exactly the same number running, a limit on that number holds."""
-
+"""Of the samples with a queue: where so many show exactly the same number running, a limit on that number holds."""
 STEP_TOLERANCE = 0.3
 """How near what runs comes to what the tokens of a step allow; prompts differ in length."""
-
-
 MIN_FULL_SHARE = 0.1
-"""Of the readings with a queue: where so many show all places taken, places are what is waited for."""
+"""Of the samples with a queue: where so many show all places taken, requests wait for places."""
 
 
 class Hold(Enum):
@@ -48,7 +90,7 @@ class Hold(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """The busy readings of a cell. Means and maxima are over readings of single servers."""
+    """The busy samples of a cell. Means and maxima are over samples of single servers."""
 
     readings: int
     """With something running or waiting, and both known."""
@@ -61,16 +103,16 @@ class Pressure:
     waiting_mean: float
     waiting_max: float
     waiting_first: float | None
-    """Of the first reading with a queue, and of the last: how the queue went."""
+    """Of the first sample with a queue, and of the last: how the queue went."""
     waiting_last: float | None
     kv_mean_percent: float | None
     kv_max_percent: float | None
     preemptions: float | None
     prefix_hit_percent: float | None
     hold: Hold | None
-    """What held back in most readings with a queue; None: nothing waited, or it can't be told."""
+    """What held back in most samples with a queue; None: nothing waited, or it can't be told."""
     sequence_limit: float | None
-    """How many may run: the setting, else the ceiling that the readings show, else None."""
+    """How many may run: the setting, else the ceiling that the samples show, else None."""
     sequence_limit_is_set: bool
 
 
@@ -84,28 +126,27 @@ class Lengths:
 
 
 def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths | None) -> Pressure | None:
-    """Of the windows of one role; without `lengths` no request was answered. None without a busy reading."""
-    busy = [s for s in _samples(windows) if is_busy(s) and s.running is not None and s.waiting is not None]
+    """Of the windows of one role; without `lengths` no request was answered. None without a busy sample."""
+    busy = [s for w in windows for s in w.samples if is_busy(s) and s.running is not None and s.waiting is not None]
     if not busy:
         return None
     found, full = figures(windows), _full_share(limits, lengths)
     ceiling = limits.sequences if limits.sequences is not None else _ceiling(busy, full, limits, lengths)
     queued = [s for s in busy if _is_queued(s, ceiling, full)]
-    preempting = bool(found.preemptions)
-    holds = Counter(hold for s in queued if (hold := _hold(s, ceiling, full, preempting=preempting)) is not None)
+    holds = Counter(_hold(s, ceiling, full, preempting=bool(found.preemptions)) for s in queued)
+    del holds[None]
     if holds[Hold.SEQUENCES] >= MIN_FULL_SHARE * len(queued):
-        # Requests that began together end together, and until the next step is over the server tells of the few that are left.
-        # Those places are not free: whoever waited has them already.
+        # Requests that began together end together, and until the next step is over the server counts the few that are left.
+        # Those places are not free: a waiting request has them already.
         del holds[Hold.STEP]
-    hold = holds.most_common(1)[0][0] if holds else None
     running, waiting = [s.running or 0.0 for s in busy], [s.waiting or 0.0 for s in busy]
     return Pressure(
         readings=len(busy),
         queued=len(queued),
-        running_mean=_mean(running),
+        running_mean=fmean(running),
         running_max=max(running),
-        queued_running=_mean([s.running or 0.0 for s in queued]) if queued else None,
-        waiting_mean=_mean(waiting),
+        queued_running=fmean(s.running or 0.0 for s in queued) if queued else None,
+        waiting_mean=fmean(waiting),
         waiting_max=max(waiting),
         waiting_first=queued[0].waiting if queued else None,
         waiting_last=queued[-1].waiting if queued else None,
@@ -113,14 +154,10 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
         kv_max_percent=found.kv_cache_max_percent,
         preemptions=found.preemptions,
         prefix_hit_percent=found.prefix_hit_percent,
-        hold=hold,
+        hold=holds.most_common(1)[0][0] if holds else None,
         sequence_limit=ceiling,
         sequence_limit_is_set=limits.sequences is not None,
     )
-
-
-def _samples(windows: Iterable[Window]) -> Iterable[Sample]:
-    return (sample for window in windows for sample in window.samples)
 
 
 def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | None:
@@ -139,11 +176,11 @@ def _full_share(limits: ServerLimits, lengths: Lengths | None) -> float:
 
 
 def _ceiling(busy: Sequence[Sample], full: float, limits: ServerLimits, lengths: Lengths | None) -> float | None:
-    """The number running that most readings with a queue show, if it is the highest of all, KV cache was free, and it is
-    neither a number that no default is nor what the tokens of a step make it."""
+    """The number running that most samples with a queue show, if it is the highest of all, KV cache was free, and neither
+    is it impossible as a default nor do the tokens of a step explain it."""
     queued = [s for s in busy if s.waiting and (s.kv_cache is None or s.kv_cache < full)]
     highest = max(s.running or 0.0 for s in busy)
-    if sum(s.running == highest for s in queued) < max(MIN_CEILING_READINGS, CEILING_SHARE * len(queued)):
+    if sum(s.running == highest for s in queued) < max(MIN_CEILING_SAMPLES, CEILING_SHARE * len(queued)):
         return None
     by_step = running_by_step(limits, lengths)
     explained = by_step is not None and abs(highest - by_step) <= STEP_TOLERANCE * by_step
@@ -158,7 +195,7 @@ def _is_queued(sample: Sample, ceiling: float | None, full: float) -> bool:
 
 
 def _hold(sample: Sample, ceiling: float | None, full: float, *, preempting: bool) -> Hold | None:
-    """In the order in which the scheduler asks. None: whether the KV cache had room is not known."""
+    """In the order in which the scheduler checks. None: whether the KV cache had room is not known."""
     if ceiling is not None and (sample.running or 0.0) >= ceiling:
         return Hold.SEQUENCES
     if sample.kv_cache is None:
@@ -166,7 +203,3 @@ def _hold(sample: Sample, ceiling: float | None, full: float, *, preempting: boo
     if sample.kv_cache >= full or (preempting and sample.kv_cache >= PREEMPTED_KV):
         return Hold.KV_CACHE
     return Hold.STEP
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)

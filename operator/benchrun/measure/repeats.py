@@ -1,13 +1,18 @@
-"""Whether repeats of one measurement agree: how far their means lie apart, and how far their own noise would put them."""
+"""Whether repeats of one measurement agree, and how far they scatter."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from benchrun.measure.batches import variance_inflation
-from benchrun.measure.beta import regularized_beta
+from benchrun_client.contract import StageRecord
+
+from benchrun.measure.cells import LATENCIES, mean_ms, rounded, totals
+from benchrun.measure.percentiles import variance_inflation
+from benchrun.measure.significance import fisher_p_value
+from benchrun.measure.values import known
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +31,14 @@ def between_groups(groups: Sequence[Sequence[float]]) -> Spread:
     An F-test; the noise within repeats is raised by what the resemblance of neighbouring batches hides of it.
     """
     filled = [group for group in groups if group]
-    means = [math.fsum(group) / len(group) for group in filled]
+    means = [fmean(group) for group in filled]
     return Spread(cv_percent=_cv_percent(means), p_value=_p_value(filled, means))
-
-
-def fisher_p_value(f: float, between: float, within: float) -> float:
-    """The probability of a value above `f` with these degrees of freedom."""
-    return 1.0 if f <= 0 else regularized_beta(within / 2, between / 2, within / (within + between * f))
 
 
 def _cv_percent(means: Sequence[float]) -> float | None:
     if len(means) < 2:
         return None
-    mean = math.fsum(means) / len(means)
+    mean = fmean(means)
     deviation = math.sqrt(math.fsum((m - mean) ** 2 for m in means) / (len(means) - 1))
     return 100 * deviation / abs(mean) if mean else None
 
@@ -56,3 +56,20 @@ def _p_value(groups: Sequence[Sequence[float]], means: Sequence[float]) -> float
     if noise == 0:
         return 1.0 if explained == 0 else 0.0
     return fisher_p_value(explained / noise, between, within)
+
+
+_RATES = ("request_throughput", "output_throughput", "total_token_throughput")
+
+
+def repeat_cv_percent(records: Sequence[StageRecord]) -> dict[str, float]:
+    """How far the repeats of a cell scatter, the noise within one server: the coefficient of variation, sample formula, of
+    throughputs and mean latencies by name. A figure that fewer than two repeats have is left out."""
+    repeats = [_means(record) for record in records]
+    found = {name: rounded(_cv_percent(known(each[name] for each in repeats))) for name in (repeats or [{}])[0]}
+    return {name: cv for name, cv in found.items() if cv is not None}
+
+
+def _means(record: StageRecord) -> dict[str, float | None]:
+    whole = totals([record])
+    means = {f"mean_{latency}_ms": mean_ms(record, latency) for latency in LATENCIES}
+    return {name: whole[name] for name in _RATES} | means

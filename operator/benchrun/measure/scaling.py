@@ -1,18 +1,100 @@
-"""Whether a server did more when it had more at hand.
-
-A server that runs twice as many requests at once and completes no more in a second has no room left: whatever else is
-full, it is the work itself that takes the time. One that completes more for every request it may run is held back by what
-keeps it from running more.
-"""
+"""Whether a server did more when it had more to do, and how fast it went."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
+from typing import NamedTuple
 
-from benchrun.measure.pace import Pace, Stretch, mean_pace
+from benchrun.measure.pressure import Lengths, Pressure
+from benchrun.measure.server_figures import Sample
+from benchrun.measure.windows import Window
+
+
+class Pace(NamedTuple):
+    """One server between two neighbouring samples of one stage; gauges are the mean of both."""
+
+    seconds: float
+    running: float
+    waiting: float
+    kv_percent: float | None
+    prompt_rate: float
+    """Prompt tokens a second."""
+    generation_rate: float
+    """Output tokens a second."""
+
+    @property
+    def token_rate(self) -> float:
+        """All tokens a second."""
+        return self.prompt_rate + self.generation_rate
+
+    @property
+    def prompt_share(self) -> float:
+        """Of all tokens, 0 to 1; 0 where nothing moved."""
+        return self.prompt_rate / self.token_rate if self.token_rate else 0.0
+
+
+Stretch = Sequence[Pace]
+"""Paces of one server in one stage, in order of time."""
+
+
+def stretches(windows: Iterable[Window]) -> list[Stretch]:
+    """One a server and stage. A sample without a figure begins no pace."""
+    found: list[Stretch] = []
+    for window in windows:
+        by_pod: dict[str, list[Sample]] = defaultdict(list)
+        for sample in window.samples:
+            by_pod[sample.pod].append(sample)
+        for samples in by_pod.values():
+            found.append([pace for a, b in pairwise(samples) if (pace := _between(a, b)) is not None])
+    return found
+
+
+def mean_pace(parts: Stretch) -> Pace:
+    """Of several paces, weighted by their time."""
+    seconds = [part.seconds for part in parts]
+    known = [part.kv_percent for part in parts if part.kv_percent is not None]
+
+    def mean(figure: str) -> float:
+        return float(sum(getattr(part, figure) * part.seconds for part in parts) / sum(seconds))
+
+    return Pace(
+        seconds=sum(seconds),
+        running=mean("running"),
+        waiting=mean("waiting"),
+        kv_percent=sum(known) / len(known) if known else None,
+        prompt_rate=mean("prompt_rate"),
+        generation_rate=mean("generation_rate"),
+    )
+
+
+def _between(first: Sample, last: Sample) -> Pace | None:
+    seconds = last.at - first.at
+    running, waiting = _mean(first.running, last.running), _mean(first.waiting, last.waiting)
+    prompt = _rise(first.prompt_tokens, last.prompt_tokens)
+    generation = _rise(first.generation_tokens, last.generation_tokens)
+    if seconds <= 0 or running is None or waiting is None or prompt is None or generation is None:
+        return None
+    usage = _mean(first.kv_cache, last.kv_cache)
+    kv_percent = None if usage is None else 100 * usage
+    return Pace(seconds, running, waiting, kv_percent, prompt / seconds, generation / seconds)
+
+
+def _mean(first: float | None, last: float | None) -> float | None:
+    return None if first is None or last is None else (first + last) / 2
+
+
+def _rise(first: float | None, last: float | None) -> float | None:
+    """None where a counter fell: another process."""
+    return None if first is None or last is None or last < first else last - first
+
+
+# ---- comparisons ------------------------------------------------------------------------------------------------------
+# A server that runs twice as many requests at once and completes no more in a second has no room left, whatever else is
+# full. One that completes more for every request it may run is held back by what keeps it from running more.
 
 MIN_RUNNING_RATIO = 1.5
 """Less variation of what was running tells nothing about what it brings."""
@@ -24,7 +106,7 @@ MAX_SHARE_DIFFERENCE = 0.1
 """Paces whose share of prompt tokens is further from the whole's are of other work: a prompt token is cheap, an output
 token dear, so their rates can't be compared."""
 PART = 5
-"""Neighbouring paces that are averaged first. A gauge is a moment: sorted one by one, readings that happen to be high would
+"""Neighbouring paces that are averaged first. A gauge is a moment: sorted one by one, samples that happen to be high would
 be set against others that happen to be low, at one and the same load."""
 MIN_PARTS = 6
 
@@ -73,8 +155,7 @@ def comparisons(points: Iterable[OperatingPoint]) -> list[Comparison]:
     """Every pair far enough apart in what was running, the widest first."""
     known = sorted((p for p in points if p.running > 0 and p.throughput > 0), key=lambda p: p.running)
     pairs = (Comparison(low, high) for low, high in combinations(known, 2))
-    telling = [pair for pair in pairs if pair.running_ratio >= MIN_RUNNING_RATIO]
-    return sorted(telling, key=lambda pair: -pair.running_ratio)
+    return sorted((p for p in pairs if p.running_ratio >= MIN_RUNNING_RATIO), key=lambda pair: -pair.running_ratio)
 
 
 def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | None:
@@ -84,21 +165,58 @@ def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | N
     requests waiting: without, its throughput is that of the arrivals.
     """
     parts = [mean_pace(s[i : i + PART]) for s in stretches for i in range(0, len(s) - PART + 1, PART)]
-    alike = sorted(_alike(parts), key=lambda part: part.running)
+    share = mean_pace(parts).prompt_share if parts else 0.0
+    alike = [p for p in parts if p.token_rate > 0 and abs(p.prompt_share - share) <= MAX_SHARE_DIFFERENCE]
     if len(alike) < MIN_PARTS:
         return None
+    alike.sort(key=lambda part: part.running)
     third = len(alike) // 3
-    most = mean_pace(alike[-third:])
+    least, most = mean_pace(alike[:third]), mean_pace(alike[-third:])
     if not always_busy and most.waiting < 1:
         return None
-    found = comparisons([_point("low", mean_pace(alike[:third])), _point("high", most)])
-    return found[0] if found else None
+    pair = [OperatingPoint(n, p.running, p.token_rate, p.kv_percent) for n, p in (("low", least), ("high", most))]
+    return next(iter(comparisons(pair)), None)
 
 
-def _alike(parts: Sequence[Pace]) -> list[Pace]:
-    share = mean_pace(parts).prompt_share if parts else 0.0
-    return [p for p in parts if p.token_rate > 0 and abs(p.prompt_share - share) <= MAX_SHARE_DIFFERENCE]
+# ---- full steps -------------------------------------------------------------------------------------------------------
+# A GPU reads the weights once a step, so a step of few tokens takes as long as reading them, whatever else it does; from some
+# 300 tokens on (FLOP/s over bytes/s of an H100 in bf16, and much the same before and after it) the arithmetic takes longer.
+# A request that runs takes part in every step, so it is there for as many steps as it has output tokens; by Little's law the
+# steps then hold, for each running request, its prompt's and its output's tokens shared among these steps.
+
+FULL_STEP_TOKENS = 1024
+"""Three times what it takes for arithmetic to outlast the reading of weights."""
+PROMPT_TO_OUTPUT = 10
+"""From so many prompt tokens for one of output, nine tenths of each step are prompts: generation's reads of the KV cache
+don't decide."""
+STEADY_PERCENT = 10.0
+"""By how much the prompt throughput of the two halves of a queue may differ."""
+MIN_PACES = 3
 
 
-def _point(name: str, pace: Pace) -> OperatingPoint:
-    return OperatingPoint(name, pace.running, pace.token_rate, pace.kv_percent)
+@dataclass(frozen=True, slots=True)
+class FullSteps:
+    """Steps full of prompts, and a throughput that the queue does not change."""
+
+    step_tokens: float
+    """Of one step, on average."""
+    prompt_rate: float
+    """Prompt tokens a second while others waited."""
+    change_percent: float
+    """Of that rate, from the first half of the queue to the second."""
+
+
+def full_steps(pressure: Pressure, stretches: Iterable[Stretch], lengths: Lengths | None) -> FullSteps | None:
+    """None where steps are not full of prompts, or their throughput changes, or it can't be told."""
+    queued = [pace for stretch in stretches for pace in stretch if pace.waiting >= 1]
+    if lengths is None or pressure.queued_running is None or len(queued) < MIN_PACES:
+        return None
+    computed = lengths.prompt * (1 - (pressure.prefix_hit_percent or 0.0) / 100)
+    step_tokens = pressure.queued_running * (computed + lengths.output) / max(1.0, lengths.output)
+    if computed < PROMPT_TO_OUTPUT * lengths.output or step_tokens < FULL_STEP_TOKENS:
+        return None
+    middle = len(queued) // 2
+    first, last = mean_pace(queued[:middle]).prompt_rate, mean_pace(queued[middle:]).prompt_rate
+    if first <= 0 or abs(last / first - 1) * 100 > STEADY_PERCENT:
+        return None
+    return FullSteps(step_tokens, mean_pace(queued).prompt_rate, 100 * (last / first - 1))

@@ -1,4 +1,4 @@
-"""The timeline: readings of all servers over a run, thinned as they grow many, packed small for a ConfigMap, and live figures.
+"""The timeline: samples of all servers over a run, thinned out as they grow many, packed for a ConfigMap, and live figures.
 
 Packed form: gzip of JSON, one object a server, one column a figure. Instants are whole milliseconds, each the difference
 to the one before, which compresses to next to nothing.
@@ -8,81 +8,73 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import accumulate, takewhile
+from statistics import fmean
 from typing import Any, Literal
 
-from benchrun.api.conditions import timestamp
-from benchrun.api.status import Live
-from benchrun.measure.believable import is_believable
-from benchrun.measure.samples import Sample
+from benchrun.api import Live, timestamp
+from benchrun.measure.server_figures import SAMPLE_FIGURES, Sample
+from benchrun.measure.values import is_believable, known, sum_of_known
 
 SCHEMA: Literal["benchrun.timeline/1"] = "benchrun.timeline/1"
 FULL_DETAIL_SAMPLES = 2048
-"""Readings of a run that are kept one by one: 34 minutes at one a second."""
+"""Samples of a run that are kept one by one: 34 minutes at one a second."""
 MAX_TIMELINE_BYTES = 4 * 1024 * 1024
 """Largest timeline read, after decompression."""
 MAX_SAMPLES = 8192
-"""Readings, or buckets of them, in one packed form: a minute of 136 servers at one a second."""
+"""Samples, or buckets of them, in one packed form: a minute of 136 servers at one a second."""
 MAX_SERVER_CHARS = 253
 STALE_SECONDS = 60.0
-"""A server not read for this long no longer counts in live figures: twice the longest scrape with its retry."""
+"""A server not scraped for this long no longer counts in live figures: twice the longest scrape with its retry."""
 KV_CACHE_DECIMALS = 3
 """Of a percentage. A cache of a million tokens is not at 0 with a chat of a hundred in it."""
 
-_KEYS = ("at", "role", "pod", "refused")
-_FIGURES = tuple(field.name for field in fields(Sample) if field.name not in _KEYS)
 _DECIMALS = 6
-_MAX_VALUES = 3 * MAX_SAMPLES * (len(_FIGURES) + 1)
+_MAX_VALUES = 3 * MAX_SAMPLES * (len(SAMPLE_FIGURES) + 1)
 _MAX_CONTAINERS = 65_536
 """Brackets of all sorts: what is small as text may be large once it is parsed."""
 _LAST_MS = 253_402_300_799_000
 """The end of the year 9999: there is no instant after it."""
-
-_Column = list[float | None]
+_Server = tuple[str, str]
+"""Role and pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Readings, or means of buckets of readings with the least and greatest of each."""
+    """Samples, or means of buckets of samples with the least and greatest of each."""
 
     samples: tuple[Sample, ...]
     low: tuple[Sample, ...] = ()
-    """As long as `samples`; empty where every sample is a single reading."""
+    """As long as `samples`; empty where no sample is a bucket."""
     high: tuple[Sample, ...] = ()
 
 
 def bucket_size(taken: int) -> int:
-    """How many readings of a server go into one bucket when a run has taken so many before.
+    """How many samples of a server go into one bucket when a run has taken so many before.
 
-    1 up to 2,048 readings; then 16, 32, 64 ... as the run doubles in length, so that each doubling adds 128 buckets:
-    2,048 + 12 x 128 = 3,584 after 8.4 million readings, which is 13 servers for a week.
+    1 up to 2,048 samples; then 16, 32, 64 ... as the run doubles in length, so that each doubling adds 128 buckets:
+    2,048 + 12 x 128 = 3,584 after 8.4 million samples, which is 13 servers for a week.
     """
-    if taken < FULL_DETAIL_SAMPLES:
-        return 1
-    return 16 << (taken // FULL_DETAIL_SAMPLES).bit_length() - 1
+    return 1 if taken < FULL_DETAIL_SAMPLES else 16 << (taken // FULL_DETAIL_SAMPLES).bit_length() - 1
 
 
 def bucketed(samples: Iterable[Sample], size: int) -> Timeline:
-    """Buckets of `size` successive readings of each server; a last short one is kept. Oldest first, 8,192 at most: where there
+    """Buckets of `size` successive samples of each server; a last short one is kept. Oldest first, 8,192 at most: where there
     are more, buckets are larger, and those of servers beyond that number are left out."""
-    ordered = sorted(samples, key=lambda s: (s.at, s.role, s.pod))
+    ordered = sorted(samples, key=_order)
     while len(ordered) > MAX_SAMPLES * size:
         size *= 2
     if size <= 1:
         return Timeline(samples=tuple(ordered))
     servers = _by_server(ordered).values()
     parts = [pods[i : i + size] for pods in servers for i in range(0, len(pods), size)][:MAX_SAMPLES]
-    merged = sorted(
-        ((_merged(p, _mean), _merged(p, min), _merged(p, max)) for p in parts),
-        key=lambda m: (m[0].at, m[0].role, m[0].pod),
-    )
-    return Timeline(tuple(m[0] for m in merged), low=tuple(m[1] for m in merged), high=tuple(m[2] for m in merged))
+    merged = sorted(((_merged(p, fmean), _merged(p, min), _merged(p, max)) for p in parts), key=lambda m: _order(m[0]))
+    return Timeline(*(zip(*merged, strict=True) if merged else ((),)))
 
 
 def encode(timeline: Timeline) -> bytes:
@@ -117,13 +109,13 @@ def _document(data: bytes) -> Mapping[str, Any]:
 
 
 def once(samples: Iterable[Sample]) -> list[Sample]:
-    """Each reading once, oldest first: a chunk whose writing was not confirmed may have been stored twice."""
-    known = {(sample.role, sample.pod, round(sample.at, 3)): sample for sample in samples}
-    return sorted(known.values(), key=lambda sample: sample.at)
+    """Each sample once, oldest first: a chunk whose writing was not confirmed may have been stored twice."""
+    found = {(sample.role, sample.pod, round(sample.at, 3)): sample for sample in samples}
+    return sorted(found.values(), key=lambda sample: sample.at)
 
 
 def live(samples: Sequence[Sample], now: datetime) -> Live | None:
-    """Latest figures, summed over servers (KV cache: their mean); rates from each server's last two readings."""
+    """Latest figures, summed over servers (KV cache: their mean); rates from each server's last two samples."""
     moment = now.timestamp()
     # From the newest back, so that a long timeline costs nothing.
     fresh = list(takewhile(lambda s: moment - s.at <= STALE_SECONDS, reversed(samples)))[::-1]
@@ -131,47 +123,42 @@ def live(samples: Sequence[Sample], now: datetime) -> Live | None:
     if not pairs:
         return None
     latest = [last for _, last in pairs]
-    usage = [s.kv_cache for s in latest if s.kv_cache is not None]
+    usage = known(s.kv_cache for s in latest)
     return Live(
         at=timestamp(datetime.fromtimestamp(max(s.at for s in latest), tz=UTC)),
-        running=_sum(s.running for s in latest),
-        waiting=_sum(s.waiting for s in latest),
-        kv_cache_percent=round(100 * _mean(usage), KV_CACHE_DECIMALS) if usage else None,
-        generation_tokens_per_second=_sum(_rate(a, b, "generation_tokens") for a, b in pairs),
-        prompt_tokens_per_second=_sum(_rate(a, b, "prompt_tokens") for a, b in pairs),
-        preemptions=_sum(s.preemptions for s in latest),
+        running=sum_of_known(s.running for s in latest),
+        waiting=sum_of_known(s.waiting for s in latest),
+        kv_cache_percent=round(100 * fmean(usage), KV_CACHE_DECIMALS) if usage else None,
+        generation_tokens_per_second=sum_of_known(_rate(a, b, "generation_tokens") for a, b in pairs),
+        prompt_tokens_per_second=sum_of_known(_rate(a, b, "prompt_tokens") for a, b in pairs),
+        preemptions=sum_of_known(s.preemptions for s in latest),
     )
 
 
-def _by_server(samples: Iterable[Sample]) -> Mapping[tuple[str, str], list[Sample]]:
-    servers: dict[tuple[str, str], list[Sample]] = defaultdict(list)
+def _order(sample: Sample) -> tuple[float, str, str]:
+    return sample.at, sample.role, sample.pod
+
+
+def _by_server(samples: Iterable[Sample]) -> Mapping[_Server, list[Sample]]:
+    servers: dict[_Server, list[Sample]] = defaultdict(list)
     for sample in samples:
         servers[sample.role, sample.pod].append(sample)
     return servers
 
 
 def _rate(before: Sample | None, after: Sample, counter: str) -> float | None:
-    """Rise a second; None with one reading only, or when the counter fell: the server started anew."""
+    """Rise a second; None with one sample only, or when the counter fell: the server started anew."""
     first, last = getattr(before, counter, None), getattr(after, counter)
     if before is None or first is None or last is None or after.at <= before.at or last < first:
         return None
     return round(float(last - first) / (after.at - before.at), 1)
 
 
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) if known else None
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
 def _merged(samples: Sequence[Sample], merge: Callable[[list[float]], float]) -> Sample:
     """One sample for many, at their mean instant; the start time, which is no measurement, is the last one's."""
-    known = {name: [v for s in samples if (v := getattr(s, name)) is not None] for name in _FIGURES}
-    merged: dict[str, Any] = {name: merge(values) if values else None for name, values in known.items()}
-    merged |= {"at": _mean([s.at for s in samples]), "start_time": samples[-1].start_time}
+    columns = {name: known(getattr(s, name) for s in samples) for name in SAMPLE_FIGURES}
+    merged: dict[str, Any] = {name: merge(values) if values else None for name, values in columns.items()}
+    merged |= {"at": fmean([s.at for s in samples]), "start_time": samples[-1].start_time}
     return replace(samples[0], **merged)
 
 
@@ -179,12 +166,18 @@ def _columns(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     servers = []
     for (role, pod), rows in _by_server(samples).items():
         instants = [round(s.at * 1000) for s in rows]
-        columns = {name: [_short(getattr(s, name)) for s in rows] for name in _FIGURES}
-        server: dict[str, Any] = {"role": role, "pod": pod, "at": _differences(instants)}
-        servers.append(
-            server | {name: column for name, column in columns.items() if any(v is not None for v in column)}
-        )
+        steps = [instant - before for before, instant in zip((0, *instants), instants, strict=False)]
+        columns = {name: [_short(getattr(s, name)) for s in rows] for name in SAMPLE_FIGURES}
+        kept = {name: column for name, column in columns.items() if any(v is not None for v in column)}
+        servers.append({"role": role, "pod": pod, "at": steps, **kept})
     return servers
+
+
+def _short(value: float | None) -> float | int | None:
+    """Fewest characters: whole numbers without a point, others with six decimals."""
+    if value is None:
+        return None
+    return int(value) if value == int(value) else round(value, _DECIMALS)
 
 
 def _samples(servers: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
@@ -192,11 +185,11 @@ def _samples(servers: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
     for server in servers:
         role, pod = _name(server["role"]), _name(server["pod"])
         instants = _instants(server["at"], most=MAX_SAMPLES - len(found))
-        columns = {name: _column(server.get(name), len(instants)) for name in _FIGURES}
+        columns = {name: _column(server.get(name), len(instants)) for name in SAMPLE_FIGURES}
         for row, instant in enumerate(instants):
             values: dict[str, Any] = {name: column[row] for name, column in columns.items()}
             found.append(Sample(at=instant / 1000, role=role, pod=pod, **values))
-    return tuple(sorted(found, key=lambda s: (s.at, s.role, s.pod)))
+    return tuple(sorted(found, key=_order))
 
 
 def _name(stored: object) -> str:
@@ -214,26 +207,11 @@ def _instants(steps: object, *, most: int) -> list[int]:
     return instants
 
 
-def _column(stored: object, length: int) -> _Column:
+def _column(stored: object, length: int) -> list[float | None]:
     if stored is None:
         return [None] * length
     if not isinstance(stored, list) or len(stored) != length:
         raise ValueError(f"a column must have {length} values, as many as there are instants")
-    return [None if value is None else _figure(value) for value in stored]
-
-
-def _figure(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not is_believable(value):
+    if not all(value is None or (type(value) in (int, float) and is_believable(value)) for value in stored):
         raise ValueError("a figure is not a number from 0 to 1e15")
-    return float(value)
-
-
-def _differences(instants: Sequence[int]) -> list[int]:
-    return [instant - before for before, instant in zip((0, *instants), instants, strict=False)]
-
-
-def _short(value: float | None) -> float | int | None:
-    """Fewest characters: whole numbers without a point, others with six decimals."""
-    if value is None:
-        return None
-    return int(value) if value == int(value) else round(value, _DECIMALS)
+    return [None if value is None else float(value) for value in stored]

@@ -1,75 +1,136 @@
-"""What the readings of a stage say of its servers, role by role."""
+"""Which samples of the timeline belong to a stage, and the figures of its servers: by role, and one by one."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from benchrun_client.contract import ServerEdge, StageRecord
+from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 
-from benchrun.api.names import ROLE_PROXY
+from benchrun.measure import edges
 from benchrun.measure.cells import duration_seconds
-from benchrun.measure.edges import (
-    EXTERNAL_HITS,
-    EXTERNAL_QUERIES,
-    FAILED_TRANSFERS,
-    PREEMPTIONS,
-    PREFIX_HITS,
-    PREFIX_QUERIES,
-    by_role,
-    rise,
-)
-from benchrun.measure.pod_windows import pod_windows
-from benchrun.measure.samples import Sample
+from benchrun.measure.server_figures import Figures, Sample, start_instant
+from benchrun.measure.values import ratio
+
+# A stage's window is found by each server's own count of generated tokens, which both the client's edges and the operator's
+# samples carry, so two nodes' clocks need not agree. With `before` and `after` the counts at the edges, a sample belongs
+# to the stage when
+#
+#     before < tokens < after,  or  tokens == before and the server is busy.
+#
+# `before` while busy is a prefill: the stage has begun, its first token has not come. `before` while idle is the pause
+# ahead of the stage. `after` belongs to nobody or, when busy, to the next stage, whose `before` it is: by then every answer
+# of this stage is complete. So windows of one server never overlap. Where the counts can't tell (none at an edge, no token
+# generated, server not recognised) the client's instants are taken.
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """Figures of one role over one or more stages. Means and maxima are over readings of single servers."""
+class PodWindow:
+    """Samples of one pod within one stage."""
 
     role: str
-    running_mean: float | None
-    running_max: float | None
-    waiting_mean: float | None
-    waiting_max: float | None
-    kv_cache_mean_percent: float | None
-    kv_cache_max_percent: float | None
-    preemptions: float | None
-    prefix_hit_percent: float | None
-    samples: int
-    coverage_percent: float | None
-    """Readings there are, of those the interval should have given; at most 100."""
-    reset: bool
-    """A server started anew within a stage; counts that span it are None."""
-    fetched_percent: float | None = None
-    """Prompt tokens that came from outside of the server, of those that were looked up there."""
-    fetched_tokens: float | None = None
-    transfer_failures: float | None = None
+    pod: str
+    edge: ServerEdge | None
+    """Of the server that they come from; None where that can't be told."""
+    samples: tuple[Sample, ...]
+    present: bool
+    """Whether it was scraped around the stage at all: one that came later is not waited for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Readings and edges of one role within one stage."""
+    """Samples and edges of one role within one stage."""
 
     role: str
     samples: tuple[Sample, ...]
     edges: tuple[ServerEdge, ...]
     expected: float
-    """Readings that the scrape interval should have given."""
+    """Samples that the scrape interval should have given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One server within one stage. A count is None where an edge lacks it, or the server was restarted in between."""
+
+    address: str
+    pod: str | None
+    """Where its samples come from; None where no pod's samples are known to be its own."""
+    requests_finished: float | None
+    prompt_tokens: float | None
+    generation_tokens: float | None
+    mean_ttft_ms: float | None
+    """From the request's arrival at the server."""
+    mean_queue_ms: float | None
+    figures: Figures
+    """Of this server alone: those of samples are None without its pod."""
+
+
+def pod_windows(record: StageRecord, samples: Sequence[Sample]) -> tuple[PodWindow, ...]:
+    """One window a pod that was ever scraped, in order of the pods' first samples."""
+    by_pod: dict[tuple[str, str], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        by_pod[sample.role, sample.pod].append(sample)
+    roles = [role for role, _ in by_pod]
+    begin, end = record.first_send_unix_us, record.last_receive_unix_us
+    found = []
+    for (role, pod), own in by_pod.items():
+        edge = _edge_of([e for e in record.servers if e.role == role], own, alone=roles.count(role) == 1)
+        instants = [sample.at * 1e6 for sample in own]
+        present = min(instants) <= end and max(instants) >= begin
+        found.append(PodWindow(role, pod, edge, tuple(_inside(record, edge, own)), present))
+    return tuple(found)
+
+
+def _edge_of(known: Sequence[ServerEdge], samples: Sequence[Sample], *, alone: bool) -> ServerEdge | None:
+    """The edge of the server that these samples come from: the only one, or the one of the same start time."""
+    if alone and len(known) == 1:
+        return known[0]
+    starts = {s.start_time for s in samples if s.start_time is not None}
+    same = [edge for edge in known if _start(edge) in starts]
+    return same[0] if len(same) == 1 else None
+
+
+def _start(edge: ServerEdge) -> float | None:
+    """When the process began that served at the start of the stage."""
+    seconds = edges.count(edge.before, START_TIME)
+    return None if seconds is None else start_instant(seconds)
+
+
+def _inside(record: StageRecord, edge: ServerEdge | None, samples: Sequence[Sample]) -> list[Sample]:
+    before = after = None
+    if edge is not None:
+        before, after = (edges.count(snapshot, edges.GENERATION_TOKENS) for snapshot in (edge.before, edge.after))
+        # A process that was gone before the stage counted on its own: its count may lie between these edges by chance.
+        if (start := _start(edge)) is not None:
+            samples = [s for s in samples if s.start_time is None or s.start_time >= start]
+    if before is None or after is None or before >= after:
+        return [s for s in samples if record.first_send_unix_us <= s.at * 1e6 <= record.last_receive_unix_us]
+    return [
+        s
+        for s in samples
+        if (tokens := s.generation_tokens) is not None
+        and (before < tokens < after or (tokens == before and is_busy(s)))
+    ]
+
+
+def is_busy(sample: Sample) -> bool:
+    """Whether the server had a request running or waiting."""
+    return (sample.running or 0) + (sample.waiting or 0) > 0
 
 
 def windows(record: StageRecord, samples: Sequence[Sample], *, scrape_interval: float) -> tuple[Window, ...]:
-    """One window a role, in order of the role's first reading; of a role without any, the edges alone. A proxy is no vLLM."""
+    """One window a role, in order of the role's first sample; of a role without any, the edges alone. None for a proxy."""
     pods = pod_windows(record, samples)
-    readings = duration_seconds(record) / scrape_interval
-    at_edges = by_role(edge for edge in record.servers if edge.role != ROLE_PROXY)
+    due = duration_seconds(record) / scrape_interval
+    at_edges = edges.by_role(edges.of_vllm(record.servers))
     found = []
     for role in dict.fromkeys((*(pod.role for pod in pods), *at_edges)):
-        read, of_role = [pod for pod in pods if pod.role == role], at_edges.get(role, ())
-        inside = tuple(sample for pod in read for sample in pod.samples)
-        servers = max(1, sum(pod.present for pod in read)) if pods else len(of_role)
-        found.append(Window(role, inside, of_role, expected=readings * servers))
+        scraped, of_role = [pod for pod in pods if pod.role == role], at_edges.get(role, ())
+        inside = tuple(sample for pod in scraped for sample in pod.samples)
+        servers = max(1, sum(pod.present for pod in scraped)) if pods else len(of_role)
+        found.append(Window(role, inside, of_role, expected=due * servers))
     return tuple(found)
 
 
@@ -77,51 +138,31 @@ def figures(stage_windows: Iterable[Window]) -> Figures:
     """Figures over windows of one role: those of a stage, or of all stages of a cell."""
     parts = list(stage_windows)
     samples = [sample for part in parts for sample in part.samples]
-    preemptions = [rise(part.edges, PREEMPTIONS) for part in parts]
-    hits = [rise(part.edges, PREFIX_HITS) for part in parts]
-    queries = [rise(part.edges, PREFIX_QUERIES) for part in parts]
-    fetched = [rise(part.edges, EXTERNAL_HITS) for part in parts]
-    looked_up = [rise(part.edges, EXTERNAL_QUERIES) for part in parts]
     expected = math.fsum(part.expected for part in parts)
-    running = _known(s.running for s in samples)
-    waiting = _known(s.waiting for s in samples)
-    usage = [100 * u for u in _known(s.kv_cache for s in samples)]
-    return Figures(
-        role=parts[0].role,
-        running_mean=_mean(running),
-        running_max=max(running, default=None),
-        waiting_mean=_mean(waiting),
-        waiting_max=max(waiting, default=None),
-        kv_cache_mean_percent=_mean(usage),
-        kv_cache_max_percent=max(usage, default=None),
-        preemptions=_sum([r.value for r in preemptions]),
-        prefix_hit_percent=_percent(_sum([r.value for r in hits]), _sum([r.value for r in queries])),
-        fetched_percent=_percent(_sum([r.value for r in fetched]), _sum([r.value for r in looked_up])),
-        fetched_tokens=_sum([r.value for r in fetched]) if any(r.value for r in looked_up) else None,
-        transfer_failures=_sum_of_known(rise(part.edges, name).value for part in parts for name in FAILED_TRANSFERS),
-        samples=len(samples),
-        coverage_percent=min(100.0, 100 * len(samples) / expected) if expected > 0 else None,
-        reset=any(r.reset for r in preemptions),
+    return Figures.of(parts[0].role, samples, [part.edges for part in parts], expected=expected)
+
+
+def replicas(record: StageRecord, samples: Sequence[Sample]) -> tuple[Replica, ...]:
+    """Every vLLM server that the client was to scrape, as the record has them."""
+    pods = pod_windows(record, samples)
+    return tuple(_replica(edge, [pod for pod in pods if pod.edge is edge]) for edge in edges.of_vllm(record.servers))
+
+
+def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
+    # Two pods that began in the same millisecond can't be told apart: neither of them is it.
+    pod = pods[0] if len(pods) == 1 else None
+    samples = pod.samples if pod is not None else ()
+
+    def mean_ms(total: str, count: str) -> float | None:
+        return ratio(edges.rise([edge], total), edges.rise([edge], count), scale=1000)
+
+    return Replica(
+        address=edge.address,
+        pod=pod.pod if pod is not None else None,
+        requests_finished=edges.rise([edge], edges.REQUESTS_FINISHED),
+        prompt_tokens=edges.rise([edge], edges.PROMPT_TOKENS),
+        generation_tokens=edges.rise([edge], edges.GENERATION_TOKENS),
+        mean_ttft_ms=mean_ms(edges.TTFT_SUM, edges.TTFT_COUNT),
+        mean_queue_ms=mean_ms(edges.QUEUE_TIME_SUM, edges.QUEUE_TIME_COUNT),
+        figures=Figures.of(edge.role, samples, [(edge,)], expected=0.0),
     )
-
-
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    return None if not values or None in values else math.fsum(v for v in values if v is not None)
-
-
-def _sum_of_known(values: Iterable[float | None]) -> float | None:
-    """A connector has some of the counters, or none."""
-    known = _known(values)
-    return math.fsum(known) if known else None
-
-
-def _percent(part: float | None, whole: float | None) -> float | None:
-    return None if part is None or whole is None or whole <= 0 else 100 * part / whole

@@ -1,13 +1,17 @@
-"""The views that the watch indexes hold and that decisions read. Small on purpose: a hundred runs' worth stay in memory."""
+"""The views that the watch indexes hold and that decisions read, and which object or run a body is.
+
+Small on purpose: a hundred runs' worth stay in memory.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from benchrun.api.base import KIND
+from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.observe import raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,6 @@ class Child:
     """ConfigMaps of stages: the workload whose search ended with this one."""
     stored_bytes: int = 0
     """ConfigMaps of stages and timeline: how much they hold."""
-    generation: int = 0
     created_at: datetime | None = None
     failure: str | None = None
     """What the object itself says is wrong (a Deployment's ReplicaFailure, a Job's Failed message); None if nothing."""
@@ -50,8 +53,6 @@ class Termination:
     reason: str
     message: str
     """Termination message, or the last lines of the log (FallbackToLogsOnError)."""
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class Declared:
 class Run(Declared):
     """A BenchmarkRun."""
 
-    kind: ClassVar[str] = KIND
+    kind: ClassVar[str] = names.KIND
     sweep_uid: str | None = None
     """Uid of the BenchmarkSweep that controls it, if one does."""
 
@@ -157,3 +158,80 @@ class Sweep(Declared):
 
 View = Sweep | Run | Child | Pod
 """Of any object."""
+
+
+_MAX_VERSION_CHARS = 40
+
+
+class RunKey(NamedTuple):
+    """Which run."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class SweepKey:
+    """Which sweep. Never equal to a run's key."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"sweep {self.namespace}/{self.name}"
+
+
+Key = RunKey | SweepKey
+
+
+class ObjectKey(NamedTuple):
+    """Which object."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def object_of(key: Key) -> ObjectKey:
+    """The object that a key stands for."""
+    return ObjectKey(names.KIND if isinstance(key, RunKey) else SWEEP_KIND, key.namespace, key.name)
+
+
+class Identity(NamedTuple):
+    """An object, its uid and its version."""
+
+    key: ObjectKey
+    uid: str
+    version: int
+
+
+def identity_of(kind: str, body: raw.Object) -> Identity | None:
+    """None where the body does not say which object it is, or which version."""
+    meta = raw.mapping(body.get("metadata"))
+    namespace, name, uid = (raw.text(meta.get(key)) for key in ("namespace", "name", "uid"))
+    # resourceVersions of one kind are comparable as numbers, which Kubernetes promises since 1.35.
+    version = raw.text(meta.get("resourceVersion"), _MAX_VERSION_CHARS)
+    if not (namespace and name and uid and version.isascii() and version.isdigit()):
+        return None
+    return Identity(ObjectKey(kind, namespace, name), uid, int(version))
+
+
+def belongs_to(key: ObjectKey, body: raw.Object) -> Key | None:
+    """The run or sweep that is to be looked at when the object changes; None: none."""
+    if key.kind == names.KIND:
+        return RunKey(key.namespace, key.name)
+    if key.kind == SWEEP_KIND:
+        return SweepKey(key.namespace, key.name)
+    name = raw.text(raw.mapping(raw.mapping(body.get("metadata")).get("labels")).get(names.LABEL_RUN))
+    return RunKey(key.namespace, name) if name else None
+
+
+def sweep_of_run(body: raw.Object) -> SweepKey | None:
+    """The sweep that controls this run, if one does."""
+    meta = raw.mapping(body.get("metadata"))
+    owner = raw.controller(meta)
+    namespace, name = raw.text(meta.get("namespace")), raw.text(owner.get("name"))
+    return SweepKey(namespace, name) if owner.get("kind") == SWEEP_KIND and namespace and name else None

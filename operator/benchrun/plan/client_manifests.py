@@ -1,21 +1,77 @@
-"""The plan's ConfigMap, the client's Job, and the Service by which its pods find their first."""
+"""The client's ConfigMap, Job and Service, and how many processes and pods send the load."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from decimal import Decimal
+from math import ceil
 from typing import Any
 
 from benchrun_client.contract import GATE_PORT, PLAN_FILE, RECORD_PORT, Plan
 
-from benchrun.api import names
-from benchrun.api.server import Endpoint
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun import names
+from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, Endpoint, Resources, Workload
 from benchrun.plan import pods
 from benchrun.plan.client_plan import CA_FILE
-from benchrun.plan.dataset_files import placed_files
-from benchrun.plan.hold import MAX_HOLD_SECONDS, client_seconds
-from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
-from benchrun.plan.model_files import model_files
-from benchrun.plan.shards import Division, division_of
+from benchrun.plan.files import model_files, placed_files
+from benchrun.plan.pods import MAX_HOLD_SECONDS, Manifest, Owner, client_seconds, headless_service, metadata, stamped
+from benchrun.plan.stages import load_points, requests_of
+
+STREAMS_A_PROCESS = 150
+RATE_A_PROCESS = 100
+"""Answers under way, and requests a second, up to which vLLM's client was measured (vLLM 0.32, 64 tokens an answer, a server of
+known timing, cores of a shared virtual machine) to tell a median TTFT within a third of the true one; beyond it the error grows
+quickly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Shards, over pods of so many processes each; the last pod may have fewer."""
+
+    shards: int
+    processes: int
+
+    @property
+    def pods(self) -> int:
+        """How many pods there are."""
+        return ceil(self.shards / self.processes)
+
+
+def division_of(spec: BenchmarkRunSpec) -> Division:
+    """What a spec wants. A process takes a core; a pod holds as many as its container has whole cores."""
+    wanted = spec.client.parallelism
+    shards = wanted if isinstance(wanted, int) else _enough(spec)
+    return Division(shards=shards, processes=min(shards, max(_whole_cores(spec.client.resources), 1)))
+
+
+def _enough(spec: BenchmarkRunSpec) -> int:
+    """Processes for the highest load in the spec; one where only one can send it."""
+    if spec.offline is not None or any(workload.load.search is not None for workload in spec.workloads):
+        return 1
+    most = max(_needed(workload, value) for workload in spec.workloads for value in load_points(workload.load)[1])
+    return min(max(ceil(most), 1), MAX_PROCESSES)
+
+
+def _needed(workload: Workload, value: str) -> float:
+    """Processes for one load point, with fractions; one for a trace, whose rate only its file has."""
+    load = workload.load
+    if load.trace_speeds is not None:
+        return 1.0
+    if load.concurrencies is not None:
+        return int(value) / STREAMS_A_PROCESS
+    if value == "inf":
+        requests = requests_of(workload, value)
+        return min(requests, load.max_concurrency or requests) / STREAMS_A_PROCESS
+    return float(value) / RATE_A_PROCESS
+
+
+def _whole_cores(resources: Resources) -> int:
+    """Of the request, or of the limit, which stands for it where there is none."""
+    quantity = str(resources.requests.get("cpu") or resources.limits.get("cpu") or "0")
+    if quantity.endswith("m"):
+        return int(Decimal(quantity[:-1]) / 1000)
+    return int(Decimal(quantity)) if quantity[-1].isdigit() else 1
+
 
 CLIENT_CONTAINER = "client"
 CLIENT_USER = 65532
@@ -52,7 +108,7 @@ def client_job(
     """One attempt, one completion a pod: a second client would measure a warmed server. What it sends is checked against the
     digest of its plan."""
     role = names.ROLE_CLIENT
-    meta = metadata(owner, name=names.child_name(owner.name, owner.uid, role), role=role)
+    meta = metadata(owner, role=role)
     pods_wanted = division_of(spec).pods
     labels = names.labels(run=owner.name, uid=owner.uid, role=role)
     return stamped(
@@ -77,25 +133,12 @@ def client_job(
 
 def client_service(owner: Owner) -> Manifest:
     """Gives the client's pods their names, before they are ready: the others look for the first while it prepares."""
-    role = names.ROLE_CLIENT
-    return stamped(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata(owner, name=names.child_name(owner.name, owner.uid, role), role=role),
-            "spec": {
-                "clusterIP": "None",
-                "publishNotReadyAddresses": True,
-                "selector": names.labels(run=owner.name, uid=owner.uid, role=role),
-                "ports": [{"name": "gate", "port": GATE_PORT, "targetPort": GATE_PORT, "protocol": "TCP"}],
-            },
-        }
-    )
+    return headless_service(owner, names.ROLE_CLIENT, port_name="gate", port=GATE_PORT, selector={})
 
 
 def _one_attempt(pods_wanted: int) -> dict[str, int]:
     """Of several pods each has its own attempt: were the Job over with the first that fails, the Job controller would end
-    shard 0 before it has told which was lost."""
+    shard 0 before it has reported which was lost."""
     if pods_wanted == 1:
         return {"backoffLimit": 0}
     return {"backoffLimitPerIndex": 0, "maxFailedIndexes": pods_wanted}
@@ -169,7 +212,7 @@ def _gate(division: Division) -> list[dict[str, Any]]:
 
 
 def _default_requests(division: Division) -> dict[str, str]:
-    """More processes in a pod means that CPU was asked for."""
+    """More than one process in a pod means that the spec requests CPU."""
     return {"cpu": DEFAULT_CPU, "memory": f"{DEFAULT_GIBIBYTES * division.processes}Gi"}
 
 

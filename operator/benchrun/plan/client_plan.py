@@ -2,29 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
 from benchrun_client.contract import (
     MAX_REQUESTS_A_STAGE,
+    AgentData,
+    CustomData,
+    Data,
+    HuggingFaceData,
     LoadPoint,
+    MixableData,
+    MixData,
     Plan,
+    PrefixRepetitionData,
+    RandomData,
     RoleServers,
     Search,
+    ShareGPTData,
     Stage,
     Target,
+    TextsData,
+    TimedTraceData,
     Warmup,
 )
 
-from benchrun.api.model_source import Model
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.workloads import Load
-from benchrun.plan.datasets import client_data
-from benchrun.plan.disaggregated import role_url
-from benchrun.plan.metadata import Owner
-from benchrun.plan.model_files import model_files, served_name
-from benchrun.plan.roles import answering_args, front_role, role_replicas
-from benchrun.plan.searches import search_asked
-from benchrun.plan.seeds import warmup_seed
-from benchrun.plan.stages import PlannedStage, stages
+from benchrun.api import BenchmarkRunSpec, Load, Model, Workload
+from benchrun.plan.files import PlacedFile, model_files, served_name
+from benchrun.plan.pods import Owner
+from benchrun.plan.roles import answering_args, front_role, role_replicas, role_url
+from benchrun.plan.searches import client_search
+from benchrun.plan.stages import PlannedStage, stages, warmup_seed
 from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
+
+_KINDS: Mapping[str, type[MixableData | TimedTraceData]] = MappingProxyType(
+    {
+        "random": RandomData,
+        "prefix_repetition": PrefixRepetitionData,
+        "agent": AgentData,
+        "share_gpt": ShareGPTData,
+        "custom": CustomData,
+        "texts": TextsData,
+        "hugging_face": HuggingFaceData,
+        "timed_trace": TimedTraceData,
+    }
+)
+
+
+def client_data(workload: Workload, workloads: Sequence[Workload]) -> Data:
+    """What the plan says of a workload's dataset; `workloads`: all of the spec, where a mix finds its parts."""
+    if workload.dataset.mix is None:
+        return _data(workload)
+    named = {each.name: each for each in workloads}
+    parts = [{"weight": part.weight, "data": _data(named[part.workload])} for part in workload.dataset.mix]
+    return MixData.model_validate({"parts": parts})
+
+
+def _data(workload: Workload) -> MixableData | TimedTraceData:
+    dataset = workload.dataset
+    name = next(name for name in _KINDS if getattr(dataset, name) is not None)
+    fields = getattr(dataset, name).model_dump(exclude={"file", "conversation", "static_prefix", "dynamic_prefix"})
+    if dataset.agent is not None:
+        fields["variants"] = 1 if dataset.agent.dynamic_prefix is None else dataset.agent.dynamic_prefix.variants
+    if dataset.file is not None:
+        fields["file"] = PlacedFile(workload.name, dataset.file).in_plan()
+    return _KINDS[name](**fields)
+
+
+# ---- client plan ------------------------------------------------------------------------------------------------------
+# A spec in the client's words: the plan it is handed.
 
 CA_FILE = "/etc/benchrun-ca/ca.crt"
 DEFAULT_WARMUP_CONCURRENCY = 8
@@ -39,10 +85,9 @@ def client_plan(
         run_uid=owner.uid,
         token_digest=token_digest,
         target=_target(owner, spec, endpoint_addresses),
-        stages=tuple(_stage(s) for s in stages(spec, run_uid=owner.uid)),
+        stages=tuple(_stage(s, spec) for s in stages(spec, run_uid=owner.uid)),
         searches=planned_searches(owner, spec),
         warmups=_warmups(owner, spec),
-        engine=spec.client.engine,
         cache_policy=spec.measurement.cache_policy,
         percentiles=tuple(spec.measurement.percentiles),
         # Of an endpoint only the client knows why it isn't ready; a server's loading the operator watches.
@@ -53,7 +98,7 @@ def client_plan(
 def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Search, ...]:
     """The searches of the plan, in order."""
     return tuple(
-        search_asked(spec, workload, workload.load.search, data=client_data(workload), uid=owner.uid)
+        client_search(spec, workload, workload.load.search, data=client_data(workload, spec.workloads), uid=owner.uid)
         for workload in spec.workloads
         if workload.load.search is not None
     )
@@ -98,14 +143,14 @@ def _context_tokens(spec: BenchmarkRunSpec) -> int | None:
         return None
 
 
-def _stage(planned: PlannedStage) -> Stage:
+def _stage(planned: PlannedStage, spec: BenchmarkRunSpec) -> Stage:
     workload = planned.workload
     return Stage(
         id=planned.id,
         workload=workload.name,
         repeat=planned.repeat,
         load=_load_point(workload.load, planned.value),
-        data=client_data(workload),
+        data=client_data(workload, spec.workloads),
         requests=planned.requests,
         seed=planned.seed,
         api=workload.api,
@@ -131,7 +176,7 @@ def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Warmup, ...]:
     return tuple(
         Warmup(
             workload=workload.name,
-            data=client_data(workload),
+            data=client_data(workload, spec.workloads),
             requests=2 * _highest_concurrency(workload.load),
             concurrency=_highest_concurrency(workload.load),
             seed=warmup_seed(base=spec.measurement.seed, workload=workload.name, run_uid=uid),
@@ -139,6 +184,7 @@ def _warmups(owner: Owner, spec: BenchmarkRunSpec) -> tuple[Warmup, ...]:
             api=workload.api,
         )
         for workload in spec.workloads
+        if workload.is_measured
     )
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from benchrun_client.contract import GATE_PORT, RECORD_PORT
 
-from benchrun.api import names
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
+from benchrun import names
+from benchrun.api import BenchmarkRunSpec
+from benchrun.plan.pods import Manifest, Owner, metadata, stamped
 from benchrun.plan.roles import nodes, role_replicas
 from benchrun.plan.vllm_pod import SERVER_PORT
 
@@ -49,8 +49,8 @@ def _own_pods(owner: Owner, *roles: str) -> Manifest:
 
 
 def _operator_peers(operator_namespace: str) -> list[Manifest]:
-    """The operator's pods, told by their namespace as well as by their labels: anybody can set labels in a namespace of their
-    own. None without a namespace: an operator outside the cluster is no pod, and reads through the API server."""
+    """The operator's pods, selected by their namespace as well as by their labels: anybody can set labels in a namespace of their
+    own. None without a namespace: an operator outside the cluster has no pod, and reads through the API server."""
     if not operator_namespace:
         return []
     namespace = {"matchLabels": {"kubernetes.io/metadata.name": operator_namespace}}
@@ -64,7 +64,7 @@ def _ingress_policy(owner: Owner, role: str, roles: Sequence[str], rules: Sequen
         {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
-            "metadata": metadata(owner, name=names.child_name(owner.name, owner.uid, role), role=role),
+            "metadata": metadata(owner, role=role),
             "spec": {
                 "podSelector": _selector(owner, roles),
                 "policyTypes": ["Ingress"],

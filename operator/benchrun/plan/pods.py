@@ -1,10 +1,17 @@
-"""What every pod of a run has in common: it stays where it is, holds no token, and gives up its privileges."""
+"""What every child of a run has in common: its name, labels and owner, how its pod is placed and locked down, and how long it may live."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from benchrun.api.pods import EnvVar, PodOverrides, Resources
+from benchrun import names
+from benchrun.api import BenchmarkRunSpec, EnvVar, PodOverrides, Resources
+from benchrun.names import API_VERSION, KIND
 
 STAY = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
@@ -64,3 +71,107 @@ def env_vars(env: list[EnvVar]) -> tuple[dict[str, Any], ...]:
         {"name": v.name, "valueFrom": v.value_from} if v.value_from is not None else {"name": v.name, "value": v.value}
         for v in env
     )
+
+
+# ---- metadata ---------------------------------------------------------------------------------------------------------
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The run a child belongs to."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+def held(metadata: Manifest, hold_seconds: int) -> Manifest:
+    """Metadata of what holds a GPU, with how long it may."""
+    return {**metadata, "annotations": {names.ANNOTATION_HOLD: str(hold_seconds)}}
+
+
+def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
+    """Metadata of a child. The controller reference lets the garbage collector clean up, even while the operator is down."""
+    return {
+        "name": name or names.child_name(owner.name, owner.uid, role),
+        "namespace": owner.namespace,
+        "labels": names.labels(run=owner.name, uid=owner.uid, role=role),
+        "ownerReferences": [
+            {
+                "apiVersion": API_VERSION,
+                "kind": KIND,
+                "name": owner.name,
+                "uid": owner.uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+
+
+def headless_service(owner: Owner, role: str, *, port_name: str, port: int, selector: Mapping[str, str]) -> Manifest:
+    """Gives pods of a role their addresses before they are ready. `selector`: labels that they have beside those of the role."""
+    return stamped(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata(owner, role=role),
+            "spec": {
+                "clusterIP": "None",
+                "publishNotReadyAddresses": True,
+                "selector": {**names.labels(run=owner.name, uid=owner.uid, role=role), **selector},
+                "ports": [{"name": port_name, "port": port, "targetPort": port, "protocol": "TCP"}],
+            },
+        }
+    )
+
+
+def stamped(manifest: Manifest) -> Manifest:
+    """The manifest with the hash of itself as an annotation."""
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    meta, digest = manifest["metadata"], hashlib.sha256(text.encode()).hexdigest()[:16]
+    annotations = {**meta.get("annotations", {}), names.ANNOTATION_APPLIED: digest}
+    return {**manifest, "metadata": {**meta, "annotations": annotations}}
+
+
+# ---- hold -------------------------------------------------------------------------------------------------------------
+
+MAX_HOLD_SECONDS = 86_400
+"""The bound where the chart sets no other."""
+MARGIN_SECONDS = 60
+"""The operator acts first: a release that comes at the same instant would only confuse."""
+MAX_PENDING_SECONDS = 604_800
+"""In place of a pendingDeadlineSeconds of 0; the greatest that may be written."""
+LEEWAY_SECONDS = 86_400
+"""Beyond the deadlines the operator keeps, for the time it may be down."""
+
+
+def hold_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:
+    """How long a server may be held once it is scheduled. Written at its creation; a deadline that is raised later does
+    not change it."""
+    startup, run = spec.startup_deadline_seconds, spec.run_deadline_seconds
+    if startup == 0 or run == 0:
+        return max_hold_seconds
+    return min(startup + run + MARGIN_SECONDS, max_hold_seconds)
+
+
+def client_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:
+    """The deadline of the client's Job: later than any of the run's, and there even where the run has none."""
+    pending = 0 if spec.started is None else spec.pending_deadline_seconds or MAX_PENDING_SECONDS
+    startup = spec.startup_deadline_seconds or max_hold_seconds
+    run = spec.run_deadline_seconds or max_hold_seconds
+    return pending + startup + run + LEEWAY_SECONDS
+
+
+# ---- channel ----------------------------------------------------------------------------------------------------------
+
+_PURPOSE = b"benchrun.token/1\x1f"
+
+
+def token_of(key: bytes, run_uid: str) -> str:
+    """The run's token: nobody can derive it without the operator's key, and a restarted operator finds the same. Hexadecimal.
+
+    The plan holds only its digest, so it stands in no spec, argument or log."""
+    return hmac.new(key, _PURPOSE + run_uid.encode(), hashlib.sha256).hexdigest()

@@ -1,20 +1,16 @@
-"""Searches: what the client is asked for, and the cells that came of it."""
+"""Searches: what the client receives, the cells that came of it, and the stages that it may choose."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-from benchrun_client.contract import Data, Limit, StageRecord, open_stage, open_stage_id
-from benchrun_client.contract import Search as SearchAsked
+from benchrun_client import contract
+from benchrun_client.contract import Data, Envelope, Limit, StageRecord, open_stage, open_stage_id
 
-from benchrun.api.cells import Axis, Cell
-from benchrun.api.names import cell_id
-from benchrun.api.search import Search
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.workloads import Workload
-from benchrun.plan.seeds import probe_seed, shared_seed
-from benchrun.plan.stages import canonical
+from benchrun.api import Axis, BenchmarkRunSpec, Cell, Search, Workload
+from benchrun.names import cell_id
+from benchrun.plan.stages import canonical, probe_seed, shared_seed
 
 _AXES: dict[str, Axis] = {"RequestRate": "rate", "Concurrency": "concurrency"}
 
@@ -29,9 +25,11 @@ def axis_of(search: Search) -> Axis:
     return _AXES[search.axis]
 
 
-def search_asked(spec: BenchmarkRunSpec, workload: Workload, search: Search, *, data: Data, uid: str) -> SearchAsked:
+def client_search(
+    spec: BenchmarkRunSpec, workload: Workload, search: Search, *, data: Data, uid: str
+) -> contract.Search:
     """A search in the client's words. `uid`: of the run."""
-    return SearchAsked(
+    return contract.Search(
         workload=workload.name,
         axis=axis_of(search),
         lowest=canonical(search.from_),
@@ -102,3 +100,21 @@ def _seed(spec: BenchmarkRunSpec, workload: str, *, probe: int, repeat: int, uid
         return shared_seed(base=base, workload=workload)
     cache_outlives_run = uid if spec.endpoint is not None else None
     return probe_seed(base=base, workload=workload, probe=probe, repeat=repeat, run_uid=cache_outlives_run)
+
+
+def problem_with(envelope: Envelope, searches: Sequence[contract.Search], *, listed: int) -> str | None:
+    """Why the record can't be of one of these searches, whose stages follow the `listed` ones; None: it can, as far as its
+    envelope says. Its load stands in the record (`benchrun.judge_process.judging`)."""
+    most = listed + sum(search.most_stages for search in searches)
+    if envelope.sequence >= most:
+        return f"the plan has {most} stages" if listed == most else f"the plan has at most {most} stages"
+    place = open_stage(envelope.stage_id)
+    search = next((s for s in searches if place is not None and s.workload == place[0]), None)
+    if place is None or search is None:
+        return f"stage {envelope.stage_id!r} is of no search of the plan"
+    _, probe, repeat = place
+    if not 1 <= probe <= search.max_probes or repeat > search.max_repeats:
+        return f"stage {envelope.stage_id} is beyond {search.max_probes} probes of {search.max_repeats} stages"
+    if envelope.ends_search not in (None, search.workload):
+        return f"stage {envelope.stage_id} can't end the search of {envelope.ends_search!r}"
+    return None

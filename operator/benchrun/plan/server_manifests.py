@@ -1,15 +1,38 @@
-"""What makes the pods of a server role, and its headless Service."""
+"""What makes the pods of a server role: Deployment or LeaderWorkerSet, and the headless Service."""
 
 from __future__ import annotations
 
-from benchrun.api import names
-from benchrun.plan.leader_worker_set import leader_worker_set
-from benchrun.plan.metadata import Manifest, Owner, held, metadata, stamped
-from benchrun.plan.pods import STAY
+from benchrun import names
+from benchrun.plan.pods import STAY, Manifest, Owner, headless_service, held, metadata, stamped
 from benchrun.plan.roles import Role
-from benchrun.plan.vllm_pod import SERVER_PORT
+from benchrun.plan.vllm_pod import SERVER_PORT, worker_pod
 
 _A_YEAR_SECONDS = 31_536_000
+
+
+def leader_worker_set(owner: Owner, role: Role) -> Manifest:
+    """The LeaderWorkerSet of a role whose servers run over several nodes: it makes each server's pods, as a group."""
+    pods = {"labels": names.labels(run=owner.name, uid=owner.uid, role=role.name), "annotations": STAY}
+    return stamped(
+        {
+            "apiVersion": "leaderworkerset.x-k8s.io/v1",
+            "kind": "LeaderWorkerSet",
+            "metadata": held(
+                metadata(owner, name=names.group_name(owner.name, owner.uid), role=role.name), role.hold_seconds
+            ),
+            "spec": {
+                "replicas": role.replicas,
+                "startupPolicy": "LeaderCreated",
+                "leaderWorkerTemplate": {
+                    "size": role.nodes,
+                    # A group made anew would be another server, and would take the log of the pod that failed with it.
+                    "restartPolicy": "None",
+                    "leaderTemplate": {"metadata": pods, "spec": role.pod_spec},
+                    "workerTemplate": {"metadata": pods, "spec": worker_pod(role.pod_spec)},
+                },
+            },
+        }
+    )
 
 
 def workload(owner: Owner, role: Role) -> Manifest:
@@ -24,10 +47,7 @@ def deployment(owner: Owner, role: Role) -> Manifest:
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": held(
-                metadata(owner, name=names.child_name(owner.name, owner.uid, role.name), role=role.name),
-                role.hold_seconds,
-            ),
+            "metadata": held(metadata(owner, role=role.name), role.hold_seconds),
             "spec": {
                 "replicas": role.replicas,
                 "revisionHistoryLimit": 0,
@@ -46,18 +66,5 @@ def service(owner: Owner, role: Role) -> Manifest:
 
     Of a server over several nodes only the leader answers.
     """
-    selected = names.labels(run=owner.name, uid=owner.uid, role=role.name)
     leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}
-    return stamped(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata(owner, name=names.child_name(owner.name, owner.uid, role.name), role=role.name),
-            "spec": {
-                "clusterIP": "None",
-                "publishNotReadyAddresses": True,
-                "selector": {**selected, **leaders},
-                "ports": [{"name": "http", "port": SERVER_PORT, "targetPort": SERVER_PORT, "protocol": "TCP"}],
-            },
-        }
-    )
+    return headless_service(owner, role.name, port_name="http", port=SERVER_PORT, selector=leaders)

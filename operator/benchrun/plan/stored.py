@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from benchrun_client.contract import StageRecord, open_record
 
-from benchrun.api import names
-from benchrun.plan.metadata import Manifest, Owner, metadata, stamped
+from benchrun import names
+from benchrun.plan.pods import Manifest, Owner, metadata, stamped
 
 RECORD_KEY = "record.json.gz"
 TIMELINE_KEY = "timeline.json.gz"
@@ -78,14 +78,13 @@ def stored_record(packed: bytes, *, run_uid: str, sequence: int | None) -> Stage
     return record
 
 
-def _config_map(meta: dict[str, Any], data: dict[str, bytes], timeline: TimelinePart | None = None) -> Manifest:
-    """Its size is told beside it: these ConfigMaps are listed by their metadata alone."""
-    told = dict[str, str](meta.get("annotations", {}))
+def _config_map(meta: dict[str, Any], data: dict[str, bytes], timeline: TimelinePart | None) -> Manifest:
+    """An annotation holds its size: these ConfigMaps are listed by their metadata alone."""
+    annotations = meta.setdefault("annotations", {})
     if timeline is not None:
         data = data | {TIMELINE_KEY: timeline.data}
-        told[names.ANNOTATION_THROUGH] = repr(timeline.through)
-    told[names.ANNOTATION_BYTES] = str(sum(len(value) for value in data.values()))
-    meta["annotations"] = told
+        annotations[names.ANNOTATION_THROUGH] = repr(timeline.through)
+    annotations[names.ANNOTATION_BYTES] = str(sum(len(value) for value in data.values()))
     encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
     return stamped(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "binaryData": encoded}

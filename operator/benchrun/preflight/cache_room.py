@@ -1,16 +1,17 @@
-"""Whether the KV cache has room for the load that is asked for."""
+"""Whether the KV cache has room for the load, and whether a server over several nodes has something for each of them to do."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.workloads import Workload
+from benchrun.api import BenchmarkRunSpec, Workload
 from benchrun.plan.roles import answering_servers
-from benchrun.preflight.lengths import longest_request
+from benchrun.plan.stages import gpus_of
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
-from benchrun.sizing.amounts import memory
-from benchrun.sizing.fit import Fit
+from benchrun.preflight.volume import longest_request
+from benchrun.sizing.pool import Memory
+from benchrun.sizing.serve_args import ServeArgs, memory
 from benchrun.sizing.sizing import Sizing
 
 ARGS = "spec.server.args"
@@ -20,23 +21,28 @@ def room_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str)
     """About the cache as a whole, then about each workload. `unknown` says why nothing is known of its size."""
     if sizing is None or sizing.fit is None:
         return [not_checked(ARGS, f"whether the KV cache has room for the load: {unknown}")]
-    caveats = [
-        not_checked(ARGS, f"the KV cache exactly: {each}") for each in (*sizing.shape.caveats, *sizing.engine.caveats)
-    ]
-    fit = sizing.fit
+    fit, longest = sizing.fit, sizing.engine.max_tokens
+    caveats = (*sizing.shape.caveats, *sizing.engine.caveats)
+    remarks = [not_checked(ARGS, f"the KV cache exactly: {each}") for each in caveats]
     if fit.usable_blocks == 0:
-        return [*caveats, error(ARGS, _no_room(sizing))]
-    remarks = [*caveats, _size(sizing, fit), *_start(sizing, fit)]
+        return [*remarks, error(ARGS, _no_room(sizing.memory))]
+    held = f"{sizing.tokens:,} tokens" if sizing.tokens is not None else f"{fit.blocks:,} blocks"
+    size, a_token = memory(fit.blocks * sizing.pool.block_bytes), memory(sizing.token_bytes_per_gpu)
+    remarks.append(note(ARGS, f"the KV cache holds about {held}: {size} a GPU, {a_token} a token"))
+    if longest is not None and (most := fit.longest(longest)) < longest:
+        text = f"one sequence of {longest:,} tokens does not fit; the longest that does has {most:,} (--max-model-len={most})"
+        remarks.append(error(ARGS, f"vLLM will not start: {text}"))
     for place, workload in enumerate(spec.workloads):
-        tokens = longest_request(workload, max_tokens=sizing.engine.max_tokens)
-        if tokens is not None:
-            remarks += _load(
-                workload,
-                f"spec.workloads[{place}].load",
-                tokens,
-                fit,
-                engines=sizing.engine.data_parallel * max(1, answering_servers(spec)),
+        tokens = longest_request(workload, spec.workloads, max_tokens=longest)
+        if tokens is None or not workload.is_measured:
+            continue
+        fits = fit.sequences(tokens) * sizing.engine.data_parallel * max(1, answering_servers(spec))
+        if which := ", ".join(f"{each:,}" for each in _at_once(workload) if each > fits):
+            text = (
+                f"{which} requests at once of up to {tokens:,} tokens, but {fits:,} of that length fit the KV cache: beyond "
+                "that requests wait or are preempted, and latencies show that"
             )
+            remarks.append(warning(f"spec.workloads[{place}].load", text))
     return remarks
 
 
@@ -56,8 +62,7 @@ def seats_remarks(spec: BenchmarkRunSpec, sequences: int | None) -> list[Remark]
     ]
 
 
-def _no_room(sizing: Sizing) -> str:
-    found = sizing.memory
+def _no_room(found: Memory | None) -> str:
     if found is None:
         return "the KV cache is smaller than two blocks: vLLM will not start"
     return (
@@ -65,40 +70,6 @@ def _no_room(sizing: Sizing) -> str:
         f"weights take {memory(found.weights)} and overhead {memory(found.overhead)}; more GPUs, a smaller type, or more "
         "--gpu-memory-utilization"
     )
-
-
-def _size(sizing: Sizing, fit: Fit) -> Remark:
-    held = f"{sizing.tokens:,} tokens" if sizing.tokens is not None else f"{fit.blocks:,} blocks"
-    size = memory(fit.blocks * sizing.pool.block_bytes)
-    return note(ARGS, f"the KV cache holds about {held}: {size} a GPU, {memory(sizing.token_bytes_per_gpu)} a token")
-
-
-def _start(sizing: Sizing, fit: Fit) -> list[Remark]:
-    limit = sizing.engine.max_tokens
-    longest = fit.longest(limit) if limit is not None else 0
-    if limit is None or longest >= limit:
-        return []
-    return [
-        error(
-            ARGS,
-            f"vLLM will not start: one sequence of {limit:,} tokens does not fit; the longest that does has {longest:,} "
-            f"(--max-model-len={longest})",
-        )
-    ]
-
-
-def _load(workload: Workload, path: str, tokens: int, fit: Fit, *, engines: int) -> list[Remark]:
-    fits = fit.sequences(tokens) * engines
-    which = ", ".join(f"{each:,}" for each in _at_once(workload) if each > fits)
-    if not which:
-        return []
-    return [
-        warning(
-            path,
-            f"{which} requests at once of up to {tokens:,} tokens, but {fits:,} of that length fit the KV cache: beyond "
-            "that requests wait or are preempted, and latencies show that",
-        )
-    ]
 
 
 def _at_once(workload: Workload) -> Sequence[int]:
@@ -116,3 +87,32 @@ def _users(workload: Workload) -> Sequence[int]:
     if search is not None and search.axis == "Concurrency":
         return (int(search.to),)
     return workload.load.concurrencies or workload.load.batch_sizes or ()
+
+
+# ---- servers over several nodes ---------------------------------------------------------------------------------------
+
+OWN_FLAGS = ("nnodes", "node-rank", "master-addr", "headless")
+"""Flags that the operator sets for each pod."""
+_SIZES = ("tensor-parallel-size", "pipeline-parallel-size", "prefill-context-parallel-size", "data-parallel-size")
+
+
+def node_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
+    """About nodesPerReplica; nothing for servers of one node. Raises UnreadableValue."""
+    server = spec.server
+    if server is None or server.nodes_per_replica == 1:
+        return []
+    args = ServeArgs.of(server.args)
+    taken = [f"--{flag}" for flag in OWN_FLAGS if args.is_given(flag)]
+    if taken:
+        return [error(ARGS, f"{', '.join(taken)}: the operator sets this for each pod, by nodesPerReplica; remove it")]
+    processes = math.prod(args.whole(size, 1) for size in _SIZES)
+    nodes, gpus = server.nodes_per_replica, gpus_of(server.resources)
+    each, rest = divmod(processes, nodes)
+    if rest:
+        text = f"{processes} parallel processes (the product of the parallel sizes) can't be shared evenly by {nodes} nodes"
+        return [error(ARGS, f"vLLM will not start: {text}; set --tensor-parallel-size and --pipeline-parallel-size")]
+    if gpus and each > gpus:
+        return [error(ARGS, f"{each} parallel processes on each of {nodes} nodes, but {gpus} GPUs in server.resources")]
+    if gpus and each < gpus:
+        return [warning(ARGS, f"{gpus} GPUs on each of {nodes} nodes, of which vLLM uses {each}; the others are idle")]
+    return []

@@ -1,19 +1,211 @@
-"""The objects of a manifest, each checked by what its kind takes."""
+"""Runs and sweeps before they are applied: everything that can be known, in one report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 
-from benchrun.api.base import GROUP, KIND
+from benchrun.api import BenchmarkRunSpec
+from benchrun.api.schema.crd import root_schema
+from benchrun.api.schema.structural import Schema
+from benchrun.api.schema.sweep_crd import sweep_schema
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.preflight.remark import error, note
-from benchrun.preflight.run import Checked, Known, check_run
-from benchrun.preflight.schema import Object
-from benchrun.preflight.sweep import check_sweep
+from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.names import GROUP, KIND
+from benchrun.plan.roles import answering_args
+from benchrun.plan.variants import Variant, variants
+from benchrun.preflight.cache_room import ARGS, node_remarks, room_remarks, seats_remarks
+from benchrun.preflight.remark import Remark, error, not_checked, note, warning
+from benchrun.preflight.schema import Object, Spec, object_remarks, spec_of
+from benchrun.preflight.server_flags import flag_remarks
+from benchrun.preflight.volume import Volume, length_remarks, sample_remarks, volume_of, volume_remarks
+from benchrun.sizing.engine import ALLOW_LONGER, beyond_context, engine_of, max_model_tokens
+from benchrun.sizing.layers import ModelShape, UnknownCacheType
+from benchrun.sizing.pool import Memory
+from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
+from benchrun.sizing.sizing import Sizing, sizing_of
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What the user gives beside the manifest."""
+
+    shape: ModelShape | None = None
+    gpu_bytes: int | None = None
+    weights_bytes: int | None = None
+    overhead_bytes: int = 0
+    vllm_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came out."""
+
+    remarks: tuple[Remark, ...]
+    volume: Volume | None
+    """None where the spec is not valid."""
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether it can't run as it is."""
+        return any(remark.level == "Error" for remark in self.remarks)
+
+
+@cache
+def _schema(make: Callable[[], Schema]) -> Schema:
+    """It takes longer to make than all the rest."""
+    return make()
+
+
+def _opened(body: Object, make: Callable[[], Schema], model: type[Spec]) -> tuple[Spec | None, list[Remark]]:
+    """The spec, None where it is not valid; and what is wrong with it and around it."""
+    outside = object_remarks(body, _schema(make))
+    spec, problems = spec_of(body, model)
+    return spec, [*outside, *problems]
+
+
+def check_run(body: Object, known: Known) -> Checked:
+    """Check one object of kind BenchmarkRun."""
+    spec, remarks = _opened(body, root_schema, BenchmarkRunSpec)
+    if spec is None:
+        return Checked(tuple(remarks), None)
+    volume = volume_of(spec)
+    return Checked((*remarks, *spec_remarks(spec, volume, known)), volume)
+
+
+def spec_remarks(spec: BenchmarkRunSpec, volume: Volume, known: Known) -> list[Remark]:
+    """About a valid spec."""
+    # Arguments are read alike, whichever field has them.
+    server = [replace(r, path=r.path.replace("spec.server", spec.started_field, 1)) for r in _server(spec, known)]
+    return [*server, *sample_remarks(spec), *volume_remarks(spec, volume)]
+
+
+def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
+    """Flags, lengths and the KV cache: all that depends on the server's arguments."""
+    server = spec.started
+    if server is None:
+        words = "an endpoint's server is not started here: its flags, its longest sequence and its KV cache"
+        return [not_checked("spec.endpoint", words)]
+    remarks = flag_remarks(server.args, image=server.image, version=known.vllm_version, path=ARGS)
+    args = ServeArgs.of(answering_args(spec))
+    try:
+        sizing = _sizing(args, known)
+        longest = max_model_tokens(args)
+        sequences = args.whole_if_given("max-num-seqs")
+        remarks += node_remarks(spec)
+    except UnreadableValue as problem:
+        return [*remarks, error(ARGS, str(problem))]
+    except UnknownCacheType as problem:
+        return [*remarks, not_checked(ARGS, f"the KV cache: {problem}")]
+    max_tokens = longest or (known.shape.context_tokens if known.shape is not None else None)
+    source = "--max-model-len" if longest is not None else "config.json"
+    if max_tokens is None:
+        source = "no --max-model-len among the arguments, and no --model here"
+    remarks += length_remarks(spec, max_tokens=max_tokens, source=source)
+    return [
+        *remarks,
+        *_too_long(args, known.shape, is_allowed=any(each.name == ALLOW_LONGER for each in server.env)),
+        *seats_remarks(spec, sequences),
+        *room_remarks(spec, sizing, unknown=_missing(known)),
+    ]
+
+
+def _sizing(args: ServeArgs, known: Known) -> Sizing | None:
+    if known.shape is None:
+        return None
+    engine, memory = engine_of(args, known.shape, gpu_bytes=known.gpu_bytes), None
+    if known.gpu_bytes is not None and known.weights_bytes is not None:
+        weights = -(-known.weights_bytes // engine.gpus)
+        memory = Memory(
+            total=known.gpu_bytes, utilization=engine.utilization, weights=weights, overhead=known.overhead_bytes
+        )
+    return sizing_of(known.shape, engine, memory=memory)
+
+
+def _too_long(args: ServeArgs, shape: ModelShape | None, *, is_allowed: bool) -> list[Remark]:
+    found = beyond_context(args, shape, is_allowed=is_allowed) if shape is not None else None
+    if found is None:
+        return []
+    return [note(ARGS, found.sentence) if found.is_meant else error(ARGS, found.sentence)]
+
+
+def _missing(known: Known) -> str:
+    wanted = {"--model": known.shape, "--gpu-memory": known.gpu_bytes, "--weights": known.weights_bytes}
+    return f"give {', '.join(name for name, value in wanted.items() if value is None)}"
+
+
+# ---- sweeps: each variant is checked as the run that it becomes -------------------------------------------------------
+
+MAX_NAMED = 3
+"""Variants named in a sentence; of more only the number is given."""
+_ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
+
+
+def check_sweep(body: Object, known: Known) -> Checked:
+    """Check one object of kind BenchmarkSweep."""
+    spec, remarks = _opened(body, sweep_schema, BenchmarkSweepSpec)
+    if spec is None:
+        return Checked(tuple(remarks), None)
+    try:
+        found = variants(spec)
+    except ValueError as problem:
+        remarks.append(error("spec.matrix", str(problem).removeprefix("spec.matrix: ")))
+        return Checked(tuple(remarks), None)
+    volumes = [volume_of(variant.spec) for variant in found]
+    whole = _together(volumes, spec.replications)
+    if spec.replications == 1:
+        text = "1: variants are compared within one server each; 3 show how much servers differ by chance"
+        remarks.append(note("spec.replications", text))
+    budget, least = spec.gpu_seconds_budget, whole.gpu_seconds
+    if budget is not None and least is not None and least > budget:
+        text = f"{budget:,}, but measuring alone takes {least:,}: not all runs will be started"
+        remarks.append(warning("spec.gpuSecondsBudget", text))
+    return Checked((*remarks, *_of_variants(spec, found, volumes, known)), whole)
+
+
+def _of_variants(
+    spec: BenchmarkSweepSpec, found: Sequence[Variant], volumes: Sequence[Volume], known: Known
+) -> Iterator[Remark]:
+    """Each remark once, with the names of its variants where it does not hold for all."""
+    named: dict[Remark, list[str]] = {}
+    for variant, volume in zip(found, volumes, strict=True):
+        own = known if variant.spec.model == spec.template.model else replace(known, shape=None, weights_bytes=None)
+        for remark in spec_remarks(variant.spec, volume, own):
+            named.setdefault(replace(remark, path=_path(remark.path, spec)), []).append(variant.name)
+    for remark, names in named.items():
+        yield remark if len(names) == len(found) else replace(remark, text=f"{_named(names)}: {remark.text}")
+
+
+def _path(path: str, spec: BenchmarkSweepSpec) -> str:
+    """Where it is written: in the template, or, for arguments that a variant adds, in the matrix."""
+    argument = _ARGUMENT.match(path)
+    template = spec.template.started
+    if argument is not None and template is not None and int(argument[1]) >= len(template.args):
+        return "spec.matrix"
+    return path.replace("spec", "spec.template", 1)
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MAX_NAMED])
+    return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED} more"
+
+
+def _together(volumes: Sequence[Volume], replications: int) -> Volume:
+    seconds = [volume.gpu_seconds for volume in volumes if volume.gpu_seconds is not None]
+    added = ("stages", "requests", "probe_stages", "open_stages", "least_seconds", "warmup_seconds")
+    return Volume(
+        runs=len(volumes) * replications,
+        gpus=max(volume.gpus for volume in volumes),
+        gpu_seconds=replications * sum(seconds) if seconds else None,
+        **{name: replications * sum(getattr(volume, name) for volume in volumes) for name in added},
+    )
+
+
+# ---- manifests --------------------------------------------------------------------------------------------------------
 CHECKS: Mapping[str, Callable[[Object, Known], Checked]] = {KIND: check_run, SWEEP_KIND: check_sweep}
-"""How an object of each of our kinds is checked. A new kind is a module and a line here."""
+"""How an object of each of our kinds is checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +226,10 @@ def _check(body: Object, known: Known) -> CheckedObject:
     kind = str(body.get("kind") or "")
     metadata = body.get("metadata")
     name = str(metadata.get("name") or metadata.get("generateName") or "") if isinstance(metadata, Mapping) else ""
-    check = CHECKS.get(kind)
-    if check is not None:
+    if (check := CHECKS.get(kind)) is not None:
         return CheckedObject(kind, name, check(body, known))
-    ours = str(body.get("apiVersion") or "").startswith(f"{GROUP}/")
-    text = f"this benchrun knows {', '.join(CHECKS)}"
-    return CheckedObject(
-        kind, name, Checked((error("kind", f"{kind!r}: {text}") if ours else note("kind", _FOREIGN),), None)
-    )
-
-
-_FOREIGN = "no benchmark; not looked at"
+    if str(body.get("apiVersion") or "").startswith(f"{GROUP}/"):
+        remark = error("kind", f"{kind!r}: this benchrun knows {', '.join(CHECKS)}")
+    else:
+        remark = note("kind", "not a benchmark; not checked")
+    return CheckedObject(kind, name, Checked((remark,), None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 Level = Literal["Error", "Warning", "Note", "NotChecked"]
@@ -21,21 +22,5 @@ class Remark:
     text: str
 
 
-def error(path: str, text: str) -> Remark:
-    """It can't run as it is."""
-    return Remark("Error", path, text)
-
-
-def warning(path: str, text: str) -> Remark:
-    """It runs, and the answer is less than what was asked for."""
-    return Remark("Warning", path, text)
-
-
-def note(path: str, text: str) -> Remark:
-    """Good to know."""
-    return Remark("Note", path, text)
-
-
-def not_checked(path: str, text: str) -> Remark:
-    """It could not be looked into."""
-    return Remark("NotChecked", path, text)
+error, warning = partial(Remark, "Error"), partial(Remark, "Warning")
+note, not_checked = partial(Remark, "Note"), partial(Remark, "NotChecked")

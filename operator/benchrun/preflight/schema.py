@@ -13,9 +13,9 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from benchrun.api.base import API_VERSION
-from benchrun.api.problems import without_branch
-from benchrun.api.structural import Schema
+from benchrun.api import without_branch
+from benchrun.api.schema.structural import Schema
+from benchrun.names import API_VERSION
 from benchrun.preflight.remark import Remark, error, note
 
 Object = Mapping[str, Any]

@@ -1,61 +1,113 @@
-"""`spec.server.args` held against the flags that this version of vLLM has.
+"""`spec.server.args` checked against the flags that this version of vLLM has.
 
-vLLM ends with an error on a flag it does not know, but only once the pod has its GPU.
+vLLM ends with an error on a flag it does not know, but only once the pod has its GPU. The flags of a version are in
+vllm_flags/, one file each, made by dev/vllm_flags.py.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from typing import Literal
 
-from benchrun.preflight.flag_table import Flag, FlagTable, known_versions, table_for, version_of_image
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.sizing.serve_args import is_flag
 
-_OURS = {
-    "--port": "the operator serves and probes port 8000",
-    "--host": "the server must be reached from other pods",
-    "--served-model-name": "set model.servedName instead: the client asks for that name",
-    "--model": "set model.name instead: the client needs the same tokenizer",
-}
-_TELLING = {
-    "--disable-log-stats": "takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks can't be made",
-    "--api-key": "is a secret, readable for whoever may read the run",
-    "--config": "flags in a file are not seen here",
+Takes = Literal["nothing", "one", "maybe", "many"]
+"""nothing: a switch. one: a value. maybe: a value that may be left out. many: any number of values."""
+
+_TAG = re.compile(r"^v?(\d+)\.(\d+)\.\d+(?:[-.+_].*)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag."""
+
+    takes: Takes
+    choices: tuple[str, ...] = ()
+    """Values that are allowed; empty: any."""
+    is_object: bool = False
+    """Whether the value is JSON, which may also be given by parts: --name.key value."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlagTable:
+    """All flags of one version, by every name they have."""
+
+    version: str
+    flags: Mapping[str, Flag]
+
+
+def known_versions() -> tuple[str, ...]:
+    """Versions with a table, as "0.32": patch releases add no flags that matter."""
+    return tuple(sorted(_tables()))
+
+
+def table_for(version: str) -> FlagTable | None:
+    """The table of a version such as "0.32" or "0.32.1"; None: its flags are not known here."""
+    name = _tables().get(".".join(version.split(".")[:2]))
+    return None if name is None else _read(name)
+
+
+def version_of_image(image: str) -> str | None:
+    """The version that an image's tag names, as "0.32"; None where it names none, as `latest` or a digest."""
+    _, colon, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
+    found = _TAG.match(tag) if colon else None
+    return None if found is None else f"{found[1]}.{found[2]}"
+
+
+@cache
+def _tables() -> Mapping[str, str]:
+    names = [each.name for each in files(__package__).joinpath("vllm_flags").iterdir() if each.name.endswith(".json")]
+    return {".".join(name.split(".")[:2]): name for name in names}
+
+
+@cache
+def _read(name: str) -> FlagTable:
+    found = json.loads(files(__package__).joinpath("vllm_flags", name).read_text(encoding="utf-8"))
+    flags = {
+        spelling: Flag(each["takes"], tuple(each.get("choices", ())), each.get("object", False))
+        for each in found["flags"]
+        for spelling in each["names"]
+    }
+    return FlagTable(found["version"], flags)
+
+
+_WARNINGS = {
+    "--port": " is set by the operator; the operator serves and probes port 8000",
+    "--host": " is set by the operator; the server must be reached from other pods",
+    "--served-model-name": " is set by the operator; set model.servedName instead: the client asks for that name",
+    "--model": " is set by the operator; set model.name instead: the client needs the same tokenizer",
+    "--disable-log-stats": ": takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks can't be made",
+    "--api-key": ": is a secret, readable for whoever may read the run",
+    "--config": ": flags in a file are not seen here",
 }
 
 
 def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: str) -> list[Remark]:
-    """About each argument at its place. `version` is what the user says of the image, where its tag does not."""
-    said = version or version_of_image(image)
-    table = table_for(said) if said is not None else None
-    remarks = _telling(args, path)
-    if table is None:
-        known = ", ".join(known_versions())
-        which = (
-            f"vLLM {said}: flags are known of {known}"
-            if said
-            else f"the tag of {image} names no version; --vllm-version does"
-        )
-        return [*remarks, not_checked(path, f"whether these flags exist in {which}")] if args else remarks
-    return remarks + table_remarks(args, table, path=path)
+    """About each argument at its place. `version` is that of the image, where its tag does not name it."""
+    version = version or version_of_image(image)
+    table = table_for(version) if version is not None else None
+    names = [_dashed(word.partition("=")[0]) for word in args]
+    remarks = [
+        warning(f"{path}[{place}]", name + _WARNINGS[name]) for place, name in enumerate(names) if name in _WARNINGS
+    ]
+    if table is not None:
+        return remarks + table_remarks(args, table, path=path)
+    which = f"the tag of {image} names no version; --vllm-version does"
+    if version is not None:
+        which = f"vLLM {version}: flags are known of {', '.join(known_versions())}"
+    return [*remarks, not_checked(path, f"whether these flags exist in {which}")] if args else remarks
 
 
 def table_remarks(args: Sequence[str], table: FlagTable, *, path: str) -> list[Remark]:
     """About what the flags of this version do not take."""
     return _Walk(table, args, path).remarks()
-
-
-def _telling(args: Sequence[str], path: str) -> list[Remark]:
-    remarks = []
-    for place, word in enumerate(args):
-        name = _dashed(word.partition("=")[0])
-        if name in _OURS:
-            remarks.append(warning(f"{path}[{place}]", f"{name} is set by the operator; {_OURS[name]}"))
-        elif name in _TELLING:
-            remarks.append(warning(f"{path}[{place}]", f"{name}: {_TELLING[name]}"))
-    return remarks
 
 
 class _Walk:
@@ -106,7 +158,7 @@ class _Walk:
             guess = f"; did you mean {near}?" if near else ""
             self._say(error, place, f"vLLM {self._table.version} has no flag {whole}{guess}")
         elif by_parts and not found.is_object:
-            self._say(error, place, f"{whole} takes no parts: its value is no JSON object")
+            self._say(error, place, f"{whole} takes no parts: its value is not a JSON object")
             return None, whole
         elif by_parts:
             return Flag("one", is_object=True), whole
@@ -120,30 +172,25 @@ class _Walk:
         return next(iter(get_close_matches(name, self._table.flags, n=1, cutoff=0.75)), None)
 
     def _values(self, place: int, name: str, flag: Flag, *, given: str | None) -> int:
-        if flag.takes == "nothing":
-            if given is not None:
-                self._say(error, place, f"{name} is a switch and takes no value, here {given!r}")
-            return place + 1
-        if given is not None:
-            self._choice(place, name, flag, given)
-            return place + 1
+        """Look at the values of a flag; the place of the next word."""
         following = place + 1
-        if not self._is_value(following):
-            if flag.takes == "one":
+        if given is not None:
+            values = {place: given}
+            if flag.takes == "nothing":
+                self._say(error, place, f"{name} is a switch and takes no value, here {given!r}")
+        else:
+            most = {"nothing": 0, "many": len(self._args)}.get(flag.takes, 1)
+            while following <= place + most and self._is_value(following):
+                following += 1
+            values = {at: self._args[at] for at in range(place + 1, following)}
+            if not values and flag.takes == "one":
                 self._say(error, place, f"{name} needs a value")
-            return following
-        self._choice(following, name, flag, self._args[following])
-        following += 1
-        while flag.takes == "many" and self._is_value(following):
-            self._choice(following, name, flag, self._args[following])
-            following += 1
+        for at, value in values.items():
+            if flag.choices and value not in flag.choices:
+                near = get_close_matches(value, flag.choices, n=1)
+                guess = f"; did you mean {near[0]}?" if near else f"; it takes {', '.join(flag.choices)}"
+                self._say(error, at, f"{name} does not take {value!r}{guess}")
         return following
-
-    def _choice(self, place: int, name: str, flag: Flag, value: str) -> None:
-        if flag.choices and value not in flag.choices:
-            near = get_close_matches(value, flag.choices, n=1)
-            guess = f"; did you mean {near[0]}?" if near else f"; it takes {', '.join(flag.choices)}"
-            self._say(error, place, f"{name} does not take {value!r}{guess}")
 
     def _is_value(self, place: int) -> bool:
         return place < len(self._args) and not is_flag(self._args[place])

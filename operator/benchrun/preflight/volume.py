@@ -1,18 +1,21 @@
-"""How large a run is: stages, requests, and the least it takes."""
+"""How large a run is: its requests and their length, and whether they are enough for its percentiles."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
+from decimal import Decimal
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.stages import PlannedStage, estimate, gpus, most_probe_stages, stages
-from benchrun.preflight.remark import Remark, error, warning
+from benchrun.api import BenchmarkRunSpec, Dataset, Workload, datasets_of
+from benchrun.measure.percentiles import least_count, percentile_ranks
+from benchrun.plan.stages import estimate, gpus, load_points, most_probe_stages, requests_of, stages
+from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """What is asked for."""
+    """What a spec takes."""
 
     runs: int = 1
     """More than one for a sweep, whose figures are those of all its runs together."""
@@ -23,29 +26,29 @@ class Volume:
     gpus: int
     """Of one run; of a sweep the most that one has."""
     open_stages: int
-    """Stages at a finite rate, whose length the spec tells."""
+    """Stages at a finite rate, whose length follows from the spec."""
     least_seconds: int
     """That these take together."""
     warmup_seconds: int
     """The most that warming up takes."""
     gpu_seconds: int | None
-    """The least that the GPUs are held for measuring; None: no load tells it, or there is no GPU."""
+    """The least that the GPUs are held for measuring; None: not known from any load, or there is no GPU."""
 
 
 def volume_of(spec: BenchmarkRunSpec) -> Volume:
     """Count it."""
-    told = estimate(spec)
+    estimated = estimate(spec)
     timed = [stage for stage in stages(spec, run_uid="") if stage.axis == "rate" and stage.value != "inf"]
     warmup = spec.measurement.warmup.auto
     return Volume(
-        stages=told.stages,
-        requests=told.requests,
+        stages=estimated.stages,
+        requests=estimated.requests,
         probe_stages=most_probe_stages(spec),
         gpus=gpus(spec),
         open_stages=len(timed),
-        least_seconds=int(sum(map(_seconds, timed), Decimal(0)).to_integral_value(rounding=ROUND_CEILING)),
-        warmup_seconds=warmup.max_seconds * len(spec.workloads) if warmup is not None else 0,
-        gpu_seconds=told.gpu_seconds,
+        least_seconds=math.ceil(sum(Decimal(stage.requests) / Decimal(stage.value) for stage in timed)),
+        warmup_seconds=warmup.max_seconds * sum(w.is_measured for w in spec.workloads) if warmup is not None else 0,
+        gpu_seconds=estimated.gpu_seconds,
     )
 
 
@@ -57,13 +60,134 @@ def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
         return []
     if least > deadline:
         return [error(field, f"{deadline} s, but the stages take {least} s at least: the run would be ended before")]
-    rest = least + volume.warmup_seconds
-    if rest > deadline:
-        return [
-            warning(field, f"{deadline} s; stages take {least} s at least and warm-up up to {volume.warmup_seconds} s")
-        ]
+    if least + volume.warmup_seconds > deadline:
+        text = f"{deadline} s; stages take {least} s at least and warm-up up to {volume.warmup_seconds} s"
+        return [warning(field, text)]
     return []
 
 
-def _seconds(stage: PlannedStage) -> Decimal:
-    return Decimal(stage.requests) / Decimal(stage.value)
+# ---- how long requests get --------------------------------------------------------------------------------------------
+
+SHARE_GPT_TOTAL_TOKENS = 2048
+"""vLLM's limit, where none is set and each row has its own answer."""
+CHAT_TEMPLATE_TOKENS = 64
+"""More than most chat templates add to one turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """The longest request of a dataset, in tokens. None: that depends on its data."""
+
+    prompt: int | None
+    output: int | None
+    drops_long_rows: bool
+    """Whether rows are left out that are longer than the model takes."""
+
+    @property
+    def total(self) -> int | None:
+        """What it takes of the model's context and of the KV cache."""
+        return None if self.prompt is None or self.output is None else self.prompt + self.output
+
+
+def lengths_of(dataset: Dataset) -> Lengths:
+    """The longest request that a dataset can send."""
+    if (random := dataset.random) is not None:
+        return Lengths(random.input_tokens, random.output_tokens, drops_long_rows=False)
+    if (repeated := dataset.prefix_repetition) is not None:
+        return Lengths(repeated.prefix_tokens + repeated.suffix_tokens, repeated.output_tokens, drops_long_rows=False)
+    if (rows := dataset.share_gpt) is not None:
+        rest = max(1, (rows.max_total_tokens or SHARE_GPT_TOTAL_TOKENS) - rows.max_prompt_tokens)
+        return Lengths(rows.max_prompt_tokens, rows.output_tokens or rest, drops_long_rows=True)
+    if (texts := dataset.texts) is not None:
+        return Lengths(None, texts.output_tokens_per_text * texts.texts_per_prompt, drops_long_rows=True)
+    forced = next((each.output_tokens for each in (dataset.custom, dataset.hugging_face) if each is not None), None)
+    return Lengths(None, forced, drops_long_rows=dataset.agent is None)
+
+
+def longest_request(workload: Workload, workloads: Sequence[Workload], *, max_tokens: int | None) -> int | None:
+    """Tokens of the longest request of a workload that the model takes; None where only its data tells. `workloads`: all of
+    the spec, where a mix finds its parts."""
+    totals = [lengths_of(part).total for part in datasets_of(workload, workloads)]
+    known = [total for total in totals if total is not None]
+    return min(max(known), max_tokens or max(known)) if len(known) == len(totals) else None
+
+
+def length_remarks(spec: BenchmarkRunSpec, *, max_tokens: int | None, source: str) -> list[Remark]:
+    """Whether every request fits the model's longest sequence. `source`: where that limit is from, or why it is not known."""
+    remarks: list[Remark] = []
+    for number, workload in enumerate(spec.workloads):
+        for place, part in enumerate(datasets_of(workload, spec.workloads) if workload.is_measured else ()):
+            field = f"spec.workloads[{number}].dataset" + (f".mix[{place}]" if workload.dataset.mix is not None else "")
+            if max_tokens is None:
+                remark: Remark | None = not_checked(field, f"whether its requests fit the model: {source}")
+            else:
+                limit = f"a sequence has at most {max_tokens:,} ({source})"
+                remark = _length_remark(lengths_of(part), field, max_tokens, limit, is_chat=workload.api == "Chat")
+            remarks += [remark] if remark is not None else []
+    return remarks
+
+
+def _length_remark(lengths: Lengths, field: str, max_tokens: int, limit: str, *, is_chat: bool) -> Remark | None:
+    if lengths.output is not None and lengths.output >= max_tokens:
+        return error(field, f"answers of {lengths.output:,} tokens leave no room for a prompt: {limit}")
+    if lengths.total is None:
+        return None if lengths.drops_long_rows else not_checked(field, "how long its prompts get depends on the data")
+    tokens = f"{lengths.prompt:,} tokens of prompt and {lengths.output:,} of answer are {lengths.total:,}"
+    if lengths.total > max_tokens and lengths.drops_long_rows:
+        return note(field, f"{tokens}, but {limit}: longer rows are left out, and counted")
+    if lengths.total > max_tokens:
+        return error(field, f"{tokens}, but {limit}: vLLM refuses the request")
+    spare = max_tokens - lengths.total
+    if is_chat and not lengths.drops_long_rows and spare < CHAT_TEMPLATE_TOKENS:
+        return note(field, f"{tokens}, which leaves {spare} for the chat template: {limit}")
+    return None
+
+
+# ---- whether requests suffice for the percentiles ---------------------------------------------------------------------
+
+
+def sample_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
+    """About percentiles, objectives and repeats."""
+    remarks = []
+    for place, workload in enumerate(spec.workloads):
+        remarks += _workload(spec, workload, f"spec.workloads[{place}]")
+    if spec.repeats == 1 and any(workload.load.search is None for workload in spec.workloads):
+        remarks.append(note("spec.repeats", "1: one repeat does not show the noise; 3 repeats do"))
+    return remarks
+
+
+def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Remark]:
+    # Requests of each load point, all repeats together.
+    counts = {value: requests_of(workload, value) * spec.repeats for value in load_points(workload.load)[1]}
+    if not counts:
+        # A search is refused by the schema with too few requests, and repeats where it needs more.
+        return []
+    limits: dict[str, list[str]] = {}
+    for objective in spec.objectives:
+        limits.setdefault(objective.percentile, []).append(f"{objective.metric} p{objective.percentile}")
+    fewest, wanted = min(counts.values()), {*spec.measurement.percentiles, *limits}
+    short = sorted((p for p in wanted if _is_open(p, fewest)), key=float)
+    if not short:
+        return []
+    field = f"{path}.requests" if workload.requests is not None else f"{path}.durationSeconds"
+    remarks = [warning(field, _sentence(short, counts, spec.repeats))]
+    if unmet := ", ".join(name for percentile in short for name in limits.get(percentile, ())):
+        text = f"with so few requests {unmet} can't be Met, only Missed or Inconclusive"
+        remarks.append(warning("spec.objectives", text))
+    return remarks
+
+
+def _is_open(percentile: str, requests: int) -> bool:
+    return percentile_ranks(requests, float(percentile)) is None
+
+
+def _sentence(short: list[str], counts: Mapping[str, int], repeats: int) -> str:
+    needed, hungriest = max(((least_count(float(p)) or 0, p) for p in short), key=lambda each: each[0])
+    fewest = min(counts.values())
+    where = "a load point" if len(set(counts.values())) == 1 else f"at {min(counts, key=lambda value: counts[value])}/s"
+    product = f"{fewest // repeats:,} x {repeats} repeats = {fewest:,}" if repeats > 1 else f"{fewest:,}"
+    named = ", ".join(f"p{each}" for each in short)
+    each = f", {-(-needed // repeats):,} a stage" if repeats > 1 else ""
+    bounded = [p for p in ("99", "95", "90", "50") if not _is_open(p, fewest) and float(p) < float(short[0])]
+    best = f"; up to p{bounded[0]} is bounded" if bounded else ""
+    return f"{product} requests {where} give {named} no 95 % interval: p{hungriest} takes {needed:,}{each}{best}"

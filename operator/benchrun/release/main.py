@@ -11,8 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchrun.api import names
-from benchrun.api.base import API_VERSION, KIND
+from benchrun import names
 from benchrun.release.api import Api, Json, mapping
 
 DEPLOYMENTS, GROUPS = "apis/apps/v1 deployments", "apis/leaderworkerset.x-k8s.io/v1 leaderworkersets"
@@ -64,7 +63,7 @@ def seen(metadata: Json) -> Seen:
     namespace, name, uid = (str(metadata.get(key)) for key in ("namespace", "name", "uid"))
     labels, annotations = mapping(metadata.get("labels")), mapping(metadata.get("annotations"))
     group = (namespace, str(labels.get(names.LABEL_RUN_UID)), str(labels.get(names.LABEL_ROLE)))
-    ours = {"apiVersion": API_VERSION, "kind": KIND, "uid": group[1], "controller": True}
+    ours = {"apiVersion": names.API_VERSION, "kind": names.KIND, "uid": group[1], "controller": True}
     owners = () if metadata.get("deletionTimestamp") else metadata.get("ownerReferences") or ()
     run = next((owner for owner in map(mapping, owners) if ours.items() <= owner.items()), {})
     about: Json = {key: str(run[key])[:253] for key in ("apiVersion", "kind", "name", "uid") if key in run}

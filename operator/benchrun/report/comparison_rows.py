@@ -1,10 +1,12 @@
-"""Rows of the table that shows a comparison: text only, no layout."""
+"""Tables of a comparison, and of two judgements of one run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from benchrun.api.comparison import Change, ComparedCell, Gate
+from benchrun.api import BenchmarkRunStatus, Change, Code, ComparedCell, Gate, Result, Verdict
+from benchrun.judge.rules.catalogue import worst
 from benchrun.report.rows import ABSENT, Rows, figure
 
 WORDS = {"NoDetectableDifference": "no difference"}
@@ -12,14 +14,29 @@ WORDS = {"NoDetectableDifference": "no difference"}
 GATES: Mapping[Gate, str] = {
     "NotRegressed": "not regressed: no figure got worse by more than is allowed",
     "Regressed": "regressed: a figure got worse by more than is allowed",
-    "Inconclusive": "inconclusive: it can't be told whether a figure got worse by more than is allowed",
+    "Inconclusive": "inconclusive: a figure may have got worse by more than is allowed, but that is not certain",
 }
+
+
+CHANGE_HEADERS = ("change", "interval", "word")
 
 
 def comparison_rows(cells: Sequence[ComparedCell]) -> Rows:
     """One row a figure and load point. What is not comparable has one row for the load point, with the reason."""
-    headers = ("load point", "figure", "baseline", "value", "change", "interval", "word")
-    return Rows(headers, tuple(row for cell in cells for row in _rows(cell)))
+    rows: list[tuple[str, ...]] = []
+    for cell in cells:
+        if cell.reason is not None:
+            rows.append((cell.cell, *[ABSENT] * 5, "NotComparable"))
+            continue
+        for change in cell.changes:
+            sides = (figure(change.baseline, digits=4), figure(change.value, digits=4))
+            rows.append((cell.cell, change.metric, *sides, *change_cells(change)))
+    return Rows(("load point", "figure", "baseline", "value", *CHANGE_HEADERS), tuple(rows))
+
+
+def change_cells(change: Change) -> tuple[str, ...]:
+    """Under CHANGE_HEADERS."""
+    return signed(change.change_percent, unit=" %"), interval(change), WORDS.get(change.word, change.word)
 
 
 def unpaired(cells: Sequence[ComparedCell]) -> list[str]:
@@ -32,24 +49,6 @@ def reasons(cells: Sequence[ComparedCell]) -> list[str]:
     of_cells = [f"{cell.cell}: {cell.reason}" for cell in cells if cell.reason is not None]
     of_figures = [change.reason for cell in cells for change in cell.changes if change.reason is not None]
     return list(dict.fromkeys([*of_cells, *of_figures]))
-
-
-def _rows(cell: ComparedCell) -> list[tuple[str, ...]]:
-    if cell.reason is not None:
-        return [(cell.cell, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT, "NotComparable")]
-    return [_row(cell.cell, change) for change in cell.changes]
-
-
-def _row(cell: str, change: Change) -> tuple[str, ...]:
-    return (
-        cell,
-        change.metric,
-        figure(change.baseline, digits=4),
-        figure(change.value, digits=4),
-        signed(change.change_percent, unit=" %"),
-        interval(change),
-        WORDS.get(change.word, change.word),
-    )
 
 
 def signed(percent: float | None, *, unit: str = "") -> str:
@@ -65,3 +64,62 @@ def interval(change: Change) -> str:
     if change.low_percent is None or change.high_percent is None:
         return ABSENT
     return f"{signed(change.low_percent)} to {signed(change.high_percent)}"
+
+
+# ---- differences between two judgements of a run ------------------------------------------------------------------------
+
+LOG_RULE = Code.COMPILATION_IN_WINDOW.value
+"""Rests on the server's log: without the log it is not found, even if there were compilations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One cell that is judged differently."""
+
+    cell: str
+    was: Verdict
+    now: Verdict
+    appeared: tuple[str, ...]
+    """Codes that were not found before."""
+    gone: tuple[str, ...]
+    """Codes that are no longer found."""
+    sentence: str
+
+
+def differences(stored: BenchmarkRunStatus, now: BenchmarkRunStatus, *, log_kept: bool) -> tuple[Difference, ...]:
+    """Of the cells that have a row in both. `log_kept`: whether the server's log could be judged too."""
+    before = {row.cell: row for row in stored.results}
+    cut = any(each.field == "results[].findings" for each in (*stored.truncated, *now.truncated))
+    pairs = [(before[row.cell], row) for row in now.results if row.cell in before]
+    found = [_difference(old, new, codes_known=not cut, log_kept=log_kept) for old, new in pairs]
+    return tuple(each for each in found if each is not None)
+
+
+def _difference(old: Result, new: Result, *, codes_known: bool, log_kept: bool) -> Difference | None:
+    appeared = _only_in(new.findings, old.findings) if codes_known else ()
+    gone = _only_in(old.findings, new.findings) if codes_known else ()
+    if old.verdict == new.verdict and not appeared and not gone:
+        return None
+    verdicts = f"still {new.verdict}" if old.verdict == new.verdict else f"was {old.verdict}, now {new.verdict}"
+    moved = _moved(old, new, appeared, gone) if codes_known else []
+    reasons = [*moved, *appeared, *(_no_longer(code, log_kept=log_kept) for code in gone)]
+    sentence = f"{new.cell}: {verdicts}{': ' if reasons else ''}{', '.join(reasons)}"
+    return Difference(new.cell, old.verdict, new.verdict, appeared, gone, sentence)
+
+
+def _only_in(codes: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Without NotChecked: it is the same for all cells, and printed once."""
+    return tuple(code for code in codes if code not in others and code != Code.NOT_CHECKED)
+
+
+def _moved(old: Result, new: Result, appeared: Sequence[str], gone: Sequence[str]) -> list[str]:
+    """The code that decided the worse of two verdicts, where both have it: its severity changed. A row lists its worst code first."""
+    if old.verdict == new.verdict:
+        return []
+    worse = worst((old.verdict, new.verdict)) == new.verdict
+    decisive, explained = (new.findings[:1], appeared) if worse else (old.findings[:1], gone)
+    return [f"{code} is {'more' if worse else 'less'} severe" for code in decisive if code not in explained]
+
+
+def _no_longer(code: str, *, log_kept: bool) -> str:
+    return f"{code} was not checked" if code == LOG_RULE and not log_kept else f"no {code}"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchrun.api.conditions import Reason, find_condition, is_true
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus, Reason, find_condition, is_true
 from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepReason
 
 PASSED = 0

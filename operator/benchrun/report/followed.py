@@ -1,4 +1,4 @@
-"""What is known of a run that is being followed: its status, and what went by while it was followed."""
+"""What is known of a run or a sweep that is being followed: its status now, and what went by meanwhile."""
 
 from __future__ import annotations
 
@@ -6,67 +6,154 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from benchrun.api.status import BenchmarkRunStatus, Live
-from benchrun.observe import raw
-from benchrun.report.stage_line import StageLine
-from benchrun.report.texts_per_prompt import texts_per_prompt
+from benchrun_client.contract import StageRecord
 
-MAX_READINGS = 120
-"""At one in five seconds ten minutes, and more than a terminal is wide."""
+from benchrun import names
+from benchrun.api import BenchmarkRunStatus, Live
+from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.observe import raw
+from benchrun.report.exit_codes import exit_code
+from benchrun.report.result_rows import texts_per_prompt
+from benchrun.report.rows import figure
+
+MAX_SAMPLES = 120
+"""Live figures kept of a run: at one in five seconds ten minutes, and more than a terminal is wide."""
 MAX_STAGES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class StageLine:
+    """A stage whose record is stored. Figures are None where the record could not be read."""
+
+    sequence: int
+    """Position in the order of measurement, from 0."""
+    stage: str | None
+    """For example chat/rate=4/r1; None: not known."""
+    requests_per_second: float | None = None
+    output_tokens_per_second: float | None = None
+    median_ttft_ms: float | None = None
+    p99_ttft_ms: float | None = None
+    failed: int | None = None
+    requests: int | None = None
+
+
+def stage_line(record: StageRecord) -> StageLine:
+    """The load engine's own figures; the judge has not seen them yet."""
+    ok, scalar = record.requests.ok, record.scalars.get
+    return StageLine(
+        sequence=record.sequence,
+        stage=record.stage_id,
+        requests_per_second=scalar("request_throughput"),
+        output_tokens_per_second=scalar("output_throughput"),
+        median_ttft_ms=scalar("median_ttft_ms"),
+        p99_ttft_ms=scalar("p99_ttft_ms"),
+        failed=len(ok) - sum(ok),
+        requests=len(ok),
+    )
+
+
+def stage_figures(line: StageLine) -> tuple[str, ...]:
+    """The figures with their units, those that are known; failures only where there were some."""
+    known = (
+        (line.requests_per_second, " req/s", ""),
+        (line.output_tokens_per_second, " tok/s", ""),
+        (line.median_ttft_ms, " ms", "TTFT p50 "),
+        (line.p99_ttft_ms, " ms", "p99 "),
+    )
+    figures = [f"{lead}{figure(value)}{unit}" for value, unit, lead in known if value is not None]
+    if line.failed:
+        figures.append(f"{line.failed} of {line.requests} failed")
+    return tuple(figures)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedRun:
     """A run as it is now, and what led there."""
 
-    namespace: str
     name: str
     status: BenchmarkRunStatus
     created_at: datetime | None = None
-    readings: tuple[Live, ...] = ()
+    texts_per_prompt: Mapping[str, int] = field(default_factory=dict)
+    """Of workloads that pack texts, by name."""
+    trouble: str | None = None
+    """Why the cluster can't be read at the moment; None: all is well."""
+    samples: tuple[Live, ...] = ()
     """Live figures seen, oldest first."""
     stages: tuple[StageLine, ...] = ()
     """Finished stages, in order; those that were done long before it was followed are not among them."""
-    trouble: str | None = None
-    """Why nothing is heard at the moment; None: all is well."""
+    variant: str = ""
+    """Of a sweep's run."""
+
+    @property
+    def title(self) -> str:
+        """Of a sweep's run the variant, which is what one looks for, and the name, which other commands take."""
+        return f"{self.variant} ({self.name})" if self.variant else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedSweep:
+    """A sweep as it is now, and its runs as they go by."""
+
+    name: str
+    status: BenchmarkSweepStatus
+    created_at: datetime | None = None
     texts_per_prompt: Mapping[str, int] = field(default_factory=dict)
-    """Of workloads that pack texts, by name."""
+    trouble: str | None = None
+    under_way: Mapping[str, FollowedRun] = field(default_factory=dict)
+    """Runs by name, in the order in which they were first seen."""
+    ended: tuple[FollowedRun, ...] = ()
+    """In the order in which they ended; those that had ended before the sweep was followed are not among them."""
 
 
-def first_sight(body: Mapping[str, object]) -> Followed:
-    """Of an object as the API server gives it. Raises ValueError where its status is no such thing."""
+Followed = FollowedRun | FollowedSweep
+
+
+def updated_run(
+    before: FollowedRun | None, body: Mapping[str, object], finished: Sequence[StageLine] = ()
+) -> FollowedRun:
+    """A run first seen (`before` is None) or changed, with the stages that finished since. Raises ValueError where the
+    status is not one."""
     metadata = raw.mapping(body.get("metadata"))
-    status = _status(body)
-    return Followed(
-        namespace=raw.text(metadata.get("namespace")),
+    status = BenchmarkRunStatus.model_validate(raw.mapping(body.get("status")))
+    known = before or FollowedRun(
         name=raw.text(metadata.get("name")),
         status=status,
         created_at=raw.instant(metadata.get("creationTimestamp")),
-        readings=_with_reading((), status.live),
         texts_per_prompt=texts_per_prompt(raw.mapping(body.get("spec"))),
+        variant=raw.text(raw.mapping(metadata.get("annotations")).get(names.ANNOTATION_VARIANT)),
     )
+    samples, live = known.samples, status.live
+    if live is not None and not (samples and samples[-1].at == live.at):  # the status repeats the last one
+        samples = (*samples, live)[-MAX_SAMPLES:]
+    stages = {line.sequence: line for line in (*known.stages, *finished)}
+    in_order = tuple(stages[sequence] for sequence in sorted(stages))[-MAX_STAGES:]
+    return replace(known, status=status, samples=samples, stages=in_order, trouble=None)
 
 
-def seen_again(before: Followed, body: Mapping[str, object], finished: Sequence[StageLine] = ()) -> Followed:
-    """After a change, with the stages that were found finished since. Raises ValueError."""
-    status = _status(body)
-    stages = {line.sequence: line for line in (*before.stages, *finished)}
-    return replace(
-        before,
+def updated_sweep(before: FollowedSweep | None, body: Mapping[str, object]) -> FollowedSweep:
+    """A sweep first seen (`before` is None) or changed. Raises ValueError where the status is not one."""
+    status = BenchmarkSweepStatus.model_validate(raw.mapping(body.get("status")))
+    if before is not None:
+        return replace(before, status=status, trouble=None)
+    metadata, spec = raw.mapping(body.get("metadata")), raw.mapping(body.get("spec"))
+    return FollowedSweep(
+        name=raw.text(metadata.get("name")),
         status=status,
-        readings=_with_reading(before.readings, status.live),
-        stages=tuple(stages[sequence] for sequence in sorted(stages))[-MAX_STAGES:],
-        trouble=None,
+        created_at=raw.instant(metadata.get("creationTimestamp")),
+        texts_per_prompt=texts_per_prompt(raw.mapping(spec.get("template"))),
     )
 
 
-def _status(body: Mapping[str, object]) -> BenchmarkRunStatus:
-    return BenchmarkRunStatus.model_validate(raw.mapping(body.get("status")))
-
-
-def _with_reading(readings: tuple[Live, ...], live: Live | None) -> tuple[Live, ...]:
-    """The status repeats the last reading until there is a new one."""
-    if live is None or (readings and readings[-1].at == live.at):
-        return readings
-    return (*readings, live)[-MAX_READINGS:]
+def with_run(sweep: FollowedSweep, body: Mapping[str, object], *, deleted: bool = False) -> FollowedSweep:
+    """After a change of one of its runs. Raises ValueError where the run's status is not one."""
+    name = raw.text(raw.mapping(body.get("metadata")).get("name"))
+    known, ended = sweep.under_way.get(name), sweep.ended
+    runs = dict(sweep.under_way)
+    if deleted:
+        runs.pop(name, None)
+        return replace(sweep, under_way=runs, trouble=None)
+    runs[name] = run = updated_run(known, body)
+    if exit_code(run.status) is not None:
+        del runs[name]
+        ended = (*ended, run) if known is not None else ended
+    return replace(sweep, under_way=runs, ended=ended, trouble=None)

@@ -1,64 +1,94 @@
-"""A run that goes on, as lines for a log: what changed, and now and then a sign of life."""
+"""Runs and sweeps that go on, as lines for a log."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
-from benchrun.report.durations import clock
-from benchrun.report.followed import Followed
-from benchrun.report.live_view import seconds_since_begin, silence
-from benchrun.report.progress_line import progress_line
-from benchrun.report.stage_line import StageLine, told_figures
+from benchrun.api import find_condition
+from benchrun.api.sweep.status import SweepReason
+from benchrun.report.followed import Followed, FollowedRun, FollowedSweep, StageLine, stage_figures
+from benchrun.report.live_view import progress_line, seconds_since_begin, silence
+from benchrun.report.rows import clock
+from benchrun.report.run_list import state
 
-SIGN_OF_LIFE_SECONDS = 30.0
-"""Pipelines end a job that says nothing for minutes; a line every five seconds nobody reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What was printed of a run so far."""
-
-    what: tuple[str | None, ...] = ()
-    """Phase, message and trouble, as printed last."""
-    stages: frozenset[int] = frozenset()
-    at: datetime | None = None
-    """When the last line was printed."""
+MAX_QUIET_SECONDS = 30.0
+"""Pipelines end a job that prints nothing for minutes; nobody reads a line every five seconds."""
 
 
-def log_lines(run: Followed, said: Said, *, now: datetime) -> tuple[tuple[str, ...], Said]:
-    """Lines to print now, each with the time since the run was accepted, and what is said with them."""
-    lines, said = news(run, said, now=now)
-    time = clock(seconds_since_begin(run, now=now))
-    return tuple(f"{time}  {line}" for line in lines), said
+class Log:
+    """The lines of one run or sweep: what was printed so far, and what is new."""
+
+    def __init__(self) -> None:
+        self._state: tuple[str | None, ...] = ()
+        """As printed last."""
+        self._stages: set[int] = set()
+        self._runs: dict[str, Log] = {}
+        self._ended = 0
+        self._printed_at: datetime | None = None
+
+    def lines(self, followed: Followed, *, now: datetime) -> list[str]:
+        """Lines to print now, each with the time since the run or sweep was accepted."""
+        time = clock(seconds_since_begin(followed, now=now))
+        return [f"{time}  {line}" for line in self._news(followed, now)]
+
+    def _news(self, followed: Followed, now: datetime) -> list[str]:
+        trouble = followed.trouble or silence(followed, now=now)
+        if isinstance(followed, FollowedRun):
+            lines = self._new_stages(followed)
+            # While stages are measured the message names the stage, as the line of a finished stage does.
+            message = None if followed.status.phase == "Running" else followed.status.message
+            state: tuple[str | None, ...] = (followed.status.phase, message, trouble)
+            progress = _progress(followed)
+        else:
+            lines = self._news_of_runs(followed, now)
+            known = (followed.status.phase, _runs_ended(followed), _message(followed))
+            state, progress = (*known, trouble), " · ".join(part for part in known if part)
+        quiet = self._printed_at is not None and (now - self._printed_at).total_seconds() < MAX_QUIET_SECONDS
+        if state != self._state or (not quiet and not lines):
+            lines.append(trouble or progress)
+        self._state, self._printed_at = state, now if lines else self._printed_at
+        return lines
+
+    def _new_stages(self, run: FollowedRun) -> list[str]:
+        new = [line for line in run.stages if line.sequence not in self._stages]
+        self._stages.update(line.sequence for line in new)
+        return [_stage(run, line) for line in new]
+
+    def _news_of_runs(self, sweep: FollowedSweep, now: datetime) -> list[str]:
+        lines = [_end(run) for run in sweep.ended[self._ended :]]
+        self._ended = len(sweep.ended)
+        for name, run in sweep.under_way.items():
+            lines += [f"{run.title}: {line}" for line in self._runs.setdefault(name, Log())._news(run, now)]
+        return lines
 
 
-def news(run: Followed, said: Said, *, now: datetime) -> tuple[tuple[str, ...], Said]:
-    """The same without the time."""
-    trouble = run.trouble or silence(run, now=now)
-    what = (run.status.phase, _message(run), trouble)
-    new = [line for line in run.stages if line.sequence not in said.stages]
-    lines = [_stage(run, line) for line in new]
-    quiet = said.at is not None and (now - said.at).total_seconds() < SIGN_OF_LIFE_SECONDS
-    if what != said.what or (not quiet and not lines):
-        lines.append(trouble if trouble is not None else _progress(run))
-    stages = said.stages | {line.sequence for line in new}
-    return tuple(lines), Said(what, stages, now if lines else said.at)
-
-
-def _progress(run: Followed) -> str:
-    """Why a run ended is said above its tables, which come next."""
+def _progress(run: FollowedRun) -> str:
+    """Why a run ended is printed above its tables, which come next."""
     ended = run.status.completion_time is not None
     return progress_line(run.status.model_copy(update={"message": None}) if ended else run.status)
 
 
-def _message(run: Followed) -> str | None:
-    """While stages are measured the message names the stage; the line of a finished stage tells as much."""
-    return None if run.status.phase == "Running" else run.status.message
-
-
-def _stage(run: Followed, line: StageLine) -> str:
+def _stage(run: FollowedRun, line: StageLine) -> str:
     total = run.status.progress.stages_total if run.status.progress is not None else 0
     place = f"{line.sequence + 1}/{total}" if total else f"{line.sequence + 1}"
     name = f" {line.stage}" if line.stage is not None else ""
-    return f"stage {place}{name}: {', '.join(told_figures(line)) or 'measured'}"
+    return f"stage {place}{name}: {', '.join(stage_figures(line)) or 'measured'}"
+
+
+def _end(run: FollowedRun) -> str:
+    """With the reason where it ended early: its tables are not shown here."""
+    word = state(run.status)
+    return f"{run.title}: {word}" + (f" · {run.status.message or ''}" if word in ("Failed", "Cancelled") else "")
+
+
+def _runs_ended(sweep: FollowedSweep) -> str | None:
+    runs = sweep.status.runs
+    return f"{runs.summary} runs" if runs is not None and runs.summary else None
+
+
+def _message(sweep: FollowedSweep) -> str | None:
+    """None while it measures, since its runs have lines of their own, and at its end, since the tables begin with it."""
+    status = sweep.status
+    step = find_condition(status.conditions, "Reconciling")
+    measuring = step is not None and step.reason == SweepReason.MEASURING
+    return None if measuring or status.completion_time is not None else status.message

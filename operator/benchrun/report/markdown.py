@@ -1,26 +1,64 @@
-"""A result as Markdown, for a pull request, a wiki or the summary of a CI job."""
+"""Results as Markdown, for a pull request, a wiki or the summary of a CI job."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus
+from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.judge.comparison.figures import SCOPES
 from benchrun.report.comparison_rows import comparison_rows, reasons
-from benchrun.report.markdown_text import escaped, part, table
-from benchrun.report.objective_rows import objective_rows
-from benchrun.report.result_rows import NO_TEXTS, result_rows
-from benchrun.report.rows import UNCERTAIN_NOTE, explanation_rows, finding_rows, has_uncertain, interval_rows
+from benchrun.report.result_rows import NO_TEXTS, objective_rows, result_rows
+from benchrun.report.rows import UNCERTAIN_NOTE, Rows, explanation_rows, finding_rows, has_uncertain, interval_rows
+from benchrun.report.sweep_rows import LEGEND, best_rows, change_rows, cuts, front_rows, remarks, variant_rows
+
+_MARKUP = re.compile(r"([\\`*_\[\]~])")
+_LIVE = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    "|": "&#124;",
+    "@": "&#64;",
+    "#": "&#35;",
+    "://": "&#58;//",
+    "www.": "www&#46;",
+}
+_LIVE_TEXT = re.compile("|".join(map(re.escape, _LIVE)), re.IGNORECASE)
+
+
+def escaped(text: str) -> str:
+    """Text of others, which reads the same and can't end a table, mention a person, refer to an issue or become a link or HTML."""
+    flat = " ".join(text.split())
+    return _LIVE_TEXT.sub(lambda found: _LIVE[found.group().lower()], _MARKUP.sub(r"\\\1", flat))
+
+
+def part(title: str, rows: Rows) -> str:
+    """A table under a heading of its own; nothing where it has no rows."""
+    return f"### {title}\n\n{table(rows)}" if rows.rows else ""
+
+
+def table(rows: Rows) -> str:
+    """Nothing where there are no rows."""
+    if not rows.rows:
+        return ""
+    lines = [_line(map(escaped, rows.headers)), _line("---" for _ in rows.headers)]
+    return "\n".join([*lines, *(_line(map(escaped, row)) for row in rows.rows)])
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def markdown(
     name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS, wide: bool = False
 ) -> str:
-    """Verdict first, then figures, limits, objectives, comparison and findings; `wide` adds the intervals of percentiles. A page
-    has room for every figure, wide or not."""
+    """Verdict first, then every figure, limits, objectives, comparison and findings; `wide` adds the intervals of percentiles."""
     rows = result_rows(status, texts_per_prompt=texts_per_prompt, wide=True)
-    parts = [
-        f"## {escaped(name)}: {status.verdict or 'Unknown'}",
-        escaped(status.message or ""),
+    return _page(
+        name,
+        status.verdict,
+        status.message,
         table(rows),
         "Latencies in milliseconds; running and waiting are means over the stages." if rows.rows else "",
         escaped(UNCERTAIN_NOTE) if has_uncertain(rows) else "",
@@ -31,8 +69,31 @@ def markdown(
         *_comparison(status),
         part("Findings", finding_rows(status)),
         _log(status.log_tail),
-    ]
-    return "\n\n".join(each for each in parts if each) + "\n"
+    )
+
+
+def sweep_markdown(name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS) -> str:
+    """Verdict first, then every figure, changes, the best variants, the front, and remarks."""
+    ended_early = status.phase if status.phase in ("Failed", "Cancelled") else None
+    figures = table(variant_rows(status, texts_per_prompt=texts_per_prompt, wide=True))
+    changes = part(f"Against {escaped(status.baseline or '')}", change_rows(status)) if status.scope is not None else ""
+    return _page(
+        name,
+        ended_early or status.verdict,
+        status.message,
+        figures,
+        f"{LEGEND[0].upper()}{LEGEND[1:]}." if figures else "",
+        changes,
+        escaped(SCOPES[status.scope]) if status.scope is not None and changes else "",
+        part("Best", best_rows(status)),
+        part("Pareto front", front_rows(status)),
+        "\n".join(f"- {escaped(remark)}" for remark in (*remarks(status), *cuts(status))),
+    )
+
+
+def _page(name: str, word: str | None, message: str | None, *parts: str) -> str:
+    begin = (f"## {escaped(name)}: {word or 'Unknown'}", escaped(message or ""))
+    return "\n\n".join(each for each in (*begin, *parts) if each) + "\n"
 
 
 def _comparison(status: BenchmarkRunStatus) -> Iterable[str]:
@@ -50,4 +111,4 @@ def _log(tail: str | None) -> str:
     if not tail:
         return ""
     lines = "\n".join(f"    {line}" for line in tail.splitlines())
-    return f"### Last words of the server\n\n{lines}"
+    return f"### Last lines of the server's log\n\n{lines}"

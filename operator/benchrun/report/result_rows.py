@@ -1,39 +1,112 @@
-"""Rows of the table that shows a run's load points: text only, no layout."""
+"""Tables of a run's load points and objectives, with what a million tokens cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Protocol, TypeVar
 
-from benchrun.api.metric_keys import TOKENS_PER_JOULE
-from benchrun.api.names import ROLE_DECODE, ROLE_PROXY
-from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures
-from benchrun.judge.per_gpu import PER_GPU, gpus_of
-from benchrun.report.columns import Column, laid_out
-from benchrun.report.cost_columns import cost_columns
-from benchrun.report.rows import ABSENT, UNCERTAIN, Rows, figure
-from benchrun.report.texts_per_prompt import texts_a_second
+from benchrun.api import OUTPUT_COST, TOKENS_PER_JOULE, TOTAL_COST, BenchmarkRunStatus, CostStatus, Result, RoleFigures
+from benchrun.judge.row import PER_GPU, gpus_of
+from benchrun.names import ROLE_DECODE, ROLE_PROXY
+from benchrun.observe import raw
+from benchrun.report.rows import ABSENT, UNCERTAIN, Column, Rows, figure, table_of
 
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
-"""Of a run whose workloads pack none."""
+"""Of a run whose workloads do not pack texts."""
+
+
+class HasMetrics(Protocol):
+    """A row of a run or of a sweep."""
+
+    @property
+    def metrics(self) -> Mapping[str, float | None]:
+        """Figures by their name."""
+        ...
+
+
+T = TypeVar("T", bound=HasMetrics)
+
+
+def metric(key: str, *, unit: str = "") -> Callable[[HasMetrics], str]:
+    """The cell of a column: this figure of a row."""
+    return lambda row: figure(row.metrics.get(key), unit=unit)
+
+
+def objective_rows(status: BenchmarkRunStatus) -> Rows:
+    """One row an objective and load point; none where the spec has no objectives."""
+    rows = tuple(
+        (
+            result.cell,
+            f"{each.metric} p{each.percentile} at most {each.max_milliseconds} ms",
+            figure(each.measured_milliseconds, digits=4),
+            each.outcome,
+        )
+        for result in status.results
+        for each in result.objectives
+    )
+    return Rows(("load point", "objective", "measured (ms)", "outcome"), rows)
+
+
+def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
+    """By workload, of those alone whose dataset is `texts`. Of a run's spec as the API server holds it; what is missing, as in the
+    spec of another version, counts as nothing."""
+    found: dict[str, int] = {}
+    for workload in raw.mappings(spec.get("workloads")):
+        dataset = raw.mapping(workload.get("dataset"))
+        if "texts" in dataset:
+            texts = raw.mapping(dataset["texts"])
+            found[raw.text(workload.get("name"))] = raw.number(texts.get("textsPerPrompt"), default=1)
+    return found
+
+
+def texts_a_second(request_throughput: float | None, workload: str, texts: Mapping[str, int]) -> str:
+    """For a column."""
+    known = request_throughput is not None and workload in texts
+    return figure((request_throughput or 0.0) * texts[workload] if known else None)
+
+
+def cost_header(currency: str | None) -> str:
+    """Of the column of a million output tokens: those that `tok/s` counts."""
+    return f"{currency or 'cost'}/Mtok"
+
+
+def cost_columns(currency: str | None) -> tuple[Column[T], ...]:
+    """Where a price is known: of a million output tokens, and of a million of all tokens where the table is wide."""
+    total = f"{currency or 'cost'}/total Mtok"
+    return (
+        Column(cost_header(currency), metric(OUTPUT_COST), optional=True),
+        Column(total, metric(TOTAL_COST), wide=True, optional=True),
+    )
+
+
+def price_text(cost: CostStatus) -> str:
+    """`4.98 USD an hour`."""
+    if cost.per_hour is None:
+        return "not known: the price is per GPU, and no server holds one"
+    return f"{figure(cost.per_hour, digits=5)} {cost.currency} an hour"
 
 
 def result_rows(
     status: BenchmarkRunStatus, *, texts_per_prompt: Mapping[str, int] = NO_TEXTS, wide: bool = False
 ) -> Rows:
-    """One row a load point: throughput, latencies in milliseconds, and what the server was doing meanwhile. Texts a second where
-    a workload packs texts into prompts; a million tokens' cost where the spec names a price; all tokens a second, those of prompts
+    """One row a load point: throughput, latencies in milliseconds, and what the server did meanwhile. Texts a second where a
+    workload packs texts into prompts; the cost of a million tokens where the spec names a price; total tokens a second, of prompts
     too, where it may be `wide`. Throughput per GPU where the servers hold several."""
-    several = gpus_of(status.servers) > 1
+    per_gpu = metric(PER_GPU) if gpus_of(status.servers) > 1 else lambda row: ABSENT
     columns: tuple[Column[Result], ...] = (
         Column("load point", lambda row: row.cell),
-        Column("req/s", lambda row: _figure(row, "request_throughput")),
-        Column("texts/s", lambda row: _texts(row, texts_per_prompt), optional=True),
-        Column("tok/s", lambda row: _figure(row, "output_throughput")),
-        Column("total tok/s", lambda row: _figure(row, "total_token_throughput"), wide=True),
-        Column("per GPU", lambda row: _figure(row, PER_GPU) if several else ABSENT, optional=True),
+        Column("req/s", metric("request_throughput")),
+        Column(
+            "texts/s",
+            lambda row: texts_a_second(row.metrics.get("request_throughput"), row.workload, texts_per_prompt),
+            optional=True,
+        ),
+        Column("tok/s", metric("output_throughput")),
+        Column("total tok/s", metric("total_token_throughput"), wide=True),
+        Column("per GPU", per_gpu, optional=True),
         *cost_columns(status.cost.currency if status.cost is not None else None),
-        Column("tok/J", lambda row: _figure(row, TOKENS_PER_JOULE), optional=True),
+        Column("tok/J", metric(TOKENS_PER_JOULE), optional=True),
         Column("GPU W", lambda row: figure(_watts(row)), wide=True, optional=True),
         Column("TTFT p50", lambda row: _latency(row, "ttft", "50")),
         Column("p99", lambda row: _latency(row, "ttft", "99")),
@@ -43,35 +116,24 @@ def result_rows(
         Column("waiting", lambda row: _by_role(row, lambda role: figure(role.waiting_mean))),
         Column("KV max", lambda row: _by_role(row, lambda role: figure(role.kv_cache_max_percent, unit="%"))),
         Column("hits", lambda row: _by_role(row, lambda role: figure(role.prefix_hit_percent, unit="%"))),
-        Column("fetched", lambda row: figure(_fetched(row), unit="%"), optional=True),
-        Column("proxy ms", lambda row: figure(_added(row)), optional=True),
+        # Of the prompts, what the servers that decode had from those that prefill.
+        Column(
+            "fetched", lambda row: _of_role(row, ROLE_DECODE, lambda role: role.fetched_percent, "%"), optional=True
+        ),
+        Column("proxy ms", lambda row: _of_role(row, ROLE_PROXY, lambda role: role.added_mean_ms), optional=True),
         Column("failed", _failed),
         Column("verdict", lambda row: row.verdict),
     )
-    return laid_out(columns, status.results, wide=wide)
+    return table_of(columns, status.results, wide=wide)
 
 
-def _figure(result: Result, key: str) -> str:
-    return figure(result.metrics.get(key))
-
-
-def _texts(result: Result, texts_per_prompt: Mapping[str, int]) -> str:
-    return texts_a_second(result.metrics.get("request_throughput"), result.workload, texts_per_prompt)
-
-
-def _by_role(result: Result, told: Callable[[RoleFigures], str]) -> str:
+def _by_role(result: Result, text: Callable[[RoleFigures], str]) -> str:
     """Of prefill and decode both: 0.3/2.1."""
-    of_vllm = [role for role in result.roles if role.role != ROLE_PROXY]
-    return "/".join(map(told, of_vllm)) or ABSENT
+    return "/".join(text(role) for role in result.roles if role.role != ROLE_PROXY) or ABSENT
 
 
-def _fetched(result: Result) -> float | None:
-    """Of the prompts, what the servers that decode had from those that prefill."""
-    return next((role.fetched_percent for role in result.roles if role.role == ROLE_DECODE), None)
-
-
-def _added(result: Result) -> float | None:
-    return next((role.added_mean_ms for role in result.roles if role.role == ROLE_PROXY), None)
+def _of_role(result: Result, name: str, value: Callable[[RoleFigures], float | None], unit: str = "") -> str:
+    return figure(next((value(role) for role in result.roles if role.role == name), None), unit=unit)
 
 
 def _watts(result: Result) -> float | None:
@@ -81,7 +143,7 @@ def _watts(result: Result) -> float | None:
 
 
 def _latency(result: Result, name: str, percentile: str) -> str:
-    """In milliseconds, marked where it is uncertain. The median stands in where the 50th percentile was not asked for."""
+    """In milliseconds, marked where it is uncertain. The median stands in where the spec does not name the 50th percentile."""
     key = f"p{percentile}_{name}_ms"
     value = result.metrics.get(key)
     if value is None and percentile == "50":

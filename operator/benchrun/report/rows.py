@@ -1,17 +1,22 @@
-"""Rows of the tables that show a result: text only, no layout."""
+"""Tables and how values are written in them: text only, no layout."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Generic, TypeVar
 
-from benchrun.api.status import BenchmarkRunStatus, Finding
+from benchrun.api import BenchmarkRunStatus
+from benchrun.judge.rules.catalogue import evidence_sentence
 
 ABSENT = "-"
 """Shown where nothing was measured: never 0."""
 UNCERTAIN = "?"
-"""Follows a percentile that so few requests can't bound."""
+"""Follows a figure that can't be relied on: a percentile that too few requests bound, a figure of a Suspect load point."""
 UNCERTAIN_NOTE = "? too few requests for this percentile: its 95 % interval is open at one end or both"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,30 @@ class Rows:
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """One figure of every row."""
+
+    header: str
+    cell: Callable[[T], str]
+    wide: bool = False
+    """Shown only in a wide table."""
+    optional: bool = False
+    """Left out where no row has it."""
+
+
+def table_of(columns: Sequence[Column[T]], rows: Sequence[T], *, wide: bool = True) -> Rows:
+    """The table; its columns in the order given."""
+    shown = [
+        (column.header, cells)
+        for column in columns
+        if wide or not column.wide
+        for cells in [[column.cell(row) for row in rows]]
+        if not column.optional or any(cell != ABSENT for cell in cells)
+    ]
+    return Rows(tuple(header for header, _ in shown), tuple(zip(*(cells for _, cells in shown), strict=True)))
 
 
 def figure(value: float | None, *, digits: int = 3, unit: str = "") -> str:
@@ -35,17 +64,14 @@ def has_uncertain(rows: Rows) -> bool:
 
 
 def explanation_rows(status: BenchmarkRunStatus) -> Rows:
-    """Why requests waited and what limits, where they did and something does."""
-    told = [
-        (result.cell, subject, word, sentence)
-        for result in status.results
-        for subject, word, sentence in (
-            *([("waiting", result.waiting.reason, result.waiting.sentence)] if result.waiting else ()),
-            *([("limit", result.bottleneck.limit, result.bottleneck.sentence)] if result.bottleneck else ()),
-        )
-        if word != "None"
-    ]
-    return Rows(("load point", "", "", "because"), tuple(told))
+    """Why requests waited and what limits, of load points where there is such a thing."""
+    found: list[tuple[str, ...]] = []
+    for row in status.results:
+        if row.waiting and row.waiting.reason != "None":
+            found.append((row.cell, "waiting", row.waiting.reason, row.waiting.sentence))
+        if row.bottleneck and row.bottleneck.limit != "None":
+            found.append((row.cell, "limit", row.bottleneck.limit, row.bottleneck.sentence))
+    return Rows(("load point", "", "", "because"), tuple(found))
 
 
 def interval_rows(status: BenchmarkRunStatus) -> Rows:
@@ -67,12 +93,10 @@ def interval_rows(status: BenchmarkRunStatus) -> Rows:
 
 def finding_rows(status: BenchmarkRunStatus) -> Rows:
     """One row a finding: what it is, where it was worst, what to do."""
-    rows = tuple((f.severity, f.code, f.worst_stage, _evidence(f), f.remedy) for f in status.findings)
+    rows = tuple(
+        (f.severity, f.code, f.worst_stage, evidence_sentence(f.code, f.evidence), f.remedy) for f in status.findings
+    )
     return Rows(("severity", "finding", "worst stage", "evidence", "what to do"), rows)
-
-
-def _evidence(finding: Finding) -> str:
-    return ", ".join(f"{key} {evidence_text(value)}" for key, value in finding.evidence.items())
 
 
 def evidence_text(value: float | str | None) -> str:
@@ -80,3 +104,64 @@ def evidence_text(value: float | str | None) -> str:
     if not isinstance(value, int | float):
         return str(value)
     return f"{value:.0f}" if value == int(value) else figure(value)
+
+
+# ---- lengths of time ----------------------------------------------------------------------------------------------------
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd]?)")
+
+
+def format_seconds(seconds: float) -> str:
+    """Two units at most: `8 s`, `4 min 12 s`, `2 h 5 min`, `3 d`."""
+    whole = max(0, round(seconds))
+    if whole >= 86_400:
+        return f"{whole // 86_400} d"
+    if whole < 60:
+        return f"{whole} s"
+    large, small, units = (
+        (*divmod(whole, 60), ("min", "s")) if whole < 3600 else (*divmod(whole // 60, 60), ("h", "min"))
+    )
+    return f"{large} {units[0]}" + (f" {small} {units[1]}" if small else "")
+
+
+def age(seconds: float) -> str:
+    """One unit, short enough for a column: `8s`, `12m`, `5h`, `3d`."""
+    whole = max(0, int(seconds))
+    unit = next((unit for unit in ("d", "h", "m") if whole >= _SECONDS[unit]), "s")
+    return f"{whole // _SECONDS[unit]}{unit}"
+
+
+def clock(seconds: float) -> str:
+    """`mm:ss`, from an hour on `h:mm:ss`: lines of a log stay under one another."""
+    hours, rest = divmod(max(0, int(seconds)), 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60:02d}:{rest % 60:02d}"
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds of `90`, `90s`, `10m`, `2h` or `1d`. Raises ValueError."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or float(found[1]) == 0:
+        raise ValueError(f"{text!r} is not a length of time; write 90s, 10m or 2h")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+# ---- sparkline ----------------------------------------------------------------------------------------------------------
+
+BARS = "▁▂▃▄▅▆▇█"
+GAP = " "
+"""Of an unknown value: not the lowest bar, which would be a number."""
+
+
+def sparkline(values: Sequence[float | None], *, top: float | None = None, width: int = 30) -> str:
+    """The last `width` values, each a bar from 0 to `top`; without a top, to the largest of them. Always `width` wide."""
+    shown = list(values)[-width:] if width > 0 else []
+    highest = top if top is not None else max((value for value in shown if value is not None), default=0.0)
+    return "".join(_bar(value, highest) for value in shown).ljust(width)
+
+
+def _bar(value: float | None, highest: float) -> str:
+    if value is None:
+        return GAP
+    share = min(max(value / highest, 0.0), 1.0) if highest > 0 else 0.0
+    return BARS[min(int(share * len(BARS)), len(BARS) - 1)]

@@ -1,103 +1,167 @@
-"""Rows of `benchrun get`: what one wants to know of each of many runs."""
+"""Rows of `benchrun get`: what one wants to know of each of many runs or sweeps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from benchrun.api.answering import answering
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api import BenchmarkRunStatus, Headline, answering
+from benchrun.api.sweep.status import BenchmarkSweepStatus, BestVariant
 from benchrun.observe import raw
-from benchrun.observe.trim import run_of
-from benchrun.observe.views import Run
-from benchrun.report.durations import age, clock
-from benchrun.report.rows import ABSENT, Rows
+from benchrun.observe.trim import run_of, sweep_of
+from benchrun.observe.views import Run, Sweep
+from benchrun.report.rows import ABSENT, Column, Rows, age, clock, figure, table_of
 
-HEADERS = ("run", "state", "stages", "load point", "tok/s", "TTFT p99", "limit", "findings", "took", "age")
-WIDE = ("model", "vLLM", "GPU", "image")
 MAX_CODES = 1
 """Findings named in a row; the rest are counted."""
 OLDEST = datetime.min.replace(tzinfo=UTC)
-"""Of an object that says no age."""
+"""Of an object without a creation time."""
+OTHER_VERSION = "written by another version of the API"
+O = TypeVar("O", Run, Sweep)  # noqa: E741
+S = TypeVar("S", BenchmarkRunStatus, BenchmarkSweepStatus)
+L = TypeVar("L", bound="_Listed[Any, Any]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed(Generic[O, S]):
+    """A run or sweep with its status."""
+
+    of: O
+    status: S
 
 
 def run_list_rows(bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False) -> Rows:
-    """One row a run, the youngest first."""
-    runs = sorted((run_of(body) for body in bodies), key=lambda run: (run.created_at or OLDEST, run.name), reverse=True)
-    headers = (*(("namespace",) if namespaces else ()), *HEADERS, *(WIDE if wide else ()))
-    return Rows(headers, tuple(_row(run, now=now, wide=wide, namespaces=namespaces) for run in runs))
+    """One row a run, the youngest first. The figures are those of the best Valid load point; without one, those of the highest
+    Suspect one, marked `?`."""
+    columns: tuple[Column[_Listed[Run, BenchmarkRunStatus]], ...] = (
+        Column("run", lambda row: row.of.name),
+        Column("state", lambda row: state(row.status)),
+        Column("stages", lambda row: row.status.progress.summary if row.status.progress else ABSENT),
+        Column("load point", lambda row: _of_best(row.status, lambda best: best.cell)),
+        Column("tok/s", lambda row: _of_best(row.status, lambda best: best.throughput)),
+        Column("TTFT p99", lambda row: _of_best(row.status, lambda best: best.p99_ttft)),
+        Column("limit", lambda row: limit(row.status)),
+        Column("findings", lambda row: finding_codes(row.status)),
+        Column("took", lambda row: duration(row.status, now=now)),
+        Column("age", lambda row: _age(row.of, now)),
+        Column("model", lambda row: model(row.of.spec) or ABSENT, wide=True),
+        Column("vLLM", lambda row: _version(row.status) or ABSENT, wide=True),
+        Column("GPU", lambda row: _gpus(row.status) or ABSENT, wide=True),
+        Column(
+            "image",
+            lambda row: raw.text(raw.mapping(row.of.spec.get("server")).get("image"), 1024) or ABSENT,
+            wide=True,
+        ),
+    )
+    found = [_Listed(run, _status(run, BenchmarkRunStatus)) for run in map(run_of, bodies)]
+    return _listed(columns, found, wide=wide, namespaces=namespaces)
 
 
-def findings_told(status: BenchmarkRunStatus, *, most: int = MAX_CODES) -> str:
+def sweep_list_rows(
+    bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False
+) -> Rows:
+    """One row a sweep, the youngest first. The best is that of the first workload, by throughput per GPU."""
+    columns: tuple[Column[_Listed[Sweep, BenchmarkSweepStatus]], ...] = (
+        Column("sweep", lambda row: row.of.name),
+        Column("state", lambda row: state(row.status)),
+        Column("runs", lambda row: row.status.runs.summary if row.status.runs else ABSENT),
+        Column("best", lambda row: _of_winner(row.status, lambda best: best.variant)),
+        Column("load point", lambda row: _of_winner(row.status, lambda best: best.cell)),
+        Column("tok/s per GPU", lambda row: _of_winner(row.status, lambda best: figure(best.throughput_per_gpu))),
+        Column("took", lambda row: duration(row.status, now=now)),
+        Column("age", lambda row: _age(row.of, now)),
+        Column("baseline", lambda row: row.status.baseline or ABSENT, wide=True),
+        Column("model", lambda row: model(template(row.of)) or ABSENT, wide=True),
+        Column("image", lambda row: image(template(row.of)) or ABSENT, wide=True),
+    )
+    found = [_Listed(sweep, _status(sweep, BenchmarkSweepStatus)) for sweep in map(sweep_of, bodies)]
+    return _listed(columns, found, wide=wide, namespaces=namespaces)
+
+
+def _status(of: Run | Sweep, model: type[S]) -> S:
+    """One of another version must not hide the others."""
+    try:
+        return model.model_validate(of.status)
+    except ValidationError:
+        return model(message=OTHER_VERSION)
+
+
+def _listed(columns: Sequence[Column[L]], found: list[L], *, wide: bool, namespaces: bool) -> Rows:
+    found.sort(key=lambda row: (row.of.created_at or OLDEST, row.of.name), reverse=True)
+    shown: list[Column[L]] = list(columns)
+    if namespaces:
+        shown.insert(0, Column("namespace", lambda row: row.of.namespace))
+    return table_of(shown, found, wide=wide)
+
+
+def _age(of: Run | Sweep, now: datetime) -> str:
+    return age((now - (of.created_at or now)).total_seconds())
+
+
+# ---- what a status says in a word -----------------------------------------------------------------------------------------
+
+
+def state(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
+    """The verdict of what was measured, the phase of any other."""
+    return status.verdict or "Completed" if status.phase == "Completed" else status.phase or "Pending"
+
+
+def duration(status: BenchmarkRunStatus | BenchmarkSweepStatus, *, now: datetime) -> str:
+    """From acceptance to the end; until now where it has not ended."""
+    begun, ended = raw.instant(status.accepted_time), raw.instant(status.completion_time)
+    return ABSENT if begun is None else clock(((ended or now) - begun).total_seconds())
+
+
+def finding_codes(status: BenchmarkRunStatus, *, most: int = MAX_CODES) -> str:
     """The codes that cost a verdict, the worst first, `most` of them by name; notes are left to the report."""
-    ranked = [[f.code for f in status.findings if f.severity == severity] for severity in ("Invalid", "Suspect")]
-    codes = [code for group in ranked for code in group]
+    codes = [f.code for severity in ("Invalid", "Suspect") for f in status.findings if f.severity == severity]
     more = len(codes) - most
     return ", ".join(codes[:most]) + (f" +{more}" if more > 0 else "") or ABSENT
 
 
-def state_told(status: BenchmarkRunStatus) -> str:
-    """How it came out: the verdict of a run that was measured, the phase of any other."""
-    return status.verdict or "Completed" if status.phase == "Completed" else status.phase or "Pending"
-
-
-def limit_told(status: BenchmarkRunStatus) -> str:
+def limit(status: BenchmarkRunStatus) -> str:
     """What limits the load point of the headline; without one, the first load point that has a limit."""
     chosen = status.headline.cell if status.headline is not None else None
-    limits = [
-        row.bottleneck.limit
-        for row in status.results
-        if row.bottleneck is not None and row.bottleneck.limit != "None" and chosen in (None, row.cell)
-    ]
-    return limits[0] if limits else ABSENT
-
-
-def _row(run: Run, *, now: datetime, wide: bool, namespaces: bool) -> tuple[str, ...]:
-    try:
-        status = BenchmarkRunStatus.model_validate(run.status)
-    except ValidationError:
-        # Another version's; that must not hide the runs beside it.
-        status = BenchmarkRunStatus(message="written by another version of the API")
-    headline, progress = status.headline, status.progress
-    created = run.created_at or now
-    cells = (
-        run.name,
-        state_told(status),
-        progress.summary if progress is not None else ABSENT,
-        headline.cell if headline is not None else ABSENT,
-        headline.throughput if headline is not None else ABSENT,
-        headline.p99_ttft if headline is not None else ABSENT,
-        limit_told(status),
-        findings_told(status),
-        took(status, now=now),
-        age((now - created).total_seconds()),
+    limits = (
+        row.bottleneck.limit for row in status.results if row.bottleneck is not None and chosen in (None, row.cell)
     )
-    place = (run.namespace,) if namespaces else ()
-    return (*place, *cells, *(_wide(run, status) if wide else ()))
+    return next((each for each in limits if each != "None"), ABSENT)
 
 
-def _wide(run: Run, status: BenchmarkRunStatus) -> tuple[str, ...]:
+def model(spec: raw.Object) -> str:
+    """Its name in the spec of a run."""
+    return raw.text(raw.mapping(spec.get("model")).get("name"))
+
+
+def template(sweep: Sweep) -> raw.Object:
+    """The spec of the sweep's runs."""
+    return raw.mapping(sweep.spec.get("template"))
+
+
+def image(spec: raw.Object) -> str:
+    """Of the server that the spec of a run starts."""
+    return raw.text(raw.mapping(spec.get("server") or spec.get("offline")).get("image"), 1024)
+
+
+def _of_best(status: BenchmarkRunStatus, text: Callable[[Headline], str]) -> str:
+    best = status.headline
+    return text(best) if best is not None else ABSENT
+
+
+def _of_winner(status: BenchmarkSweepStatus, text: Callable[[BestVariant], str]) -> str:
+    return text(status.best[0]) if status.best else ABSENT
+
+
+def _version(status: BenchmarkRunStatus) -> str | None:
     server = answering(status.servers)
-    model = raw.text(raw.mapping(run.spec.get("model")).get("name"))
-    image = raw.text(raw.mapping(run.spec.get("server")).get("image"), 1024)
-    version, gpu = (
-        (server.version, _gpu(sum(each.gpus for each in status.servers), server.gpu))
-        if server is not None
-        else (None, None)
-    )
-    return tuple(text or ABSENT for text in (model, version, gpu, image))
+    return server.version if server is not None else None
 
 
-def _gpu(count: int, kind: str | None) -> str | None:
-    if count == 0:
-        return None
-    return f"{count} {kind}" if kind is not None else str(count)
-
-
-def took(status: BenchmarkRunStatus | BenchmarkSweepStatus, *, now: datetime) -> str:
-    """From acceptance to the end; of a run that goes on, until now."""
-    begun, ended = raw.instant(status.accepted_time), raw.instant(status.completion_time)
-    return ABSENT if begun is None else clock(((ended or now) - begun).total_seconds())
+def _gpus(status: BenchmarkRunStatus) -> str | None:
+    """`4 H100`."""
+    server, count = answering(status.servers), sum(each.gpus for each in status.servers)
+    return f"{count} {server.gpu or ''}".strip() if server is not None and count else None

@@ -1,23 +1,103 @@
-"""One run on half a screen: what was measured, on what, how long each part took, what came out."""
+"""One run or sweep on half a screen: what was measured, on what, how long each part took, what came out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
-from benchrun.api.status import BenchmarkRunStatus, ServerStatus
+from benchrun.api import BenchmarkRunStatus, ServerStatus, find_condition, is_true
+from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.judge.comparison.figures import SCOPES
 from benchrun.observe import raw
-from benchrun.observe.views import Run
+from benchrun.observe.views import Run, Sweep
+from benchrun.report import run_list
 from benchrun.report.comparison_rows import signed
-from benchrun.report.cost_columns import price_told
-from benchrun.report.durations import age, told
-from benchrun.report.run_list import findings_told, state_told
-from benchrun.report.startup_told import startup_told
-from benchrun.report.steps import steps
+from benchrun.report.result_rows import price_text
+from benchrun.report.rows import age, figure, format_seconds
+from benchrun.report.sweep_rows import remarks
 
 MAX_CODES = 6
 """Findings named; the rest are counted."""
+LEAST_OTHER_SECONDS = 0.5
+"""A shorter rest of a start is not shown: instants of pods are whole seconds."""
+State = Literal["Done", "UnderWay", "ToCome"]
+_Facts = Iterator[tuple[str, str]]
+
+
+def startup_text(server: ServerStatus) -> str:
+    """`pod 40 s (image 31 s), download 20 s, load 9.4 s, compile 22 s, warm-up 15 s, other 18 s`; empty where nothing is known.
+
+    Other is the rest of the time to ready: Python, imports, files of the model, the wait for the first healthy answer.
+    """
+    startup = server.startup
+    if startup is None:
+        return ""
+    names = {"pod": "pod", "download": "download", "load": "load", "compile": "compile", "warm_up": "warm-up"}
+    parts = {text: getattr(startup, f"{name}_seconds") for name, text in names.items()}
+    known = {name: seconds for name, seconds in parts.items() if seconds is not None}
+    texts = {name: f"{name} {_seconds(seconds)}" for name, seconds in known.items()}
+    pull = startup.image_pull_seconds
+    if pull is not None and "pod" in texts:
+        texts["pod"] += f" (image {_seconds(pull)})" if pull else " (image there)"
+    rest = (server.seconds_to_ready or 0.0) - sum(known.values())
+    if "pod" in known and rest >= LEAST_OTHER_SECONDS:
+        texts["other"] = f"other {_seconds(rest)}"
+    return ", ".join(texts.values())
+
+
+def _seconds(seconds: float) -> str:
+    return f"{figure(seconds, digits=2)} s" if seconds < 10 else format_seconds(seconds)
+
+
+# ---- steps of a run -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of the way of a run from its acceptance to its end."""
+
+    name: str
+    state: State
+    seconds: float | None
+    """How long it took, or has taken so far; None: not known, or not begun."""
+
+
+def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
+    """Client, node, server, warm-up, stages: each begins when the one before has ended. An endpoint needs no node."""
+    ends = _ends(status)
+    # The last part that has ended; what comes before it has ended too, even where the status has no instant for it.
+    reached = max((index for index, (_, ended) in enumerate(ends) if ended is not None), default=-1)
+    begun: datetime | None = raw.instant(status.accepted_time)
+    found: list[Step] = []
+    for index, (name, ended) in enumerate(ends):
+        if index <= reached:
+            found.append(Step(name, "Done", _between(begun, ended)))
+            begun = ended
+        elif index == reached + 1 and begun is not None:
+            found.append(Step(name, "UnderWay", _between(begun, now)))
+        else:
+            found.append(Step(name, "ToCome", None))
+    return tuple(found)
+
+
+def _ends(status: BenchmarkRunStatus) -> list[tuple[str, datetime | None]]:
+    """When each part ended, as far as the status says. The condition of the client counts only while it is ready."""
+    found = find_condition(status.conditions, "ClientReady")
+    client = raw.instant(found.last_transition_time) if found and is_true(status.conditions, "ClientReady") else None
+    node = raw.instant(status.scheduled_time)
+    ready, start, end = map(raw.instant, (status.server_ready_time, status.start_time, status.completion_time))
+    ends = [("client", client), ("node", node), ("server", ready), ("warm-up", start), ("stages", end)]
+    return [each for each in ends if each[0] != "node" or node is not None or ready is None]
+
+
+def _between(begun: datetime | None, ended: datetime | None) -> float | None:
+    """Never below 0, since clocks of laptop and cluster differ."""
+    return None if begun is None or ended is None else max(0.0, (ended - begun).total_seconds())
+
+
+# ---- summary --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +115,39 @@ class Summary:
 
 def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summary:
     """Of a run that waits, goes on or has ended."""
-    facts = (*_asked(run), *_ran(status), *_times(run, status, now=now), *_came_out(status))
+    facts = (*_spec(run), *_ran(status), *_times(run, status, now=now), *_came_out(status))
+    if status.completion_time is None:
+        commands = ["watch {}", "logs {} -f"]
+    else:
+        commands = [*(["report {}"] if status.results else []), *(["logs {}"] if status.log_tail else [])]
+    return _summary(run, status, facts, commands)
+
+
+def sweep_summary(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -> Summary:
+    """Of a sweep that waits, goes on or has ended."""
+    command = "watch {}" if status.completion_time is None else "report {}"
+    return _summary(sweep, status, _sweep_facts(sweep, status, now=now), [command])
+
+
+def _summary(
+    of: Run | Sweep,
+    status: BenchmarkRunStatus | BenchmarkSweepStatus,
+    facts: Iterable[tuple[str, str]],
+    commands: Iterable[str],
+) -> Summary:
+    name = f"{of.name} -n {of.namespace}" if of.namespace else of.name
     return Summary(
-        title=f"{run.namespace}/{run.name}" if run.namespace else run.name,
-        word=state_told(status),
+        title=f"{of.namespace}/{of.name}" if of.namespace else of.name,
+        word=run_list.state(status),
         sentence=status.message or "no operator has looked at it yet",
-        facts=tuple((name, text) for name, text in facts if text),
-        look_further=_commands(run, status),
+        facts=tuple((fact, text) for fact, text in facts if text),
+        look_further=tuple(f"benchrun {command.format(name)}" for command in commands),
     )
 
 
-def _asked(run: Run) -> Iterator[tuple[str, str]]:
+def _spec(run: Run) -> _Facts:
     spec = run.spec
-    yield "model", raw.text(raw.mapping(spec.get("model")).get("name"))
+    yield "model", run_list.model(spec)
     offline, endpoint = raw.mapping(spec.get("offline")), raw.mapping(spec.get("endpoint"))
     server = raw.mapping(spec.get("server")) or offline
     if offline:
@@ -67,18 +167,17 @@ def _asked(run: Run) -> Iterator[tuple[str, str]]:
         yield ("workload" if len(workloads) == 1 else "workloads"), ", ".join(workloads) + often
 
 
-def _ran(status: BenchmarkRunStatus) -> Iterator[tuple[str, str]]:
+def _ran(status: BenchmarkRunStatus) -> _Facts:
     for server in status.servers:
         yield server.role, _server(server)
-        yield "start", startup_told(server)
-        if server.image_digest:
-            yield "digest", server.image_digest
+        yield "start", startup_text(server)
+        yield "digest", server.image_digest or ""
     client = status.client
     if client is not None and client.engine is not None:
         several = f", {client.shards} processes" if client.shards is not None else ""
         yield "client", f"{client.engine} {client.engine_version or ''}".strip() + several
     if status.cost is not None:
-        yield "price", price_told(status.cost)
+        yield "price", price_text(status.cost)
 
 
 def _server(server: ServerStatus) -> str:
@@ -87,55 +186,88 @@ def _server(server: ServerStatus) -> str:
         f"{server.gpus} GPU{'s' if server.gpus > 1 else ''} {server.gpu or ''}".strip() if server.gpus else "no GPU",
         f"node {server.node}" if server.node else "",
         f"KV cache {server.kv_cache_tokens} tokens" if server.kv_cache_tokens is not None else "",
-        f"ready after {told(server.seconds_to_ready)}" if server.seconds_to_ready is not None else "",
+        f"ready after {format_seconds(server.seconds_to_ready)}" if server.seconds_to_ready is not None else "",
         f"{server.restarts} restarts" if server.restarts else "",
     ]
     return ", ".join(part for part in parts if part)
 
 
-def _times(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Iterator[tuple[str, str]]:
-    if run.created_at is not None:
-        yield "created", f"{age((now - run.created_at).total_seconds())} ago"
-    known = [f"{step.name} {told(step.seconds)}" for step in steps(status, now=now) if step.seconds is not None]
-    if known:
-        yield "time", ", ".join(known)
+def _created(of: Run | Sweep, now: datetime) -> _Facts:
+    if of.created_at is not None:
+        yield "created", f"{age((now - of.created_at).total_seconds())} ago"
+
+
+def _times(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> _Facts:
+    yield from _created(run, now)
+    known = (
+        f"{each.name} {format_seconds(each.seconds)}" for each in steps(status, now=now) if each.seconds is not None
+    )
+    yield "time", ", ".join(known)
     if status.progress is not None:
         done = f"{status.progress.stages_done} of {status.progress.stages_total}"
         yield "stages", f"{done} measured" + (f", {status.progress.stage} under way" if status.progress.stage else "")
 
 
-def _came_out(status: BenchmarkRunStatus) -> Iterator[tuple[str, str]]:
-    if status.headline is not None:
-        best = status.headline
-        yield "best valid", f"{best.cell}: {best.throughput} tok/s, TTFT p99 {best.p99_ttft}"
-    for row in status.results:
-        if row.bottleneck is not None and row.bottleneck.limit != "None":
-            yield "limit", f"{row.cell}: {row.bottleneck.sentence}"
-            break
+def _came_out(status: BenchmarkRunStatus) -> _Facts:
+    best = status.headline
+    if best is not None:
+        yield "best", f"{best.cell}: {best.throughput} tok/s, TTFT p99 {best.p99_ttft}"
+    limits = (row for row in status.results if row.bottleneck is not None and row.bottleneck.limit != "None")
+    yield "limit", next((f"{row.cell}: {row.bottleneck.sentence}" for row in limits if row.bottleneck), "")
     if any(finding.severity != "Note" for finding in status.findings):
-        yield "findings", findings_told(status, most=MAX_CODES)
+        yield "findings", run_list.finding_codes(status, most=MAX_CODES)
     outcomes = [each.outcome for row in status.results for each in row.objectives]
-    if outcomes:
-        counted = ((outcomes.count(word), word.lower()) for word in ("Met", "Missed", "Inconclusive"))
-        yield "objectives", ", ".join(f"{count} {word}" for count, word in counted if count)
-    yield from _compared(status)
+    counted = ((outcomes.count(word), word.lower()) for word in ("Met", "Missed", "Inconclusive"))
+    yield "objectives", ", ".join(f"{count} {word}" for count, word in counted if count)
+    found = status.comparison
+    if found is not None:
+        changes = [change for cell in found.cells for change in cell.changes if change.word in ("Better", "Worse")]
+        largest = max(changes, key=lambda change: abs(change.change_percent or 0.0), default=None)
+        most = f"; most: {largest.metric} {signed(largest.change_percent, unit=' %')}" if largest is not None else ""
+        yield "compared", f"with {found.baseline.name}: {found.outcome}, {found.gate or 'no gate'}{most}"
     for cut in status.truncated:
         yield "cut", f"{cut.field}: {cut.included} of {cut.total} kept"
 
 
-def _compared(status: BenchmarkRunStatus) -> Iterator[tuple[str, str]]:
-    found = status.comparison
-    if found is None:
-        return
-    changes = [change for cell in found.cells for change in cell.changes if change.word in ("Better", "Worse")]
-    largest = max(changes, key=lambda change: abs(change.change_percent or 0.0), default=None)
-    most = f"; most: {largest.metric} {signed(largest.change_percent, unit=' %')}" if largest is not None else ""
-    yield "compared", f"with {found.baseline.name}: {found.outcome}, {found.gate or 'no gate'}{most}"
+def _sweep_facts(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -> _Facts:
+    yield "model", run_list.model(run_list.template(sweep))
+    yield "image", run_list.image(run_list.template(sweep))
+    yield "variants", ", ".join(variant.name for variant in status.variants)
+    yield "baseline", status.baseline or ""
+    if status.runs is not None:
+        counts = status.runs.model_dump(exclude={"tabled", "summary"})
+        yield "runs", ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    yield "GPU seconds", figure(status.gpu_seconds) if status.gpu_seconds else ""
+    yield from _created(sweep, now)
+    yield "time", run_list.duration(status, now=now)
+    for best in status.best:
+        tied = f", not distinguishable from {', '.join(best.tied_with)}" if best.tied_with else ""
+        per_gpu = f"{figure(best.throughput_per_gpu)} tok/s per GPU"
+        yield f"best, {best.objective}", f"{best.variant} at {best.cell}, {per_gpu}{tied}"
+    yield "compared", SCOPES[status.scope] if status.scope is not None else ""
+    for remark in remarks(status):
+        yield "note", remark
 
 
-def _commands(run: Run, status: BenchmarkRunStatus) -> tuple[str, ...]:
-    where = f" -n {run.namespace}" if run.namespace else ""
-    if status.completion_time is None:
-        return (f"benchrun watch {run.name}{where}", f"benchrun logs {run.name}{where} -f")
-    shown = (f"benchrun report {run.name}{where}",) if status.results else ()
-    return (*shown, f"benchrun logs {run.name}{where}") if status.log_tail else shown
+# ---- what a finished run did not keep -----------------------------------------------------------------------------------
+
+
+def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) -> list[str]:
+    """What a finished run did not keep of its measurement. `missing`: records that were judged once and are gone, by cell."""
+    repeats = {row.cell: row.repeats for row in stored.results}
+    sentences = [_missing(cell, lost, judged=repeats.get(cell)) for cell, lost in missing.items()]
+    timeline = next((each for each in stored.truncated if each.field == "timeline"), None)
+    if timeline is not None:
+        sentences.append(
+            f"{timeline.included} of {timeline.total} chunks of the timeline were kept: "
+            "samples of the servers are missing, and findings that rest on them may differ"
+        )
+    return sentences
+
+
+def _missing(cell: str, lost: int, *, judged: int | None) -> str:
+    if judged is None:
+        return f"{cell}: not all of its records are kept"
+    if lost >= judged:
+        return f"{cell}: not judged, since none of its records is kept"
+    return f"{cell}: judged by {judged - lost} of its {judged} repeats, since the other records are not kept"

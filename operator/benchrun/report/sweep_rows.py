@@ -1,22 +1,19 @@
-"""Rows of the tables that show a sweep: text only, no layout."""
+"""Tables of a sweep and its variants: text only, no layout."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from benchrun.api.metric_keys import KEYS, OUTPUT_COST, TOKENS_PER_JOULE
-from benchrun.api.sweep.status import BenchmarkSweepStatus, BestVariant, FrontPoint, Row
-from benchrun.judge.per_gpu import PER_GPU
-from benchrun.judge.sweep.server_figures import KV_CACHE, PREFIX_HITS, RUNNING, WAITING
-from benchrun.report.columns import Column, laid_out
-from benchrun.report.comparison_rows import WORDS, interval, signed
-from benchrun.report.cost_columns import cost_columns, cost_header
-from benchrun.report.result_rows import NO_TEXTS
-from benchrun.report.rows import ABSENT, Rows, figure
-from benchrun.report.texts_per_prompt import texts_a_second
+from benchrun.api import KEYS, OUTPUT_COST, TOKENS_PER_JOULE
+from benchrun.api.sweep.status import BenchmarkSweepStatus, BestVariant, FrontPoint, Row, VariantStatus
+from benchrun.judge.row import PER_GPU
+from benchrun.judge.sweep.measured import KV_CACHE, PREFIX_HITS, RUNNING, WAITING
+from benchrun.report.comparison_rows import CHANGE_HEADERS, change_cells
+from benchrun.report.result_rows import NO_TEXTS, cost_columns, cost_header, metric, texts_a_second
+from benchrun.report.rows import ABSENT, Column, Rows, figure, table_of
 
 LEGEND = (
-    "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are the servers' own words: "
+    "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are what the servers report: "
     "means over stages and runs, of the KV cache the most of any run"
 )
 _REQUESTS, _OUTPUT, _TOTAL = (KEYS[name] for name in ("RequestThroughput", "OutputThroughput", "TotalTokenThroughput"))
@@ -32,25 +29,26 @@ def variant_rows(
     the server, and the total of tokens where there are latencies to show."""
     throughputs = [(row.metrics.get(_OUTPUT), row.metrics.get(PER_GPU)) for row in status.results]
     has_latencies = any(row.metrics.get(key) is not None for row in status.results for _, key in _LATENCIES)
+    latencies: list[Column[Row]] = [Column(name, metric(key), optional=True) for name, key in _LATENCIES]
     columns: tuple[Column[Row], ...] = (
         Column("variant", lambda row: row.variant),
         Column("load point", lambda row: row.cell),
         Column("runs", lambda row: str(row.runs)),
-        Column("req/s", lambda row: _figure(row, _REQUESTS)),
+        Column("req/s", metric(_REQUESTS)),
         Column("texts/s", lambda row: _texts(row, texts_per_prompt), optional=True),
-        Column("tok/s", lambda row: _figure(row, _OUTPUT)),
-        Column("total tok/s", lambda row: _figure(row, _TOTAL), wide=has_latencies, optional=True),
-        Column("per GPU", lambda row: _figure(row, PER_GPU), wide=all(a == b for a, b in throughputs), optional=True),
+        Column("tok/s", metric(_OUTPUT)),
+        Column("total tok/s", metric(_TOTAL), wide=has_latencies, optional=True),
+        Column("per GPU", metric(PER_GPU), wide=all(a == b for a, b in throughputs), optional=True),
         *cost_columns(status.currency),
-        Column("tok/J", _reader(TOKENS_PER_JOULE), optional=True),
-        *(Column(name, _reader(key), optional=True) for name, key in _LATENCIES),
-        Column("running", _reader(RUNNING), optional=True),
-        Column("waiting", _reader(WAITING), optional=True),
-        Column("KV max", _reader(KV_CACHE, unit="%"), optional=True),
-        Column("hits", _reader(PREFIX_HITS, unit="%"), optional=True),
+        Column("tok/J", metric(TOKENS_PER_JOULE), optional=True),
+        *latencies,
+        Column("running", metric(RUNNING), optional=True),
+        Column("waiting", metric(WAITING), optional=True),
+        Column("KV max", metric(KV_CACHE, unit="%"), optional=True),
+        Column("hits", metric(PREFIX_HITS, unit="%"), optional=True),
         Column("verdict", lambda row: row.verdict if row.runs else row.reason or row.verdict),
     )
-    return laid_out(columns, status.results, wide=wide)
+    return table_of(columns, status.results, wide=wide)
 
 
 def change_rows(status: BenchmarkSweepStatus) -> Rows:
@@ -58,17 +56,15 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
     base = {row.cell: row for row in status.results if row.variant == status.baseline}
     others = dict.fromkeys(row.variant for row in status.results if row.changes)
     own = next(iter(others)) if len(others) == 1 else "its own"
-    headers = ("variant", "load point", "figure", status.baseline or "baseline", own, "change", "interval", "word")
+    headers = ("variant", "load point", "figure", status.baseline or "baseline", own, *CHANGE_HEADERS)
     rows = tuple(
         (
             row.variant,
             row.cell,
             change.metric,
-            _figure(base[row.cell], KEYS[change.metric]) if row.cell in base else ABSENT,
-            _figure(row, KEYS[change.metric]),
-            signed(change.change_percent, unit=" %"),
-            interval(change),
-            WORDS.get(change.word, change.word),
+            metric(KEYS[change.metric])(base[row.cell]) if row.cell in base else ABSENT,
+            metric(KEYS[change.metric])(row),
+            *change_cells(change),
         )
         for row in status.results
         for change in row.changes
@@ -85,9 +81,9 @@ def best_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("load point", lambda best: best.cell),
         Column("tok/s per GPU", lambda best: figure(best.throughput_per_gpu)),
         Column(cost_header(status.currency), lambda best: _cost(status, best), optional=True),
-        Column("not to be told from it", lambda best: _ties(best.tied_with)),
+        Column("not distinguishable from it", lambda best: ", ".join(best.tied_with) or ABSENT),
     )
-    return laid_out(columns, status.best, wide=True)
+    return table_of(columns, status.best)
 
 
 def front_rows(status: BenchmarkSweepStatus) -> Rows:
@@ -100,34 +96,43 @@ def front_rows(status: BenchmarkSweepStatus) -> Rows:
         Column(cost_header(status.currency), lambda point: _cost(status, point), optional=True),
         Column("TPOT", lambda point: figure(point.mean_tpot_ms)),
     )
-    return laid_out(columns, status.front, wide=True)
+    return table_of(columns, status.front)
 
 
 def remarks(status: BenchmarkSweepStatus) -> list[str]:
     """Why variants failed, what was lost, why rows are not comparable, and what limits; each once."""
-    failed = [
-        f"{variant.name}: {variant.reason} in {variant.run}: {variant.message or ''}".rstrip(": ")
-        for variant in status.variants
-        if variant.reason is not None
+    rows, variants = status.results, status.variants
+    found = [
+        *(f"{variant.name}: {failure(variant)}" for variant in variants if variant.reason is not None),
+        *(f"{variant.name}: {_lost(variant.lost)}" for variant in variants if variant.lost),
+        *(f"{row.variant} at {row.cell}: {row.reason}" for row in rows if row.reason and row.runs),
+        *left_out(status),
+        *(f"{row.variant} at {row.cell}: {row.limit.sentence}" for row in rows if row.limit is not None),
+        *(
+            f"{variant.name}: highest {search.axis} of {search.workload}: {', '.join(search.loads)}"
+            for variant in variants
+            for search in variant.searches
+        ),
     ]
-    lost = [
-        f"{variant.name}: {variant.lost} {'run' if variant.lost == 1 else 'runs'} lost with a server or client, and measured anew"
-        for variant in status.variants
-        if variant.lost
-    ]
-    reasons = [f"{row.variant} at {row.cell}: {row.reason}" for row in status.results if row.reason and row.runs]
-    left_out = [
+    return list(dict.fromkeys(found))
+
+
+def failure(variant: VariantStatus) -> str:
+    """The reason, the run and its message."""
+    return f"{variant.reason} in {variant.run}: {variant.message or ''}".rstrip(": ")
+
+
+def _lost(runs: int) -> str:
+    return f"{runs} {'run' if runs == 1 else 'runs'} lost with a server or client, and measured anew"
+
+
+def left_out(status: BenchmarkSweepStatus) -> list[str]:
+    """Rows for which some runs do not count."""
+    return [
         f"{row.variant} at {row.cell}: {row.left_out} of {row.runs + row.left_out} runs left out, Invalid there or without it"
         for row in status.results
         if row.left_out
     ]
-    limits = [f"{row.variant} at {row.cell}: {row.limit.sentence}" for row in status.results if row.limit is not None]
-    searches = [
-        f"{variant.name}: highest {found.axis} of {found.workload}: {', '.join(found.loads)}"
-        for variant in status.variants
-        for found in variant.searches
-    ]
-    return list(dict.fromkeys([*failed, *lost, *reasons, *left_out, *limits, *searches]))
 
 
 def cuts(status: BenchmarkSweepStatus) -> list[str]:
@@ -135,14 +140,6 @@ def cuts(status: BenchmarkSweepStatus) -> list[str]:
     return [
         f"{cut.field}: {cut.included} of {cut.total}; the rest did not fit into the status" for cut in status.truncated
     ]
-
-
-def _figure(row: Row, key: str, *, unit: str = "") -> str:
-    return figure(row.metrics.get(key), unit=unit)
-
-
-def _reader(key: str, *, unit: str = "") -> Callable[[Row], str]:
-    return lambda row: _figure(row, key, unit=unit)
 
 
 def _texts(row: Row, texts_per_prompt: Mapping[str, int]) -> str:
@@ -153,7 +150,3 @@ def _cost(status: BenchmarkSweepStatus, of: BestVariant | FrontPoint) -> str:
     """Of a million output tokens, as the table has it."""
     rows = (row for row in status.results if (row.variant, row.cell) == (of.variant, of.cell))
     return figure(next((row.metrics.get(OUTPUT_COST) for row in rows), None))
-
-
-def _ties(names: list[str]) -> str:
-    return ", ".join(names) or ABSENT

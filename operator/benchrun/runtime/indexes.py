@@ -1,6 +1,6 @@
-"""What the cluster holds, as far as we have been told: sweeps, runs, and everything that carries a run's label. Small views only.
+"""What the cluster holds, as far as the operator knows: sweeps, runs, and everything that carries a run's label. Small views only.
 
-Told from three sides: the watches (`heard`), lists (`benchrun.runtime.listing`) and answers to our own writes (`learnt`).
+Told from three sides: the watches (`heard`), lists (`benchrun.runtime.watching`) and answers to our own writes (`learnt`).
 The newest resourceVersion wins whatever order they come in; a uid that was seen deleted stays dead.
 
 What we learnt and a watch has not confirmed is remembered with its time. A watch that stays behind is silent: that is how
@@ -19,23 +19,36 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchrun.api import names
-from benchrun.api.base import KIND
+from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.effects.resources import EXTENSION_KINDS, LEADER_WORKER_SET
+from benchrun.effects.connection import EXTENSION_KINDS, LEADER_WORKER_SET
 from benchrun.observe import raw
-from benchrun.observe.finished import finished_run_of
-from benchrun.observe.identity import Identity, Key, ObjectKey, RunKey, SweepKey, belongs_to, identity_of, object_of
+from benchrun.observe.ended_runs import finished_run_of
 from benchrun.observe.trim import is_finished, view_of
-from benchrun.observe.views import Child, Children, Pod, Run, Sweep, View
-from benchrun.runtime.results import LatestResults
+from benchrun.observe.views import (
+    Child,
+    Children,
+    Identity,
+    Key,
+    ObjectKey,
+    Pod,
+    Run,
+    RunKey,
+    Sweep,
+    SweepKey,
+    View,
+    belongs_to,
+    identity_of,
+    object_of,
+)
+from benchrun.runtime.memory import LatestResults
 
 logger = logging.getLogger(__name__)
 
 Body = dict[str, Any]
 UNWATCHED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 """ConfigMaps that hold what was measured: listed by their metadata, never watched, since every event would carry the data."""
-_DECLARED = (KIND, SWEEP_KIND)
+_DECLARED = (names.KIND, SWEEP_KIND)
 _SERVING_KINDS = ("Deployment", LEADER_WORKER_SET)
 
 
@@ -74,8 +87,6 @@ class Indexes:
         self._listings: list[Listing] = []
         self._unreadable: set[ObjectKey] = set()
 
-    # ---- questions -------------------------------------------------------------------------------------------------
-
     def run(self, key: RunKey) -> Run | None:
         """The run, if it exists."""
         seen = self._seen.get(object_of(key))
@@ -105,7 +116,7 @@ class Indexes:
 
     def runs(self) -> Iterator[RunKey]:
         """All runs."""
-        return iter([RunKey(key.namespace, key.name) for key in self._seen if key.kind == KIND])
+        return iter([RunKey(key.namespace, key.name) for key in self._seen if key.kind == names.KIND])
 
     def sweeps(self) -> Iterator[SweepKey]:
         """All sweeps."""
@@ -113,7 +124,7 @@ class Indexes:
 
     def runs_of(self, sweep_uid: str) -> tuple[Run, ...]:
         """The runs that this sweep controls."""
-        views = (seen.view for key, seen in self._seen.items() if key.kind == KIND)
+        views = (seen.view for key, seen in self._seen.items() if key.kind == names.KIND)
         return tuple(view for view in views if isinstance(view, Run) and view.sweep_uid == sweep_uid)
 
     def silent_seconds(self, *, unreadable: Collection[str] = ()) -> float:
@@ -131,12 +142,10 @@ class Indexes:
         return {(key.kind, key.namespace) for key, (_, since) in self._unconfirmed.items() if since <= latest}
 
     def owed_from_now(self, namespace: str | None) -> None:
-        """The watches of a namespace (None: of all) could not tell us anything; they have as long again as ever."""
+        """The watches of a namespace (None: of all) could not deliver anything; their time begins anew."""
         for key, (version, _) in self._unconfirmed.items():
             if namespace in (None, key.namespace):
                 self._unconfirmed[key] = (version, self._seconds())
-
-    # ---- what we are told ------------------------------------------------------------------------------------------
 
     def heard(self, kind: str, body: Body, *, deleted: bool) -> Key | None:
         """A watch event; the run or sweep it concerns, or None when it changes nothing."""
@@ -164,13 +173,13 @@ class Indexes:
         before = self._seen.get(key)
         if before is not None and before.uid == uid and before.version >= version:
             return None
-        told = self._put(key, uid, version, body)
+        changed = self._put(key, uid, version, body)
         if key in self._seen and _watched(self._seen[key].view):
             self._unconfirmed.setdefault(key, (version, self._seconds()))
-        return told
+        return changed
 
     def mark_deleting(self, kind: str, namespace: str, name: str) -> None:
-        """We asked for its deletion; the watch will tell when it is gone."""
+        """Its deletion was requested; the watch delivers when it is gone."""
         key = ObjectKey(kind, namespace, name)
         seen = self._seen.get(key)
         if seen is not None:
@@ -183,8 +192,6 @@ class Indexes:
         seen = self._seen.get(key)
         if seen is not None:
             self._remove(key, seen.uid)
-
-    # ---- lists -----------------------------------------------------------------------------------------------------
 
     def begin_listing(self, kind: str, namespace: str | None) -> Listing:
         """A list of a kind begins: from now on events take precedence over it."""
@@ -213,8 +220,6 @@ class Indexes:
             in_scope = key.kind == listing.kind and listing.namespace in (None, key.namespace)
             if in_scope and seen.uid not in alive:
                 self.drop(*key)
-
-    # ---- keeping ---------------------------------------------------------------------------------------------------
 
     def _put(self, key: ObjectKey, uid: str, version: int, body: Body) -> Key | None:
         before = self._seen.get(key)
@@ -268,7 +273,7 @@ class Indexes:
         del self._seen[key]
         self._unreadable.discard(key)
         self._leave(key, seen.belongs_to)
-        if key.kind == KIND:
+        if key.kind == names.KIND:
             self.results.drop((key.namespace, key.name))
             # Nobody will tell of these: they are not watched.
             for child in [k for k in self._by_run.get(seen.belongs_to, ()) if not _watched(self._seen[k].view)]:
@@ -284,7 +289,7 @@ class Indexes:
             self._by_run.pop(owner, None)
 
     def _note_result(self, key: ObjectKey, uid: str, body: Body) -> None:
-        if key.kind == KIND:
+        if key.kind == names.KIND:
             status = raw.mapping(body.get("status"))
             ended = finished_run_of(status) if is_finished(status) else None
             self.results.note((key.namespace, key.name), uid, ended)

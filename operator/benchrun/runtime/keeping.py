@@ -1,4 +1,4 @@
-"""Background tasks that never end by themselves: one that does is started again, until it is told to end."""
+"""Background tasks that never end by themselves: one that does is restarted, until `end`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 RESTART_SECONDS = 1.0
 ENDS_REMEMBERED = 5
 ENDS_WITHIN_SECONDS = 60.0
-"""A task that ends so often within that time is not kept alive by starting it again."""
+"""A task that ends so often within that time is not kept alive by a restart."""
 
 
 def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:
@@ -36,7 +36,7 @@ class Kept:
     _: KW_ONLY
     pauses: Iterator[float]
     restarted: Callable[[], None]
-    """Told of each time that it is to be started again."""
+    """Called for each restart."""
 
     def __post_init__(self) -> None:
         self._is_over = False
@@ -44,7 +44,7 @@ class Kept:
         self._start()
 
     def end(self) -> asyncio.Task[None]:
-        """Never start it again. It has ended when the task has."""
+        """Never restart it. It has ended when the task has."""
         self._is_over = True
         if self._pausing is not None:
             self._pausing.cancel()
@@ -69,7 +69,7 @@ class Keeper:
     """Keeps the tasks of the process itself going."""
 
     def __init__(self, restarted: Callable[[str], None]) -> None:
-        """`restarted` is told the name of every task that is started again."""
+        """`restarted` is called with the name of every task that is restarted."""
         self._restarted = restarted
         self._kept: dict[str, Kept] = {}
         self._ends: dict[str, deque[float]] = {}

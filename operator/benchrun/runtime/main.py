@@ -3,17 +3,82 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
+import re
 import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import kopf
 
 from benchrun.decide.reconcile import decide
-from benchrun.runtime import logs, watching
+from benchrun.runtime import watching
 from benchrun.runtime.process import Operator
 from benchrun.runtime.reconcile import Decide
-from benchrun.runtime.settings import BadSetting, Settings
+from benchrun.runtime.settings import BadSetting, LogFormat, LogLevel, Settings
+
+_PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_NOISY = ("aiohttp.access", "asyncio", "kopf._core.engines", "kopf.objects")
+"""Loggers that say something for every request or event."""
+
+
+_REPEATED = "kopf._cogs.clients.watching"
+"""Complains at every try to watch what can't be watched."""
+REPEATED_SECONDS = 600.0
+_MAX_REPEATED = 1000
+
+
+class Sparing(logging.Filter):
+    """Lets the same complaint through once in ten minutes, whichever try it is of."""
+
+    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._let_through: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it was not said lately."""
+        text, now = re.sub(r"#\d+", "", record.getMessage()), self._seconds()
+        if now - self._let_through.get(text, -REPEATED_SECONDS) < REPEATED_SECONDS:
+            return False
+        if len(self._let_through) >= _MAX_REPEATED:
+            self._let_through.clear()
+        self._let_through[text] = now
+        return True
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object an entry: time, level, logger, message, error, and the run it is about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The entry as one line."""
+        entry = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        run = getattr(record, "run", None)
+        if run is not None:
+            entry["run"] = str(run)
+        if record.exc_info:
+            entry["error"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
+
+
+def configure(*, level: LogLevel, log_format: LogFormat) -> None:
+    """Send everything to standard error in one format."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(_PLAIN))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.getLogger(_REPEATED).addFilter(Sparing())
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
 
 RECURSION_LIMIT = 25_000
 
@@ -25,7 +90,7 @@ def main() -> int:
     except BadSetting as error:
         print(f"benchrun-operator: {error}", file=sys.stderr)
         return 2
-    logs.configure(level=settings.log_level, log_format=settings.log_format)
+    configure(level=settings.log_level, log_format=settings.log_format)
     # Anybody who may write a run can nest its free fields (affinity, extraConfig) as deep as the API server allows, 10,000
     # levels. At the usual limit neither lists nor watches could be read any more, for anybody.
     sys.setrecursionlimit(RECURSION_LIMIT)

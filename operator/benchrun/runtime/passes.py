@@ -1,29 +1,32 @@
-"""What passes over runs and over sweeps have in common: how they are counted and timed, and how they change the cluster.
+"""What passes over runs and sweeps have in common, and runs over which no pass succeeds.
 
-What the API server said no to is told to the queue, which asks again. What it did is told to the index at once.
+What the API server refused is raised to the queue, which retries. What it did is put into the index at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from benchrun.decide.decision import Event, Ref
-from benchrun.effects.clock import Clock
-from benchrun.effects.errors import ClusterError, Conflict, NotFound, Throttled
-from benchrun.effects.kubernetes_api import Cluster
-from benchrun.observe.identity import Key, object_of
-from benchrun.observe.views import Declared
+from benchrun import names
+from benchrun.api import Reason, timestamp
+from benchrun.decide.world import Event, Ref
+from benchrun.effects.errors import ClusterError, Conflict, Invalid, NotFound, Throttled
+from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.observe.trim import is_finished
+from benchrun.observe.views import Child, Declared, Key, RunKey, object_of
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
-LOOK_AGAIN_SECONDS = 0.5
-"""After a conflict: by then the watch has usually told."""
+RETRY_SECONDS = 0.5
+"""After a conflict: by then the watch is usually up to date."""
 
 
 async def guarded(
@@ -42,22 +45,27 @@ async def guarded(
         except Conflict as error:
             outcome.result = "conflict"
             await after_conflict()
-            raise Later(str(error), seconds=LOOK_AGAIN_SECONDS) from error
+            raise Later(str(error), seconds=RETRY_SECONDS) from error
         except ClusterError as error:
             outcome.result = type(error).__name__.lower()
-            raise Later(f"{type(error).__name__}: {error}", seconds=LOOK_AGAIN_SECONDS) from error
+            raise Later(f"{type(error).__name__}: {error}", seconds=RETRY_SECONDS) from error
 
 
-@dataclass(eq=False)
-class Writer:
-    """Writes for passes."""
+@dataclass(kw_only=True, eq=False)
+class Reconciler:
+    """Makes passes over one kind of object, and writes what they decide."""
 
-    cluster: Cluster
+    cluster: KubernetesApi
     indexes: Indexes
-    clock: Clock
+    now: Callable[[], datetime]
+    telemetry: Telemetry
+
+    async def guard(self, key: Key, make_pass: Callable[[], Awaitable[float | None]]) -> float | None:
+        """What the pass returned: seconds after which to look again without an event; None for never. Raises to be retried."""
+        return await guarded(make_pass, telemetry=self.telemetry, after_conflict=lambda: self.refresh(key))
 
     async def delete(self, refs: Iterable[Ref]) -> list[ClusterError]:
-        """What failed. Each is asked for, whatever became of the others."""
+        """What failed. Each deletion is requested, whatever became of the others."""
         failed: list[ClusterError] = []
         for ref in refs:
             try:
@@ -72,20 +80,110 @@ class Writer:
         body = await self.cluster.patch_status(declared, resource_version=declared.version, changes=changes)
         self.indexes.learnt(declared.kind, body)
 
-    async def say(self, about: Declared, events: Iterable[Event]) -> None:
+    async def post(self, about: Declared, events: Iterable[Event]) -> None:
         """Post events; one that can't be posted costs nothing else."""
         for event in events:
             try:
-                await self.cluster.create_event(about, event, now=self.clock.now())
+                await self.cluster.create_event(about, event, now=self.now())
             except ClusterError as error:
                 logger.warning("%s/%s: event %s was not posted: %s", about.namespace, about.name, event.reason, error)
 
-    async def read_again(self, key: Key) -> None:
-        """After a conflict: what is there now, straight from the API server, in case a watch is behind."""
+    async def refresh(self, key: Key) -> None:
+        """Read what is there now from the API server, in case a watch is behind."""
         kind, namespace, name = object_of(key)
         try:
             self.indexes.learnt(kind, await self.cluster.get(kind, namespace=namespace, name=name))
         except NotFound:
             self.indexes.drop(kind, namespace, name)
         except ClusterError as error:
-            logger.info("%s: not read again: %s", key, error)
+            logger.info("%s: not read after a conflict: %s", key, error)
+
+
+# To end a run over which no pass succeeds, neither its spec nor its status is read, nor anything else that the run, its pods or its
+# client could have spoilt.
+
+MOST_FAILURES = 5
+LONGEST_SECONDS = 60.0
+"""Whichever comes first, of passes that failed in a row."""
+_HOLDERS = ("Deployment", "LeaderWorkerSet", "Job")
+_CONDITIONS = {"Complete": "False", "Failed": "True", "Succeeded": "False", "Ready": "False", "Stalled": "True"}
+
+
+@dataclass(eq=False)
+class Poison:
+    """Counts failed passes by run, and ends runs that are poison."""
+
+    passes: Reconciler
+    _failures: dict[RunKey, tuple[int, float]] = field(default_factory=dict)
+    """How many passes failed in a row, and since when, in the loop's time."""
+
+    def forget(self, key: RunKey) -> None:
+        """A pass succeeded, or the run is gone."""
+        self._failures.pop(key, None)
+
+    async def lets_go(self, key: RunKey, error: Exception) -> bool:
+        """Count a failed pass; True when the run is over because of it. What the API server does not do now is no poison: only
+        what it will never do, and what our own code can't."""
+        cause = error.__cause__ if isinstance(error, Later) else error
+        if isinstance(cause, ClusterError) and not isinstance(cause, Invalid):
+            return False
+        now = asyncio.get_running_loop().time()
+        count, since = self._failures.get(key, (0, now))
+        self._failures[key] = count + 1, since
+        if count + 1 < MOST_FAILURES and now - since < LONGEST_SECONDS:
+            return False
+        logger.error("%s: let go after %d failed passes", key, count + 1, exc_info=cause)
+        if not await self.let_go(key) or not await self._say(key, cause or error):
+            return False
+        self.forget(key)
+        return True
+
+    async def let_go(self, key: RunKey) -> bool:
+        """Whether the deletion of everything that the run holds was requested."""
+        run = self.passes.indexes.run(key)
+        if run is None:
+            return True
+        held = [c for c in self.passes.indexes.children(key).objects if c.owner_uid == run.uid and _is_holder(c)]
+        servers_first = sorted(held, key=lambda child: child.kind == "Job")
+        failed = await self.passes.delete(Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first)
+        for error in failed:
+            logger.warning("%s: something it holds is not deleted yet: %s", key, error)
+        return not failed
+
+    async def _say(self, key: RunKey, error: BaseException) -> bool:
+        """Whether the status says that the run has failed. One that has ended already is left as it is."""
+        run = self.passes.indexes.run(key)
+        if run is None or is_finished(run.status):
+            return True
+        try:
+            minimal = _minimal(type(error).__name__, timestamp(self.passes.now()), run.generation)
+            await self.passes.change_status(run, minimal)
+        except ClusterError as refused:
+            logger.warning("%s: its status is not written yet: %s", key, refused)
+            return False
+        return True
+
+
+def _is_holder(child: Child) -> bool:
+    return child.kind in _HOLDERS and not child.deleting and child.role in (*names.SERVING_ROLES, names.ROLE_CLIENT)
+
+
+def _minimal(error: str, now: str, generation: int) -> dict[str, object]:
+    """A status that says only this, and is valid whatever stood there before."""
+    message = f"the operator could not work on this run ({error}) and let go of its servers; see the operator's log"
+    same = {
+        "reason": Reason.INTERNAL_ERROR,
+        "message": message,
+        "observedGeneration": generation,
+        "lastTransitionTime": now,
+    }
+    return {
+        "observedGeneration": generation,
+        "phase": "Failed",
+        "message": message,
+        "verdict": "Unknown",
+        "completionTime": now,
+        "conditions": [{"type": type_, "status": status, **same} for type_, status in _CONDITIONS.items()],
+        "live": None,
+        "ending": None,
+    }

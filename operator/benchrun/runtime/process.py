@@ -6,34 +6,36 @@ import asyncio
 import contextlib
 import logging
 import socket
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import fields
+from datetime import UTC, datetime
 
-from benchrun.decide.decision import Context
-from benchrun.effects.channel_key import channel_key
-from benchrun.effects.client_link import Exchanger
-from benchrun.effects.clock import SystemClock
+from benchrun.decide.world import Context
+from benchrun.effects.client_link import channel_key
 from benchrun.effects.connection import CONNECTIONS, Connection, configuration
 from benchrun.effects.errors import ClusterError
 from benchrun.effects.judge_child import JudgeChild
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.effects.lease import Elector, LeaseApi
-from benchrun.effects.lookups.asking import LookUps
-from benchrun.effects.lookups.tools import Tools
-from benchrun.effects.pod_proxy import PROXY_CONNECTIONS, ProxyFetcher
-from benchrun.effects.scraper import HttpFetcher
-from benchrun.observe.identity import Key, RunKey, SweepKey
-from benchrun.runtime.health import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS, Health, Pulse
+from benchrun.effects.lookups import LookUps, Tools
+from benchrun.effects.pod_http import PROXY_CONNECTIONS, Fetcher, HttpFetcher, ProxyFetcher
+from benchrun.observe.views import Key, RunKey, SweepKey
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.keeping import Keeper
-from benchrun.runtime.listing import ALL_NAMESPACES, Lister
-from benchrun.runtime.memory import Memories, RunMemory
+from benchrun.runtime.memory import Memories, ResultMetrics, RunMemory
 from benchrun.runtime.queue import WorkQueue
-from benchrun.runtime.reconcile import Decide, Reconciler
-from benchrun.runtime.results import ResultMetrics
+from benchrun.runtime.reconcile import Decide, RunReconciler
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.settings import Settings
-from benchrun.runtime.sweep.reconcile import SweepReconciler
-from benchrun.runtime.telemetry import MAX_LIVE_RUNS, Telemetry
+from benchrun.runtime.sweep_reconcile import SweepReconciler
+from benchrun.runtime.telemetry import (
+    MAX_LIVE_RUNS,
+    MAX_LOOP_LAG_SECONDS,
+    MAX_SILENCE_SECONDS,
+    Health,
+    Pulse,
+    Telemetry,
+)
+from benchrun.runtime.watching import ALL_NAMESPACES, Lister
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ RETRY_SECONDS = 2.0
 VERIFY_SECONDS = 15.0
 """How often it is looked whether a watch owes us something that is gone."""
 LEASE_CONNECTIONS = 2
-NOT_LEADING_AGAIN_SECONDS = 1.0
+NOT_LEADING_RETRY_SECONDS = 1.0
 """How soon a pass is tried again while the Lease could not be renewed."""
 
 
@@ -129,7 +131,7 @@ class Operator:
         return problems
 
     def remarks(self) -> list[str]:
-        """What whoever asks whether we are ready should know."""
+        """What /readyz adds to its answer."""
         unreadable = {} if self._lister is None else self._lister.unreadable
         remarks = [f"namespace {namespace} can't be read: {why}" for namespace, why in sorted(unreadable.items())]
         if self._elector is not None and self._elector.trouble is not None:
@@ -156,7 +158,7 @@ class Operator:
                 logger.warning("the operator's key can't be read yet: %s: %s", type(error).__name__, error)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _road_to_pods(self) -> Exchanger:
+    async def _road_to_pods(self) -> Fetcher:
         direct = HttpFetcher()
         self._cleanup.push_async_callback(direct.close)
         if self._settings.pod_road == "Direct":
@@ -169,38 +171,33 @@ class Operator:
         self._cleanup.push_async_callback(connection.close)
         return connection
 
-    def _assemble(self, cluster: KubernetesApi, fetcher: Exchanger, key: bytes) -> WorkQueue[Key]:
-        clock, indexes, telemetry = SystemClock(), self.indexes, self.telemetry
+    def _assemble(self, cluster: KubernetesApi, fetcher: Fetcher, key: bytes) -> WorkQueue[Key]:
+        indexes, telemetry = self.indexes, self.telemetry
         sessions = Sessions(
-            cluster=cluster,
-            exchanger=fetcher,
-            clock=clock,
-            telemetry=telemetry,
-            indexes=indexes,
-            enqueue=self.enqueue,
+            cluster=cluster, fetcher=fetcher, now=utc_now, telemetry=telemetry, indexes=indexes, enqueue=self.enqueue
         )
         judge = JudgeChild()
         lookups: LookUps[RunKey] = LookUps(Tools(cluster, judge, self._settings.gpu_exporters), news=self.enqueue)
         for part in (sessions, judge, lookups):
             self._cleanup.push_async_callback(part.close)
-        runs = Reconciler(
+        runs = RunReconciler(
             cluster=cluster,
             indexes=indexes,
             memories=Memories(RunMemory),
             sessions=sessions,
             lookups=lookups,
-            clock=clock,
+            now=utc_now,
             context=_context(self._settings, key),
             decide=self._decide,
             telemetry=telemetry,
         )
         sweeps = SweepReconciler(
-            cluster=cluster, judge=judge, indexes=indexes, clock=clock, telemetry=telemetry, enqueue=self.enqueue
+            cluster=cluster, judge=judge, indexes=indexes, now=utc_now, telemetry=telemetry, enqueue=self.enqueue
         )
 
         async def handle(key: Key) -> float | None:
             if not self._leads():
-                return NOT_LEADING_AGAIN_SECONDS
+                return NOT_LEADING_RETRY_SECONDS
             return await (sweeps(key) if isinstance(key, SweepKey) else runs(key))
 
         queue = WorkQueue(handle, workers=self._settings.workers, urgent=indexes.holds_server)
@@ -209,11 +206,7 @@ class Operator:
             ("active_runs", "Runs that something goes on for.", lambda: len(sessions)),
             ("watch_silence_seconds", "How long the watches have owed the oldest change known.", self._silent_seconds),
             ("leader", "Whether this process makes passes.", lambda: self._makes_passes and self._leads()),
-            (
-                "objects_unreadable",
-                "Objects that can't be read, and of which only the metadata is used.",
-                lambda: indexes.unreadable,
-            ),
+            ("objects_unreadable", "Objects of which only the metadata can be read.", lambda: indexes.unreadable),
         ):
             telemetry.measured(name, meaning, value)
         return queue
@@ -230,7 +223,7 @@ class Operator:
         connection = await self._connection(LEASE_CONNECTIONS)
         leases = LeaseApi(connection, namespace=self._settings.operator_namespace, name=self._settings.lease_name)
         identity = self._settings.pod_name or socket.gethostname()
-        return Elector(leases, identity=identity, clock=SystemClock(), monotonic=asyncio.get_running_loop().time)
+        return Elector(leases, identity=identity, now=utc_now, monotonic=asyncio.get_running_loop().time)
 
     async def _lead(self, elector: Elector, lister: Lister, queue: WorkQueue[Key]) -> None:
         """Make passes from when we lead until another does. Then the process is to end: a new one waits for its turn."""
@@ -278,20 +271,10 @@ class Operator:
 
 
 def _context(settings: Settings, key: bytes) -> Context:
-    try:
-        installed = version("benchrun-operator")
-    except PackageNotFoundError:  # run from a source tree
-        installed = "0"
-    return Context(
-        client_image=settings.client_image,
-        client_image_pull_policy=settings.client_image_pull_policy,
-        pod_road=settings.pod_road,
-        gpu_exporters=settings.gpu_exporters,
-        unschedulable_grace_seconds=settings.unschedulable_grace_seconds,
-        max_hold_seconds=settings.max_hold_seconds,
-        operator_version=installed,
-        channel_key=key,
-        network_policies=settings.network_policies,
-        operator_namespace=settings.operator_namespace,
-        policy_peers=settings.network_policy_peers,
-    )
+    shared = {field.name for field in fields(Context)} & Settings.model_fields.keys()
+    return Context(channel_key=key, **{name: getattr(settings, name) for name in shared})
+
+
+def utc_now() -> datetime:
+    """The present instant by the machine's clock."""
+    return datetime.now(UTC)

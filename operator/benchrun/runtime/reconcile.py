@@ -7,39 +7,26 @@ being made: what failed is raised at its end, so that the pass is made again. Ev
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchrun.api import names
-from benchrun.api.base import KIND
-from benchrun.api.status_patch import status_changes, tells_of_progress
-from benchrun.decide.collected import RefusedObject
-from benchrun.decide.decision import Context, Decision, Event, Ref, World
-from benchrun.decide.lookups import Judging
-from benchrun.decide.refused import RESULTS, diagnose_refusal
-from benchrun.effects.clock import Clock
+from benchrun import names
+from benchrun.api import status_changes, tells_of_progress
+from benchrun.decide.deadlines import RESULTS, diagnose_refusal
+from benchrun.decide.world import Context, Decision, Event, Judging, Ref, RefusedObject, World
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotServed, Occupied
-from benchrun.effects.kubernetes_api import Cluster
-from benchrun.effects.lookups.asking import LookUps
-from benchrun.effects.lookups.tools import About
-from benchrun.observe.identity import RunKey
-from benchrun.observe.views import Run
+from benchrun.effects.lookups import About, LookUps
+from benchrun.observe.views import Run, RunKey
 from benchrun.plan.stored import TIMELINE_KEY
-from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Memories, RunMemory
-from benchrun.runtime.passes import Writer, guarded
-from benchrun.runtime.poison import Poison
+from benchrun.runtime.passes import Poison, Reconciler
 from benchrun.runtime.sessions import Sessions
-from benchrun.runtime.telemetry import Telemetry
-
-logger = logging.getLogger(__name__)
 
 Decide = Callable[[World], Decision]
 RUNS_A_SECOND = 20
 """Statuses that tell of nothing that is urgent are written about this often a second, over all runs."""
-REFUSED_AGAIN_SECONDS = 15.0
+REFUSED_RETRY_SECONDS = 15.0
 """How often an object that the API server refused is offered again; a change of the run or its children comes before."""
 SETTLE_SECONDS = 1.0
 """How long a change of the status waits for others that follow it closely, at least; ends do not."""
@@ -53,29 +40,22 @@ LAST_WORDS_SECONDS = 1.0
 
 
 @dataclass(kw_only=True, eq=False)
-class Reconciler:
-    """Makes passes."""
+class RunReconciler(Reconciler):
+    """Makes passes over runs."""
 
-    cluster: Cluster
-    indexes: Indexes
     memories: Memories[RunMemory]
     sessions: Sessions
     lookups: LookUps[RunKey]
-    clock: Clock
     context: Context
     decide: Decide
-    telemetry: Telemetry
 
     def __post_init__(self) -> None:
-        self._writer = Writer(self.cluster, self.indexes, self.clock)
-        self._poison = Poison(self._writer, self.indexes, self.clock)
+        self._poison = Poison(self)
 
     async def __call__(self, key: RunKey) -> float | None:
-        """Seconds after which to look again without being told to; None for never. Raises to be called again, backed off."""
+        """One pass; see `guard`. A run over which no pass succeeds is ended."""
         try:
-            again = await guarded(
-                lambda: self._pass(key), telemetry=self.telemetry, after_conflict=lambda: self._writer.read_again(key)
-            )
+            seconds = await self.guard(key, lambda: self._pass(key))
         except Exception as error:
             if await self._poison.lets_go(key, error):
                 self.telemetry.run_poisoned()
@@ -83,14 +63,14 @@ class Reconciler:
                 return None
             raise
         self._poison.forget(key)
-        return again
+        return seconds
 
     async def _pass(self, key: RunKey) -> float | None:
         run = self.indexes.run(key)
         if run is None or run.deleting:
             # The garbage collector removes the children, with or without us, but not before somebody's finalizer lets the run go.
             self._forget(key)
-            return None if await self._poison.let_go(key) else REFUSED_AGAIN_SECONDS
+            return None if await self._poison.let_go(key) else REFUSED_RETRY_SECONDS
         children = self.indexes.children(key)
         memory = self.memories.of(key, run.uid)
         memory.let_go_of_stored(children)
@@ -98,7 +78,7 @@ class Reconciler:
             run,
             children,
             memory.collected,
-            now=self.clock.now(),
+            now=self.now(),
             context=replace(self.context, live_interval_seconds=self._live_interval_seconds()),
         )
         with self.telemetry.a_decision():
@@ -108,14 +88,15 @@ class Reconciler:
     async def _carry_out(self, key: RunKey, world: World, decision: Decision, memory: RunMemory) -> float | None:
         run, collected = world.run, memory.collected
         collected.ending = decision.ending or collected.ending
-        about = _about(world)
+        unstored = tuple(collected.samples.unstored)
+        about = About(run, world.children, arrivals=tuple(collected.arrivals.values()), samples=unstored)
         if decision.last_words is not None:
             await self.lookups.within(LAST_WORDS_SECONDS, about, decision.last_words, collected.answers)
         # Some read what goes with the server, so they begin before it does; nothing of it is waited for.
         self.lookups.ask(key, about, decision.lookups, collected.answers)
         if decision.delete and collected.released_at is None:
             collected.released_at = world.now
-        failed = await self._writer.delete(decision.delete)
+        failed = await self.delete(decision.delete)
         if decision.last_words is not None and not failed:
             return 0.0  # the log may tell more of why the run ends
         self.sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
@@ -123,7 +104,7 @@ class Reconciler:
         unapplied = await self._apply(key, run, decision, memory)
         if isinstance(unapplied, Occupied):
             return 0.0
-        if not isinstance(unapplied, ClusterError) and _turned(refused, collected.refused_object):
+        if not isinstance(unapplied, ClusterError) and collected.refused_object != refused:
             return 0.0  # nothing is acknowledged or called finished that was not stored
         if unapplied is None:
             await self._acknowledge(key, memory, decision.acknowledge)
@@ -131,16 +112,16 @@ class Reconciler:
         if unapplied is None or not decision.forget:
             due = await self._write_status(run, decision, memory)
             if due is None:
-                await self._writer.say(run, decision.events)
+                await self.post(run, decision.events)
         if failed:
             raise failed[0]
         if isinstance(unapplied, ClusterError):
             raise unapplied
         if unapplied is not None:
-            return _earliest(REFUSED_AGAIN_SECONDS, decision.requeue_after_seconds, due)
+            return _earliest(REFUSED_RETRY_SECONDS, decision.requeue_after_seconds, due)
         self.telemetry.live(key, decision.status, ended=decision.forget)
         if decision.delete_run:
-            await self.cluster.delete(Ref(KIND, run.namespace, run.name, run.uid))
+            await self.cluster.delete(Ref(names.KIND, run.namespace, run.name, run.uid))
         if decision.forget:
             self._forget(key)
         return _earliest(decision.requeue_after_seconds, due)
@@ -177,9 +158,9 @@ class Reconciler:
             return None
         if refused[0].is_transient:
             return refused[1]
-        if _turned(before, refused[0]):
+        if refused[0] != before:
             why = diagnose_refusal(refused[0])
-            await self._writer.say(run, (Event(why.reason, why.message, warning=True),))
+            await self.post(run, (Event(why.reason, why.message, warning=True),))
         return refused[0]
 
     async def _apply_one(self, key: RunKey, run: Run, manifest: dict[str, Any], memory: RunMemory) -> None:
@@ -225,7 +206,7 @@ class Reconciler:
         is_urgent |= bool(decision.delete) and "servers" in changes
         if not is_urgent and due > now:
             return due - now
-        await self._writer.change_status(run, changes)
+        await self.change_status(run, changes)
         memory.written_at, memory.outdated_since = now, None
         return None
 
@@ -240,16 +221,6 @@ def _earliest(*seconds: float | None) -> float | None:
     return min((each for each in seconds if each is not None), default=None)
 
 
-def _about(world: World) -> About:
-    collected = world.collected
-    return About(
-        run=world.run,
-        children=world.children,
-        arrivals=tuple(collected.arrivals.values()),
-        samples=tuple(collected.samples.unstored),
-    )
-
-
 def _refused(manifest: dict[str, Any], error: ClusterError) -> RefusedObject:
     meta = manifest["metadata"]
     return RefusedObject(
@@ -261,9 +232,3 @@ def _refused(manifest: dict[str, Any], error: ClusterError) -> RefusedObject:
         is_kind_missing=isinstance(error, NotServed),
         is_transient=not isinstance(error, Forbidden | Invalid | NotServed),
     )
-
-
-def _turned(before: RefusedObject | None, after: RefusedObject | None) -> bool:
-    """Whether something else is refused now. Words alone may change with every answer."""
-    old, new = (refused and (refused.kind, refused.name, refused.curable) for refused in (before, after))
-    return old != new

@@ -9,22 +9,20 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from benchrun.api import names
-from benchrun.decide.decision import PullTarget, ScrapeTarget
-from benchrun.effects.client_link import Exchanger
-from benchrun.effects.clock import Clock
+from benchrun import names
+from benchrun.decide.world import PullTarget, ScrapeTarget
+from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, NotFound
-from benchrun.effects.kubernetes_api import Cluster
-from benchrun.effects.resources import LEADER_WORKER_SET
+from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.effects.pod_http import Fetcher
 from benchrun.observe import raw
-from benchrun.observe.identity import RunKey
-from benchrun.observe.views import Run
-from benchrun.runtime.following import Follower
+from benchrun.observe.views import Run, RunKey
+from benchrun.runtime.following import Follower, Scraper
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.keeping import Kept, Work, doubling
 from benchrun.runtime.memory import RunMemory
-from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -50,9 +48,9 @@ class Session:
 class Sessions:
     """Starts and stops background tasks to match each run's latest decision."""
 
-    cluster: Cluster
-    exchanger: Exchanger
-    clock: Clock
+    cluster: KubernetesApi
+    fetcher: Fetcher
+    now: Callable[[], datetime]
     telemetry: Telemetry
     indexes: Indexes
     enqueue: Callable[[RunKey], None]
@@ -66,13 +64,7 @@ class Sessions:
         return len(self._sessions)
 
     def follow(
-        self,
-        key: RunKey,
-        run: Run,
-        memory: RunMemory,
-        *,
-        scrape: tuple[ScrapeTarget, ...],
-        pull: PullTarget | None,
+        self, key: RunKey, run: Run, memory: RunMemory, *, scrape: tuple[ScrapeTarget, ...], pull: PullTarget | None
     ) -> None:
         """From now on do exactly this for the run."""
         session = self._sessions.get(key)
@@ -117,8 +109,8 @@ class Sessions:
                 scraper = Scraper(
                     target,
                     session.memory.collected,
-                    fetcher=self.exchanger,
-                    clock=self.clock,
+                    fetcher=self.fetcher,
+                    now=self.now,
                     telemetry=self.telemetry,
                     news=lambda: self.enqueue(key),
                 )
@@ -135,7 +127,7 @@ class Sessions:
             session.follower = Follower(
                 wanted,
                 session.memory.collected,
-                exchanger=self.exchanger,
+                fetcher=self.fetcher,
                 telemetry=self.telemetry,
                 news=lambda: self.enqueue(key),
             )

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
 from pydantic.fields import FieldInfo
 
-from benchrun.decide.decision import GpuExporters, PodRoad
-from benchrun.runtime.results import MAX_RUNS
+from benchrun.decide.world import GpuExporters, PodRoad
+from benchrun.runtime.memory import MAX_RUNS
 
 MAX_WORKERS = 64
 _NAMESPACE = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"

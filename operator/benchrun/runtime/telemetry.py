@@ -1,12 +1,14 @@
-"""The operator's own metrics."""
+"""What the process says of itself: its metrics, and /healthz, /readyz and /metrics over HTTP."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
+from aiohttp import web
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -19,11 +21,11 @@ from prometheus_client import (
     generate_latest,
 )
 
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.observe.identity import RunKey
+from benchrun.api import BenchmarkRunStatus
+from benchrun.observe.views import RunKey
 
 MAX_LIVE_RUNS = 200
-"""Runs with gauges of their own at a time; more would make the page too long."""
+"""Runs with gauges of their own at a time; more would make the metrics too long."""
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PREFIX = "benchrun_"
 _LIVE = (
@@ -75,7 +77,7 @@ class Telemetry:
         return generate_latest(self.registry)
 
     def measured(self, name: str, meaning: str, value: Callable[[], float]) -> None:
-        """A gauge that is asked for its value whenever the page is read."""
+        """A gauge whose value is read at every scrape."""
         self._gauge(name, meaning).set_function(value)
 
     def a_pass(self) -> AbstractContextManager[Outcome]:
@@ -90,7 +92,7 @@ class Telemetry:
         self._decision_seconds.observe(time.thread_time() - began)
 
     def a_scrape(self) -> AbstractContextManager[Outcome]:
-        """Time one reading of a page."""
+        """Time one scrape."""
         return self._timed(self._scrape_seconds, self._scrapes, broken="failure")
 
     def count_write(self, *, verb: str, resource: str, code: str) -> None:
@@ -102,7 +104,7 @@ class Telemetry:
         self._events.labels(kind, event_type or "LISTED").inc()
 
     def task_restarted(self, task: str) -> None:
-        """A background task of the process has ended and is started again."""
+        """A background task of the process has ended and is restarted."""
         self._restarts.labels(task).inc()
 
     def namespace_read(self, namespace: str, unreadable: bool) -> None:
@@ -147,3 +149,74 @@ class Telemetry:
 
     def _histogram(self, name: str, meaning: str) -> Histogram:
         return Histogram(_PREFIX + name, meaning, buckets=_FAST, registry=self.registry)
+
+
+TICK_SECONDS = 1.0
+MAX_LOOP_LAG_SECONDS = 30.0
+MAX_SILENCE_SECONDS = 180.0
+"""How long the watches may owe us something that we know exists; Kopf renews a quiet stream after 70 s."""
+
+
+class Pulse:
+    """Beats once a second; how late it beats is how busy the event loop is."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self._expected = 0.0
+
+    async def beat(self) -> None:
+        """Beat for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._expected = loop.time() + TICK_SECONDS
+            await asyncio.sleep(TICK_SECONDS)
+            self._telemetry.loop_lag_seconds.set(max(0.0, loop.time() - self._expected))
+
+    def lag_seconds(self) -> float:
+        """How late the next beat is by now."""
+        return max(0.0, asyncio.get_running_loop().time() - self._expected)
+
+
+@dataclass(eq=False)
+class Health:
+    """Answers probes and Prometheus."""
+
+    telemetry: Telemetry
+    _: KW_ONLY
+    problems: Callable[[], list[str]]
+    ready: Callable[[], bool]
+    remarks: Callable[[], list[str]] = list
+    port: int = field(default=0, init=False)
+    """It listens on."""
+    _runner: web.AppRunner | None = field(default=None, init=False)
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; port 0 takes any free one."""
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        problems = self.problems()
+        return web.Response(status=503 if problems else 200, text="\n".join(problems or ["ok"]) + "\n")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        ready = self.ready()
+        lines = ["ready" if ready else "reading the cluster", *self.remarks()]
+        return web.Response(status=200 if ready else 503, text="\n".join(lines) + "\n")
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(
+            body=self.telemetry.page(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        )

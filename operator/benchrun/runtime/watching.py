@@ -1,20 +1,23 @@
-"""Kopf as the watch: every event updates the indexes and puts the run's (or sweep's) key on the queue. Nothing else happens here.
+"""Kopf as the watch, and the lists that stand behind it: every event updates the indexes and puts a key on the queue.
 
 `on.event` is the only kind of handler used: it writes nothing on the user's object, no finalizer and no annotation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import kopf
 
-from benchrun.api import names
-from benchrun.api.base import KIND
+from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.effects.resources import CHILD_KINDS, RESOURCES, RUN
-from benchrun.observe.identity import Key, sweep_of_run
+from benchrun.effects.connection import CHILD_KINDS, EXTENSION_KINDS, RESOURCES, RUN
+from benchrun.effects.errors import ClusterError, Forbidden, NotFound
+from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.observe.views import Key, sweep_of_run
 from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes
 from benchrun.runtime.keeping import doubling
 from benchrun.runtime.telemetry import Telemetry
@@ -55,18 +58,14 @@ class NothingToCompare(kopf.DiffBaseStorage):
 def registry(indexes: Indexes, *, enqueue: Callable[[Key], None], telemetry: Telemetry) -> kopf.OperatorRegistry:
     """Handlers for sweeps, runs and everything that carries a run's label."""
     handlers = kopf.OperatorRegistry()
-    for kind in (SWEEP_KIND, KIND, *CHILD_KINDS):
+    for kind in (SWEEP_KIND, names.KIND, *CHILD_KINDS):
         _watch(handlers, kind, indexes, enqueue, telemetry)
     kopf.on.login(registry=handlers)(login)
     return handlers
 
 
 def _watch(
-    handlers: kopf.OperatorRegistry,
-    kind: str,
-    indexes: Indexes,
-    enqueue: Callable[[Key], None],
-    telemetry: Telemetry,
+    handlers: kopf.OperatorRegistry, kind: str, indexes: Indexes, enqueue: Callable[[Key], None], telemetry: Telemetry
 ) -> None:
     async def heard(event: Any, **_: Any) -> None:
         telemetry.watch_event(kind, event["type"])
@@ -74,7 +73,7 @@ def _watch(
         if key is not None:
             enqueue(key)
         # Known already where it was our own pass that changed the run: the sweep has not seen it yet.
-        sweep = sweep_of_run(event["object"]) if kind == KIND else None
+        sweep = sweep_of_run(event["object"]) if kind == names.KIND else None
         if sweep is not None:
             enqueue(sweep)
 
@@ -118,3 +117,118 @@ def label_selector(kind: str) -> str:
     if kind != "ConfigMap":
         return names.LABEL_RUN
     return f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(UNWATCHED_ROLES)})"
+
+
+# One namespace that can't be read stops none of the others. Kinds that the cluster may lack (`EXTENSION_KINDS`) are listed
+# with the others, and one by one where a run needs one.
+
+logger = logging.getLogger(__name__)
+
+KINDS = (*EXTENSION_KINDS, *CHILD_KINDS, names.KIND, SWEEP_KIND)
+"""In this order: no run is known before its children are."""
+ALL_NAMESPACES = "*"
+"""In words and metrics: what is listed for the whole cluster at once."""
+MAX_REASON_CHARS = 200
+VERIFIED_AFTER_SECONDS = 60.0
+"""What the watches have owed us for so long is looked for in the cluster itself."""
+MAX_VERIFIED = 50
+"""Lists made for that at a time."""
+
+Scope = str | None
+"""A namespace, or None: all of them at once."""
+
+
+@dataclass(eq=False)
+class Lister:
+    """What is listed of each namespace, and what of it could not be read."""
+
+    cluster: KubernetesApi
+    indexes: Indexes
+    namespaces: Iterable[str]
+    _: KW_ONLY
+    turned: Callable[[str, bool], None] = lambda namespace, unreadable: None
+    """Told of every namespace when it is found readable or unreadable."""
+    unreadable: dict[str, str] = field(default_factory=dict, init=False)
+    """Why, by namespace."""
+
+    def __post_init__(self) -> None:
+        self._scopes: tuple[Scope, ...] = tuple(self.namespaces) or (None,)
+        self._known: set[Scope] = set()
+
+    def knows(self, namespace: str) -> bool:
+        """Whether all of the namespace was listed at least once."""
+        return namespace in self._known or None in self._known
+
+    @property
+    def knows_any(self) -> bool:
+        """Whether there is anything that passes may be made over."""
+        return bool(self._known)
+
+    async def list_all(self) -> None:
+        """Bring the indexes up to date with the cluster, as far as it can be read."""
+        await self._list(self._scopes)
+
+    async def list_unreadable(self) -> bool:
+        """Try once more what could not be read; whether some of it now can be."""
+        before = len(self.unreadable)
+        await self._list([scope for scope in self._scopes if _shown(scope) in self.unreadable])
+        return len(self.unreadable) < before
+
+    async def verify_overdue(self) -> None:
+        """List what the watches owe us: what is gone by now is forgotten, and no watch will ever tell of it."""
+        for kind, namespace in sorted(self.indexes.overdue(VERIFIED_AFTER_SECONDS))[:MAX_VERIFIED]:
+            try:
+                await self._list_kind(kind, namespace)
+            except ClusterError as error:
+                self._note(namespace if namespace in self._scopes else None, _problem(kind, error))
+
+    async def _list(self, scopes: Iterable[Scope]) -> None:
+        for scope in scopes:
+            problems = await self._list_scope(scope)
+            self._note(scope, problems)
+            if not problems:
+                self._known.add(scope)
+
+    async def _list_scope(self, scope: Scope) -> str:
+        """List every kind there; what went wrong, in words, or nothing. A kind that can't be read stops none of the others."""
+        problems = []
+        for kind in KINDS:
+            try:
+                await self._list_kind(kind, scope)
+            except ClusterError as error:
+                # Of a kind that is not there, or not ours to read, we have made none, either.
+                if kind not in EXTENSION_KINDS or not isinstance(error, NotFound | Forbidden):
+                    problems.append(_problem(kind, error))
+        return "; ".join(problems)
+
+    async def _list_kind(self, kind: str, namespace: Scope) -> None:
+        listing, complete = self.indexes.begin_listing(kind, namespace), False
+        selector = names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None
+        only_metadata = kind == "ConfigMap"
+        try:
+            async for body in self.cluster.list(
+                kind, namespace=namespace, selector=selector, metadata_only=only_metadata
+            ):
+                self.indexes.listed(listing, body)
+            complete = True
+        finally:
+            self.indexes.end_listing(listing, complete=complete)
+
+    def _note(self, scope: Scope, problems: str) -> None:
+        shown = _shown(scope)
+        if problems:
+            if shown not in self.unreadable:
+                logger.warning("namespace %s can't be read: %s", shown, problems)
+            self.unreadable[shown] = problems
+        elif self.unreadable.pop(shown, None) is not None:
+            logger.info("namespace %s can be read again", shown)
+            self.indexes.owed_from_now(scope)
+        self.turned(shown, bool(problems))
+
+
+def _problem(kind: str, error: ClusterError) -> str:
+    return f"{kind}: {type(error).__name__}: {str(error)[:MAX_REASON_CHARS]}"
+
+
+def _shown(scope: Scope) -> str:
+    return ALL_NAMESPACES if scope is None else scope

@@ -1,4 +1,4 @@
-"""A model's config.json made into the shape of its cache.
+"""The KV cache that a model's config.json describes.
 
 The keys are those of the transformers library. Where a model leaves keys out because its class has a default, the default
 stands here; where config.json describes an attention that is not known here, that is an error, never a guess.
@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchrun.sizing.config_values import Config, number_if_any, part_if_any, whole, whole_if_any
-from benchrun.sizing.layer_patterns import Attention, attention_of_layers
+from benchrun.sizing.layer_patterns import (
+    Attention,
+    Config,
+    attention_of_layers,
+    number_if_any,
+    part_if_any,
+    whole,
+    whole_if_any,
+)
 from benchrun.sizing.layers import Layer, ModelShape, UnknownShape
 
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -48,7 +55,7 @@ _INDEX_BLOCK, _INDEX_SCALE_BYTES = 128, 4
 
 
 def model_shape(config: Config) -> ModelShape:
-    """The shape of a model's cache. Raises UnknownShape."""
+    """What a model's cache keeps, layer by layer. Raises UnknownShape."""
     text = _text_part(config)
     model_type = str(text.get("model_type") or config.get("model_type") or "")
     text = {**DEFAULTS.get(model_type, {}), **{key: value for key, value in text.items() if value is not None}}
@@ -95,27 +102,17 @@ def _caches(text: Config, attention: Attention, *, model_type: str, query_heads:
         return [Layer(kind="State", heads=0, values=0)]
     if model_type in _LATENT and text.get("kv_lora_rank") is not None:
         latent = Layer(kind="Latent", heads=1, values=whole(text, "kv_lora_rank") + whole(text, "qk_rope_head_dim"))
-        return [latent, *_index(text)]
+        if (size := whole_if_any(text, "index_head_dim")) is None:
+            return [latent]
+        index_values = size + size // _INDEX_BLOCK * _INDEX_SCALE_BYTES
+        return [latent, Layer(kind="Index", heads=1, values=index_values)]
     if text.get("kv_lora_rank") is not None:
         raise UnknownShape(f"{model_type or 'the model'} has latent attention (kv_lora_rank) of a kind not known here")
     globally = attention.kind == "Full" and "global_head_dim" in text
     size = whole(text, "global_head_dim") if globally else _head_size(text, query_heads)
     heads = whole_if_any(text, "num_global_key_value_heads") if globally and text.get("attention_k_eq_v") else None
-    return [
-        Layer(
-            kind=attention.kind,
-            heads=heads or _kv_heads(text, query_heads),
-            values=2 * size,
-            window_tokens=attention.window_tokens,
-        )
-    ]
-
-
-def _index(text: Config) -> list[Layer]:
-    size = whole_if_any(text, "index_head_dim")
-    if size is None:
-        return []
-    return [Layer(kind="Index", heads=1, values=size + size // _INDEX_BLOCK * _INDEX_SCALE_BYTES)]
+    heads = heads or _kv_heads(text, query_heads)
+    return [Layer(kind=attention.kind, heads=heads, values=2 * size, window_tokens=attention.window_tokens)]
 
 
 def _kv_heads(text: Config, query_heads: int) -> int:
@@ -142,12 +139,12 @@ def _plain_values(text: Config, query_heads: int) -> int:
 
 
 def _dtype(config: Config, text: Config) -> str | None:
-    said = next((c[key] for c in (config, text) for key in ("dtype", "torch_dtype") if c.get(key)), None)
-    return None if said is None else str(said).removeprefix("torch.")
+    named = next((c[key] for c in (config, text) for key in ("dtype", "torch_dtype") if c.get(key)), None)
+    return None if named is None else str(named).removeprefix("torch.")
 
 
 def _cache_dtype(config: Config, text: Config) -> str | None:
-    """The type that a quantised checkpoint asks for; None where it asks for none."""
+    """The type that a quantised checkpoint sets; None where it sets none."""
     keys = ("quantization_config", "compression_config")
     outer: Config = next((c[key] for c in (config, text) for key in keys if isinstance(c.get(key), Mapping)), {})
     inner: Config = outer["quantization"] if isinstance(outer.get("quantization"), Mapping) else outer
@@ -159,20 +156,19 @@ def _cache_dtype(config: Config, text: Config) -> str | None:
 
 
 def _context(text: Config, model_type: str) -> int | None:
-    """The least of what is said, times the factor of the older kinds of RoPE scaling; the newer are in it already."""
-    said = [tokens for name in _CONTEXT if (tokens := number_if_any(text, name)) is not None]
-    if not said:
+    """The least of all keys, times the factor of the older kinds of RoPE scaling; the newer are in it already."""
+    lengths = [tokens for name in _CONTEXT if (tokens := number_if_any(text, name)) is not None]
+    if not lengths:
         return None
     rope = part_if_any(text, "rope_parameters") or part_if_any(text, "rope_scaling")
     kind = rope.get("rope_type") or rope.get("type") or "default"
     scales = kind in ("linear", "dynamic") and "gemma3" not in model_type
-    return int(min(said) * (number_if_any(rope, "factor") or 1 if scales else 1))
+    return int(min(lengths) * (number_if_any(rope, "factor") or 1 if scales else 1))
 
 
 def _caveats(text: Config, layers: tuple[Layer, ...]) -> list[str]:
     found = []
-    if any(layer.kind == "State" for layer in layers):
-        count = sum(layer.kind == "State" for layer in layers)
+    if count := sum(layer.kind == "State" for layer in layers):
         found.append(
             f"{count} layers keep a state of fixed size a sequence (Mamba or linear attention), which is not counted: "
             "less fits than is said here"

@@ -1,12 +1,14 @@
-"""What a vLLM server is told about its memory: by its arguments, else by vLLM's defaults."""
+"""Settings of a vLLM server's memory and context, from its arguments or vLLM's defaults; and how large the weights are."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from benchrun.sizing.amounts import GIB, bytes_of
 from benchrun.sizing.layers import ModelShape
-from benchrun.sizing.serve_args import ServeArgs, UnreadableValue
+from benchrun.sizing.serve_args import GIB, ServeArgs
 
 DEFAULT_UTILIZATION = 0.92
 """Of vLLM 0.32. Older versions took 0.9."""
@@ -58,19 +60,18 @@ class Engine:
 def engine_of(args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = None) -> Engine:
     """From the arguments of `vllm serve`. Raises UnreadableValue."""
     pipeline = args.whole("pipeline-parallel-size", 1)
-    asynchronous = args.switched("async-scheduling", default=True)
     return Engine(
         tensor_parallel=args.whole("tensor-parallel-size", 1),
         pipeline_parallel=pipeline,
         data_parallel=args.whole("data-parallel-size", 1),
         block_tokens=args.whole("block-size", DEFAULT_BLOCK_TOKENS),
-        cache_dtype=_cache_dtype(args, shape),
+        cache_dtype=_named(args, "kv-cache-dtype") or shape.cache_dtype or compute_dtype(args, shape),
         utilization=args.share("gpu-memory-utilization", DEFAULT_UTILIZATION),
         max_tokens=max_model_tokens(args) or shape.context_tokens,
         sequences=args.whole_if_given("max-num-seqs"),
         step_tokens=args.whole("max-num-batched-tokens", default_step_tokens(gpu_bytes)),
-        steps_in_flight=pipeline + asynchronous,
-        cache_bytes=_memory(args, "kv-cache-memory-bytes"),
+        steps_in_flight=pipeline + args.switched("async-scheduling", default=True),
+        cache_bytes=args.memory("kv-cache-memory-bytes"),
         blocks=args.whole_if_given("num-gpu-blocks-override"),
         drops_beyond_window=not args.switched("disable-hybrid-kv-cache-manager", default=False),
         caveats=tuple(f"--{name} is not counted" for name in _UNSIZED if args.is_given(name)),
@@ -79,8 +80,8 @@ def engine_of(args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = Non
 
 def max_model_tokens(args: ServeArgs) -> int | None:
     """--max-model-len; None where it is not given, or left to vLLM (-1, auto). Raises UnreadableValue."""
-    said = args.text("max-model-len")
-    return None if said is None or said.strip().lower() in ("-1", "auto") else args.whole_if_given("max-model-len")
+    is_left = (args.text("max-model-len") or "").strip().lower() in ("-1", "auto")
+    return None if is_left else args.whole_if_given("max-model-len")
 
 
 def default_step_tokens(gpu_bytes: int | None) -> int:
@@ -90,25 +91,70 @@ def default_step_tokens(gpu_bytes: int | None) -> int:
 
 
 def compute_dtype(args: ServeArgs, shape: ModelShape) -> str:
-    """The type that the model computes in, and keeps its cache in unless told otherwise."""
-    asked = args.text("dtype") or "auto"
-    if asked != "auto":
-        return asked
-    return shape.dtype if shape.dtype in ("bfloat16", "float16") else ASSUMED_DTYPE
+    """The type that the model computes in, and by default keeps its cache in."""
+    stored = shape.dtype if shape.dtype in ("bfloat16", "float16") else ASSUMED_DTYPE
+    return _named(args, "dtype") or stored
 
 
-def _cache_dtype(args: ServeArgs, shape: ModelShape) -> str:
-    asked = args.text("kv-cache-dtype") or "auto"
-    if asked != "auto":
-        return asked
-    return shape.cache_dtype or compute_dtype(args, shape)
+def _named(args: ServeArgs, flag: str) -> str | None:
+    """None where it is not given, or left to vLLM (auto)."""
+    return args.text(flag) if args.text(flag) not in ("auto", "") else None
 
 
-def _memory(args: ServeArgs, name: str) -> int | None:
-    text = args.text(name)
-    if text is None:
+# ---- sequences longer than the model is made for ----------------------------------------------------------------------
+
+ALLOW_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+"""vLLM's variable for sequences longer than the model is made for."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeyondContext:
+    """A --max-model-len above the model's own limit."""
+
+    is_meant: bool
+    """Whether vLLM accepts it: by its variable, or because the model's configuration is overridden."""
+    sentence: str
+
+
+def beyond_context(args: ServeArgs, shape: ModelShape, *, is_allowed: bool) -> BeyondContext | None:
+    """None where the limit is within the model's, or one of both is not known. `is_allowed`: whether the variable
+    ALLOW_LONGER is set. Raises UnreadableValue."""
+    longest, made_for = max_model_tokens(args), shape.context_tokens
+    if longest is None or made_for is None or longest <= made_for:
         return None
-    try:
-        return bytes_of(text)
-    except ValueError as error:
-        raise UnreadableValue(f"--{name}: {error}") from error
+    limits = f"--max-model-len {longest:,}, but the model is made for {made_for:,} tokens"
+    if is_allowed or args.is_given("hf-overrides"):
+        return BeyondContext(True, f"{limits}: output beyond that may be noise")
+    remedy = f"lower it, give --hf-overrides with the RoPE scaling that is meant, or set {ALLOW_LONGER}=1"
+    return BeyondContext(False, f"{limits}: vLLM will not start; {remedy}")
+
+
+# ---- size of the weights, from safetensors files ----------------------------------------------------------------------
+
+
+class NotWeights(ValueError):
+    """It does not have the form of a safetensors index or header."""
+
+
+def bytes_by_index(index: Mapping[str, Any]) -> int:
+    """From `model.safetensors.index.json`. Raises NotWeights."""
+    metadata = index.get("metadata")
+    total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
+    if isinstance(total, bool) or not isinstance(total, int | float) or not 0 < total < math.inf:
+        raise NotWeights("the index of the weights does not say metadata.total_size")
+    return int(total)
+
+
+def bytes_by_header(header: Mapping[str, Any]) -> int:
+    """From the header of one safetensors file: where its tensors end. Raises NotWeights."""
+    ends: list[int] = []
+    for name, tensor in header.items():
+        if name == "__metadata__":
+            continue
+        offsets = tensor.get("data_offsets") if isinstance(tensor, Mapping) else None
+        if not isinstance(offsets, list) or len(offsets) != 2 or not all(isinstance(each, int) for each in offsets):
+            raise NotWeights(f"the header of the weights does not say where tensor {name} begins and ends")
+        ends.append(offsets[1])
+    if not ends:
+        raise NotWeights("the header of the weights names no tensors")
+    return max(ends)

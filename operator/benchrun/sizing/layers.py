@@ -1,7 +1,8 @@
-"""What one layer of a model keeps of each token, whoever serves it."""
+"""What one layer of a model keeps of each token, and in how many bytes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +12,7 @@ Index: keys of a sparse-attention indexer. State: of fixed size, however long th
 
 
 class UnknownShape(ValueError):
-    """config.json does not tell the shape of the cache; the text says what is missing."""
+    """config.json does not describe the cache; the text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """What config.json tells about the cache."""
+    """What config.json says about the cache."""
 
     model_type: str
     layers: tuple[Layer, ...]
@@ -59,3 +60,45 @@ class ModelShape:
     def caching_layers(self) -> tuple[Layer, ...]:
         """Those whose cache grows with the sequence."""
         return tuple(layer for layer in self.layers if layer.kind != "State")
+
+
+# ---- bytes of a cached number, by type --------------------------------------------------------------------------------
+
+_BYTES: Mapping[str, int] = {
+    "float32": 4, "float": 4,
+    "bfloat16": 2, "float16": 2, "half": 2,
+    "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "fp8_inc": 1,
+    "int8_per_token_head": 1, "fp8_per_token_head": 1,
+}  # fmt: skip
+PACKED_LATENT: Mapping[str, int] = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
+"""Formats of DeepSeek's latent vector with its scales, whole, in bytes a token."""
+_SCALE_BYTES = 8
+"""Two scales a token and head, of keys and of values."""
+_NVFP4 = ("nvfp4", "nvfp4_4over6")
+KNOWN = frozenset({*_BYTES, *PACKED_LATENT, *_NVFP4})
+
+
+class UnknownCacheType(ValueError):
+    """Nothing is known about the size of this type."""
+
+
+def is_quantized(dtype: str) -> bool:
+    """Whether it is smaller than the types that models compute in."""
+    return dtype in KNOWN and _BYTES.get(dtype, 1) == 1
+
+
+def head_bytes(layer: Layer, dtype: str) -> int:
+    """Bytes of one head of one token. Raises UnknownCacheType."""
+    if layer.kind == "Index":
+        return layer.values
+    if layer.kind == "Latent" and dtype in PACKED_LATENT:
+        return PACKED_LATENT[dtype]
+    if dtype in _NVFP4:
+        return layer.values // 2 + layer.values // 16
+    if dtype in PACKED_LATENT:
+        raise UnknownCacheType(f"KV cache type {dtype!r} is for latent vectors (MLA), which this model does not have")
+    if dtype not in _BYTES:
+        raise UnknownCacheType(
+            f"the size of KV cache type {dtype!r} is not known; known are {', '.join(sorted(KNOWN))}"
+        )
+    return layer.values * _BYTES[dtype] + (_SCALE_BYTES if dtype.endswith("_per_token_head") else 0)

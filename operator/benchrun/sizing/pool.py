@@ -1,4 +1,4 @@
-"""vLLM's pool of blocks: what one block costs on each GPU, and how many a sequence of some length takes.
+"""vLLM's pool of KV-cache blocks: what a block costs, and what fits.
 
 All layers draw blocks from one pool. Layers that keep the same tokens share a block table and form a group; every group
 takes blocks of its own for a sequence. Where groups differ, blocks are made equally large: a model with 5 sliding layers
@@ -8,12 +8,11 @@ to 1 full one has 6 groups with one block table each, and its layers are dealt o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from benchrun.sizing.cache_dtypes import head_bytes
 from benchrun.sizing.engine import Engine
-from benchrun.sizing.layers import Layer, ModelShape
+from benchrun.sizing.layers import Layer, ModelShape, head_bytes
 
 _NEARLY_EQUAL = 1.5
 """Kinds of layers whose numbers differ by less are padded to the larger one, not cut to the smaller."""
@@ -62,7 +61,8 @@ class Pool:
 def pool_of(shape: ModelShape, engine: Engine) -> Pool:
     """The pool of a model in an engine. Raises UnknownCacheType."""
     pages = [_page(layer, engine) for layer in shape.caching_layers]
-    if not engine.drops_beyond_window or _differ_beyond_padding(shape):
+    # Pages of latent vectors can't be padded: beside sliding layers all of them keep every token.
+    if not engine.drops_beyond_window or any(layer.is_shared_by_all_heads for layer in shape.layers):
         pages = [replace(page, window_tokens=None) for page in pages]
     in_flight = engine.steps_in_flight * engine.step_tokens
     if len({page.window_tokens for page in pages}) == 1:
@@ -70,8 +70,9 @@ def pool_of(shape: ModelShape, engine: Engine) -> Pool:
         size = sum(layers_of_a_stage(count, engine) * page.bytes for page, count in Counter(pages).items())
         return Pool((group,), size, in_flight)
     pages = _equally_large(pages)
-    groups, layers = _dealt_out(pages)
-    return Pool(groups, layers_of_a_stage(layers, engine) * pages[0].bytes, in_flight)
+    groups = _groups(pages)
+    most = max(group.layers for group in groups)
+    return Pool(groups, layers_of_a_stage(most, engine) * pages[0].bytes, in_flight)
 
 
 def token_bytes_per_gpu(layer: Layer, engine: Engine) -> int:
@@ -79,44 +80,96 @@ def token_bytes_per_gpu(layer: Layer, engine: Engine) -> int:
     return layer.heads_per_gpu(engine.tensor_parallel) * head_bytes(layer, engine.cache_dtype)
 
 
-def _page(layer: Layer, engine: Engine) -> Page:
-    token = token_bytes_per_gpu(layer, engine)
-    return Page(token * engine.block_tokens, engine.block_tokens, layer.window_tokens, token)
-
-
-def _differ_beyond_padding(shape: ModelShape) -> bool:
-    """Pages of latent vectors can't be padded: beside sliding layers all of them keep every token."""
-    return any(layer.is_shared_by_all_heads for layer in shape.layers)
-
-
 def layers_of_a_stage(layers: int, engine: Engine) -> int:
     """With pipeline parallelism a GPU has the layers of its stage: so many where they are most."""
     return -(-layers // engine.pipeline_parallel)
 
 
-def _equally_large(pages: Iterable[Page]) -> list[Page]:
+def _page(layer: Layer, engine: Engine) -> Page:
+    token = token_bytes_per_gpu(layer, engine)
+    return Page(token * engine.block_tokens, engine.block_tokens, layer.window_tokens, token)
+
+
+def _equally_large(pages: Sequence[Page]) -> list[Page]:
     """Small pages take more tokens a block where that fits evenly, else they are padded."""
-    listed = list(pages)
-    largest = max(page.bytes for page in listed)
-    return [
-        replace(
-            page,
-            bytes=largest,
-            block_tokens=page.block_tokens * (largest // page.bytes if largest % page.bytes == 0 else 1),
-        )
-        for page in listed
-    ]
+    largest = max(page.bytes for page in pages)
+    more = {page: 1 if largest % page.bytes else largest // page.bytes for page in pages}
+    return [replace(page, bytes=largest, block_tokens=page.block_tokens * more[page]) for page in pages]
 
 
-def _dealt_out(pages: Iterable[Page]) -> tuple[tuple[Group, ...], int]:
-    """The groups, and how many layers the largest has."""
+def _groups(pages: Sequence[Page]) -> tuple[Group, ...]:
+    """The layers of each kind, dealt out to as many groups as that takes."""
     kinds = Counter(pages)
     fewest, most = min(kinds.values()), max(kinds.values())
     size = most if most < fewest * _NEARLY_EQUAL else fewest
-    groups = tuple(
-        Group(-(-count // tables), page.block_tokens, page.window_tokens)
-        for page, count in kinds.items()
-        for tables in (-(-count // size),)
-        for _ in range(tables)
-    )
-    return groups, max(group.layers for group in groups)
+    groups = []
+    for page, count in kinds.items():
+        tables = -(-count // size)
+        groups += [Group(-(-count // tables), page.block_tokens, page.window_tokens)] * tables
+    return tuple(groups)
+
+
+# ---- what fits --------------------------------------------------------------------------------------------------------
+
+UNLIMITED_TOKENS = 2**30
+"""Longer than any context: where only windows are kept, any length fits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Of one GPU, in bytes."""
+
+    total: int
+    utilization: float
+    weights: int
+    overhead: int
+    """Activations, CUDA graphs, communication: whatever is neither weights nor KV cache."""
+
+    @property
+    def usable(self) -> int:
+        """What vLLM takes of it."""
+        return int(self.total * self.utilization)
+
+    @property
+    def cache(self) -> int:
+        """What is left for the KV cache; below 0 where the weights don't fit."""
+        return self.usable - self.weights - self.overhead
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A pool with its number of blocks."""
+
+    pool: Pool
+    blocks: int
+
+    @property
+    def usable_blocks(self) -> int:
+        """vLLM keeps one back for good."""
+        return max(0, self.blocks - 1)
+
+    def tokens(self, sequence_tokens: int) -> int:
+        """Tokens that fit, as vLLM reports them: in sequences as long as the model's limit."""
+        return int(self.blocks / self.pool.blocks_for(sequence_tokens) * sequence_tokens)
+
+    def sequences(self, tokens: int) -> int:
+        """Whole sequences of so many tokens that fit at once."""
+        return self.usable_blocks // self.pool.blocks_for(tokens)
+
+    def longest(self, limit: int = UNLIMITED_TOKENS) -> int:
+        """The longest sequence that fits alone, up to `limit`; 0: none does."""
+        low, high = 0, limit
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.pool.blocks_for(middle) <= self.usable_blocks else (low, middle - 1)
+        return low
+
+
+def fit_of(pool: Pool, engine: Engine, cache_bytes: int) -> Fit:
+    """What fits into so many bytes on each GPU."""
+    return Fit(pool, engine.blocks if engine.blocks is not None else max(0, cache_bytes) // pool.block_bytes)
+
+
+def sequence_bytes(pool: Pool, tokens: int) -> int:
+    """What one sequence takes on each GPU, in whole blocks."""
+    return pool.blocks_for(tokens) * pool.block_bytes

@@ -1,14 +1,49 @@
-"""The arguments of `vllm serve`, read as vLLM reads them.
-
-Dashes and underscores are the same; a value follows after a blank or an equals sign; of several the last one holds.
-"""
+"""The arguments of `vllm serve`, read as vLLM reads them, and amounts as people write them: 32k tokens, 48GiB of memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
-from benchrun.sizing.amounts import tokens_of
+KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
+_Value = TypeVar("_Value", int, float)
+_TOKENS = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT]?)")
+_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(iB|i|B)?", re.IGNORECASE)
+
+
+def tokens_of(text: str) -> int:
+    """A whole number as vLLM reads it: 8k is 8000, 8K is 8192, 25.6k is 25600. Raises ValueError."""
+    found = _TOKENS.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not a whole number; write 8192, 8k (8000) or 8K (8192)")
+    digits, suffix = found.groups()
+    if "." in digits and (suffix.isupper() or not suffix):
+        raise ValueError(f"{text!r} is not a whole number; decimals go with k, m, g or t only")
+    base = 1024 if suffix.isupper() else 1000
+    return int(float(digits) * base ** _POWER[suffix.lower()])
+
+
+def bytes_of(text: str) -> int:
+    """Memory: 48GiB or 48Gi are 1024-based, 48GB is 1000-based, a bare number is bytes. Raises ValueError."""
+    found = _MEMORY.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not an amount of memory; write for example 48GiB")
+    digits, prefix, unit = found.groups()
+    base = 1024 if (unit or "").lower() in ("i", "ib") else 1000
+    return int(float(digits) * base ** _POWER[prefix.lower()])
+
+
+def memory(amount: float) -> str:
+    """An amount in the largest binary unit that leaves a number above 1: "32 GiB", "17.6 GiB", "640 B"."""
+    for unit, size in (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if abs(amount) >= size:
+            text = f"{amount / size:.4g}"
+            return f"{float(text):,.0f} {unit}" if "e" in text else f"{text} {unit}"
+    return f"{amount:.0f} B"
+
 
 SHORT: Mapping[str, str] = {
     "-tp": "tensor-parallel-size",
@@ -28,7 +63,10 @@ class UnreadableValue(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ServeArgs:
-    """What was given, by the flag's long name without dashes; None is a flag without a value."""
+    """What was given, by the flag's long name without dashes; None is a flag without a value.
+
+    Dashes and underscores are the same; a value follows after a blank or an equals sign; of several the last one holds.
+    """
 
     given: Mapping[str, str | None]
 
@@ -62,36 +100,43 @@ class ServeArgs:
 
     def whole_if_given(self, name: str) -> int | None:
         """As `whole`; None where the flag was not given. Raises UnreadableValue."""
-        text = self.text(name)
-        if text is None:
-            return None
-        try:
-            number = tokens_of(text)
-        except ValueError as error:
-            raise UnreadableValue(f"--{name}: {error}") from error
-        if number < 1:
-            raise UnreadableValue(f"--{name}: {text} is not above 0")
+        number = self._value(name, tokens_of)
+        if number is not None and number < 1:
+            raise UnreadableValue(f"--{name}: {self.text(name)} is not above 0")
         return number
+
+    def memory(self, name: str) -> int | None:
+        """An amount of memory in bytes; None where the flag was not given. Raises UnreadableValue."""
+        return self._value(name, bytes_of)
 
     def share(self, name: str, default: float) -> float:
         """A number above 0 and at most 1. Raises UnreadableValue."""
+        number = self._value(name, _share_of)
+        return default if number is None else number
+
+    def _value(self, name: str, read: Callable[[str], _Value]) -> _Value | None:
         text = self.text(name)
-        if text is None:
-            return default
         try:
-            number = float(text)
-        except ValueError:
-            number = 0.0
-        if not 0 < number <= 1:
-            raise UnreadableValue(f"--{name}: {text!r} is not above 0 and at most 1")
-        return number
+            return None if text is None else read(text)
+        except ValueError as error:
+            raise UnreadableValue(f"--{name}: {error}") from error
 
     def switched(self, name: str, *, default: bool) -> bool:
         """A flag that is `--name` or `--no-name`, the last of both."""
-        said = [each for each in self.given if each in (name, f"no-{name}")]
-        return said[-1] == name if said else default
+        found = [each for each in self.given if each in (name, f"no-{name}")]
+        return found[-1] == name if found else default
+
+
+def _share_of(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 1:
+        raise ValueError(f"{text!r} is not above 0 and at most 1")
+    return number
 
 
 def is_flag(word: str) -> bool:
-    """Whether a word begins a flag: `--x` or `-x`, and no negative number."""
+    """Whether a word begins a flag: `--x` or `-x`, but not a negative number."""
     return word.startswith("-") and len(word) > 1 and not word[1].isdigit() and word[1] != "."

@@ -1,15 +1,23 @@
-"""One model in one engine, sized: the figures that a table or a program shows."""
+"""The KV cache of one model in one engine: the figures that a table or a program shows, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from benchrun.sizing.engine import Engine
-from benchrun.sizing.fit import Fit, Memory, fit_of, sequence_bytes
-from benchrun.sizing.layers import Layer, ModelShape
-from benchrun.sizing.pool import Pool, layers_of_a_stage, pool_of, token_bytes_per_gpu
+from benchrun.sizing.layers import Layer, ModelShape, is_quantized
+from benchrun.sizing.pool import (
+    Fit,
+    Memory,
+    Pool,
+    fit_of,
+    layers_of_a_stage,
+    pool_of,
+    sequence_bytes,
+    token_bytes_per_gpu,
+)
 
 COMMON_LENGTHS = (1024, 4096, 16_384, 65_536)
 
@@ -80,11 +88,13 @@ class Sizing:
 def sizing_of(
     shape: ModelShape, engine: Engine, *, memory: Memory | None = None, lengths: Sequence[int] = ()
 ) -> Sizing:
-    """Size a model. What fits is known with `memory`, or where the engine was told the size of its cache. Without
-    `lengths`, common ones up to the model's longest. Raises UnknownCacheType."""
-    pool = pool_of(shape, engine)
+    """Size a model. What fits is known with `memory`, or where an argument sets the size of the cache. Without `lengths`,
+    common ones up to the model's longest. Raises UnknownCacheType."""
+    pool, longest = pool_of(shape, engine), engine.max_tokens
     room = engine.cache_bytes if engine.cache_bytes is not None else memory.cache if memory is not None else None
     fit = fit_of(pool, engine, room or 0) if room is not None or engine.blocks is not None else None
+    if not lengths:
+        lengths = COMMON_LENGTHS if longest is None else (*(n for n in COMMON_LENGTHS if n < longest), longest)
     return Sizing(
         shape=shape,
         engine=engine,
@@ -94,23 +104,91 @@ def sizing_of(
         rows=_rows(shape, engine),
         lengths=tuple(
             LengthRow(tokens, sequence_bytes(pool, tokens), None if fit is None else fit.sequences(tokens))
-            for tokens in lengths or _common(engine.max_tokens)
+            for tokens in lengths
         ),
     )
 
 
 def _rows(shape: ModelShape, engine: Engine) -> tuple[LayerRow, ...]:
-    by_kind = sorted(shape.caching_layers, key=_place)
-    return tuple(
-        LayerRow(layer, len(list(layers)), token_bytes_per_gpu(layer, engine)) for layer, layers in groupby(by_kind)
+    counts = Counter(shape.caching_layers)
+    ordered = sorted(counts, key=lambda each: (each.kind, each.window_tokens or 0, each.heads, each.values))
+    return tuple(LayerRow(each, counts[each], token_bytes_per_gpu(each, engine)) for each in ordered)
+
+
+# ---- why it is that large ---------------------------------------------------------------------------------------------
+
+
+def changes(sizing: Sizing) -> tuple[str, ...]:
+    """One sentence for each thing that makes the cache smaller or larger than plain attention would, and one for each that
+    is not counted."""
+    shape = sizing.shape
+    shared = f"{shape.shared_layers} layers use the cache of another layer and keep nothing."
+    return (
+        *_heads(sizing),
+        *_latent(sizing),
+        *_windows(sizing),
+        *_quantized(sizing),
+        *_copies(sizing),
+        *([shared] if shape.shared_layers else []),
+        *(f"An estimate: {caveat}." for caveat in (*shape.caveats, *sizing.engine.caveats)),
     )
 
 
-def _place(layer: Layer) -> tuple[str, int, int, int]:
-    return (layer.kind, layer.window_tokens or 0, layer.heads, layer.values)
+def _kv_heads(sizing: Sizing) -> list[int]:
+    return sorted({row.layer.heads for row in sizing.rows if not row.layer.is_shared_by_all_heads})
 
 
-def _common(longest: int | None) -> tuple[int, ...]:
-    if longest is None:
-        return COMMON_LENGTHS
-    return (*(each for each in COMMON_LENGTHS if each < longest), longest)
+def _heads(sizing: Sizing) -> Iterator[str]:
+    query = sizing.shape.query_heads
+    for heads in _kv_heads(sizing):
+        if heads < query:
+            name = "Multi-query attention" if heads == 1 else "Grouped-query attention (GQA)"
+            shared = "one KV head" if heads == 1 else f"{heads} KV heads"
+            yield f"{name}: {query} query heads share {shared}, a cache of 1/{query / heads:g} the size."
+
+
+def _latent(sizing: Sizing) -> Iterator[str]:
+    latent = next((row.layer for row in sizing.rows if row.layer.kind == "Latent"), None)
+    if latent is None:
+        return
+    share = sizing.shape.plain_values / latent.values
+    yield (
+        f"Latent attention (MLA): a layer keeps one vector of {latent.values} numbers a token in place of keys and values "
+        f"of {sizing.shape.query_heads} heads, a cache of 1/{share:.3g} the size. It can't be divided by heads."
+    )
+    if any(row.layer.kind == "Index" for row in sizing.rows):
+        yield "Sparse attention: beside it each layer keeps one key a token for the indexer, which selects the tokens to attend to."
+
+
+def _windows(sizing: Sizing) -> Iterator[str]:
+    sliding = [row for row in sizing.rows if row.layer.kind == "Sliding"]
+    if not sliding:
+        return
+    layers, all_layers = sum(row.count for row in sliding), sum(row.count for row in sizing.rows)
+    windows = ", ".join(f"{row.layer.window_tokens:,}" for row in sliding)
+    if sizing.drops:
+        yield (
+            f"Sliding window: {layers} of {all_layers} layers keep the last {windows} tokens, and while prompts are read up to "
+            f"{sizing.pool.in_flight_tokens:,} more (max-num-batched-tokens x steps in flight)."
+        )
+    else:
+        yield (
+            f"Sliding window: {layers} of {all_layers} layers attend to the last {windows} tokens, but here they keep all: "
+            "vLLM allocates for every token where its hybrid cache manager is off."
+        )
+
+
+def _quantized(sizing: Sizing) -> Iterator[str]:
+    cache = sizing.engine.cache_dtype
+    if is_quantized(cache):
+        source = "set by the checkpoint" if cache == sizing.shape.cache_dtype else "set by --kv-cache-dtype"
+        yield f"Quantised cache: {cache}, {source}; half of what 16-bit numbers take, or less."
+
+
+def _copies(sizing: Sizing) -> Iterator[str]:
+    gpus = sizing.engine.tensor_parallel
+    if gpus > 1 and any(row.layer.is_shared_by_all_heads for row in sizing.rows):
+        yield f"Tensor parallelism: each of {gpus} GPUs keeps a copy of the latent vectors; more GPUs hold no more tokens."
+    for heads in _kv_heads(sizing):
+        if heads < gpus:
+            yield f"Tensor parallelism: {heads} KV heads on {gpus} GPUs; each is kept {gpus // heads} times."

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
 import pytest
-from benchrun.api.structural import Schema
+from benchrun.api.schema.structural import Schema
+from cel_expr_python import cel
 from pydantic import BaseModel, ValidationError
-from unit.api.cel import CelError, Expression, compiled
 from unit.api.spec_cases import Refused, Spec
 
 Said = tuple[str, str]
@@ -64,7 +64,7 @@ def broken_in_cel(spec: Spec, schema: Schema, *, old: Spec | None = None) -> set
 def _broken(value: Any, schema: Schema, path: str, old: Spec | None) -> Iterator[Said]:
     for rule in schema.get("x-kubernetes-validations", ()):
         scope = {"self": value} if old is None else {"self": value, "oldSelf": old}
-        if ("oldSelf" in rule["rule"]) is (old is not None) and not _compiled(rule["rule"])(scope):
+        if ("oldSelf" in rule["rule"]) is (old is not None) and not _evaluated(rule["rule"], scope):
             yield path + rule.get("fieldPath", ""), _message(rule, scope)
     if old is not None:
         return
@@ -78,14 +78,42 @@ def _broken(value: Any, schema: Schema, path: str, old: Spec | None) -> Iterator
 
 
 def _message(rule: Mapping[str, str], scope: Mapping[str, Any]) -> str:
-    if "messageExpression" not in rule:
-        return rule["message"]
-    try:
-        return str(_compiled(rule["messageExpression"])(scope))
-    except CelError:
-        return rule["message"]
+    return str(_evaluated(rule["messageExpression"], scope)) if "messageExpression" in rule else rule["message"]
+
+
+def _member(name: str, implementation: Callable[..., Any], *parameters: cel.Type) -> cel.FunctionDecl:
+    overload = cel.Overload(
+        name, return_type=cel.Type.DYN, parameters=list(parameters), is_member=True, impl=implementation
+    )
+    return cel.FunctionDecl(name, [overload])
+
+
+def _index_of(items: Iterable[Any], item: Any) -> int:
+    return next((place for place, each in enumerate(items) if each == item), -1)
 
 
 @cache
-def _compiled(text: str) -> Expression:
-    return compiled(text)
+def _environment() -> cel.Env:
+    """Google's CEL, with the functions that the API server adds."""
+    return cel.NewEnv(
+        variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN},
+        functions=[
+            _member("sum", sum, cel.Type.LIST),
+            _member("max", max, cel.Type.LIST),
+            _member("indexOf", _index_of, cel.Type.LIST, cel.Type.BOOL),
+            _member("split", str.split, cel.Type.STRING, cel.Type.STRING),
+            _member("format", lambda text, values: text % tuple(values), cel.Type.STRING, cel.Type.LIST),
+        ],
+    )
+
+
+@cache
+def _compiled(text: str) -> cel.Expression:
+    return _environment().compile(text)
+
+
+def _evaluated(text: str, scope: Mapping[str, Any]) -> Any:
+    """What an API server makes of it. Raises AssertionError where it would fail."""
+    found = _compiled(text).eval(data=scope)
+    assert found.type() != cel.Type.ERROR, f"{text}: {found.value()}"
+    return found.value()

@@ -8,13 +8,12 @@ Dataset = dict[str, Any]
 
 FILE: Dataset = {"pvc": {"claimName": "data", "path": "rows"}}
 _TEXTS: Dataset = {"file": FILE, "column": "review"}
-_RANDOM: Dataset = {"random": {}}
 _ONE_FILE = "must set exactly one of configMap, pvc, url, s3 and path"
-_ONE_MIXABLE = "must set exactly one of random, prefixRepetition, agent, shareGPT, custom, texts and huggingFace"
 
 
-def _mix(*parts: Dataset) -> Dataset:
-    return {"mix": list(parts)}
+def mix(*names: str) -> Dataset:
+    """A mix of these workloads, in equal shares."""
+    return {"mix": [{"workload": name} for name in names]}
 
 
 REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
@@ -85,11 +84,10 @@ REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
         None,
     ),
     "a trace in minutes": (".timedTrace.unit", {"timedTrace": {"file": FILE, "unit": "Minutes"}}, None),
-    "a mix of one": (".mix", _mix(_RANDOM), None),
-    "a mix of nine": (".mix", _mix(*[_RANDOM] * 9), None),
-    "a mix with an empty part": (".mix[1]", _mix(_RANDOM, {"weight": 2}), _ONE_MIXABLE),
-    "a mix with two in one part": (".mix[0]", _mix({**_RANDOM, "agent": {"staticPrefix": {}}}, _RANDOM), _ONE_MIXABLE),
-    "a part without weight": (".mix[0].weight", _mix({**_RANDOM, "weight": 0}, _RANDOM), None),
+    "a mix of one": (".mix", mix("a"), None),
+    "a mix of nine": (".mix", mix(*"abcdefghi"), None),
+    "a part that names no workload": (".mix[0].workload", {"mix": [{"weight": 2}, {"workload": "a"}]}, None),
+    "a part without weight": (".mix[0].weight", {"mix": [{"workload": "a", "weight": 0}, {"workload": "b"}]}, None),
 }
 
 ACCEPTED_DATASETS: dict[str, Dataset] = {
@@ -126,5 +124,4 @@ ACCEPTED_DATASETS: dict[str, Dataset] = {
         "huggingFace": {"repository": "openai/gsm8k", "subset": "main", "column": "question", "outputTokens": 9}
     },
     "a trace as a list of lengths": {"timedTrace": {"file": FILE, "unit": "Seconds", "blockTokens": 16}},
-    "a mix of three": _mix({**_RANDOM, "weight": 8}, {"texts": _TEXTS, "weight": 1}, {"agent": {"dynamicPrefix": {}}}),
 }

@@ -54,7 +54,13 @@ MIXABLE: Mapping[str, st.SearchStrategy[Any]] = {
 DATASETS = mostly(
     {"random": {}},
     some_of(
-        {**MIXABLE, "timedTrace": st.just({"file": _PATH}), "mix": st.lists(some_of(MIXABLE), min_size=2, max_size=3)}
+        {
+            **MIXABLE,
+            "timedTrace": st.just({"file": _PATH}),
+            "mix": st.lists(st.sampled_from("wabc"), min_size=2, max_size=3, unique=True).map(
+                lambda names: [{"workload": name} for name in names]
+            ),
+        }
     ),
 )
 SEARCHES = st.fixed_dictionaries(
@@ -148,12 +154,7 @@ RUN_SPECS = st.builds(
             "repeats": st.sampled_from([1, 2, 8, 9, 100]),
             "measurement": _MEASUREMENTS,
             "objectives": _OBJECTIVES,
-            "client": st.fixed_dictionaries(
-                {
-                    "engine": st.sampled_from(["VLLM", "VLLM", "VLLMRust"]),
-                    "parallelism": st.sampled_from([1, 1, 3, "Auto"]),
-                }
-            ),
+            "client": st.fixed_dictionaries({"parallelism": st.sampled_from([1, 1, 3, "Auto"])}),
             "cost": some_of({"perGPUHour": st.sampled_from(["2.49", "0"]), "perHour": st.just("0.5")}),
             "validity": st.fixed_dictionaries({"maxFailedPercent": st.sampled_from(["0", "1", "100", "100.1"])}),
             "suspend": st.booleans(),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from unit.api.dataset_cases import ACCEPTED_DATASETS, FILE, REFUSED_DATASETS
+from unit.api.dataset_cases import ACCEPTED_DATASETS, FILE, REFUSED_DATASETS, mix
 
 Spec = dict[str, Any]
 _ABSENT = object()
@@ -69,6 +69,10 @@ class Refused:
 
 _LOAD = "workloads.0.load"
 _FILE = "workloads.0.dataset"
+_NO_LOAD = (
+    "load must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes; "
+    "a workload that is only part of a mix has no load, requests or durationSeconds"
+)
 _NEEDS_DEVELOPMENT_MODE = (
     "measurement.cachePolicy Reset needs VLLM_SERVER_DEV_MODE=1 and sets it: "
     "take it out of server.env, or give it the value 1"
@@ -138,32 +142,6 @@ REFUSED: dict[str, Refused] = {
         _offline({"batchSizes": [1]}) | {"measurement": {"cachePolicy": "Reset"}},
         "measurement.cachePolicy Reset needs a server to ask; with offline use Isolate, or turn the prefix cache off",
     ),
-    "the Rust client without an API server": Refused(
-        "spec.client.engine",
-        _offline({"batchSizes": [1]}) | {"client": {"engine": "VLLMRust"}},
-        "client.engine VLLMRust sends requests to an API server; with offline there is none: take VLLM",
-    ),
-    "the Rust client with a search": Refused(
-        "spec.client.engine",
-        {"client.engine": "VLLMRust", "objectives": _P90, _LOAD: searching()},
-        "client.engine VLLMRust does not do load.search: take VLLM, or list the loads",
-    ),
-    "the Rust client with a trace": Refused(
-        "spec.client.engine",
-        {"client.engine": "VLLMRust", _FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["1"]}},
-        "client.engine VLLMRust can't send our prompts at recorded instants (load.traceSpeeds): take VLLM",
-    ),
-    "the Rust client under a cap": Refused(
-        "spec.client.engine",
-        {"client.engine": "VLLMRust", "workloads.0.load.maxConcurrency": 8},
-        "client.engine VLLMRust does not tell how long load.maxConcurrency held a request back, which no latency may "
-        "leave out: take VLLM, or leave the cap out",
-    ),
-    "the Rust client and replicas": Refused(
-        "spec.client.engine",
-        {"client.engine": "VLLMRust", "server.replicas": 2},
-        "client.engine VLLMRust knows one server and would send all requests to the first of server.replicas: take VLLM",
-    ),
     "several processes and a search": Refused(
         "spec.client.parallelism",
         {"client.parallelism": 2, "objectives": _P90, _LOAD: searching()},
@@ -174,16 +152,10 @@ REFUSED: dict[str, Refused] = {
         _offline({"batchSizes": [1]}) | {"client": {"parallelism": 2}},
         "client.parallelism: offline takes each load in one call, which one process makes; take 1",
     ),
-    "several processes of the Rust client": Refused(
-        "spec.client.parallelism",
-        {"client": {"parallelism": 16, "engine": "VLLMRust"}},
-        "client.parallelism: VLLMRust is one process with threads of its own; take 1, or client.engine VLLM",
-    ),
     "no process": Refused("spec.client.parallelism", {"client.parallelism": 0}),
     "too many processes": Refused("spec.client.parallelism", {"client.parallelism": 17}),
     "another word for as many as needed": Refused("spec.client.parallelism", {"client.parallelism": "auto"}),
     "processes as a text": Refused("spec.client.parallelism", {"client.parallelism": "4"}),
-    "an unknown engine": Refused("spec.client.engine", {"client.engine": "Locust"}),
     "batches against a server": Refused(
         "spec.workloads",
         {_LOAD: {"batchSizes": [8]}},
@@ -247,8 +219,27 @@ REFUSED: dict[str, Refused] = {
     "empty load": Refused(
         "spec.workloads[0].load",
         {_LOAD: {}},
-        "must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes",
+        _NO_LOAD,
     ),
+    "no load": Refused("spec.workloads[0].load", {_LOAD: absent()}, _NO_LOAD),
+    "a part of no mix": Refused(
+        "spec.workloads",
+        {"workloads": [workload(), {"name": "part", "dataset": {"random": {}}}]},
+        "a workload without load is sent only as part of a mix: set its load, or name it in a dataset.mix",
+    ),
+    **{
+        f"a mix of {what}": Refused(
+            "spec.workloads",
+            {"workloads": [workload(dataset=mix("chat", "part")), workload("chat"), *part]},
+            "dataset.mix names other workloads of this spec, whose dataset is neither mix nor timedTrace: add the workload, "
+            "or correct its name",
+        )
+        for what, part in {
+            "a workload that does not exist": [],
+            "a trace": [{"name": "part", "dataset": {"timedTrace": {"file": FILE}}}],
+            "a mix": [workload("part", dataset=mix("chat", "other"))],
+        }.items()
+    },
     "rates and concurrencies": Refused(
         "spec.workloads[0].load",
         {f"{_LOAD}.concurrencies": [1]},
@@ -567,6 +558,15 @@ REFUSED: dict[str, Refused] = {
 
 ACCEPTED: dict[str, Spec] = {
     **{name: minimal({_FILE: dataset}) for name, dataset in ACCEPTED_DATASETS.items()},
+    "a mix of a workload that is measured and one that is not": minimal(
+        {
+            "workloads": [
+                workload(dataset=mix("chat", "part")),
+                workload("chat"),
+                {"name": "part", "dataset": {"random": {}}},
+            ]
+        }
+    ),
     "a trace replayed at two speeds": minimal(
         {_FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["1", "2.5"]}}
     ),
@@ -577,8 +577,6 @@ ACCEPTED: dict[str, Spec] = {
     "as many as needed, which a search has one of": minimal(
         {"client.parallelism": "Auto", "objectives": _P90, _LOAD: searching()}
     ),
-    "the Rust client": minimal({"client.engine": "VLLMRust"}),
-    "the Rust client with users": minimal({"client.engine": "VLLMRust", _LOAD: {"concurrencies": [1, 512]}}),
     "offline, all at once": minimal(_offline({"requestRates": ["inf"]})),
     "offline, batch by batch": minimal(_offline({"batchSizes": [1, 16]}) | {"workloads.0.api": "Chat"}),
     "minimal": minimal(),

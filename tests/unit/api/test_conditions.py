@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import get_args
 
 import pytest
-from benchrun.api.conditions import (
+from benchrun.api import (
     Condition,
     ConditionStatus,
     ConditionType,

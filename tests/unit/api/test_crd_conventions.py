@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from benchrun.api.crd import custom_resource_definition, printer_columns, root_schema, spec_schema, status_schema
-from benchrun.api.names import MAX_RUN_NAME, SERVING_ROLES, child_name
-from benchrun.api.spec import MUTABLE_FIELDS
-from benchrun.api.structural import Schema
+from benchrun.api import MUTABLE_FIELDS
+from benchrun.api.schema.crd import custom_resource_definition, printer_columns, root_schema, spec_schema, status_schema
+from benchrun.api.schema.structural import Schema
+from benchrun.names import MAX_RUN_NAME, SERVING_ROLES, child_name
 
 Field = tuple[str, Schema]
 TREES = [pytest.param(spec_schema(), id="spec"), pytest.param(status_schema(), id="status")]

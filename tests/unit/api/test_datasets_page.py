@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchrun.api.datasets.files import DatasetFile
-from benchrun.api.datasets.union import Dataset
-from benchrun.api.workloads import Workload
+from benchrun.api import Dataset, DatasetFile, Workload
 
 PAGE = (Path(__file__).parents[3] / "docs" / "datasets.md").read_text()
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -6,16 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec
 from benchrun.api.sweep.spec import KIND as SWEEP
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.plan.client_plan import client_plan
-from benchrun.plan.metadata import Owner
-from benchrun.plan.sweep.variants import variants
+from benchrun.plan.pods import Owner
+from benchrun.plan.variants import variants
 from benchrun_client.contract import Plan
-from benchrun_client.datasets.mix import portions_of
-from benchrun_client.datasets.reading import RowData
-from benchrun_client.datasets.supply import Supply
+from benchrun_client.datasets.supply import RowData, Supply, portions_of
 from benchrun_client.traffic import slots_of
 from unit.api.examples import EACH, EXAMPLES, Example
 from unit.client.plans import TOKEN_DIGEST

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchrun.api.base import API_VERSION, KIND
-from benchrun.api.datasets.union import file_of, parts_of
-from benchrun.api.pods import Resources
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec, Resources
 from benchrun.api.sweep.spec import KIND as SWEEP
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
-from benchrun.plan.sweep.variants import variants
+from benchrun.names import API_VERSION, KIND
+from benchrun.plan.variants import variants
 from unit.api.examples import EACH, EXAMPLES, FILES, Example
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -34,10 +32,9 @@ def config_maps_read(example: Example) -> Iterator[tuple[str, str]]:
     """Name and key of every ConfigMap that a dataset of it reads."""
     for run in runs_of(example):
         for workload in run.workloads:
-            for part in parts_of(workload.dataset):
-                file = file_of(part)
-                if file is not None and file.config_map is not None:
-                    yield file.config_map.name, file.config_map.key
+            file = workload.dataset.file
+            if file is not None and file.config_map is not None:
+                yield file.config_map.name, file.config_map.key
 
 
 def resources_of(run: BenchmarkRunSpec) -> list[Resources]:
@@ -84,7 +81,7 @@ def test_what_it_reads_from_a_config_map_stands_before_it_in_the_same_file(examp
 def test_a_tiny_one_downloads_nothing(example: Example) -> None:
     for run in runs_of(example):
         assert run.model.source.path is not None
-        files = [file_of(part) for workload in run.workloads for part in parts_of(workload.dataset)]
+        files = [workload.dataset.file for workload in run.workloads]
         assert all(file is None or file.config_map is not None for file in files)
 
 
@@ -99,7 +96,7 @@ def test_servers_without_a_gpu_take_little_more_than_one_core(example: Example) 
 @pytest.mark.parametrize("example", EACH)
 def test_what_is_downloaded_is_named_with_its_commit(example: Example) -> None:
     for run in runs_of(example):
-        for file in (file_of(part) for workload in run.workloads for part in parts_of(workload.dataset)):
+        for file in (workload.dataset.file for workload in run.workloads):
             if file is not None and file.url is not None:
                 assert re.search(r"/[0-9a-f]{40}/", file.url)
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchrun.api.crd import custom_resource_definition
-from benchrun.cli.generate import CRD_FILE, GENERATED, REFERENCE_FILE, main
+from benchrun.api.schema.crd import custom_resource_definition
+
+from dev.generate import CRD_FILE, GENERATED, REFERENCE_FILE, main
 
 ROOT = Path(__file__).parents[3]
 
@@ -20,13 +21,13 @@ def test_file_in_the_repository_is_the_generated_one(name: str) -> None:
 def test_the_yaml_is_the_definition_written_out() -> None:
     text = GENERATED[CRD_FILE]()
     assert yaml.safe_load(text) == custom_resource_definition()
-    assert text.startswith("# Generated from operator/benchrun/api by: python -m benchrun.cli.generate\n")
+    assert text.startswith("# Generated from operator/benchrun/api by: python -m dev.generate\n")
 
 
 def test_check_writes_nothing_and_names_what_is_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--check", str(tmp_path)]) == 1
     assert list(tmp_path.iterdir()) == []
-    assert f"out of date: {', '.join(GENERATED)}; run: python -m benchrun.cli.generate" in capsys.readouterr().err
+    assert f"out of date: {', '.join(GENERATED)}; run: python -m dev.generate" in capsys.readouterr().err
 
 
 def test_what_was_written_passes_the_check_until_it_is_edited(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from benchrun.api.base import API_VERSION, KIND
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec
 from benchrun.api.sweep.spec import KIND as SWEEP
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.names import API_VERSION, KIND
 from pydantic import BaseModel
 
 ROOT = Path(__file__).parents[3]

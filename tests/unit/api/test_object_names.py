@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api import names
-from benchrun.api.base import API_VERSION
-from benchrun.api.casing import json_name
-from benchrun.api.gpus import is_gpu
+from benchrun import names
+from benchrun.api import is_gpu, json_name
+from benchrun.names import API_VERSION
 
 LONGEST = "r" * names.MAX_RUN_NAME
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.problems import first_problem
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec, first_problem
 from pydantic import ValidationError
 from unit.api.spec_cases import absent, minimal
 
@@ -24,7 +23,8 @@ def problem(changes: dict[str, Any], **options: str) -> str:
         ({"model": absent()}, "spec.model: Field required"),
         (
             {"workloads.0.load": {}},
-            "spec.workloads[0].load: must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes",
+            "spec.workloads[0].load: load must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes; "
+            "a workload that is only part of a mix has no load, requests or durationSeconds",
         ),
         ({"workloads.0.load.requestRates": ["1", "0"]}, "spec.workloads[0].load.requestRates[1]: must be above 0"),
         ({"server.env": [{"name": "A"}]}, "spec.server.env[0]: must set exactly one of value and valueFrom"),

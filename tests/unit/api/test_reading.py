@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from benchrun.api.conditions import MAX_CONDITIONS, is_true
-from benchrun.api.status import BenchmarkRunStatus, read_status
+from benchrun.api import MAX_CONDITIONS, BenchmarkRunStatus, is_true, read_status
 from benchrun.api.sweep.status import BenchmarkSweepStatus, read_sweep_status
 from hypothesis import given, settings
 from hypothesis import strategies as st

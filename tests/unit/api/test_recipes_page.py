@@ -9,12 +9,10 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from benchrun.api.base import API_VERSION, KIND
-from benchrun.api.gpus import is_gpu
-from benchrun.api.names import MAX_RUN_NAME
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec, is_gpu
 from benchrun.decide import condition_table
-from benchrun.decide.step import Step
+from benchrun.decide.condition_table import Step
+from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
 
 PAGE = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()
 OBJECTS: list[dict[str, Any]] = [

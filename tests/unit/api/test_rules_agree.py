@@ -1,85 +1,158 @@
-"""Each rule between fields is told twice, in CEL and in Python: both must find the same broken, and say the same of it."""
+"""The operator's models, and the schemas of the definitions under Google's CEL, find the same broken and give the same message.
+
+`tests/cluster/test_validation.py` and `test_sweep_validation.py` put the same specs to an API server.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import pytest
-from benchrun.api.crd import spec_schema
-from benchrun.api.spec import MUTABLE_FIELDS, BenchmarkRunSpec
+from benchrun.api import MUTABLE_FIELDS, BenchmarkRunSpec
+from benchrun.api.schema import crd, sweep_crd
+from benchrun.api.schema.structural import Schema
+from benchrun.api.sweep import spec as sweeps
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.api.agreement import broken_in_cel, broken_in_python
-from unit.api.generated_specs import EDITS, RUN_SPECS
-from unit.api.spec_cases import ACCEPTED, REFUSED, Refused, Spec, minimal
-
-SCHEMA = spec_schema()
-IN_OUR_WORDS = {name: case for name, case in REFUSED.items() if case.message is not None}
-
-
-@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
-def test_what_is_accepted_breaks_no_rule(spec: Spec) -> None:
-    assert broken_in_python(BenchmarkRunSpec, spec) == (set(), False)
-    assert broken_in_cel(spec, SCHEMA) == set()
+from pydantic import BaseModel, ValidationError
+from unit.api import generated_specs, spec_cases
+from unit.api.agreement import assert_refused, broken_in_cel, broken_in_python, with_defaults
+from unit.api.spec_cases import Refused, Spec, minimal
+from unit.sweep import spec_cases as sweep_cases
+from unit.sweep.generated_sweeps import SWEEP_SPECS
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in IN_OUR_WORDS.items()])
-def test_what_is_refused_in_our_words_breaks_that_rule_alone(case: Refused) -> None:
-    spec = minimal(case.changes)
-    assert broken_in_python(BenchmarkRunSpec, spec) == ({(case.path, case.message)}, False)
-    assert broken_in_cel(spec, SCHEMA) == {(case.path, case.message)}
+class Kind(NamedTuple):
+    """A definition of ours, and specs of it."""
+
+    model: type[BaseModel]
+    schema: Schema
+    mutable: tuple[str, ...]
+    accepted: Mapping[str, Spec]
+    refused: Mapping[str, Refused]
+    spec: Callable[[Any], Spec]
+    """A spec from the changes of a case."""
+    edits: Mapping[str, Any]
+    """Of every field, a value that `old` does not have."""
+    old: Spec
 
 
-@settings(max_examples=400)
-@given(RUN_SPECS)
-def test_a_spec_that_python_takes_the_api_server_takes_and_the_other_way_round(spec: Spec) -> None:
-    in_python, something_else = broken_in_python(BenchmarkRunSpec, spec)
-    in_cel = broken_in_cel(spec, SCHEMA)
+RUN_EDITED = minimal(
+    {"objectives": [{"metric": "TTFT", "maxMilliseconds": 5}], "client": {"image": "c"}, "cancel": False}
+)
+SWEEP_EDITS: dict[str, Any] = {
+    "template": minimal({"repeats": 2}),
+    "matrix": {"variants": [{"name": "other"}]},
+    "baseline": "base",
+    "replications": 2,
+    "order": "AsListed",
+    "maxParallel": 2,
+    "maxRetries": 2,
+    "maxFailed": 1,
+    "gpuSecondsBudget": 60,
+    "suspend": True,
+    "cancel": True,
+}
+KINDS = {
+    "run": Kind(
+        BenchmarkRunSpec, crd.spec_schema(), MUTABLE_FIELDS, spec_cases.ACCEPTED, spec_cases.REFUSED, minimal,
+        generated_specs.EDITS, RUN_EDITED,
+    ),
+    "sweep": Kind(
+        sweeps.BenchmarkSweepSpec, sweep_crd.spec_schema(), sweeps.MUTABLE_FIELDS, sweep_cases.ACCEPTED,
+        sweep_cases.REFUSED, dict, SWEEP_EDITS, sweep_cases.sweep({}),
+    ),
+}  # fmt: skip
+ACCEPTED = [
+    pytest.param(kind, spec, id=f"{n}: {name}") for n, kind in KINDS.items() for name, spec in kind.accepted.items()
+]
+REFUSED = [
+    pytest.param(kind, case, id=f"{n}: {name}") for n, kind in KINDS.items() for name, case in kind.refused.items()
+]
+FIELDS = [pytest.param(n, field, id=f"{n}.{field}") for n, kind in KINDS.items() for field in sorted(kind.edits)]
+
+
+@pytest.mark.parametrize(("kind", "spec"), ACCEPTED)
+def test_accepted_breaks_no_rule_and_defaults_of_the_crd_are_those_of_the_model(kind: Kind, spec: Spec) -> None:
+    assert kind.model.model_validate(with_defaults(spec, kind.schema)) == kind.model.model_validate(spec)
+    assert broken_in_cel(spec, kind.schema) == set()
+
+
+@pytest.mark.parametrize(("kind", "case"), REFUSED)
+def test_refused_where_the_fault_is_by_that_rule_alone(kind: Kind, case: Refused) -> None:
+    spec = kind.spec(case.changes)
+    assert_refused(kind.model, spec, case)
+    if case.message is not None:
+        assert broken_in_python(kind.model, spec) == ({(case.path, case.message)}, False)
+        assert broken_in_cel(spec, kind.schema) == {(case.path, case.message)}
+
+
+def assert_both_agree(kind: Kind, spec: Spec) -> None:
+    in_python, something_else = broken_in_python(kind.model, spec)
+    in_cel = broken_in_cel(spec, kind.schema)
     assert not something_else
     assert bool(in_python) == bool(in_cel)
     # Python puts no rule to an object whose parts are broken; what it does find is found by both, in the same words.
     assert in_python <= in_cel
 
 
-def change(**fields: Any) -> set[tuple[str, str]]:
+@settings(max_examples=400)
+@given(generated_specs.RUN_SPECS)
+def test_python_and_the_api_server_agree_on_runs(spec: Spec) -> None:
+    assert_both_agree(KINDS["run"], spec)
+
+
+@settings(max_examples=300)
+@given(SWEEP_SPECS)
+def test_python_and_the_api_server_agree_on_sweeps(spec: Spec) -> None:
+    assert_both_agree(KINDS["sweep"], spec)
+
+
+def test_unknown_fields_are_refused() -> None:
+    with pytest.raises(ValidationError, match="tensorParallel"):
+        BenchmarkRunSpec.model_validate(minimal({"server.tensorParallel": 2}))
+
+
+def change(kind: Kind, **fields: Any) -> set[tuple[str, str]]:
     """Rules about change that are broken where these fields of a full spec become others; None takes a field away."""
-    old = minimal({"objectives": [{"metric": "TTFT", "maxMilliseconds": 5}], "client": {"image": "c"}, "cancel": False})
-    new = {name: value for name, value in {**old, **fields}.items() if value is not None}
-    return broken_in_cel(new, SCHEMA, old=old)
+    new = {name: value for name, value in {**kind.old, **fields}.items() if value is not None}
+    return broken_in_cel(new, kind.schema, old=kind.old)
 
 
-def test_every_field_has_an_edit() -> None:
-    assert set(EDITS) == set(SCHEMA["properties"])
+@pytest.mark.parametrize("name", KINDS)
+def test_every_field_has_an_edit(name: str) -> None:
+    assert set(KINDS[name].edits) == set(KINDS[name].schema["properties"])
 
 
-@pytest.mark.parametrize("field", sorted(set(EDITS) - set(MUTABLE_FIELDS)))
-def test_a_field_that_was_measured_can_not_become_another(field: str) -> None:
-    assert change(**{field: EDITS[field]}) == {(f"spec.{field}", f"spec.{field} is immutable; create a new run")}
-
-
-@pytest.mark.parametrize("field", MUTABLE_FIELDS)
-def test_how_long_and_whether_it_runs_may_change(field: str) -> None:
-    assert change(**{field: EDITS[field]}) == set()
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_what_was_measured_can_not_become_another_and_how_far_it_goes_can(name: str, field: str) -> None:
+    kind = KINDS[name]
+    refused = {(f"spec.{field}", f"spec.{field} is immutable; create a new {name}")}
+    assert change(kind, **{field: kind.edits[field]}) == (set() if field in kind.mutable else refused)
 
 
 @pytest.mark.parametrize("field", ["server", "objectives", "client"])
 def test_a_field_that_was_measured_can_not_go(field: str) -> None:
-    assert change(**{field: None}) == {(f"spec.{field}", f"spec.{field} is immutable; create a new run")}
+    assert {path for path, _ in change(KINDS["run"], **{field: None})} == {f"spec.{field}"}
 
 
 def test_a_default_written_out_is_no_change() -> None:
-    assert change(repeats=1, validity={"maxFailedPercent": "1"}) == set()
+    assert change(KINDS["run"], repeats=1, validity={"maxFailedPercent": "1"}) == set()
 
 
-def test_an_end_can_not_be_taken_back() -> None:
-    ended = minimal({"cancel": True})
-    assert broken_in_cel(ended, SCHEMA, old=ended) == set()
-    assert broken_in_cel(minimal({"cancel": False}), SCHEMA, old=ended) == {
-        ("spec.cancel", "cancel can't be taken back; create a new run")
-    }
+@pytest.mark.parametrize("name", KINDS)
+def test_an_end_can_not_be_taken_back(name: str) -> None:
+    kind = KINDS[name]
+    ended = {**kind.old, "cancel": True}
+    assert broken_in_cel(ended, kind.schema, old=ended) == set()
+    refused = {("spec.cancel", f"cancel can't be taken back; create a new {name}")}
+    assert broken_in_cel({**ended, "cancel": False}, kind.schema, old=ended) == refused
 
 
-@given(st.sets(st.sampled_from(sorted(EDITS)), max_size=4))
+@given(st.sets(st.sampled_from(sorted(generated_specs.EDITS)), max_size=4))
 def test_of_several_edits_those_are_refused_that_are_refused_alone(fields: set[str]) -> None:
-    edits = {field: EDITS[field] for field in fields}
-    assert {path for path, _ in change(**edits)} == {f"spec.{field}" for field in fields - set(MUTABLE_FIELDS)}
+    edits = {field: generated_specs.EDITS[field] for field in fields}
+    assert {path for path, _ in change(KINDS["run"], **edits)} == {
+        f"spec.{field}" for field in fields - set(MUTABLE_FIELDS)
+    }

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import pytest
-from benchrun.api.base import SpecModel
-from benchrun.api.rules import Rule, Unique
-from benchrun.api.structural import Schema, structural_schema
+from benchrun.api import Rule, SpecModel, Unique
+from benchrun.api.schema.structural import Schema, structural_schema
 from pydantic import BaseModel, Field
 
 
@@ -82,7 +81,7 @@ def test_integer_or_string_keeps_the_bounds_of_both() -> None:
 
 
 def test_rules_of_a_type_and_of_an_entry_stand_where_they_hold() -> None:
-    even = Rule(cel="self % 2 == 0", holds=lambda n: n % 2 == 0, message="must be even")
+    even = Rule(cel="self % 2 == 0", message="must be even")
     schema = field(Annotated[list[Annotated[int, even]], Unique()], description="L.")
     assert schema["x-kubernetes-list-type"] == "set"
     assert schema["items"]["x-kubernetes-validations"] == [{"rule": "self % 2 == 0", "message": "must be even"}]

@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from benchrun.api.text import plain_text
+from benchrun.api import plain_text
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,15 +6,11 @@ The API server reads the same patterns as RE2, where a line break or a digit of 
 from __future__ import annotations
 
 from decimal import Decimal as Exact
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from benchrun.api import base
-from benchrun.api.datasets.files import HttpUrl, S3File
-from benchrun.api.datasets.rows import HuggingFaceDataset
-from benchrun.api.pods import EnvVar, Quantity
-from benchrun.api.server import Endpoint
-from benchrun.api.sweep.matrix import SettingName, VariantName
+from benchrun.api import Endpoint, EnvVar, HttpUrl, HuggingFaceDataset, Quantity, S3File, base
+from benchrun.api.sweep.spec import SettingName, VariantName
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
@@ -198,4 +194,6 @@ def test_whatever_is_a_decimal_is_one_for_the_rules_and_above_0_exactly_where_it
 
 @given(st.lists(st.sampled_from(["1", "1.0", "01", "2", "2.50", "2.5", "inf"]), min_size=1, max_size=4))
 def test_numbers_differ_as_numbers_and_not_as_texts(texts: list[str]) -> None:
-    assert base.DIFFERENT_NUMBERS.holds(texts) is (len({Exact(text) for text in texts}) == len(texts))
+    assert takes(Annotated[list[str], base.DIFFERENT_NUMBERS], texts) is (
+        len({Exact(text) for text in texts}) == len(texts)
+    )

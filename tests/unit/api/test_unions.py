@@ -7,9 +7,9 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from benchrun.api.crd import spec_schema
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.structural import Schema
+from benchrun.api import BenchmarkRunSpec
+from benchrun.api.schema.crd import spec_schema
+from benchrun.api.schema.structural import Schema
 from unit.api.agreement import broken_in_cel, broken_in_python
 from unit.api.dataset_cases import FILE
 from unit.api.spec_cases import absent, minimal
@@ -37,7 +37,7 @@ UNIONS: dict[str, tuple[str, str, Members]] = {
     "dataset": (
         f"{_WORKLOAD}.dataset",
         "random, prefixRepetition, agent, shareGPT, custom, texts, huggingFace, timedTrace and mix",
-        {**_MIXABLE, "timedTrace": {"file": FILE}, "mix": [{"random": {}}, {"agent": {"staticPrefix": {}}}]},
+        {**_MIXABLE, "timedTrace": {"file": FILE}, "mix": [{"workload": "a"}, {"workload": "b"}]},
     ),
     "file": (
         f"{_WORKLOAD}.dataset.custom.file",
@@ -63,7 +63,10 @@ SCHEMA = spec_schema()
 
 def spec(place: str, members: Members) -> dict[str, Any]:
     """A spec with these members at that place, and nothing else there."""
-    return minimal({f"{_WORKLOAD}.dataset": {}, place: members} if "dataset." in place else {place: members})
+    body = minimal({f"{_WORKLOAD}.dataset": {}, place: members} if "dataset." in place else {place: members})
+    return body | {
+        "workloads": body["workloads"] + [{**body["workloads"][0], "name": n, "dataset": {"random": {}}} for n in "ab"]
+    }
 
 
 def counted(how_many: int) -> Iterator[Any]:
@@ -89,22 +92,6 @@ def test_none_or_two_are_refused_at_the_field_by_a_list_of_all(
     said = {(FIELD_OF[name], f"must set exactly one of {listed}")}
     assert broken_in_python(BenchmarkRunSpec, body) == (said, False)
     assert broken_in_cel(body, SCHEMA) == said
-
-
-@pytest.mark.parametrize("wanted", [{}, {"random": {}, "texts": _TEXTS}])
-def test_a_part_of_a_mix_is_one_of_fewer(wanted: Members) -> None:
-    listed = ", ".join(list(_MIXABLE)[:-1]) + " and huggingFace"
-    body = minimal({f"{_WORKLOAD}.dataset": {"mix": [{"random": {}}, wanted]}})
-    said = {("spec.workloads[0].dataset.mix[1]", f"must set exactly one of {listed}")}
-    assert broken_in_python(BenchmarkRunSpec, body) == (said, False)
-    assert broken_in_cel(body, SCHEMA) == said
-
-
-@pytest.mark.parametrize("member", sorted(_MIXABLE))
-def test_a_mix_takes_each_of_these(member: str) -> None:
-    body = minimal({f"{_WORKLOAD}.dataset": {"mix": [{member: _MIXABLE[member]}, {"random": {}}]}})
-    assert broken_in_python(BenchmarkRunSpec, body) == (set(), False)
-    assert broken_in_cel(body, SCHEMA) == set()
 
 
 @pytest.mark.parametrize("targets", [(), ("server", "endpoint"), ("offline", "endpoint"), ("server", "offline")])
@@ -138,8 +125,6 @@ def test_no_union_is_forgotten_here_and_in_the_table_of_specs() -> None:
         "spec.offline.env[0]",
         "spec.workloads[0]",
         "spec.workloads[0].load",
-        "spec.workloads[0].dataset.mix[0]",
     }
     found = {place for place in unions_of(SCHEMA) if not place.endswith((".file", ".conversation"))}
-    repeated = {place for place in found if ".mix[0]." in place}
-    assert found - repeated == elsewhere | set(FIELD_OF.values()) - {FIELD_OF["file"]}
+    assert found == elsewhere | set(FIELD_OF.values()) - {FIELD_OF["file"]}

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchrun.api.conditions import Condition
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus, CompiledKernels, ServerStatus
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, CompiledKernels, Condition, ServerStatus
 from benchrun.judge.results import results
 from benchrun.judge.thresholds import judge_of
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
 from benchrun.measure.timeline import bucketed, encode
-from benchrun.plan.metadata import Owner
+from benchrun.plan.pods import Owner
 from benchrun.plan.stages import cells
 from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
 from benchrun_client.contract import StageRecord

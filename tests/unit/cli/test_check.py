@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from benchrun.cli.__main__ import main
+from benchrun.cli.commands.check import as_json, show_check, volume_sentence
+from benchrun.preflight.manifests import Checked, CheckedObject
+from benchrun.preflight.remark import Remark, error, not_checked, note, warning
+from benchrun.preflight.volume import Volume
+from rich.console import Console
 from unit.preflight.checks import manifest
 from unit.sizing.configs import QWEN_32B
 
@@ -76,3 +83,147 @@ def test_a_file_without_a_benchmark_is_an_error(tmp_path: Path, text: str, said:
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path, capsys: Capture) -> None:
     assert main(["check", "-f", str(tmp_path / "none.yaml")]) == 1
     assert "none.yaml" in capsys.readouterr().err
+
+
+def volume(**fields: Any) -> Volume:
+    values: dict[str, Any] = {
+        "stages": 4,
+        "requests": 400,
+        "probe_stages": 0,
+        "gpus": 2,
+        "open_stages": 0,
+        "least_seconds": 0,
+        "warmup_seconds": 0,
+        "gpu_seconds": None,
+    }
+    return Volume(**(values | fields))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "fields"),
+    [
+        ("4 stages, 400 requests. How long they take depends on the server.", {}),
+        ("1 stage, 1 request. How long they take depends on the server.", {"stages": 1, "requests": 1}),
+        (
+            "4 stages, 1,234,567 requests at most, where searches take all their probes. "
+            "How long they take depends on the server.",
+            {"probe_stages": 1, "requests": 1_234_567},
+        ),
+        ("1,000 runs, 4 stages, 400 requests. How long they take depends on the server.", {"runs": 1000}),
+        (
+            "4 stages, 400 requests. Those at a finite rate take 5 min at least.",
+            {"open_stages": 4, "least_seconds": 300},
+        ),
+        (
+            "4 stages, 400 requests. Those at a finite rate take 5 min at least, the others as long as the server needs.",
+            {"open_stages": 3, "least_seconds": 300},
+        ),
+        (
+            "4 stages, 400 requests. How long they take depends on the server. Warm-up takes up to 1 min 30 s.",
+            {"warmup_seconds": 90},
+        ),
+        (
+            "4 stages, 400 requests. How long they take depends on the server. Measuring on 2 GPUs takes 1,200 GPU-seconds "
+            "at least; start-up is not counted.",
+            {"gpu_seconds": 1200},
+        ),
+        (
+            "4 stages, 400 requests. How long they take depends on the server. Measuring on 1 GPU takes 0 GPU-seconds "
+            "at least; start-up is not counted.",
+            {"gpu_seconds": 0, "gpus": 1},
+        ),
+        (
+            "2 runs, 4 stages, 400 requests. How long they take depends on the server. Measuring on all GPUs takes "
+            "9 GPU-seconds at least; start-up is not counted.",
+            {"gpu_seconds": 9, "runs": 2},
+        ),
+    ],
+)
+def test_how_large_a_run_is(sentence: str, fields: dict[str, Any]) -> None:
+    assert volume_sentence(volume(**fields)) == sentence
+
+
+def checked(
+    *remarks: Remark, name: str = "chat", kind: str = "BenchmarkRun", of: Volume | None = None
+) -> CheckedObject:
+    return CheckedObject(kind, name, Checked(remarks, of))
+
+
+def shown(*objects: CheckedObject) -> list[str]:
+    out = io.StringIO()
+    show_check(Console(file=out, width=120, highlight=False), objects)
+    return [" ".join(line.split()) for line in out.getvalue().splitlines()]
+
+
+ALL = (
+    note("d", "fourth"),
+    not_checked("e", "last"),
+    warning("b", "second"),
+    error("a", "first"),
+    warning("c", "third"),
+)
+
+
+def test_the_worst_comes_first_and_equals_stay_in_order() -> None:
+    assert shown(checked(*ALL)) == [
+        "chat BenchmarkRun",
+        "error a first",
+        "warning b second",
+        "warning c third",
+        "note d fourth",
+        "not checked e last",
+        "",
+        "1 error, 2 warnings, 1 note, 1 not checked",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("told", "remarks"),
+    [
+        ("0 errors", ()),
+        ("0 errors, 1 warning", (warning("", "x"),)),
+        ("2 errors", (error("", "x"), error("", "x"))),
+        ("0 errors, 2 notes", (note("", "x"), note("", "x"))),
+        ("0 errors, 2 not checked", (not_checked("", "x"), not_checked("", "x"))),
+    ],
+)
+def test_errors_are_counted_even_where_there_are_none(told: str, remarks: tuple[Remark, ...]) -> None:
+    assert shown(checked(*remarks))[-1] == told
+
+
+def test_objects_are_told_apart_and_counted_together() -> None:
+    lines = shown(checked(error("a", "x"), of=volume()), checked(error("b", "y"), name="", kind=""))
+    assert lines == [
+        "chat BenchmarkRun",
+        "error a x",
+        "4 stages, 400 requests. How long they take depends on the server.",
+        "",
+        "(no name) no kind",
+        "error b y",
+        "",
+        "2 errors",
+    ]
+
+
+def test_what_a_manifest_holds_is_no_markup() -> None:
+    assert "error spec[0] [red]x[/red]" in shown(checked(error("spec[0]", "[red]x[/red]"), name="[b]n"))
+    assert shown(checked(name="[b]n"))[0] == "[b]n BenchmarkRun"
+
+
+def test_for_programs_nothing_is_worded() -> None:
+    (told,) = as_json([checked(error("a", "x"), of=volume(gpu_seconds=7, least_seconds=5, warmup_seconds=3))])
+    assert told == {
+        "kind": "BenchmarkRun",
+        "name": "chat",
+        "remarks": [{"level": "Error", "path": "a", "text": "x"}],
+        "volume": {
+            "runs": 1,
+            "stages": 4,
+            "requests": 400,
+            "gpus": 2,
+            "leastSeconds": 5,
+            "warmupSeconds": 3,
+            "gpuSeconds": 7,
+        },
+    }
+    assert as_json([checked()])[0]["volume"] is None

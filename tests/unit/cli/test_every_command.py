@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchrun.cli.__main__ import main
-from benchrun.cli.commands import COMMANDS
+from benchrun.cli.__main__ import COMMANDS, main
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.finished_runs import finished_run, listed
 from unit.cli.test_interrupts import PYTHONPATH
@@ -27,7 +26,8 @@ ASKING = {
     "export": ["export", "chat", "--format=csv"],
     "compare": ["compare", "chat", "rag"],
     "judge": ["judge", "chat"],
-    "sweep": ["sweep", "chat"],
+    "report-sweep": ["report", "chat", "--sweep"],
+    "watch-sweep": ["watch", "chat", "--sweep"],
 }
 """Commands that ask the cluster."""
 TROUBLES = {

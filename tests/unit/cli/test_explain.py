@@ -9,11 +9,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from benchrun.cli import pages
 from benchrun.cli.__main__ import main
-from benchrun.cli.pages import page_of
-from benchrun.judge.catalogue import EXPLANATIONS
-from benchrun.judge.finding import Code
+from benchrun.cli.commands import explain
+from benchrun.cli.commands.explain import page_of
+from benchrun.judge.rules.catalogue import EXPLANATIONS
+from benchrun.judge.rules.rule import Code
 
 Capture = pytest.CaptureFixture[str]
 REPOSITORY = Path(__file__).parents[3]
@@ -61,7 +61,7 @@ def test_a_name_like_none_is_answered_with_all(capsys: Capture) -> None:
 def test_without_pages_the_words_of_the_status_are_said(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(explain, "CHECKOUT", tmp_path)
     assert main(["explain", "Preempted"]) == 0
     explanation = EXPLANATIONS[Code.PREEMPTED]
     assert capsys.readouterr().out == f"# Preempted\n\n{explanation.meaning}\n\n{explanation.remedy}\n"
@@ -88,10 +88,10 @@ def test_the_package_brings_the_pages_along(tmp_path: Path) -> None:
     # In isolation from this checkout but for its dependencies: the pages must come from the package.
     probe = (
         f"import sys; sys.path.insert(0, {str(installed)!r})\n"
-        "from benchrun.api.codes import Code\n"
-        "from benchrun.cli import pages\n"
-        f"assert pages.__file__.startswith({str(installed)!r}), pages.__file__\n"
-        "print(*(page.code for page in pages.pages()))"
+        "from benchrun.api.conditions import Code\n"
+        "from benchrun.cli.commands import explain\n"
+        f"assert explain.__file__.startswith({str(installed)!r}), explain.__file__\n"
+        "print(*(page.code for page in explain.pages()))"
     )
     said = subprocess.run([sys.executable, "-c", probe], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert said.stdout.split() == [code.value for code in Code]

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from benchrun.api.conditions import Condition
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus, Condition
 from benchrun.cli.__main__ import main
-from benchrun.plan.metadata import Owner
+from benchrun.plan.pods import Owner
 from benchrun.plan.stored import stage_config_map
 from benchrun.report.export.formats import FORMATS
 from benchrun_client.contract import StageRecord
@@ -89,8 +88,6 @@ def test_standard_output_is_the_export_alone(export: Export) -> None:
     [
         ("csv", ["replicas.csv", "requests.csv", "servers.csv", "stages.csv"]),
         ("parquet", ["replicas.parquet", "requests.parquet", "servers.parquet", "stages.parquet"]),
-        ("inferencex", ["agg_bmk.json"]),
-        ("pytorch", ["nightly.pytorch.json"]),
         ("llm-d", sorted(f"benchmark_report_v0.2,_{each.replace('/', '-')}.yaml" for each in STAGES)),
         (
             "vllm",
@@ -157,25 +154,6 @@ def test_where_nothing_can_be_trusted_nothing_is_exported(export: Export, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-def test_load_points_that_a_format_does_not_know_are_said(export: Export) -> None:
-    said = export("--format=inferencex", "--set=precision=fp8")
-    assert [each["conc"] for each in json.loads(said.out)] == [4, 2]
-    assert "left out: capped/rate=40: InferenceX knows closed loops only" in said.err
-    assert "does not know: " not in said.err
-
-
-def test_only_such_load_points_are_nothing_to_export(export: Export) -> None:
-    said = export("--format=inferencex", f"--stage={CAPPED}")
-    assert (said.code, said.out) == (1, b"")
-    assert "nothing to export left out: capped/rate=40: InferenceX knows closed loops only" in said.err
-
-
-def test_what_an_inferencex_row_still_needs_is_said(export: Export) -> None:
-    said = export("--format=inferencex", f"--stage={CHAT}")
-    assert said.err == ("InferenceX asks for what the run does not know: precision; give --set precision=...")
-    assert json.loads(said.out)[0]["precision"] is None
-
-
 def test_records_that_are_gone_are_said(export: Export) -> None:
     said = export("--format=csv", stages=STAGES[:2])
     assert said.code == 0
@@ -188,11 +166,8 @@ def test_records_that_are_gone_are_said(export: Export) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--format=llm-d"], "4 stages are as many reports: name a folder to write them to, or one stage with --stage"),
+        (["--format=llm-d"], "4 stages make 4 reports: give a folder, or one stage with --stage"),
         (["--format=csv", "--stage=chat/concurrency=4/r3"], "there is no stage 'chat/concurrency=4/r3'; did you mean"),
-        (["--format=inferencex", "--set=hw"], "--set takes FIELD=VALUE, for example hw=h100, not 'hw'"),
-        (["--format=inferencex", "--set=gpu=h100"], "there is no field 'gpu'"),
-        (["--format=csv", "--set=hw=h100"], "--set is for --format inferencex; csv takes all from the run"),
     ],
 )
 def test_what_can_not_be_done_is_said(export: Export, options: list[str], sentence: str) -> None:
@@ -222,13 +197,72 @@ def test_parquet_is_not_thrown_at_a_terminal(export: Export, monkeypatch: pytest
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     said = export("--format=parquet")
     assert (said.code, said.out) == (1, b"")
-    assert "this format is no text: name a file or a folder" in said.err
+    assert "--output" in said.err
 
 
-def test_an_unknown_format_lists_the_known(export: Export) -> None:
+def refusal(export: Export, capsysbinary: pytest.CaptureFixture[bytes], name: str) -> str:
+    """What is said of a format that can't be had."""
     with pytest.raises(SystemExit) as ended:
-        export("--format=xls")
+        export(f"--format={name}")
     assert ended.value.code == 2
+    return " ".join(capsysbinary.readouterr().err.decode().split())
+
+
+def test_an_unknown_format_lists_the_known(export: Export, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    said = refusal(export, capsysbinary, "xls")
+    assert all(name in said for name in ("'xls'", *FORMATS))
+
+
+REGISTERED = """
+from benchrun.report.export.formats import Format
+
+def document(run, table):
+    return " ".join(stage.id for stage in run.stages).encode()
+
+names = Format("names of stages", files=lambda run: {"names.txt": document(run, "stages")}, document=document)
+not_one = "names of stages"
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another package, as it is when it is installed."""
+    site = tmp_path / "site"
+    (site / "acme_exports-1.0.dist-info").mkdir(parents=True)
+    (site / "acme_exports.py").write_text(REGISTERED, encoding="utf-8")
+    entries = [
+        "[benchrun.exports]",
+        "names = acme_exports:names",
+        "not-one = acme_exports:not_one",
+        "gone = acme_gone:x",
+    ]
+    (site / "acme_exports-1.0.dist-info" / "entry_points.txt").write_text("\n".join(entries), encoding="utf-8")
+    (site / "acme_exports-1.0.dist-info" / "METADATA").write_text(
+        "Name: acme-exports\nVersion: 1.0\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(site)
+
+
+@pytest.mark.usefixtures("package")
+def test_another_package_may_register_a_format(export: Export, tmp_path: Path) -> None:
+    assert export("--format=names", f"--stage={CHAT}").out == CHAT.encode()
+    export("--format=names", f"--output={tmp_path}/out/")
+    assert made(tmp_path / "out") == ["names.txt"]
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("not-one", "acme_exports:not_one is not a benchrun.report.export.formats.Format"),
+        ("gone", "acme_gone:x can't be loaded: ModuleNotFoundError: No module named 'acme_gone'"),
+        ("nams", "did you mean names?"),
+    ],
+)
+def test_a_package_that_registers_something_else_is_named(
+    name: str, sentence: str, export: Export, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert sentence in refusal(export, capsysbinary, name)
 
 
 def test_every_format_has_its_place_in_the_documentation() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -12,17 +13,15 @@ from typing import Any
 
 import pytest
 import yaml
-from benchrun.cli import watching
+from benchrun.cli import following
 from benchrun.cli.__main__ import main
+from benchrun.cli.cluster import Kubectl
+from benchrun.cli.commands.watch import say_how_to_go_on
 from benchrun.cli.errors import CommandError
-from benchrun.cli.follow_runs import say_how_to_go_on
-from benchrun.cli.following import follow
-from benchrun.cli.kubectl import Kubectl
-from benchrun.cli.log_reporter import LogReporter
-from benchrun.cli.show_live_sweep import full_sweep
-from benchrun.cli.targets import Target, by_name
-from benchrun.report.followed_sweep import sweep_first_sight, with_run
-from benchrun.report.live_sweep import sweep_view
+from benchrun.cli.following import Target, by_name, follow
+from benchrun.cli.reporters import LogReporter, full
+from benchrun.report.followed import updated_sweep, with_run
+from benchrun.report.live_view import live_view
 from rich.console import Console
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.test_interrupts import Command
@@ -45,7 +44,7 @@ FORBIDDEN = (
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(following, "FIRST_PAUSE_SECONDS", 0.01)
 
 
 def file(folder: Path, *bodies: Json) -> str:
@@ -145,7 +144,7 @@ def test_one_that_has_ended_is_not_measured_again_and_does_not_look_so(
     assert main(["run", "-f", file(tmp_path, asked(done))]) == 1
     said = capsys.readouterr().err
     assert "seqs has run before (Completed, 2026-01-01T12:00:00Z), and a sweep is measured once" in said
-    assert "benchrun sweep seqs shows its result" in said
+    assert "benchrun report seqs shows its result" in said
     assert "kubectl delete bms seqs" in said
 
 
@@ -209,7 +208,7 @@ def test_what_was_found_to_be_a_sweep_is_known_as_one(kubectl: FakeKubectl) -> N
     watched(kubectl, batches().body)
     targets, out = {NAME: Target(Kubectl("lab"))}, io.StringIO()
     console = Console(file=out, width=200)
-    assert follow(targets, LogReporter(console, several=False)).codes == {NAME: 0}
+    assert asyncio.run(follow(targets, LogReporter(console, several=False))).codes == {NAME: 0}
     say_how_to_go_on(targets, console)
     assert "the sweep goes on in the cluster" in out.getvalue()
     assert "kubectl patch bms seqs -n lab" in out.getvalue()
@@ -218,8 +217,17 @@ def test_what_was_found_to_be_a_sweep_is_known_as_one(kubectl: FakeKubectl) -> N
 def test_a_sweep_that_is_deleted_meanwhile_ends_it(kubectl: FakeKubectl, capsys: Capture) -> None:
     kubectl.watch(sweep_going_on(), sweep_going_on(), of=NAME, last="DELETED")
     kubectl.watch(run_of_sweep(1, running()), of=OF_ITS_RUNS)
-    assert main(["sweep", NAME, "--wait"]) == 1
+    assert main(["watch", NAME, "--sweep"]) == 1
     assert capsys.readouterr().err == "benchrun: seqs was deleted\n"
+
+
+def test_waiting_has_an_end(kubectl: FakeKubectl, capsys: Capture) -> None:
+    watched(kubectl, sweep_object({}, spec=sweep_body()))
+    assert main(["watch", NAME, "--sweep", "--timeout", "0.3s", "-n", "lab"]) == 124
+    said = capsys.readouterr()
+    assert "the sweep goes on in the cluster" in said.out
+    assert "kubectl patch bms seqs -n lab" in said.out
+    assert said.err == "benchrun: seqs: not ended within the timeout\n"
 
 
 def test_a_run_and_a_sweep_of_one_name_are_told_apart_by_hand() -> None:
@@ -232,11 +240,11 @@ def test_a_run_and_a_sweep_of_one_name_are_told_apart_by_hand() -> None:
 
 
 def view(*runs: Json, width: int = 120, height: int = 40, **going_on: Any) -> list[str]:
-    sweep = sweep_first_sight(sweep_going_on(**going_on))
+    sweep = updated_sweep(None, sweep_going_on(**going_on))
     for run in runs:
         sweep = with_run(sweep, run)
     now = BEGIN + timedelta(seconds=100)
-    return drawn(full_sweep(sweep_view(sweep, now=now), width=width, height=height), width=width)
+    return drawn(full(live_view(sweep, now=now), width=width, height=height), width=width)
 
 
 def test_a_run_that_goes_on_is_shown_below_the_sweep() -> None:

@@ -126,4 +126,4 @@ def test_a_sweep_is_summed_up_where_there_is_no_such_run(kubectl: FakeKubectl, c
     told = [" ".join(line.split()) for line in lines]
     assert "runs 1 completed, 1 failed" in told
     assert "note wide: OutOfGPUMemory in seqs-v2-r1: CUDA out of memory" in told
-    assert lines[-1] == "$ benchrun sweep seqs -n lab"
+    assert lines[-1] == "$ benchrun report seqs -n lab"

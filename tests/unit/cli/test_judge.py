@@ -166,7 +166,7 @@ def test_compilations_that_were_not_kept_are_not_forgotten_silently(judge: Judge
     del run.body["status"]["servers"][0]["compilations"]
     code, said = judge(run)
     assert code == 0
-    assert "chat/rate=8: was Suspect, now Valid: CompilationInWindow was not looked for again" in said
+    assert "chat/rate=8: was Suspect, now Valid: CompilationInWindow was not checked" in said
     assert "NotChecked" in said
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.cli.__main__ import main
-from benchrun.cli.kubectl_errors import explained, no_such
+from benchrun.cli.errors import explained, no_such
 from unit.cli.fake_kubectl import FakeKubectl
 
 REFUSED = "The connection to the server {} was refused - did you specify the right host or port?"
@@ -132,7 +132,7 @@ FORBIDDEN = (
             id="several problems stand under one another",
         ),
         pytest.param("error: something\n  new\n", "Other", "something new", id="what is not known is passed on"),
-        pytest.param("", "Other", "kubectl ended without a word", id="nothing"),
+        pytest.param("", "Other", "kubectl failed without an error message", id="nothing"),
     ],
 )
 def test_one_line_with_the_remedy(said: str, trouble: str, line: str) -> None:
@@ -166,22 +166,31 @@ def test_a_run_that_is_not_there(namespace: str | None, others: list[str], line:
 NOT_FOUND = 'Error from server (NotFound): benchmarkruns.benchrun.dev "chta" not found'
 
 
-@pytest.mark.parametrize("command", [["get"], ["watch"], ["report"], ["logs"], ["judge"]])
-def test_every_command_names_the_runs_that_there_are(
-    command: list[str], kubectl: FakeKubectl, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("what", "command"),
+    [
+        ("BenchmarkRun or BenchmarkSweep", ["get"]),
+        ("BenchmarkRun or BenchmarkSweep", ["watch"]),
+        ("BenchmarkRun or BenchmarkSweep", ["report"]),
+        ("BenchmarkRun", ["logs"]),
+        ("BenchmarkRun", ["judge"]),
+    ],
+)
+def test_every_command_names_those_that_there_are(
+    what: str, command: list[str], kubectl: FakeKubectl, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kubectl.fails("get", "chta", error=NOT_FOUND, unless="--ignore-not-found")
     kubectl.answer("get", "chta", "--ignore-not-found")
     kubectl.gives("get", body={"items": [{"metadata": {"name": "chat"}}]})
     assert main([*command, "chta", "-n", "lab"]) == 1
-    assert capsys.readouterr().err == "benchrun: there is no BenchmarkRun chta in namespace lab; did you mean chat?\n"
+    assert capsys.readouterr().err == f"benchrun: there is no {what} chta in namespace lab; did you mean chat?\n"
 
 
 def test_who_may_not_list_gets_no_names(kubectl: FakeKubectl, capsys: pytest.CaptureFixture[str]) -> None:
     kubectl.fails("get", "chta", error=NOT_FOUND)
     kubectl.fails("get", error=FORBIDDEN.format("", "list", 'in the namespace "lab"'))
     assert main(["get", "chta"]) == 1
-    assert "there is no BenchmarkRun chta in this namespace" in capsys.readouterr().err
+    assert "there is no BenchmarkRun or BenchmarkSweep chta in this namespace" in capsys.readouterr().err
 
 
 def test_without_kubectl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.cli import log_streams
 from benchrun.cli.__main__ import main
+from benchrun.cli.commands import logs
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.plan.specs import Json
 from unit.report.going_on import at, ended, run_body, running
@@ -151,7 +151,7 @@ def test_who_may_not_read_logs_is_told(kubectl: FakeKubectl, capsys: Capture) ->
 def test_following_waits_for_the_pod_reads_a_restarted_one_again_and_ends_with_the_run(
     kubectl: FakeKubectl, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_streams, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(logs, "LOOK_AGAIN_SECONDS", 0.01)
     for _ in range(4):
         run_is(kubectl, running(), once=True)
     run_is(kubectl, ended())
@@ -168,7 +168,7 @@ def test_following_waits_for_the_pod_reads_a_restarted_one_again_and_ends_with_t
 def test_following_a_run_that_is_deleted_ends(
     kubectl: FakeKubectl, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_streams, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(logs, "LOOK_AGAIN_SECONDS", 0.01)
     run_is(kubectl, running(), once=True)
     kubectl.answer("get", "benchmarkruns.benchrun.dev", "--ignore-not-found")
     kubectl.fails("get", "chat", error='Error from server (NotFound): benchmarkruns.benchrun.dev "chat" not found')

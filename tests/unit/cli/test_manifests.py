@@ -72,9 +72,9 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         pytest.param("", "holds no object; begin with one of examples/", id="empty"),
         pytest.param("---\n---\n", "holds no object", id="empty documents"),
-        pytest.param("a: [1\nb: 2", "is no YAML: line 2, column 2: ", id="broken"),
-        pytest.param("a: 1\n\tb: 2", "is no YAML: line 2, column 1: ", id="a tab"),
-        pytest.param(b"\xff\xfe", "is no text in UTF-8: byte 0 is none of it", id="bytes"),
+        pytest.param("a: [1\nb: 2", ": line 2, column 2: ", id="broken"),
+        pytest.param("a: 1\n\tb: 2", ": line 2, column 1: ", id="a tab"),
+        pytest.param(b"\xff\xfe", "(byte 0)", id="bytes"),
         pytest.param("just words", "an object has apiVersion and kind, for example benchrun.dev/v1alpha1", id="words"),
         pytest.param("kind: A\nmetadata: {name: a}", "an object has apiVersion and kind", id="no version"),
         pytest.param(RUN.replace("name: chat", "label: a"), "metadata has neither name nor generateName", id="no name"),
@@ -89,7 +89,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
             "a ConfigMapList is not taken; write its objects as documents, with --- between them",
             id="list",
         ),
-        pytest.param(b"#" * (MAX_BYTES + 1), "is larger than 8 MiB; that is no manifest", id="too large"),
+        pytest.param(b"#" * (MAX_BYTES + 1), "is larger than 8 MiB", id="too large"),
     ],
 )
 def test_what_is_no_manifest_is_named_with_its_place(tmp_path: Path, text: str | bytes, said: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import yaml
 from benchrun.cli.__main__ import main
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.finished_runs import FinishedRun, finished_run, listed
+from unit.cli.test_interrupts import PYTHONPATH
 from unit.report.finished_sweeps import batches
 
 Capture = pytest.CaptureFixture[str]
@@ -62,7 +65,7 @@ def test_the_table_asks_for_no_records(kubectl: FakeKubectl, capsys: Capture) ->
 def test_without_records_the_page_says_what_it_lacks(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     assert main(["report", "-f", str(saved(tmp_path, finished_run())), "--html", str(page)]) == 0
-    assert "No records of requests are at hand." in page.read_text(encoding="utf-8")
+    assert "No records of requests were kept." in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("form", [["--html", "x.html"], ["--markdown"], []])
@@ -132,3 +135,10 @@ def test_a_sweep_of_a_file(tmp_path: Path, capsys: Capture) -> None:
     assert "seqs: Valid" in capsys.readouterr().out
     assert main(["report", "other", "-f", str(file)]) == 1
     assert "holds no BenchmarkRun" in capsys.readouterr().err
+
+
+def test_the_command_imports_nothing_of_the_extra() -> None:
+    script = "import benchrun.cli.__main__, sys; print(*sorted({'vl_convert', 'jinja2'} & set(sys.modules)))"
+    environment = os.environ | {"PYTHONPATH": PYTHONPATH}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "\n"

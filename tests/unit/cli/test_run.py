@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus
 from benchrun.cli.__main__ import main
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.finished_runs import finished_run

@@ -15,9 +15,9 @@ from datetime import timedelta
 from fcntl import ioctl
 
 import pytest
-from benchrun.cli.show_live import full, several
+from benchrun.cli.reporters import full, several
+from benchrun.report.followed import StageLine
 from benchrun.report.live_view import live_view
-from benchrun.report.stage_line import StageLine
 from rich.console import Console, RenderableType
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.test_interrupts import PYTHONPATH
@@ -27,7 +27,7 @@ STAGES = tuple(
     StageLine(n, f"chat/rate={n}/r1", requests_per_second=3.9, median_ttft_ms=43.0, failed=int(n == 2), requests=100)
     for n in range(20)
 )
-READINGS = tuple(live(70 + 5 * n, running=n, waiting=2 * n) for n in range(8))
+SAMPLES = tuple(live(70 + 5 * n, running=n, waiting=2 * n) for n in range(8))
 
 
 def drawn(renderable: RenderableType, *, width: int) -> list[str]:
@@ -37,7 +37,7 @@ def drawn(renderable: RenderableType, *, width: int) -> list[str]:
 
 
 def view(**changes: object) -> list[str]:
-    run = followed(running(done=20, total=40), stages=STAGES, readings=READINGS, **changes)
+    run = followed(running(done=20, total=40), stages=STAGES, samples=SAMPLES, **changes)
     return drawn(full(live_view(run, now=BEGIN + timedelta(seconds=130)), width=120, height=40), width=120)
 
 
@@ -61,7 +61,7 @@ def test_trouble_stands_below() -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 @pytest.mark.parametrize("height", [16, 24, 50])
 def test_no_line_is_wider_than_the_terminal_and_all_fit_its_height(width: int, height: int) -> None:
-    run = followed(running(done=20, total=40), stages=STAGES, readings=READINGS)
+    run = followed(running(done=20, total=40), stages=STAGES, samples=SAMPLES)
     lines = drawn(full(live_view(run, now=BEGIN + timedelta(seconds=130)), width=width, height=height), width=width)
     assert max(map(len, lines)) <= width
     if width >= 80:

@@ -62,5 +62,5 @@ def test_who_overrides_the_model_is_only_told(capsys: Capture) -> None:
     flags = ["--max-model-len=65536", '--hf-overrides={"rope_scaling": {}}']
     assert main(["kv-cache", "models/Qwen2.5-32B-Instruct", "--serve", *flags]) == 0
     told = capsys.readouterr().out
-    assert "made for 32,768 tokens: what is asked for beyond may come out as noise" in told
+    assert "made for 32,768 tokens: output beyond that may be noise" in told
     assert "will not start" not in told

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from queue import SimpleQueue
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
-from benchrun.cli import watching
+from benchrun.cli import following
 from benchrun.cli.__main__ import main
-from benchrun.cli.following import MAX_TARGETS
-from benchrun.cli.kubectl import Kubectl
-from benchrun.cli.watching import Word, objects
-from benchrun.cli.watching_runs import RunWatcher
+from benchrun.cli.following import MAX_TARGETS, objects
 from unit.cli.fake_kubectl import FakeKubectl
+from unit.cli.test_interrupts import PYTHONPATH
 from unit.report.going_on import ended, live, run_body, running
 
 Capture = pytest.CaptureFixture[str]
@@ -34,7 +36,7 @@ def test_lines_then_tables_then_the_code(kubectl: FakeKubectl, capsys: Capture) 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(following, "FIRST_PAUSE_SECONDS", 0.01)
 
 
 @pytest.mark.parametrize("last", ["MODIFIED", "ERROR"])
@@ -88,11 +90,24 @@ def test_a_timeout_ends_the_watching_and_not_the_run(kubectl: FakeKubectl, capsy
     assert not any("patch" in asked for asked in kubectl.asked())
 
 
+def test_a_reader_that_has_seen_enough_ends_the_watching_and_not_the_run(kubectl: FakeKubectl) -> None:
+    kubectl.watch(run_body(running()))
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "benchrun.cli", "watch", "chat"]
+    environment = os.environ | {"PYTHONPATH": PYTHONPATH}
+    done = subprocess.run(
+        command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=environment
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("text", ["0", "soon", "-1s"])
 def test_a_timeout_is_a_length_of_time(text: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["watch", "chat", f"--timeout={text}"])
-    assert "is no length of time; write 90s, 10m or 2h" in capsys.readouterr().err
+    assert "argument --timeout: " in capsys.readouterr().err
 
 
 def test_a_run_that_has_ended_is_told_without_asking_for_its_records(kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -108,13 +123,6 @@ def test_a_status_of_another_version_is_an_error(kubectl: FakeKubectl, capsys: C
     assert "chat was written by another version of the API" in capsys.readouterr().err
 
 
-def test_one_that_was_never_started_can_be_stopped() -> None:
-    """An interrupt may come that early."""
-    words: SimpleQueue[Word] = SimpleQueue()
-    RunWatcher(Kubectl(), "chat", words).stop()
-    assert words.empty()
-
-
 def test_too_many_runs_are_too_many(kubectl: FakeKubectl, capsys: Capture) -> None:
     assert main(["watch", *(f"run-{n}" for n in range(MAX_TARGETS + 1))]) == 1
     assert "17 runs are too many to follow at once; at most 16" in capsys.readouterr().err
@@ -128,9 +136,17 @@ def test_too_many_runs_are_too_many(kubectl: FakeKubectl, capsys: Capture) -> No
         pytest.param('{"a": {"b": "}"}}\n{"a": 2}\n', id="a line each"),
     ],
 )
-def test_objects_of_a_stream(text: str) -> None:
-    assert list(objects(text.splitlines(keepends=True))) == [{"a": {"b": "}"}}, {"a": 2}]
+async def test_objects_of_a_stream(text: str) -> None:
+    assert await found_in(text.splitlines()) == [{"a": {"b": "}"}}, {"a": 2}]
 
 
-def test_an_object_that_was_cut_is_none() -> None:
-    assert list(objects(["{\n", '  "a": 1\n'])) == []
+async def test_an_object_that_was_cut_is_none() -> None:
+    assert await found_in(["{", '  "a": 1']) == []
+
+
+async def found_in(lines: list[str]) -> list[dict[str, Any]]:
+    async def stream() -> AsyncIterator[str]:
+        for line in lines:
+            yield line
+
+    return [found async for found in objects(stream())]

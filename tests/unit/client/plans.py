@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from benchrun_client.contract import (
     DataFile,
@@ -17,8 +18,9 @@ from benchrun_client.contract import (
     Warmup,
     digest_of_token,
 )
-from benchrun_client.records import RawStage
+from benchrun_client.records import ClientCost, Identity, Instants, RawEdge, RawStage
 
+T = TypeVar("T")
 TOKEN = "0123456789abcdef" * 4
 TOKEN_DIGEST = digest_of_token(TOKEN)
 
@@ -88,7 +90,25 @@ def plan(*stages: Stage, target: dict[str, Any] | None = None, **changes: Any) -
 
 
 def raw_stage(**changes: Any) -> RawStage:
-    """What the engine gave for a stage of two requests, the second of which failed."""
+    """What the engine gave for a stage of two requests, the second of which failed. Instants, costs and the server's side are
+    changed by their fields' names."""
+
+    def made(kind: Callable[..., T], **defaults: Any) -> T:
+        return kind(**{name: changes.pop(name, default) for name, default in defaults.items()})
+
+    instants = made(
+        Instants,
+        due=[100.0, 100.0],
+        sent=[100.0, 100.5],
+        answered=[101.0, 101.5],
+        ok=[True, False],
+        ended=[True, False],
+    )
+    cost = made(ClientCost, cpu_seconds=0.5, wall_seconds=1.5, throttled_periods=None, lags=[0.001, 0.002])
+    models, served = "id=tiny max_model_len=4096", ServedModel(id="tiny")
+    identity = made(Identity, version="0.32.0", settings="c" * 32, models=models, served=served)
+    before, after = {"request_success_total": 1.0}, {"request_success_total": 2.0}
+    edge = made(RawEdge, address="10.0.0.1:8000", role="server", before=before, after=after, identity=identity)
     return RawStage(
         **{
             "run_uid": "run-1",
@@ -98,37 +118,19 @@ def raw_stage(**changes: Any) -> RawStage:
             "prompts_digest": "b" * 64,
             "engine": Engine(name="vllm", version="0.32.0", trust_env=False),
             "scalars": {"completed": 1, "failed": 1},
-            "due": [100.0, 100.0],
-            "sent": [100.0, 100.5],
-            "answered": [101.0, 101.5],
-            "ok": [True, False],
-            "ended": [True, False],
+            "instants": instants,
             "unix_minus_perf": 1_700_000_000.0,
             "previous_answer": 99.75,
             "ttfts": [0.1, 0.0],
             "itls": [[0.02, 0.03, 0.02], []],
             "input_lens": [32, 32],
             "output_lens": [4, 0],
-            "asked_lens": [4, 4],
+            "requested_lens": [4, 4],
             "shared_prefix_tokens": 1,
             "repeated_tokens": 0,
-            "datasets": (),
             "errors": ["", "Bad Request"],
-            "diagnostic": None,
-            "addresses": ("10.0.0.1:8000",),
-            "roles": ("server",),
-            "before": ({"request_success_total": 1.0},),
-            "after": ({"request_success_total": 2.0},),
-            "versions": ("0.32.0",),
-            "settings": ("c" * 32,),
-            "models": ("id=tiny max_model_len=4096",),
-            "served": (ServedModel(id="tiny"),),
-            "cache_reset": None,
-            "warmup": None,
-            "cpu_seconds": 0.5,
-            "wall_seconds": 1.5,
-            "throttled_periods": None,
-            "lags": [0.001, 0.002],
+            "cost": cost,
+            "servers": (edge,),
             **changes,
         }
     )

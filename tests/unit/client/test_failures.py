@@ -1,21 +1,35 @@
-"""A failure is told in bounded words, without a traceback, where the kubelet looks for it."""
+"""Failures and other texts of bounded length; the plan file."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
+from benchrun_client import failures
 from benchrun_client.contract import Failure
 from benchrun_client.failures import (
-    BAD_INPUT,
+    MAX_MESSAGE_CHARACTERS,
     MAX_TERMINATION_BYTES,
     TERMINATION_LOG_VARIABLE,
+    BadInput,
     Reason,
     RunFailure,
     as_failure,
+    first_line,
     leave_termination_message,
+    shorten,
 )
+from benchrun_client.http_session import Answer
+from benchrun_client.load.self_watch import throttled_periods
+from benchrun_client.recorder import MAX_HEADLINE_BYTES, headline
+from benchrun_client.run import MAX_PLAN_BYTES, SHOWN_ERRORS, peek_run_uid, read_plan
+from benchrun_client.server.waiting import Deadline, pinned
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.client.plans import TOKEN, TOKEN_DIGEST, plan, stage
+from unit.measure.records import record
 
 
 def test_an_unexpected_error_becomes_its_first_line() -> None:
@@ -29,7 +43,7 @@ def test_an_error_without_words_keeps_its_name() -> None:
 
 def test_bad_input_exits_2_and_everything_else_1() -> None:
     codes = {reason: RunFailure(reason, "").exit_code for reason in get_args(Reason)}
-    assert {reason for reason, code in codes.items() if code == 2} == BAD_INPUT
+    assert {reason for reason, code in codes.items() if code == 2} == set(get_args(BadInput))
     assert set(codes.values()) == {1, 2}
 
 
@@ -53,3 +67,234 @@ def test_a_termination_message_that_cannot_be_written_harms_nothing(
     monkeypatch.setenv(TERMINATION_LOG_VARIABLE, str(tmp_path / "no" / "such" / "folder"))
     leave_termination_message(Failure(reason="ClientError", message="x"))
     assert list(tmp_path.iterdir()) == []
+
+
+@given(st.text(max_size=50), st.integers(1, 60))
+def test_a_cut_is_seen_and_only_made_where_it_must_be(text: str, characters: int) -> None:
+    cut = shorten(text, characters)
+    assert len(cut) <= characters
+    assert cut == text or (len(text) > characters and cut == text[: characters - 1] + "…")
+
+
+@pytest.mark.parametrize(
+    ("text", "characters", "cut"), [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("ab", 1, "…"), ("", 1, "")]
+)
+def test_at_the_edge(text: str, characters: int, cut: str) -> None:
+    assert shorten(text, characters) == cut
+
+
+@pytest.mark.parametrize(
+    ("line", "text"), [("a", "a\nb"), ("a", "\n \n\ta \nb"), ("", ""), ("", "\n \n"), ("a", "a\r\nb"), ("a", "a\x0bb")]
+)
+def test_the_first_line_that_says_something(line: str, text: str) -> None:
+    assert first_line(text) == line
+    assert first_line(ValueError(text)) == line
+
+
+def test_a_failure_stays_what_it_is() -> None:
+    failure = RunFailure("ModelGated", "x" * 2000)
+    assert as_failure(failure) is failure
+    assert (len(failure.message), failure.message[-1]) == (MAX_MESSAGE_CHARACTERS, "…")
+    assert failure.to_message() == Failure(reason="ModelGated", message=failure.message)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(KeyError("x"), "KeyError: 'x'"), (ValueError(""), "ValueError"), (SystemExit(3), "SystemExit: 3")],
+)
+def test_any_other_error_is_ours_with_its_name(error: BaseException, words: str) -> None:
+    assert (as_failure(error).reason, as_failure(error).message) == ("ClientError", words)
+
+
+def test_without_a_place_for_a_termination_message_none_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default = tmp_path / "termination-log"
+    monkeypatch.delenv(TERMINATION_LOG_VARIABLE, raising=False)
+    monkeypatch.setattr(failures, "DEFAULT_TERMINATION_LOG", default)
+    leave_termination_message(Failure(reason="ClientError", message="x"))
+    assert not default.exists()
+    default.touch()
+    leave_termination_message(Failure(reason="ClientError", message="x"))
+    assert Failure.model_validate_json(default.read_bytes()).message == "x"
+
+
+# ---- headlines -------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 150), st.integers(3, 80))
+def test_a_headline_fits_and_keeps_the_first_figures(count: int, width: int) -> None:
+    scalars = {f"{n:0{width}d}": float(n) for n in range(count)}
+    line = headline(record(scalars=scalars), digest="d" * 64)
+    assert len(line) <= MAX_HEADLINE_BYTES
+    assert "\n" not in line
+    told = json.loads(line)
+    kept = list(told["scalars"])
+    assert kept == list(scalars)[: len(kept)]
+    assert (told["schema"], told["digest"], told["stage"]) == ("benchrun.headline/1", "d" * 64, record().stage_id)
+
+
+def test_a_short_one_has_every_figure() -> None:
+    line = json.loads(headline(record(scalars={"a": 1.5, "b": None}), digest="d" * 64))
+    assert (line["scalars"], line["run_uid"], line["sequence"]) == ({"a": 1.5, "b": None}, "uid-1", 0)
+
+
+# ---- plans -----------------------------------------------------------------------------------------------------------
+
+
+def told(folder: Path, text: str | bytes) -> str:
+    path = folder / "plan.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(RunFailure) as failure:
+        read_plan(path)
+    assert failure.value.reason == "InvalidPlan"
+    return failure.value.message.removeprefix(f"{path}: ")
+
+
+def body(**changes: object) -> str:
+    return json.dumps({**json.loads(plan().to_json()), **changes})
+
+
+def test_each_wrong_field_is_named_and_many_are_counted(tmp_path: Path) -> None:
+    two = told(tmp_path, body(health_deadline_seconds=-1, percentiles="all"))
+    assert [each.partition(":")[0] for each in two.split("; ")] == ["percentiles", "health_deadline_seconds"]
+    extra = {f"surprise_{n}": 1 for n in range(SHOWN_ERRORS)}
+    assert "more" not in told(tmp_path, body(**extra))
+    assert told(tmp_path, body(**extra, another=1)).endswith("; and 1 more")
+
+
+def test_a_field_within_a_stage_is_named_with_its_place(tmp_path: Path) -> None:
+    broken = {**json.loads(stage().model_dump_json()), "requests": 0}
+    assert told(tmp_path, body(stages=[broken])).startswith("stages.0.requests: ")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", "null", b"\xff\xfe", "[" * 5000])
+def test_what_is_no_object_is_told_of_the_plan_as_a_whole(tmp_path: Path, text: str | bytes) -> None:
+    assert told(tmp_path, text).startswith("plan: ")
+
+
+def test_a_plan_may_be_as_large_as_its_bound(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_bytes(plan().to_json().encode().ljust(MAX_PLAN_BYTES))
+    assert read_plan(path) == plan()
+    assert "larger than" in told(tmp_path, plan().to_json().encode().ljust(MAX_PLAN_BYTES + 1))
+
+
+def test_a_folder_is_no_plan(tmp_path: Path) -> None:
+    with pytest.raises(RunFailure, match="Is a directory"):
+        read_plan(tmp_path)
+
+
+@pytest.mark.parametrize(("uid", "found"), [("x" * 64, "x" * 64), ("x" * 65, ""), ("", ""), (None, ""), (["a"], "")])
+def test_a_uid_that_is_none_is_not_taken(tmp_path: Path, uid: object, found: str) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({"run_uid": uid}), encoding="utf-8")
+    assert peek_run_uid(path) == found
+    assert peek_run_uid(tmp_path / "nowhere") == ""
+
+
+# ---- what the kernel and the network say -----------------------------------------------------------------------------
+
+
+def test_the_first_file_that_tells_counts(tmp_path: Path) -> None:
+    files = [tmp_path / str(n) for n in range(4)]
+    for file, text in zip(files[1:], ("usage_usec 5\n", "nr_throttled 7\n", "nr_throttled 8\n"), strict=True):
+        file.write_text(text, encoding="utf-8")
+    assert throttled_periods(files) == 7
+    assert throttled_periods([]) is None
+
+
+@pytest.mark.parametrize(
+    ("page", "content_type", "body_text"),
+    [
+        (True, "text/html", "anything"),
+        (True, "application/xhtml+xml", ""),
+        (True, "text/plain", "  <html>"),
+        (True, "application/json", "<"),
+        (False, "text/plain", "a < b"),
+        (False, "application/json", "{}"),
+        (False, "", ""),
+    ],
+)
+def test_a_page_is_known_by_what_it_is_called_or_how_it_begins(page: bool, content_type: str, body_text: str) -> None:
+    assert Answer(200, content_type, body_text).is_html is page
+
+
+@pytest.mark.parametrize(
+    ("expected", "url", "address"),
+    [
+        ("http://10.0.0.7:80", "http://name:80", "10.0.0.7"),
+        ("http://[fd00::7]/a/b", "http://name/a/b/", "fd00::7"),
+        ("http://10.0.0.7:8000/a?b=c", "http://name:8000/a?b=c", "10.0.0.7"),
+    ],
+)
+def test_only_the_name_is_replaced(expected: str, url: str, address: str) -> None:
+    assert pinned(url, address) == expected
+
+
+def test_a_deadline_of_nothing_is_none_and_another_tells_what_was_waited_for() -> None:
+    Deadline(0).check("anything")
+    Deadline(1000).check("anything")
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "plan.json"
+    file.write_text(text)
+    return file
+
+
+def changed(**changes: Any) -> str:
+    return json.dumps({**json.loads(plan().to_json()), **changes})
+
+
+def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    assert read_plan(written(tmp_path, plan().to_json())) == plan()
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        pytest.param("Invalid JSON", "{", id="no-json"),
+        pytest.param("stages", changed(stages=[]), id="no-stages"),
+        pytest.param("surprise", changed(surprise=1), id="unknown-field"),
+        pytest.param("health_deadline_seconds", changed(health_deadline_seconds=-1), id="out-of-bounds"),
+        pytest.param("schema", changed(schema="benchrun.plan/99"), id="other-version"),
+        pytest.param("larger than", "x" * (MAX_PLAN_BYTES + 1), id="huge"),
+    ],
+)
+def test_a_broken_plan_is_refused_naming_what_is_wrong(tmp_path: Path, expected: str, text: str) -> None:
+    with pytest.raises(RunFailure, match=expected) as failure:
+        read_plan(written(tmp_path, text))
+    assert failure.value.reason == "InvalidPlan"
+    assert failure.value.exit_code == 2
+
+
+def test_a_refusal_tells_no_values(tmp_path: Path) -> None:
+    with pytest.raises(RunFailure) as failure:
+        read_plan(written(tmp_path, changed(token_digest=TOKEN_DIGEST * 10, target=TOKEN_DIGEST)))
+    assert TOKEN_DIGEST not in failure.value.message
+
+
+def test_a_plan_holds_the_digest_of_the_token_and_not_the_token() -> None:
+    text = plan().to_json()
+    assert TOKEN_DIGEST in text
+    assert TOKEN not in text
+
+
+def test_a_missing_plan_is_refused_naming_the_file(tmp_path: Path) -> None:
+    with pytest.raises(RunFailure, match=r"nowhere\.json: No such file"):
+        read_plan(tmp_path / "nowhere.json")
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        pytest.param("run-1", changed(stages=[]), id="broken-elsewhere"),
+        pytest.param("", changed(run_uid=7), id="no-text"),
+        pytest.param("", changed(run_uid="x" * 65), id="too-long"),
+        pytest.param("", "[]", id="no-object"),
+        pytest.param("", "{", id="no-json"),
+    ],
+)
+def test_the_run_uid_is_found_in_a_broken_plan_where_it_can_be(tmp_path: Path, expected: str, text: str) -> None:
+    assert peek_run_uid(written(tmp_path, text)) == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from aiohttp import web
-from benchrun_client.datasets.fetching import fetch, shown_url
+from benchrun_client.datasets.files import fetch, shown_url
 from benchrun_client.failures import RunFailure
 from unit.client.servers import answering, serving
 

@@ -1,8 +1,9 @@
-"""The ledger: versions that grow with what changed, records kept until acknowledged, and one token that opens it."""
+"""The ledger: progress, and the records not yet acknowledged, for any number of threads."""
 
 from __future__ import annotations
 
 import hashlib
+import threading
 
 import pytest
 from benchrun_client.contract import (
@@ -13,9 +14,14 @@ from benchrun_client.contract import (
     Envelope,
     Failure,
     Sealed,
+    seal,
 )
 from benchrun_client.ledger import Ledger
-from unit.client.plans import TOKEN, TOKEN_DIGEST
+from benchrun_client.records import record_of
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from unit.client.plans import TOKEN, TOKEN_DIGEST, raw_stage
 
 FAILURE = Failure(reason="CanaryFailed", message="no")
 
@@ -55,7 +61,7 @@ def test_the_version_grows_with_phase_stage_record_and_failure_but_not_with_answ
     for change in (
         lambda: book.enter("Waiting"),
         lambda: book.enter("Measuring", stage="a/rate=1/r1"),
-        lambda: book.note(first_request_unix_us=5),
+        lambda: book.note("first_request_unix_us", 5),
         lambda: book.add(sealed(0)),
         lambda: book.fail(FAILURE),
     ):
@@ -78,9 +84,9 @@ def test_answers_are_counted_anew_in_each_stage() -> None:
 
 def test_the_first_word_about_an_instant_stands() -> None:
     book = ledger(records=1)
-    book.note(first_request_unix_us=5)
+    book.note("first_request_unix_us", 5)
     version = book.progress().version
-    book.note(first_request_unix_us=6)
+    book.note("first_request_unix_us", 6)
     assert (book.progress().first_request_unix_us, book.progress().version) == (5, version)
 
 
@@ -114,7 +120,7 @@ def test_acknowledged_records_are_forgotten() -> None:
 def test_acknowledging_twice_or_less_than_before_changes_nothing() -> None:
     book = ledger(records=2, made=2)
     assert all(book.acknowledge(n) for n in (2, 2, 1))
-    assert book.is_told()
+    assert book.is_delivered()
 
 
 @pytest.mark.parametrize("token", ["", TOKEN[:-1], TOKEN + "0", TOKEN.upper(), TOKEN_DIGEST, "ünïcode", "\udcff"])
@@ -140,18 +146,168 @@ def test_records_that_do_not_exist_cannot_be_acknowledged() -> None:
 def test_all_is_told_when_every_expected_record_is_stored() -> None:
     book = ledger(records=2, made=1)
     book.acknowledge(1)
-    assert not book.is_told()
+    assert not book.is_delivered()
     book.add(sealed(1))
-    assert not book.is_told()
+    assert not book.is_delivered()
     book.acknowledge(2)
-    assert book.is_told()
+    assert book.is_delivered()
 
 
 def test_after_a_failure_all_is_told_when_it_was_read_and_the_records_made_are_stored() -> None:
     book = ledger(records=3, made=1)
     book.fail(FAILURE)
-    assert not book.is_told()
+    assert not book.is_delivered()
     book.delivery(first=0)
-    assert not book.is_told()
+    assert not book.is_delivered()
     book.acknowledge(1)
-    assert book.is_told()
+    assert book.is_delivered()
+
+
+EXPECTED = 40
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Against a model of three numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.book = Ledger()
+        self.told = 0
+        self.book.listen(self._hear)
+        self.book.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=EXPECTED)
+        self.made, self.stored, self.failed = 0, 0, False
+        self.version = self.book.progress().version
+
+    def _hear(self) -> None:
+        self.told += 1
+
+    @precondition(lambda self: self.made < EXPECTED and not self.failed)
+    @rule()
+    def a_record_is_made(self) -> None:
+        before = self.told
+        self.book.add(sealed(self.made))
+        self.made += 1
+        assert self.told > before, "whoever waits is woken"
+
+    @rule(through=st.integers(0, EXPECTED + 5))
+    def somebody_acknowledges(self, through: int) -> None:
+        stored = self.book.acknowledge(through)
+        assert stored is (through <= self.made)
+        if stored:
+            self.stored = max(self.stored, through)
+
+    @rule(first=st.integers(-2, EXPECTED + 2), seen=st.integers(-1, 2 * EXPECTED))
+    def somebody_asks(self, first: int, seen: int) -> None:
+        assert self.book.has_news(first=first, seen=seen) is (self.made > first or self.book.progress().version > seen)
+        kept = [n for n in range(self.stored, self.made) if n >= first]
+        assert sequences(self.book.delivery(first=first)) == kept[:MAX_ENVELOPES]
+
+    @rule()
+    def a_phase_begins(self) -> None:
+        self.book.enter("Measuring", stage="a/rate=1/r1")
+        assert self.book.progress().phase == ("Failed" if self.failed else "Measuring")
+
+    @rule()
+    def it_fails(self) -> None:
+        assert self.book.fail(Failure(reason="ClientError", message="no")) is not self.failed
+        self.failed = True
+
+    @invariant()
+    def versions_only_grow(self) -> None:
+        now = self.book.progress()
+        assert now.version >= self.version
+        assert now.records == self.made
+        self.version = now.version
+
+    @invariant()
+    def a_run_is_told_when_all_that_it_gives_is_stored(self) -> None:
+        if not self.failed:
+            assert self.book.is_delivered() is (self.stored == EXPECTED)
+        elif self.book.is_delivered():
+            assert self.stored == self.made
+
+
+TestLedgerMachine = LedgerMachine.TestCase
+
+
+@given(st.integers(0, 10), st.integers(0, 10))
+def test_how_many_records_there_are_may_be_known_late(made: int, expected: int) -> None:
+    book = Ledger()
+    heard: list[int] = []
+    book.listen(lambda: heard.append(1))
+    book.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=None)
+    for n in range(made):
+        book.add(sealed(n))
+    book.acknowledge(made)
+    assert not book.is_delivered(), "a search goes on"
+    heard.clear()
+    book.expect(expected)
+    assert book.is_delivered() is (made == expected)
+    assert heard, "whoever waits for the end is woken"
+
+
+def test_answers_are_counted_while_others_read() -> None:
+    """One thread measures; the version does not move with it, so that no poll ends for it."""
+    book = ledger(records=1)
+    book.enter("Measuring", stage="a/rate=1/r1")
+    version = book.progress().version
+    reading = [threading.Thread(target=book.progress) for _ in range(4)]
+    for thread in reading:
+        thread.start()
+    for _ in range(1000):
+        book.count_answer()
+    for thread in reading:
+        thread.join()
+    assert (book.progress().requests_done, book.progress().version) == (1000, version)
+    assert not book.has_news(first=0, seen=version)
+
+
+def test_instants_that_are_known_change_nothing_and_wake_nobody() -> None:
+    book = ledger(records=1)
+    book.note("healthy_unix_us", 5)
+    heard: list[int] = []
+    book.listen(lambda: heard.append(1))
+    book.note("healthy_unix_us", 9)
+    assert heard == []
+    book.note("warmup_us", 7)
+    told = book.progress()
+    assert (told.healthy_unix_us, told.warmup_us, len(heard)) == (5, 7, 1)
+
+
+def test_a_failure_is_told_by_being_read_and_that_wakes_whoever_waits() -> None:
+    book = ledger(records=1)
+    book.fail(Failure(reason="ClientError", message="no"))
+    heard: list[int] = []
+    book.listen(lambda: heard.append(1))
+    book.delivery(first=0)
+    assert (book.is_delivered(), len(heard)) == (True, 1)
+
+
+def test_reading_a_run_that_goes_on_wakes_nobody() -> None:
+    book = ledger(records=1)
+    heard: list[int] = []
+    book.listen(lambda: heard.append(1))
+    book.delivery(first=0)
+    assert heard == []
+
+
+def test_a_client_is_ready_when_it_says_so() -> None:
+    book = Ledger()
+    assert not book.ready
+    book.mark_ready()
+    assert book.ready
+
+
+def test_all_is_told_only_once_the_end_is_known_and_stored() -> None:
+    told: list[bool] = []
+    ledger = Ledger()
+    ledger.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=None)
+    ledger.listen(lambda: told.append(ledger.is_delivered()))
+    ledger.add(seal(record_of(raw_stage())))
+    assert ledger.acknowledge(1)
+    assert not ledger.is_delivered()
+    ledger.expect(1)
+    assert ledger.is_delivered()
+    assert told[-1] is True
+    ledger.expect(2)
+    assert not ledger.is_delivered()

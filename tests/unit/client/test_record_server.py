@@ -1,4 +1,4 @@
-"""The four paths of the record server, asked by a real client."""
+"""The record server: long polls, tokens, acknowledgements, and readers that break off."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from benchrun_client.contract import Acknowledgement, Delivery, Failure, unpack_delivery
 from benchrun_client.ledger import Ledger
-from benchrun_client.record_server import RecordServer
+from benchrun_client.record_server import MAX_BODY_BYTES, RecordServer
 from unit.client.plans import TOKEN, TOKEN_DIGEST
 from unit.client.test_ledger import sealed
 
@@ -168,7 +168,7 @@ async def test_a_stranger_has_not_heard_of_a_failure(client: Client) -> None:
     client.ledger.fail(Failure(reason="CanaryFailed", message="no"))
     client.headers = {}
     await client.status("/records")
-    assert not client.ledger.is_told()
+    assert not client.ledger.is_delivered()
 
 
 async def test_ready_and_metrics_need_no_token(client: Client) -> None:
@@ -211,7 +211,7 @@ async def test_an_acknowledgement_lets_the_records_go(client: Client) -> None:
     client.ledger.add(sealed(1))
     assert await client.ack(ack(2)) == 204
     assert (await client.records()).records == ()
-    assert await client.server.wait_until_told(seconds=0)
+    assert await client.server.wait_until_delivered(seconds=0)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ async def test_an_acknowledgement_is_refused(client: Client, status: int, body: 
 
 
 async def test_waiting_for_the_last_acknowledgement_has_an_end(client: Client) -> None:
-    assert not await client.server.wait_until_told(seconds=0.05)
+    assert not await client.server.wait_until_delivered(seconds=0.05)
 
 
 async def test_metrics_tell_phase_and_progress(client: Client) -> None:
@@ -238,3 +238,210 @@ async def test_metrics_tell_phase_and_progress(client: Client) -> None:
     assert 'benchrun_client_phase{phase="Measuring"} 1' in lines
     assert 'benchrun_client_phase{phase="Waiting"} 0' in lines
     assert "benchrun_client_stage_requests_done 1" in lines
+
+
+AUTHORIZATION = f"Authorization: Bearer {TOKEN}\r\n"
+
+
+class Line:
+    """A bare connection to the server."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    async def say(self, data: bytes, *, no_more: bool = False) -> bytes:
+        """Everything that is answered until the server closes; `no_more`: with the word that nothing else will come."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        writer.write(data)
+        if no_more:
+            writer.write_eof()
+        answered = await reader.read()
+        writer.close()
+        return answered
+
+    async def get(self, path: str, method: str = "GET") -> tuple[int, bytes]:
+        """Status and body."""
+        answered = await self.say(
+            f"{method} {path} HTTP/1.1\r\nHost: x\r\n{AUTHORIZATION}Connection: close\r\n\r\n".encode()
+        )
+        head, _, body = answered.partition(b"\r\n\r\n")
+        return int(head.split()[1]), body
+
+    async def leave(self, path: str) -> None:
+        """Ask, and go without waiting for the answer."""
+        _, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n{AUTHORIZATION}\r\n".encode())
+        await writer.drain()
+        writer.transport.abort()
+
+
+@pytest.fixture
+def ledger() -> WatchedLedger:
+    """Of a run with two records to come."""
+    made = WatchedLedger()
+    made.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=2)
+    return made
+
+
+@pytest.fixture
+async def server(ledger: WatchedLedger) -> AsyncIterator[RecordServer]:
+    """A listening one."""
+    made = RecordServer(ledger)
+    yield made
+    await made.stop()
+
+
+@pytest.fixture
+async def line(server: RecordServer) -> Line:
+    """To it."""
+    return Line(await server.start(address="127.0.0.1", port=0))
+
+
+def records(body: bytes) -> list[int]:
+    return [each.sequence for each in unpack_delivery(body)[0].records]
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "path"),
+    [
+        (404, "GET", "/"),
+        (404, "GET", "/records/1"),
+        (404, "GET", "/../etc/passwd"),
+        (405, "POST", "/records"),
+        (405, "GET", "/ack"),
+        (405, "DELETE", "/ready"),
+    ],
+)
+async def test_there_are_four_paths(line: Line, status: int, method: str, path: str) -> None:
+    assert (await line.get(path, method))[0] == status
+
+
+@pytest.mark.parametrize("wait", ["nan", "-1", "-inf", "0", "1e-9"])
+async def test_no_wait_at_all_is_an_answer_at_once(line: Line, wait: str) -> None:
+    assert (await line.get(f"/records?seen=99&from=99&wait={wait}"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "query", ["from=", "from=1.0", "from=0x1", "seen=", "seen=new", "wait=", "wait=1s", "from=" + "9" * 5000]
+)
+async def test_what_is_no_number_is_refused_with_what_would_be(line: Line, query: str) -> None:
+    assert await line.get(f"/records?{query}") == (400, b"from and seen are integers, wait is in seconds\n")
+
+
+async def test_asking_from_before_the_first_gives_all(line: Line, ledger: WatchedLedger) -> None:
+    for n in (0, 1):
+        ledger.add(sealed(n))
+    assert [records((await line.get(f"/records?from={n}"))[1]) for n in (-5, 0, 1, 2)] == [[0, 1], [0, 1], [1], []]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\r\n\r\n", id="empty-lines"),
+        pytest.param(b"GET /records?wait=30", id="half-a-line"),
+        pytest.param(b"GET /records HTTP/1.1\r\nHost", id="half-a-head"),
+        pytest.param(b"POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", id="half-a-body"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", id="tls"),
+        pytest.param(b"GET /ready HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", id="endless-head"),
+    ],
+)
+async def test_half_a_question_disturbs_nobody(line: Line, ledger: WatchedLedger, said: bytes) -> None:
+    answered = await line.say(said, no_more=True)
+    assert answered == b"" or answered.split()[1].startswith(b"4")
+    ledger.mark_ready()
+    assert await line.get("/ready") == (200, b"ready\n")
+
+
+async def test_askers_that_leave_take_no_answer_from_those_that_stay(line: Line, ledger: WatchedLedger) -> None:
+    seen = ledger.progress().version
+    stays = asyncio.create_task(line.get(f"/records?from=0&seen={seen}&wait=30"))
+    assert await ledger.holds_back(stays)  # type: ignore[arg-type]
+    for _ in range(5):
+        await line.leave(f"/records?from=0&seen={seen}&wait=30")
+    ledger.add(sealed(0))
+    status, body = await stays
+    assert (status, records(body)) == (200, [0])
+
+
+async def test_every_asker_that_waits_hears_of_the_same_change(line: Line, ledger: WatchedLedger) -> None:
+    seen = ledger.progress().version
+    waiting = [asyncio.create_task(line.get(f"/records?from=0&seen={seen}&wait=30")) for _ in range(8)]
+    for _ in waiting:
+        assert await ledger.holds_back(waiting[0])  # type: ignore[arg-type]
+    ledger.add(sealed(0))
+    assert [records(body) for _, body in await asyncio.gather(*waiting)] == [[0]] * 8
+
+
+def posted(body: bytes, authorization: str = AUTHORIZATION) -> bytes:
+    head = f"POST /ack HTTP/1.1\r\nHost: x\r\n{authorization}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        pytest.param(400, b"", id="empty"),
+        pytest.param(400, b"[" * 4000, id="nested"),
+        pytest.param(400, b'{"through": -1}', id="negative"),
+        pytest.param(400, b'{"through": "two"}', id="a-word"),
+        pytest.param(400, b'{"through": 0, "more": 1}', id="one-field-more"),
+        pytest.param(400, b" " * MAX_BODY_BYTES, id="as-large-as-may-be"),
+        pytest.param(413, b" " * (MAX_BODY_BYTES + 1), id="larger"),
+        pytest.param(400, b'{"through": 1e999}', id="no-number"),
+        pytest.param(409, ack(1), id="of-records-to-come"),
+        pytest.param(204, ack(0), id="of-none"),
+    ],
+)
+async def test_what_is_answered_to_an_acknowledgement(line: Line, status: int, body: bytes) -> None:
+    assert int((await line.say(posted(body))).split()[1]) == status
+
+
+async def test_before_the_plan_is_read_nobody_can_acknowledge() -> None:
+    server = RecordServer(Ledger())
+    line = Line(await server.start(address="127.0.0.1", port=0))
+    assert int((await line.say(posted(ack(0)))).split()[1]) == 401
+    await server.stop()
+
+
+async def test_the_answers_say_why_in_a_line(line: Line) -> None:
+    questions = {400: posted(b"{}"), 401: posted(ack(5), "Authorization: Bearer x\r\n"), 409: posted(ack(1))}
+    said = {code: (await line.say(question)).partition(b"\r\n\r\n")[2] for code, question in questions.items()}
+    assert said == {
+        400: b"not an acknowledgement\n",
+        401: b"the run's token is needed\n",
+        409: b"there are not that many records\n",
+    }
+
+
+async def test_the_end_is_awaited_until_the_last_record_is_stored(
+    server: RecordServer, line: Line, ledger: WatchedLedger
+) -> None:
+    told = asyncio.create_task(server.wait_until_delivered())
+    for n in (0, 1):
+        ledger.add(sealed(n))
+    await line.say(posted(ack(1)))
+    assert not told.done()
+    await line.say(posted(ack(2)))
+    assert await asyncio.wait_for(told, 30) is True
+
+
+async def test_after_a_failure_the_end_is_awaited_until_somebody_read_it(
+    server: RecordServer, line: Line, ledger: WatchedLedger
+) -> None:
+    ledger.fail(Failure(reason="CanaryFailed", message="no"))
+    assert await server.wait_until_delivered(seconds=0) is False
+    await line.get("/records")
+    assert await server.wait_until_delivered(seconds=0) is True
+
+
+async def test_metrics_are_of_prometheus_form(line: Line, ledger: WatchedLedger) -> None:
+    ledger.add(sealed(0))
+    answered = await line.say(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    head, _, body = answered.partition(b"\r\n\r\n")
+    assert b"Content-Type: text/plain; version=0.0.4" in head
+    lines = body.decode().splitlines()
+    assert "benchrun_client_records 1" in lines
+    families = [text.split()[2] for text in lines if text.startswith("# TYPE")]
+    assert [text.split()[2] for text in lines if text.startswith("# HELP")] == families
+    assert sum(text.endswith(" 1") and "phase=" in text for text in lines) == 1, "one phase at a time"

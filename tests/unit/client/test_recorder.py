@@ -34,6 +34,6 @@ async def test_records_come_back_sealed_in_order_with_their_headlines() -> None:
 async def test_a_recorder_that_dies_is_told_and_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
     recorder = await Recorder.start(lambda *_: None)
     with pytest.raises(RunFailure, match="ended with code 1") as failure:
-        await recorder.record(packed(raw_stage(addresses=())))
+        await recorder.record(packed(raw_stage(ttfts=[])))
     assert failure.value.reason == "ClientError"
     assert "zip()" in capfd.readouterr().err

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
-from benchrun_client.self_watch import TICK_SECONDS, LagProbe, SelfWatch
+from benchrun_client.load.self_watch import TICK_SECONDS, LagProbe, SelfWatch, throttled_periods
 
 TICK = 0.01
 HELD_UP = 0.2
@@ -86,9 +87,28 @@ async def test_the_account_runs_from_the_first_send_to_the_last_answer() -> None
     watch.on_answer()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     burn(0.1)
-    toll = watch.toll()
-    assert 0.1 <= toll.cpu_seconds <= cpu
-    assert 0.2 <= toll.wall_seconds <= wall
+    cost = watch.cost()
+    assert 0.1 <= cost.cpu_seconds <= cpu
+    assert 0.2 <= cost.wall_seconds <= wall
     # The first ticks were due while the processor was busy with something else.
-    assert max(toll.lags) > 0.1 - 2 * TICK_SECONDS
-    assert len(toll.lags) <= wall / TICK_SECONDS
+    assert max(cost.lags) > 0.1 - 2 * TICK_SECONDS
+    assert len(cost.lags) <= wall / TICK_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        pytest.param(7, "usage_usec 5\nnr_periods 9\nnr_throttled 7\nthrottled_usec 12\n", id="limited"),
+        pytest.param(None, "usage_usec 5\n", id="no-controller"),
+        pytest.param(None, "nr_throttled many\n", id="no-number"),
+        pytest.param(None, "\n", id="empty-line"),
+    ],
+)
+def test_throttled_periods_are_read(tmp_path: Path, expected: int | None, text: str) -> None:
+    file = tmp_path / "cpu.stat"
+    file.write_text(text)
+    assert throttled_periods([tmp_path / "missing", file]) == expected
+
+
+def test_a_kernel_that_does_not_tell_gives_none(tmp_path: Path) -> None:
+    assert throttled_periods([tmp_path / "missing"]) is None

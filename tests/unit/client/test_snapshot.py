@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.snapshot import Snapshot, parse_page, take, take_idle, take_settled
+from benchrun_client.server.snapshot import Snapshot, parse_metrics, take, take_idle, take_settled
 from unit.client.servers import Handler, answering, serving
 
 PAGE = """\
@@ -59,7 +59,7 @@ def snapshot(successes: float) -> Snapshot:
 
 
 def test_wanted_counters_are_summed_over_engines_and_labels() -> None:
-    assert parse_page(PAGE) == Snapshot(
+    assert parse_metrics(PAGE) == Snapshot(
         counters={
             "request_success_total": 12.0,
             "prefix_cache_hits_total": 160.0,
@@ -78,20 +78,20 @@ def test_wanted_counters_are_summed_over_engines_and_labels() -> None:
 
 
 def test_a_counter_that_a_server_does_not_have_is_absent_and_not_0() -> None:
-    read = parse_page("vllm:generation_tokens_total 17\n")
+    read = parse_metrics("vllm:generation_tokens_total 17\n")
     assert read is not None
     assert read.counters == {"generation_tokens_total": 17.0}
 
 
 @pytest.mark.parametrize("value", ["1e308", "-1e308", "1e16", "+Inf", "NaN"])
 def test_a_counter_that_nobody_can_reckon_with_is_left_out(value: str) -> None:
-    read = parse_page(f"vllm:generation_tokens_total 17\nvllm:prompt_tokens_total {value}\n")
+    read = parse_metrics(f"vllm:generation_tokens_total 17\nvllm:prompt_tokens_total {value}\n")
     assert read == Snapshot({"generation_tokens_total": 17.0}, None)
 
 
 def test_counters_that_are_too_large_together_are_left_out() -> None:
     engines = "".join(f'vllm:prompt_tokens_total{{engine="{n}"}} 1e308\n' for n in range(3))
-    assert parse_page(engines + "vllm:generation_tokens_total 17\n") == Snapshot(
+    assert parse_metrics(engines + "vllm:generation_tokens_total 17\n") == Snapshot(
         {"generation_tokens_total": 17.0}, None
     )
 
@@ -107,7 +107,7 @@ def test_counters_that_are_too_large_together_are_left_out() -> None:
     ],
 )
 def test_a_page_without_vllms_counters_is_none(text: str) -> None:
-    assert parse_page(text) is None
+    assert parse_metrics(text) is None
 
 
 async def endless(request: web.Request) -> web.StreamResponse:
@@ -171,12 +171,12 @@ async def test_a_snapshot_is_taken_as_it_is_when_the_count_never_comes() -> None
 async def test_a_server_that_cannot_be_read_any_more_is_waited_for_until_it_is_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("benchrun_client.snapshot.SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr("benchrun_client.server.snapshot.SETTLE_SECONDS", 0.01)
     assert await settled(10, 3, showing(*["garbage"] * 9, page(0))) == [snapshot(0)]
 
 
 async def test_a_server_that_does_not_come_back_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.snapshot.GONE_SECONDS", 0.1)
+    monkeypatch.setattr("benchrun_client.server.snapshot.GONE_SECONDS", 0.1)
     assert await settled(10, 3, showing("garbage")) == [None]
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from benchrun.api.conditions import ConditionType, find_condition
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.decision import Decision
+from benchrun.api import BenchmarkRunStatus, ConditionType, find_condition
+from benchrun.decide.world import Decision
 
 
 def applied(decision: Decision) -> list[str]:

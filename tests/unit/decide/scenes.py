@@ -12,16 +12,25 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from benchrun.api import names
-from benchrun.api.judgement import Judgement
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.collected import Arrival, Collected
-from benchrun.decide.decision import Context, Decision, World
-from benchrun.decide.lookups import Answer, Answers, Compilations, EndpointPods, Judging, LogTail, Question
+from benchrun import names
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Judgement
 from benchrun.decide.reconcile import decide
+from benchrun.decide.world import (
+    Answer,
+    Answers,
+    Arrival,
+    Collected,
+    Compilations,
+    Context,
+    Decision,
+    EndpointPods,
+    Judging,
+    LogTail,
+    Question,
+    World,
+)
 from benchrun.judge.judged_run import judged_run
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
 from benchrun.observe.views import Child, Children, Pod, Run, Termination
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.stages import stages

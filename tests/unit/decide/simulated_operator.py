@@ -10,15 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from benchrun.api import names
-from benchrun.api.judgement import Judgement
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.decide.collected import Collected
-from benchrun.decide.decision import Decision, World
-from benchrun.decide.lookups import Answer, Judging, LogTail, Question
+from benchrun import names
+from benchrun.api import BenchmarkRunSpec, Judgement
 from benchrun.decide.reconcile import decide
+from benchrun.decide.world import Answer, Collected, Decision, Judging, LogTail, Question, World
 from benchrun.judge.judged_run import judged_run
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
 from benchrun.observe.views import Child, Children, Pod, Run
 from benchrun.plan.stored import RECORD_KEY
 from benchrun_client.contract import open_record

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from unit.decide.saying import applied, deleted, standing
-from unit.decide.scenes import NEWER, REFUSED, Scene
+from unit.decide.scenes import DEPLOYMENT, JOB, NEWER, REFUSED, SERVICE_ENDPOINT, URL_ENDPOINT, Scene
 from unit.plan.specs import concurrencies, rates, workload
 
 
@@ -70,8 +70,6 @@ def test_refused_is_terminal_and_starts_nothing() -> None:
     assert refused.settled().decide().status == decision.status
 
 
-# ---- accepted by an operator of another version ----------------------------------------------------------------------
-
 UNREADABLE = Scene().measuring().arrived(0).with_spec(**REFUSED)
 
 
@@ -103,3 +101,103 @@ def test_what_is_left_of_a_refused_run_is_removed_again_and_again() -> None:
     refused = UNREADABLE.with_spec(cancel=True).settled()
     assert deleted(refused.decide()) == ["Deployment", "Job"]
     assert deleted(refused.without("Deployment", "server").decide()) == ["Job"]
+
+
+SUSPENDED = Scene().with_spec(suspend=True)
+
+
+def test_nothing_is_created() -> None:
+    decision = SUSPENDED.decide()
+    assert (applied(decision), deleted(decision), decision.requeue_after_seconds) == ([], [], None)
+
+
+def test_a_client_that_waits_is_let_go() -> None:
+    assert deleted(Scene().client_ready().with_spec(suspend=True).decide()) == ["Job"]
+
+
+def test_a_client_that_is_stopped_by_it_has_not_failed() -> None:
+    stopped = Scene().client_created().with_spec(suspend=True).pod("client", phase="Failed", ready=False, deleting=True)
+    assert stopped.decide().status.phase == "Suspended"
+
+
+def test_it_says_so() -> None:
+    assert standing(SUSPENDED.decide().status, "Ready", "Reconciling", "Stalled", "Accepted") == {
+        "Ready": "False (Suspended)",
+        "Reconciling": "True (Suspended)",
+        "Stalled": "False (Suspended)",
+        "Accepted": "True (Accepted)",
+    }
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [pytest.param(URL_ENDPOINT, id="url"), pytest.param(SERVICE_ENDPOINT, id="service"), pytest.param({}, id="server")],
+)
+def test_no_deadline_runs_while_suspended_nor_counts_that_time_afterwards(spec: dict[str, object]) -> None:
+    scene = (Scene(spec=spec) if spec else Scene()).with_spec(suspend=True, startupDeadlineSeconds=60).settled()
+    long_after = scene.at(100_000)
+    assert long_after.decide().status.phase == "Suspended"
+    assert long_after.settled().with_spec(suspend=False).decide().status.phase in ("Preparing", "Pending")
+
+
+def test_going_on_starts_like_a_fresh_run() -> None:
+    resumed = SUSPENDED.settled().with_spec(suspend=False)
+    assert applied(resumed.decide()) == ["ConfigMap plan", "Job client", "Service server"]
+
+
+def test_going_on_waits_until_the_old_client_has_left() -> None:
+    leaving = Scene().client_ready().without(*JOB).having(JOB, deleting=True)
+    resumed = leaving.with_spec(suspend=True).pod("client", deleting=True).settled().with_spec(suspend=False)
+    assert applied(resumed.decide()) == []
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        pytest.param(Scene().client_ready().having(DEPLOYMENT), id="server exists"),
+        pytest.param(Scene().measuring(), id="measuring"),
+        pytest.param(Scene(spec=URL_ENDPOINT).server_healthy(), id="endpoint is being warmed up"),
+    ],
+)
+def test_it_comes_too_late(scene: Scene) -> None:
+    decision = scene.with_spec(suspend=True).decide()
+    assert (decision.status.phase, deleted(decision)) == (scene.decide().status.phase, [])
+
+
+@pytest.mark.parametrize(
+    ("gone", "scene"),
+    [
+        pytest.param([], Scene(), id="before anything"),
+        pytest.param(["Job"], Scene().client_created(), id="preparing"),
+        pytest.param(["Deployment", "Job"], Scene().server_pending(), id="waiting for a node"),
+        pytest.param(["Deployment", "Job"], Scene().server_loading(), id="loading"),
+        pytest.param(["Deployment", "Job"], Scene().measuring(), id="measuring"),
+        pytest.param(["Job"], Scene(spec=URL_ENDPOINT).measuring(), id="measuring an endpoint"),
+        pytest.param([], Scene().with_spec(suspend=True), id="suspended"),
+    ],
+)
+def test_everything_is_let_go_the_gpu_first(gone: list[str], scene: Scene) -> None:
+    decision = scene.with_spec(cancel=True).ended()
+    assert deleted(decision) == gone
+    assert (decision.status.phase, applied(decision)) == ("Cancelled", [])
+    assert decision.last_words is None
+
+
+def test_the_instant_of_release_is_noted() -> None:
+    assert (
+        Scene().measuring().with_spec(cancel=True).at(100).ended().status.server_released_time == "2026-01-01T00:01:40Z"
+    )
+
+
+def test_a_record_that_just_came_is_stored_and_judged() -> None:
+    decision = Scene().measuring().arrived(0).with_spec(cancel=True).ended()
+    assert applied(decision) == ["ConfigMap stage 0"]
+    assert [(r.cell, r.verdict) for r in decision.status.results] == [
+        ("chat/rate=1", "Valid"),
+        ("chat/rate=4", "Invalid"),
+    ]
+
+
+def test_it_wins_over_a_failure() -> None:
+    failing = Scene().measuring().fails("CanaryFailed", "no").with_spec(cancel=True)
+    assert failing.ended().status.phase == "Cancelled"

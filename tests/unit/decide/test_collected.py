@@ -6,14 +6,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from benchrun.decide.collected import (
+from benchrun.decide.world import (
     MAX_BACKLOG_BYTES,
     MAX_UNSTORED_SAMPLES,
     Arrival,
     Collected,
     Samples,
 )
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
 from benchrun_client.contract import MAX_PACKED_BYTES
 
 

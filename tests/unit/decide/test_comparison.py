@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.conditions import ConditionType
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.judge.comparison.runs import results_digest
+from benchrun.api import BenchmarkRunStatus, ConditionType
+from benchrun.judge.comparison.comparability import results_digest
 from benchrun.observe.views import Run
 from benchrun.report.exit_codes import exit_code
 from unit.decide.saying import standing

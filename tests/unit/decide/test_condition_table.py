@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from benchrun.api.conditions import Condition, ConditionType
+from benchrun.api import Condition, ConditionType
 from unit.decide.saying import standing
 from unit.decide.scenes import Scene
 from unit.measure.records import requests

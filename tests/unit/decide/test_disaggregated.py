@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.conditions import Reason
-from benchrun.decide.decision import Decision
+from benchrun.api import Reason
+from benchrun.decide.world import Decision
 from unit.decide.scenes import (
     FIRST_REQUEST,
     HEALTHY,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.judgement import Judgement
-from benchrun.api.status import ClientStatus
-from benchrun.decide.collected import Ending
-from benchrun.decide.lookups import Answer, Compilations, Judging
+from benchrun.api import ClientStatus, Judgement
+from benchrun.decide.world import Answer, Compilations, Ending, Judging
 from unit.decide.saying import applied, deleted, standing
 from unit.decide.scenes import HEALTHY, SCHEDULED, SERVER_DIED, URL_ENDPOINT, Scene, text
 

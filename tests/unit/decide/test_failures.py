@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.lookups import Answer, LogTail
+from benchrun.decide.world import Answer, LogTail
 from unit.decide.saying import deleted, standing
 from unit.decide.scenes import FIRST_REQUEST, HEALTHY, SERVER_DIED, Scene, instant, unix_us
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.decision import Decision, GpuExporters, GpuPage, PodRoad
-from benchrun.decide.followed import SEVERAL_NODES
-from benchrun.decide.lookups import Answer, ExporterPod, GpuExporter
 from benchrun.decide.reconcile import decide
+from benchrun.decide.servers import SEVERAL_NODES
+from benchrun.decide.world import Answer, Decision, ExporterPod, GpuExporter, GpuExporters, GpuPage, PodRoad
 from unit.decide.scenes import URL_ENDPOINT, Scene
 from unit.decide.test_many_nodes import RUN, with_gpus, with_worker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from benchrun.api.conditions import timestamp
+from benchrun.api import timestamp
 from benchrun.decide.deadlines import believed, from_unix_us
 from benchrun.observe.raw import instant
 from hypothesis import given

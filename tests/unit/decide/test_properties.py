@@ -7,14 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import get_args
 
-from benchrun.api.conditions import ConditionType, has_ended
-from benchrun.api.names import SERVING_ROLES
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.decide.acceptance import Unacceptable, accept
+from benchrun.api import BenchmarkRunStatus, ConditionType, has_ended
 from benchrun.decide.deadlines import deadlines
-from benchrun.decide.decision import Decision
 from benchrun.decide.reconcile import SHORTEST_WAIT_SECONDS
-from benchrun.decide.situation import Situation
+from benchrun.decide.situation import Situation, Unacceptable, accept
+from benchrun.decide.world import Decision
+from benchrun.names import SERVING_ROLES
 from hypothesis import given, settings
 from unit.decide.saying import applied, deleted
 from unit.decide.scenes import Scene

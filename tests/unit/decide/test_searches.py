@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchrun.api import names
+from benchrun import names
 from benchrun.observe.trim import child_of
 from benchrun.plan.stored import stage_config_map
 from benchrun_client.contract import Probe, StageRecord, open_stage_id

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from benchrun.api import names
+from benchrun import names
 from benchrun.observe.views import Termination
 from benchrun_client.contract import Shards
 from unit.decide.saying import applied, deleted, standing

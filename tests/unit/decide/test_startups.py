@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchrun.api.startup import Startup
-from benchrun.decide.lookups import Answer, ServerStart, Start
-from benchrun.observe.startup_log import StartupPhases
+from benchrun.api import Startup
+from benchrun.decide.world import Answer, ServerStart, Start
+from benchrun.observe.vllm import StartupPhases
 from unit.decide.scenes import HEALTHY, SCHEDULED, URL_ENDPOINT, Scene, instant, unix_us
 
 WANTED = ServerStart("server-1", "server-1-uid", "vllm")

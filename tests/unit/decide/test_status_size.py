@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from benchrun.api.codes import Code
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.judge import judging
-from benchrun.judge.finding import NotChecked, StageFinding
-from benchrun.judge.rules import StageContext
-from benchrun.measure.samples import ServerFacts
+from benchrun.api import BenchmarkRunStatus, Code
+from benchrun.judge.rules import catalogue
+from benchrun.judge.rules.rule import NotChecked, StageFinding, StageProfile
+from benchrun.measure.exposition import ServerFacts
 from benchrun.observe.views import Termination
-from benchrun_client.contract import DatasetFacts, StageRecord
+from benchrun_client.contract import DatasetFacts
 from unit.decide.scenes import Scene
 from unit.judge.found import findings_of
 from unit.plan.specs import concurrencies, workload
@@ -100,12 +98,12 @@ def test_every_rule_fires_in_every_cell(monkeypatch: pytest.MonkeyPatch) -> None
     """What each rule finds where it must, all of it at every stage; and that none could look, which another finding tells."""
     found = {code: findings_of(code, repeats=2)[code] for code in Code if code != Code.NOT_CHECKED}
 
-    def every_rule(record: StageRecord, context: StageContext) -> Iterable[StageFinding | NotChecked]:
+    def every_rule(stage: StageProfile) -> Iterable[StageFinding | NotChecked]:
         for code, finding in found.items():
-            yield StageFinding(code, finding.severity, record.stage_id, finding.evidence)
+            yield StageFinding(code, finding.severity, stage.id, finding.evidence)
             yield NotChecked(code, WHY)
 
-    monkeypatch.setattr(judging, "STAGE_RULES", (every_rule,))
+    monkeypatch.setattr(catalogue, "STAGE_RULES", (every_rule,))
     status = LARGEST.arrived(*range(64)).ended().status
     assert {Code(finding.code) for finding in status.findings} == set(Code)
     assert min(finding.count for finding in status.findings) >= 64

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from benchrun.api.judgement import Judgement
-from benchrun.decide.collected import RefusedObject
-from benchrun.decide.lookups import Answer, Judging, Question
+from benchrun.api import Judgement
+from benchrun.decide.world import Answer, Judging, Question, RefusedObject
 from hypothesis import strategies as st
 from unit.decide.scenes import (
     DEPLOYMENT,

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from benchrun.decide import lookups
-from benchrun.decide.lookups import Answer, Answers, Question
+from benchrun.decide import world
+from benchrun.decide.world import Answer, Answers, Question
 from benchrun.effects.errors import NotFound, Unavailable
-from benchrun.effects.lookups.asking import AT_ONCE, PROBLEM_CHARS, LookUps
-from benchrun.effects.lookups.kinds import KINDS
-from benchrun.effects.lookups.tools import About, Kind, NotFoundOut, Tools
-from benchrun.observe.identity import RunKey
-from benchrun.observe.views import Children, Run
+from benchrun.effects.lookups import AT_ONCE, KINDS, PROBLEM_CHARS, About, Kind, LookUps, NotFoundOut, Tools
+from benchrun.observe.views import Children, Run, RunKey
 from unit.runtime.bodies import KEY, NAMESPACE, UID
 from unit.runtime.fast_time import now, passing, run_fast
 from unit.runtime.judges import Judge
@@ -52,7 +49,7 @@ class Desk:
         self.news: list[tuple[RunKey, float]] = []
         kinds: dict[type[Question[Any]], Kind] = {
             Slow: Kind(self._look_up, seconds=SECONDS),
-            Repeated: Kind(self._look_up, seconds=SECONDS, again_seconds=AGAIN_SECONDS),
+            Repeated: Kind(self._look_up, seconds=SECONDS, retry_seconds=AGAIN_SECONDS),
         }
         tools = Tools(MemoryCluster(), Judge())
         self.lookups: LookUps[RunKey] = LookUps(tools, news=lambda key: self.news.append((key, now())), kinds=kinds)
@@ -243,9 +240,9 @@ async def test_closing_leaves_everything() -> None:
 
 
 def test_every_kind_of_question_has_a_handler_and_a_time() -> None:
-    questions = {each for each in vars(lookups).values() if isinstance(each, type) and issubclass(each, Question)}
+    questions = {each for each in vars(world).values() if isinstance(each, type) and issubclass(each, Question)}
     assert set(KINDS) == questions - {Question}
-    assert {type_.__name__: (kind.seconds, kind.again_seconds) for type_, kind in KINDS.items()} == {
+    assert {type_.__name__: (kind.seconds, kind.retry_seconds) for type_, kind in KINDS.items()} == {
         "Compilations": (5.0, None),
         "EndpointPods": (10.0, 4.0),
         "GpuExporter": (10.0, None),

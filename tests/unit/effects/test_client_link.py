@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 from benchrun.effects.client_link import ClientLink, Mismatched, Refused, Unauthorized
-from benchrun.effects.scraper import FetchError, HttpFetcher
-from benchrun_client.contract import Delivery, Progress, Sealed, Search, digest_of_token, pack_delivery, seal
+from benchrun.effects.pod_http import FetchError, HttpFetcher
+from benchrun_client.contract import (
+    ContractMismatch,
+    Delivery,
+    Progress,
+    Sealed,
+    Search,
+    digest_of_token,
+    pack_delivery,
+    seal,
+)
 from benchrun_client.ledger import Ledger
 from benchrun_client.record_server import RecordServer
 from unit.measure.records import record
@@ -215,7 +224,9 @@ async def test_answer_of_somebody_else_is_refused(why: str, answer: bytes) -> No
 async def test_a_client_of_another_version_is_known_as_such(theirs: int | None, answer: bytes) -> None:
     with pytest.raises(Mismatched, match=r"spec\.client\.image") as mismatch:
         await linked(Says(answer)).pull(from_sequence=0, seen_version=-1)
-    assert mismatch.value.theirs == theirs
+    cause = mismatch.value.__cause__
+    assert isinstance(cause, ContractMismatch)
+    assert cause.theirs == theirs
 
 
 async def test_client_that_has_not_read_its_plan_may_tell_how_far_it_is() -> None:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from benchrun.effects.client_link import ACKNOWLEDGE_SECONDS, ANSWER_SECONDS, WAIT_SECONDS, Refused
-from benchrun.effects.scraper import FetchError, HttpFetcher
+from benchrun.effects.pod_http import FetchError, HttpFetcher
 from benchrun_client.contract import (
     MAX_BODIES_BYTES,
     MAX_DELIVERY_BYTES,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchrun.effects import connection
-from benchrun.effects.connection import CONNECTIONS, configuration, in_cluster
+from benchrun.effects.connection import CHILD_KINDS, CONNECTIONS, EXTENSION_KINDS, RESOURCES, configuration, in_cluster
 from benchrun.effects.errors import Unavailable
 from unit.effects.raw_server import HEAD, sending
 from unit.effects.scripted_api import Answer, answering, connected
@@ -68,9 +68,7 @@ def test_a_pod_with_a_service_account_is_in_a_cluster(
 )
 async def test_of_a_long_answer_the_first_bytes_are_read(limit: int, read: bytes) -> None:
     async with answering(Answer(body=b"x" * 100)) as said:
-        assert (
-            await said.connection.through("GET", "/", body=None, query=(), limit_bytes=limit, timeout_seconds=5) == read
-        )
+        assert await said.connection.request("GET", "/", limit_bytes=limit, timeout_seconds=5) == read
 
 
 async def test_an_answer_without_an_end_is_left_at_its_bound() -> None:
@@ -89,7 +87,7 @@ async def test_an_answer_without_an_end_is_left_at_its_bound() -> None:
 async def test_an_answer_that_does_not_come_in_time_is_unavailable(parts: tuple[bytes, ...]) -> None:
     async with sending(*parts, stays=True) as url, connected(url) as said:
         with pytest.raises(Unavailable, match="GET /metrics: TimeoutError"):
-            await said.connection.through("GET", "/metrics", body=None, query=(), limit_bytes=100, timeout_seconds=0.05)
+            await said.connection.request("GET", "/metrics", limit_bytes=100, timeout_seconds=0.05)
 
 
 async def test_a_refusal_is_read_no_further_than_its_sentence() -> None:
@@ -97,3 +95,31 @@ async def test_a_refusal_is_read_no_further_than_its_sentence() -> None:
         with pytest.raises(Unavailable) as refused:
             await said.api.get("Pod", namespace="lab", name="p")
     assert str(refused.value) == "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "parts"),
+    [
+        ("/api/v1/namespaces/lab/configmaps/plan", "ConfigMap", ("lab", "plan")),
+        ("/api/v1/configmaps", "ConfigMap", (None,)),
+        ("/api/v1/namespaces/lab/pods/p/log", "Pod", ("lab", "p", "log")),
+        ("/apis/apps/v1/namespaces/lab/deployments", "Deployment", ("lab",)),
+        ("/apis/batch/v1/namespaces/lab/jobs/j", "Job", ("lab", "j")),
+        ("/apis/benchrun.dev/v1alpha1/namespaces/lab/benchmarkruns/r/status", "BenchmarkRun", ("lab", "r", "status")),
+        ("/apis/discovery.k8s.io/v1/namespaces/lab/endpointslices", "EndpointSlice", ("lab",)),
+        ("/apis/networking.k8s.io/v1/namespaces/lab/networkpolicies/n", "NetworkPolicy", ("lab", "n")),
+        (
+            "/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g",
+            "LeaderWorkerSet",
+            ("lab", "g"),
+        ),
+        ("/api/v1/namespaces/lab/pods/..%2F..%2Fsecrets", "Pod", ("lab", "../../secrets")),
+    ],
+)
+def test_path(path: str, kind: str, parts: tuple[str | None, ...]) -> None:
+    assert RESOURCES[kind].path(*parts) == path
+
+
+def test_every_kind_of_a_child_has_an_address_and_is_watched_or_looked_up() -> None:
+    assert {*CHILD_KINDS, *EXTENSION_KINDS} <= set(RESOURCES)
+    assert not set(CHILD_KINDS) & set(EXTENSION_KINDS)

@@ -8,16 +8,12 @@ import json
 from typing import Any
 
 import pytest
-from benchrun.api import names
-from benchrun.api.judgement import Judgement
-from benchrun.api.status import ClientStatus, ServerStatus
-from benchrun.decide.collected import Arrival
-from benchrun.decide.lookups import Judging
+from benchrun import names
+from benchrun.api import ClientStatus, Judgement, ServerStatus
+from benchrun.decide.world import Arrival, Judging
 from benchrun.effects.errors import NotFound, Unavailable
 from benchrun.effects.judge_child import NotJudged
-from benchrun.effects.lookups.judging import AGAIN_SECONDS
-from benchrun.effects.lookups.kinds import KINDS
-from benchrun.effects.lookups.tools import About, NotFoundOut, Tools
+from benchrun.effects.lookups import JUDGE_RETRY_SECONDS, KINDS, About, NotFoundOut, Tools
 from benchrun.judge_process.job import Part
 from benchrun.measure.timeline import decode
 from benchrun.observe.trim import child_of, run_of
@@ -182,13 +178,13 @@ def test_while_the_api_server_is_away_it_is_tried_again(failures: int) -> None:
         court.cluster.broken_objects[name_of(1)] = Unavailable("down")
 
         async def comes_back() -> None:
-            await passing(AGAIN_SECONDS * failures - 1)
+            await passing(JUDGE_RETRY_SECONDS * failures - 1)
             court.cluster.broken_objects.clear()
 
         back = asyncio.create_task(comes_back())
         assert await court.judged() == JUDGED
         await back
-        assert (len(court.judge.jobs), now()) == (failures + 1, AGAIN_SECONDS * failures)
+        assert (len(court.judge.jobs), now()) == (failures + 1, JUDGE_RETRY_SECONDS * failures)
         assert court.heads() == [("record", name_of(0)), ("record", name_of(1))], "from the beginning each time"
 
     run_fast(end())

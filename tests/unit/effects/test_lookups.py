@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.decide.decision import GpuExporters
-from benchrun.decide.lookups import (
+from benchrun.decide.world import (
     Compilations,
     EndpointPods,
     ExporterPod,
     GpuExporter,
+    GpuExporters,
     LogTail,
     Question,
     ServerStart,
     Start,
 )
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound, Unavailable
-from benchrun.effects.lookups.kinds import KINDS
-from benchrun.effects.lookups.tools import About, NotFoundOut, Tools
-from benchrun.observe.startup_log import StartupPhases
+from benchrun.effects.lookups import KINDS, About, NotFoundOut, Tools
 from benchrun.observe.views import Children, Run
+from benchrun.observe.vllm import StartupPhases
 from unit.runtime.bodies import NAMESPACE, UID
 from unit.runtime.judges import Judge
 from unit.runtime.memory_cluster import MemoryCluster
@@ -115,7 +114,7 @@ async def test_the_pods_behind_a_service(cluster: MemoryCluster) -> None:
 async def test_a_service_without_ready_pods_is_asked_for_again(cluster: MemoryCluster) -> None:
     with pytest.raises(NotFoundOut, match="vllm"):
         await found(cluster, PODS)
-    assert KINDS[EndpointPods].again_seconds == 4.0
+    assert KINDS[EndpointPods].retry_seconds == 4.0
 
 
 @pytest.mark.parametrize("error", ERRORS)

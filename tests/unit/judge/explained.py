@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchrun.api.cells import Axis
-from benchrun.api.status import Result, ServerStatus
+from benchrun.api import Axis, Result, ServerStatus
 from benchrun.judge.results import results
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
 from benchrun_client.contract import RequestColumns, StageRecord
 from unit.judge.specs import spec, workload
 from unit.measure.records import cell, edge, record, requests

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchrun.api.status import Finding
-from benchrun.judge.finding import Code
+from benchrun.api import Finding
 from benchrun.judge.results import results
+from benchrun.judge.rules.rule import Code
 from benchrun_client.contract import (
     PROXY_COUNTERS,
     START_TIME,

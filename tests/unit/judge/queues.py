@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from benchrun.judge.asked import Asked
-from benchrun.judge.rules import MeasuredStage, StageContext
+from benchrun.judge.rules.rule import StageProfile
+from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure.inflight import in_flight
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
+from benchrun.measure.plateau import in_flight
 from benchrun.measure.windows import windows
 from benchrun_client.contract import StageRecord
 from unit.judge.stages import asked, users
@@ -55,7 +55,7 @@ class Server:
         return min(1 / self.prefill_seconds, self.slots / (self.prefill_seconds + self.decode_seconds))
 
 
-def open_loop(server: Server, *, rate: float, count: int, seed: int, stage_id: str = STAGE) -> MeasuredStage:
+def open_loop(server: Server, *, rate: float, count: int, seed: int, stage_id: str = STAGE) -> StageProfile:
     """A stage of Poisson arrivals."""
     chance = random.Random(seed)
     gaps = [chance.expovariate(1.0) for _ in range(count)]
@@ -66,7 +66,7 @@ def open_loop(server: Server, *, rate: float, count: int, seed: int, stage_id: s
     return _stage(server, iter(instants), None, chance, asked(rate=rate), stage_id)
 
 
-def closed_loop(server: Server, *, concurrency: int, count: int, seed: int, stage_id: str = STAGE) -> MeasuredStage:
+def closed_loop(server: Server, *, concurrency: int, count: int, seed: int, stage_id: str = STAGE) -> StageProfile:
     """A stage of users who send again as soon as they are answered."""
     chance = random.Random(seed)
     ready = [chance.random() * 0.002 for _ in range(min(concurrency, count))]
@@ -84,9 +84,9 @@ def _stage(
     instants: Iterable[float],
     ready: list[float] | None,
     chance: random.Random,
-    of: Asked,
+    of: ExpectedLoad,
     stage_id: str,
-) -> MeasuredStage:
+) -> StageProfile:
     free, prefill_free, rows = [0.0] * server.slots, 0.0, []
     for number, sent in enumerate(instants):
         factor = server.slower(sent, number)
@@ -116,7 +116,7 @@ def _around_one(server: Server, chance: random.Random) -> float:
     return max(0.5, chance.gauss(1.0, server.variation))
 
 
-def _measured(rows: list[tuple[float, float, float, float, float]], of: Asked, stage_id: str) -> MeasuredStage:
+def _measured(rows: list[tuple[float, float, float, float, float]], of: ExpectedLoad, stage_id: str) -> StageProfile:
     begin, last = rows[0][0], max(row[0] + row[2] for row in rows)
     columns = requests(
         start_us=[round(1e6 * (row[0] - begin)) for row in rows],
@@ -139,7 +139,7 @@ def _measured(rows: list[tuple[float, float, float, float, float]], of: Asked, s
         client=client(cpu_seconds=duration / 10, wall_seconds=duration),
     )
     seen = windows(stage, _readings(stage, duration), scrape_interval=1.0)
-    return MeasuredStage(stage, StageContext(Thresholds(), of, seen, compilations=()))
+    return StageProfile(stage, of, Thresholds(), seen, compilations=())
 
 
 def _readings(stage: StageRecord, duration: float) -> list[Sample]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from benchrun.api.cells import Cell
-from benchrun.api.status import ServerStatus
-from benchrun.judge.finding import Code
-from benchrun.measure.samples import Sample
+from benchrun.api import Cell, ServerStatus
+from benchrun.judge.rules.rule import Code
+from benchrun.measure.exposition import Sample
 from benchrun_client.contract import RequestColumns, ServedModel, Shards, StageRecord
 from unit.judge.queues import Server, open_loop
 from unit.measure.records import cell, client, edge, record, requests, sample
@@ -76,8 +75,7 @@ SCENES: Mapping[Code, Scene] = {
         ],
     ),
     Code.WRONG_SERVER: Scene(
-        [record(servers=(edge("10.0.0.9:8000"),))],
-        servers=(ServerStatus(role="server", addresses=["10.0.0.1"]),),
+        [record(servers=(edge("10.0.0.9:8000"),))], servers=(ServerStatus(role="server", addresses=["10.0.0.1"]),)
     ),
     Code.WRONG_MODEL: Scene(
         [record(servers=(edge().model_copy(update={"served": ServedModel(id="Qwen/Qwen3-4B", root="r" * 600)}),))],

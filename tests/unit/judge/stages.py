@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchrun.api.status import ServerStatus
-from benchrun.judge.asked import Asked
-from benchrun.judge.finding import NotChecked, StageFinding
-from benchrun.judge.rules import Found, StageContext
+from benchrun.api import ServerStatus
+from benchrun.judge.rules.rule import Found, NotChecked, StageFinding, StageProfile
+from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.windows import Window
+from benchrun_client.contract import StageRecord
 
-OPEN_LOOP = Asked(
+Profiled = Callable[[StageRecord], StageProfile]
+
+OPEN_LOOP = ExpectedLoad(
     rate=4.0,
     concurrency=None,
     closed_loop=False,
@@ -25,12 +27,12 @@ OPEN_LOOP = Asked(
 )
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> ExpectedLoad:
     """An open loop at four requests a second."""
     return replace(OPEN_LOOP, **changes)
 
 
-def users(concurrency: int, **changes: Any) -> Asked:
+def users(concurrency: int, **changes: Any) -> ExpectedLoad:
     """A closed loop."""
     return asked(rate=None, concurrency=concurrency, closed_loop=True, **changes)
 
@@ -38,13 +40,13 @@ def users(concurrency: int, **changes: Any) -> Asked:
 def context(
     thresholds: Thresholds | None = None,
     *,
-    of: Asked = OPEN_LOOP,
+    of: ExpectedLoad = OPEN_LOOP,
     windows: tuple[Window, ...] = (),
     compilations: tuple[float, ...] | None = (),
     servers: Sequence[ServerStatus] = (),
-) -> StageContext:
+) -> Profiled:
     """A stage whose server log could be read and tells of no compiling."""
-    return StageContext(thresholds or Thresholds(), of, windows, compilations, servers)
+    return lambda record: StageProfile(record, of, thresholds or Thresholds(), windows, compilations, servers)
 
 
 def findings(found: Found) -> list[StageFinding]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.status import Severity
-from benchrun.judge.arrivals import all_at_once, concurrency_not_reached, queue_wait_hidden, rate_not_achieved
-from benchrun.judge.asked import Asked
-from benchrun.judge.finding import Code, StageFinding
+from benchrun.api import Severity
+from benchrun.judge.rules.load import all_at_once, concurrency_not_reached, queue_wait_hidden, rate_not_achieved
+from benchrun.judge.rules.rule import Code, StageFinding
+from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
@@ -43,7 +43,7 @@ def spread(count: int, seconds: float, **changes: Any) -> StageRecord:
     ],
 )
 def test_sent_rate(severity: Severity | None, count: int, seconds: float) -> None:
-    found = findings(rate_not_achieved(spread(count, seconds), context(of=asked(rate=1.0))))
+    found = findings(rate_not_achieved(context(of=asked(rate=1.0))(spread(count, seconds))))
     assert [(f.code, f.severity) for f in found] == ([(Code.RATE_NOT_ACHIEVED, severity)] if severity else [])
 
 
@@ -55,13 +55,13 @@ def test_sent_rate(severity: Severity | None, count: int, seconds: float) -> Non
         pytest.param(asked(rate=None), id="all at once"),
     ],
 )
-def test_only_an_uncapped_rate_can_be_missed(of: Asked) -> None:
-    assert rate_not_achieved(spread(10, 1000.0), context(of=of)) == []
+def test_only_an_uncapped_rate_can_be_missed(of: ExpectedLoad) -> None:
+    assert rate_not_achieved(context(of=of)(spread(10, 1000.0))) == []
 
 
 def test_one_request_has_no_rate() -> None:
     single = record(requests=requests(ttft_us=[1], e2el_us=[2], output_tokens=[2]))
-    (missed,) = unchecked(rate_not_achieved(single, context()))
+    (missed,) = unchecked(rate_not_achieved(context()(single)))
     assert missed.code is Code.RATE_NOT_ACHIEVED
 
 
@@ -70,11 +70,11 @@ def test_gaps_that_fall_badly_are_no_delay(count: int) -> None:
     """The first of few random gaps may be most of them all, or next to nothing."""
     for seed in range(200):
         stage = open_loop(Server(decode_seconds=0.1), rate=2.0, count=count, seed=seed)
-        assert rate_not_achieved(stage.record, stage.context) == []
+        assert rate_not_achieved(stage) == []
 
 
 def test_evidence_of_a_missed_rate() -> None:
-    assert rate_not_achieved(spread(80, 100.0), context(of=asked(rate=1.0))) == [
+    assert rate_not_achieved(context(of=asked(rate=1.0))(spread(80, 100.0))) == [
         StageFinding(
             Code.RATE_NOT_ACHIEVED,
             "Invalid",
@@ -119,13 +119,13 @@ def taking_turns(at_a_time: int, rounds: int, *, pause_us: int = 0) -> StageReco
     ],
 )
 def test_users(percent: float | None, stage: StageRecord) -> None:
-    found = findings(concurrency_not_reached(stage, context(of=users(20))))
+    found = findings(concurrency_not_reached(context(of=users(20))(stage)))
     assert [(f.severity, f.evidence["reachedPercent"]) for f in found] == ([("Suspect", percent)] if percent else [])
 
 
 @pytest.mark.parametrize("of", [pytest.param(asked(rate=4.0, concurrency=99)), pytest.param(asked(rate=None))])
-def test_only_a_closed_loop_has_users(of: Asked) -> None:
-    assert concurrency_not_reached(taking_turns(2, 9), context(of=of)) == []
+def test_only_a_closed_loop_has_users(of: ExpectedLoad) -> None:
+    assert concurrency_not_reached(context(of=of)(taking_turns(2, 9))) == []
 
 
 @pytest.mark.parametrize(
@@ -137,21 +137,21 @@ def test_only_a_closed_loop_has_users(of: Asked) -> None:
 )
 def test_failed_requests_hide_how_many_were_under_way(known: bool, ok: list[int]) -> None:
     stage = spread(100, 10.0, ok=ok)
-    found = concurrency_not_reached(stage, context(Thresholds(max_failed_percent=1.0), of=users(50)))
+    found = concurrency_not_reached(context(Thresholds(max_failed_percent=1.0), of=users(50))(stage))
     assert (len(findings(found)), len(unchecked(found))) == ((1, 0) if known else (0, 1))
 
 
 def test_nothing_is_said_of_users_whom_nobody_answered() -> None:
-    assert concurrency_not_reached(spread(9, 10.0, ok=[0] * 9), context(of=users(50))) == []
+    assert concurrency_not_reached(context(of=users(50))(spread(9, 10.0, ok=[0] * 9))) == []
 
 
 def test_a_slow_ramp_and_the_drain_do_not_count() -> None:
     stage = closed_loop(Server(), concurrency=16, count=200, seed=3)
-    assert concurrency_not_reached(stage.record, stage.context) == []
+    assert concurrency_not_reached(stage) == []
 
 
 def test_evidence_of_missing_users() -> None:
-    assert concurrency_not_reached(taking_turns(18, 10), context(of=users(20))) == [
+    assert concurrency_not_reached(context(of=users(20))(taking_turns(18, 10))) == [
         StageFinding(
             Code.CONCURRENCY_NOT_REACHED,
             "Suspect",
@@ -182,17 +182,17 @@ CAPPED = asked(rate=10.0, concurrency=4)
 def test_queue_wait(found: bool, queue_us: list[int], e2el_us: int) -> None:
     count = len(queue_us)
     stage = spread(count, 10.0, queue_us=queue_us, e2el_us=[e2el_us] * count)
-    assert [f.severity for f in findings(queue_wait_hidden(stage, context(of=CAPPED)))] == ["Note"] * found
+    assert [f.severity for f in findings(queue_wait_hidden(context(of=CAPPED)(stage)))] == ["Note"] * found
 
 
 @pytest.mark.parametrize("of", [pytest.param(asked(rate=10.0), id="no cap"), pytest.param(users(4), id="no rate")])
-def test_only_a_capped_rate_hides_waits(of: Asked) -> None:
-    assert queue_wait_hidden(spread(9, 10.0, queue_us=[SECOND] * 9), context(of=of)) == []
+def test_only_a_capped_rate_hides_waits(of: ExpectedLoad) -> None:
+    assert queue_wait_hidden(context(of=of)(spread(9, 10.0, queue_us=[SECOND] * 9))) == []
 
 
 def test_evidence_of_hidden_waits() -> None:
     stage = spread(4, 10.0, queue_us=[0, 0, 2000, 2000], e2el_us=[50_000] * 4)
-    assert queue_wait_hidden(stage, context(of=CAPPED)) == [
+    assert queue_wait_hidden(context(of=CAPPED)(stage)) == [
         StageFinding(
             Code.QUEUE_WAIT_HIDDEN,
             "Note",
@@ -215,7 +215,7 @@ def test_evidence_of_hidden_waits() -> None:
 
 def test_nothing_answered_hides_nothing() -> None:
     stage = spread(2, 10.0, queue_us=[SECOND, SECOND], ok=[0, 0])
-    assert queue_wait_hidden(stage, context(of=CAPPED)) == []
+    assert queue_wait_hidden(context(of=CAPPED)(stage)) == []
 
 
 # ---- all at once ----------------------------------------------------------------------------------------------------
@@ -223,11 +223,11 @@ def test_nothing_answered_hides_nothing() -> None:
 
 def test_all_at_once_is_noted_with_its_ttft() -> None:
     stage = spread(2, 0.0, ttft_us=[1_000, 3_000], e2el_us=[9_000, 9_000])
-    assert all_at_once(stage, context(of=asked(rate=None))) == [
+    assert all_at_once(context(of=asked(rate=None))(stage)) == [
         StageFinding(Code.ALL_AT_ONCE, "Note", STAGE, {"requests": 2, "meanTtftMs": 2.0})
     ]
 
 
 @pytest.mark.parametrize("of", [asked(rate=4.0), users(8), CAPPED], ids=["rate", "users", "both"])
-def test_other_loads_are_not(of: Asked) -> None:
-    assert all_at_once(spread(2, 0.0), context(of=of)) == []
+def test_other_loads_are_not(of: ExpectedLoad) -> None:
+    assert all_at_once(context(of=of)(spread(2, 0.0))) == []

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.status import Severity
-from benchrun.judge.asked import Asked
-from benchrun.judge.client_load import client_saturated, client_throttled
-from benchrun.judge.finding import Code, NotChecked, StageFinding
-from benchrun_client.contract import ServerEdge, StageRecord
+from benchrun.api import Severity
+from benchrun.judge.rules.client import client_saturated, client_throttled, shards_out_of_step
+from benchrun.judge.rules.rule import Code, StageFinding
+from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun_client.contract import ServerEdge, Shards, StageRecord
 from unit.judge.stages import asked, context, findings, only, unchecked, users
 from unit.measure.records import STAGE, client, edge, record, requests
 
@@ -58,7 +58,7 @@ def stage(
     ],
 )
 def test_signs_of_overload(severity: Severity | None, measured: StageRecord) -> None:
-    found = client_saturated(measured, context())
+    found = client_saturated(context()(measured))
     assert [(f.code, f.severity) for f in findings(found)] == ([(Code.CLIENT_SATURATED, severity)] if severity else [])
     assert unchecked(found) == []
 
@@ -71,8 +71,8 @@ def test_signs_of_overload(severity: Severity | None, measured: StageRecord) -> 
         pytest.param(asked(rate=None), id="all at once"),
     ],
 )
-def test_waiting_for_a_place_is_no_late_send(of: Asked) -> None:
-    assert client_saturated(stage(queue_us=[9_000_000] * 100), context(of=of)) == []
+def test_waiting_for_a_place_is_no_late_send(of: ExpectedLoad) -> None:
+    assert client_saturated(context(of=of)(stage(queue_us=[9_000_000] * 100))) == []
 
 
 @pytest.mark.parametrize(
@@ -91,24 +91,24 @@ def test_waiting_for_a_place_is_no_late_send(of: Asked) -> None:
     ],
 )
 def test_what_is_unknown_is_said(why: str, changes: dict[str, Any]) -> None:
-    (missed,) = unchecked(client_saturated(stage().model_copy(update=changes), context()))
+    (missed,) = unchecked(client_saturated(context()(stage().model_copy(update=changes))))
     assert (missed.code, missed.why) == (Code.CLIENT_SATURATED, why)
 
 
 def test_counts_that_differ_by_one_in_a_hundred_agree() -> None:
     nearly = stage(ttft_ms=70.0).model_copy(update={"servers": servers(50, 101)})
-    assert only(client_saturated(nearly, context())).evidence["ttftGapMs"] == 20.0
+    assert only(client_saturated(context()(nearly))).evidence["ttftGapMs"] == 20.0
 
 
 def test_what_is_unknown_does_not_hide_what_is_known() -> None:
-    found = client_saturated(stage(cpu_seconds=9.0, lag_p99_us=None).model_copy(update={"servers": ()}), context())
+    found = client_saturated(context()(stage(cpu_seconds=9.0, lag_p99_us=None).model_copy(update={"servers": ()})))
     assert only(found).evidence["crossed"] == "coresAProcess"
     assert unchecked(found) == []
 
 
 def test_evidence_names_all_figures_and_the_line_crossed_most() -> None:
     measured = stage(ttft_ms=80.0, queue_us=[2_000] * 100, cpu_seconds=9.0, lag_p99_us=4_000)
-    assert client_saturated(measured, context()) == [
+    assert client_saturated(context()(measured)) == [
         StageFinding(
             Code.CLIENT_SATURATED,
             "Invalid",
@@ -135,25 +135,25 @@ def test_what_may_have_made_the_gap_is_told() -> None:
     """The longest time for which nothing was read, and proxies that are looked up within every TTFT."""
     held_up = stage(ttft_ms=80.0, lag_max_us=212_000)
     engine = held_up.engine.model_copy(update={"trust_env": True})
-    evidence = only(client_saturated(held_up.model_copy(update={"engine": engine}), context())).evidence
+    evidence = only(client_saturated(context()(held_up.model_copy(update={"engine": engine})))).evidence
     assert (evidence["eventLoopLagMaxMs"], evidence["proxyLookups"]) == (212.0, "true")
 
 
 def test_a_line_that_makes_nothing_invalid_has_no_second_one() -> None:
-    evidence = only(client_saturated(stage(cpu_seconds=9.0), context())).evidence
+    evidence = only(client_saturated(context()(stage(cpu_seconds=9.0)))).evidence
     assert (evidence["worst"], evidence["line"], evidence["lineForInvalid"]) == ("coresAProcess", 0.6, None)
 
 
 def test_failed_requests_have_no_ttft() -> None:
     columns = requests(ttft_us=[50_000, 0], e2el_us=[60_000, 0], output_tokens=[9, 0], ok=[1, 0])
     measured = record(requests=columns, servers=servers(50.0, 1), client=client())
-    assert client_saturated(measured, context()) == []
+    assert client_saturated(context()(measured)) == []
 
 
 @pytest.mark.parametrize(("found", "periods"), [(False, 0), (True, 1), (True, 50)])
 def test_throttling(found: bool, periods: int) -> None:
     assert (
-        client_throttled(stage(throttled_periods=periods), context())
+        client_throttled(context()(stage(throttled_periods=periods)))
         == [
             StageFinding(
                 Code.CLIENT_THROTTLED,
@@ -167,29 +167,22 @@ def test_throttling(found: bool, periods: int) -> None:
 
 
 def test_throttling_that_cannot_be_read() -> None:
-    (missed,) = unchecked(client_throttled(stage(throttled_periods=None), context()))
+    (missed,) = unchecked(client_throttled(context()(stage(throttled_periods=None))))
     assert missed.code is Code.CLIENT_THROTTLED
 
 
-def rust(**changes: Any) -> StageRecord:
-    """As vLLM's client in Rust tells it: neither when requests were due nor how late its threads ran."""
-    told = stage(**{"lag_p99_us": None, "lag_max_us": None, **changes})
-    return told.model_copy(update={"requests": told.requests.model_copy(update={"queue_us": ()})})
+@pytest.mark.parametrize(
+    ("skew_us", "error_us", "suspect"),
+    [(0, 0, False), (20_000, 0, False), (20_001, 0, True), (10_000, 10_000, False), (10_000, 10_001, True)],
+)
+def test_what_they_were_apart_and_what_their_clocks_may_hide_count_together(
+    skew_us: int, error_us: int, suspect: bool
+) -> None:
+    measured = record(shards=Shards(count=3, start_skew_us=skew_us, clock_error_us=error_us))
+    found = findings(shards_out_of_step(context()(measured)))
+    assert [(each.code, each.severity) for each in found] == [(Code.SHARDS_OUT_OF_STEP, "Suspect")] * suspect
+    assert all(each.evidence["processes"] == 3 for each in found)
 
 
-def test_what_an_engine_does_not_tell_is_not_taken_for_none_of_it() -> None:
-    why = "unknown: event-loop lag"
-    open_loop = context(of=asked(rate=4.0))
-    assert client_saturated(rust(), context(of=users(4))) == [NotChecked(Code.CLIENT_SATURATED, why)]
-    assert client_saturated(rust(), open_loop) == [NotChecked(Code.CLIENT_SATURATED, f"{why}, when requests were due")]
-
-
-def test_an_engine_with_threads_is_held_against_all_of_them() -> None:
-    assert findings(client_saturated(rust(cpu_seconds=23.0, processes=4), context())) == []
-    assert only(client_saturated(rust(cpu_seconds=39.0, processes=4), context())).evidence["worst"] == "coresAProcess"
-
-
-def test_an_engine_that_tells_less_is_judged_by_the_servers_ttft() -> None:
-    found = only(client_saturated(rust(ttft_ms=80.0), context()))
-    assert (found.severity, found.evidence["worst"]) == ("Invalid", "ttftGapMs")
-    assert "sendLagP99Ms" not in found.evidence
+def test_one_process_is_in_step_with_itself() -> None:
+    assert shards_out_of_step(context()(record())) == []

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from benchrun.judge.asked import Asked
-from benchrun.judge.compilation import cold_start, compilation_in_window
-from benchrun.judge.finding import Code, StageFinding
-from benchrun_client.contract import StageRecord
+from benchrun.judge.rules.rule import Code, StageFinding
+from benchrun.judge.rules.warm_up import cold_start, compilation_in_window, warmup_incomplete
+from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun_client.contract import StageRecord, WarmupOutcome
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import asked, context, findings, unchecked, users
 from unit.measure.records import STAGE, record, requests
@@ -28,17 +28,17 @@ from unit.measure.records import STAGE, record, requests
 )
 def test_compilations_in_the_window(inside: int, compilations: tuple[float, ...]) -> None:
     """The stage lasts from second 1000 to 1010."""
-    found = findings(compilation_in_window(record(), context(compilations=compilations)))
+    found = findings(compilation_in_window(context(compilations=compilations)(record())))
     assert [f.evidence["compilations"] for f in found] == [inside] * bool(inside)
 
 
 def test_a_log_that_cannot_be_read_tells_nothing() -> None:
-    (missed,) = unchecked(compilation_in_window(record(), context(compilations=None)))
+    (missed,) = unchecked(compilation_in_window(context(compilations=None)(record())))
     assert missed.code is Code.COMPILATION_IN_WINDOW
 
 
 def test_evidence_of_compiling() -> None:
-    assert compilation_in_window(record(), context(compilations=(1007.0, 1002.5))) == [
+    assert compilation_in_window(context(compilations=(1007.0, 1002.5))(record())) == [
         StageFinding(
             Code.COMPILATION_IN_WINDOW, "Suspect", STAGE, {"compilations": 2, "firstAfterSeconds": 2.5}, weight=2
         )
@@ -61,8 +61,8 @@ def stage(ttft_ms: Sequence[float], **changes: Any) -> StageRecord:
     return record(requests=requests(**(columns | changes)))
 
 
-def is_cold(measured: StageRecord, of: Asked = OPEN) -> bool:
-    return [f.code for f in findings(cold_start(measured, context(of=of)))] == [Code.COLD_START]
+def is_cold(measured: StageRecord, of: ExpectedLoad = OPEN) -> bool:
+    return [f.code for f in findings(cold_start(context(of=of)(measured)))] == [Code.COLD_START]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_cold_server_is_found_under_any_load(seconds: float, seed: int) -> Non
         closed_loop(cold, concurrency=1, count=100, seed=seed),
         closed_loop(cold, concurrency=8, count=100, seed=seed),
     ):
-        assert is_cold(measured.record, measured.context.asked)
+        assert is_cold(measured.record, measured.expected)
 
 
 @pytest.mark.parametrize("lengths_vary", [False, True])
@@ -141,11 +141,11 @@ def test_a_first_wave_that_waits_for_its_own_prefills_is_not_cold(
     server = Server(prefill_seconds=prefill_seconds, decode_seconds=4.0, lengths_vary=lengths_vary)
     for seed in range(10):
         measured = closed_loop(server, concurrency=concurrency, count=10 * concurrency, seed=seed)
-        assert not is_cold(measured.record, measured.context.asked)
+        assert not is_cold(measured.record, measured.expected)
 
 
 def test_evidence_of_a_cold_start() -> None:
-    assert cold_start(stage([800, 900, 1000] + [20] * 97), context(of=OPEN)) == [
+    assert cold_start(context(of=OPEN)(stage([800, 900, 1000] + [20] * 97))) == [
         StageFinding(
             Code.COLD_START,
             "Suspect",
@@ -162,5 +162,43 @@ def test_evidence_of_a_cold_start() -> None:
                 "suspectFactor": 3.0,
             },
             weight=45.0,
+        )
+    ]
+
+
+def after(answered: int, failed: int = 0) -> StageRecord:
+    """The first stage of a workload whose warm-up was to send 16 requests."""
+    return record(warmup=WarmupOutcome(requests=16, answered=answered, failed=failed, took_us=60_010_000))
+
+
+@pytest.mark.parametrize(
+    "measured", [pytest.param(after(16), id="all answered"), pytest.param(record(), id="a later stage, or no warm-up")]
+)
+def test_nothing_to_say(measured: StageRecord) -> None:
+    assert warmup_incomplete(context()(measured)) == []
+
+
+@pytest.mark.parametrize(
+    ("failed", "cut_short", "measured"),
+    [
+        pytest.param(1, 0, after(15, failed=1), id="one failed"),
+        pytest.param(0, 9, after(7), id="cut short"),
+        pytest.param(2, 7, after(7, failed=2), id="both"),
+    ],
+)
+def test_what_is_missing_is_told_apart(failed: int, cut_short: int, measured: StageRecord) -> None:
+    (found,) = warmup_incomplete(context()(measured))
+    assert isinstance(found, StageFinding)
+    assert (found.evidence["failed"], found.evidence["cutShort"]) == (failed, cut_short)
+
+
+def test_evidence() -> None:
+    assert warmup_incomplete(context()(after(12, failed=1))) == [
+        StageFinding(
+            Code.WARMUP_INCOMPLETE,
+            "Note",
+            STAGE,
+            {"requests": 16, "answered": 12, "failed": 1, "cutShort": 3, "seconds": 60.01},
+            weight=0.25,
         )
     ]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.cost import Cost, CostStatus
-from benchrun.api.metric_keys import COSTS
-from benchrun.api.status import Result, ServerStatus
-from benchrun.judge.cost import cost_status, priced
+from benchrun.api import COSTS, TOKENS_PER_JOULE, Cost, CostStatus, Result, RoleFigures, ServerStatus
 from benchrun.judge.results import results
+from benchrun.judge.row import PER_GPU, cost_status, gpus_of, priced, shared_out, tokens_per_joule
 from unit.judge.specs import spec
-from unit.measure.records import cell, record, requests
+from unit.measure.records import cell, record, requests, sample
 
 PER_HOUR = Cost(per_hour="3600")
 A_DOLLAR_A_SECOND = CostStatus(currency="USD", per_hour=3600.0)
@@ -95,3 +93,68 @@ def test_repeats_are_priced_together_and_failed_requests_answer_for_nothing() ->
 def test_rows_of_a_run_without_a_price_have_no_such_figures() -> None:
     [row] = results([cell()], [record()], [], spec=spec(), servers=servers(1)).results
     assert not set(COSTS) & set(row.metrics)
+
+
+def role(name: str, watts: float | None) -> RoleFigures:
+    return RoleFigures(role=name, gpu_power_mean_watts=watts)
+
+
+@pytest.mark.parametrize(
+    ("told", "throughput", "powers"),
+    [
+        ({TOKENS_PER_JOULE: 3.0}, 1200.0, [400.0]),
+        ({TOKENS_PER_JOULE: 1.5}, 1200.0, [300.0, 500.0]),
+        ({TOKENS_PER_JOULE: None}, 1200.0, [300.0, None]),
+        ({TOKENS_PER_JOULE: None}, None, [300.0]),
+        ({TOKENS_PER_JOULE: None}, 1200.0, [0.0]),
+        ({}, 1200.0, [None, None]),
+        ({}, 1200.0, []),
+    ],
+)
+def test_throughput_over_power(
+    told: dict[str, float | None], throughput: float | None, powers: list[float | None]
+) -> None:
+    roles = [role(f"role-{i}", watts) for i, watts in enumerate(powers)]
+    assert tokens_per_joule({"output_throughput": throughput}, roles) == told
+
+
+def test_it_stands_in_the_row_of_a_run_whose_gpus_were_read() -> None:
+    [row] = results([cell()], [record()], [sample(1005.0, gpu_watts=250.0)], spec=spec()).results
+    throughput = row.metrics["output_throughput"]
+    assert throughput is not None
+    assert row.metrics[TOKENS_PER_JOULE] == pytest.approx(throughput / 250.0, rel=1e-4)
+    [other] = results([cell()], [record()], [sample(1005.0)], spec=spec()).results
+    assert TOKENS_PER_JOULE not in other.metrics
+
+
+def test_gpus_of_every_role_share_the_throughput() -> None:
+    held = gpus_of(servers(2, 0, 4))
+    assert shared_out(measured(output_throughput=1000.0), held).metrics == {
+        "output_throughput": 1000.0,
+        PER_GPU: 166.67,
+    }
+
+
+@pytest.mark.parametrize("held", [servers(), servers(0, 0)])
+def test_without_a_gpu_nothing_is_said(held: list[ServerStatus]) -> None:
+    row = measured(output_throughput=1000.0)
+    assert shared_out(row, gpus_of(held)) == row
+
+
+@pytest.mark.parametrize("metrics", [{}, {"output_throughput": None}])
+def test_of_an_unknown_throughput_so_is_its_share(metrics: dict[str, float | None]) -> None:
+    assert shared_out(measured(**metrics), 2).metrics[PER_GPU] is None
+
+
+def test_rows_of_a_run_have_it_beside_their_costs() -> None:
+    """Ten tokens in ten seconds, by two roles of two GPUs each."""
+    stage = record(requests=requests(output_tokens=(5, 5)), scalars={"duration": 10.0})
+    for of_spec in (spec(), spec(cost={"perHour": "3600"})):
+        [row] = results([cell()], [stage], [], spec=of_spec, servers=servers(2, 2)).results
+        assert (row.metrics["output_throughput"], row.metrics[PER_GPU]) == (1.0, 0.25)
+    assert row.metrics["cost_per_million_output_tokens"] == 1e6
+
+
+def test_a_run_whose_servers_are_not_known_has_none() -> None:
+    [row] = results([cell()], [record()], [], spec=spec(), servers=None).results
+    assert PER_GPU not in row.metrics

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from benchrun.judge.asked import asked_of
-from benchrun.judge.client_load import client_saturated
-from benchrun.judge.finding import Code, NotChecked, StageFinding
-from benchrun.judge.idle_role import role_idle
-from benchrun.judge.kv_transfer import kv_recomputed
-from benchrun.judge.prefix_cache import prefix_cache
-from benchrun.judge.proxy_load import proxy_saturated
-from benchrun.judge.replicas import load_uneven, replicas_unequal
 from benchrun.judge.results import results
-from benchrun.judge.rules import Found, StageContext
-from benchrun.judge.thresholds import Thresholds
-from benchrun.judge.token_counts import token_counts_disagree
+from benchrun.judge.rules.answers import token_counts_disagree
+from benchrun.judge.rules.client import client_saturated
+from benchrun.judge.rules.kv_cache import kv_recomputed, prefix_cache
+from benchrun.judge.rules.replicas import load_uneven, proxy_saturated, replicas_unequal, role_idle
+from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFinding
+from benchrun.judge.stage_profile import expected_load
 from benchrun.measure.edges import TTFT_SUM
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
 from benchrun.measure.windows import windows
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
+from unit.judge import stages
 from unit.judge.specs import spec
 from unit.measure.records import cell, edge, record, requests, sample, served
 
@@ -66,9 +62,9 @@ def stage(*servers: ServerEdge) -> StageRecord:
     return record(servers=servers)
 
 
-def context(of: StageRecord | None = None, *samples: Sample) -> StageContext:
+def context(of: StageRecord | None = None, *samples: Sample) -> stages.Profiled:
     seen = windows(of, samples, scrape_interval=1.0) if of is not None else ()
-    return StageContext(Thresholds(), asked_of(SPLIT, cell()), seen)
+    return stages.context(of=expected_load(SPLIT, cell()), windows=seen, compilations=None)
 
 
 GOOD = stage(PREFILL, decode(), proxy(added_seconds_sum=0.002, added_seconds_count=2))
@@ -91,7 +87,7 @@ def test_the_client_is_held_against_the_proxy_and_not_against_the_ways_behind_it
         time_to_first_token_seconds_count=answers,
     )
     measured = stage(told, decode(), between)
-    crossed = [f for f in client_saturated(measured, context()) if isinstance(f, StageFinding)]
+    crossed = [f for f in client_saturated(context()(measured)) if isinstance(f, StageFinding)]
     assert bool(crossed) is found
     assert not found or crossed[0].evidence["crossed"] == "ttftGapMs"
 
@@ -105,13 +101,13 @@ def test_what_waits_for_the_proxys_loop_is_not_the_clients(lag_ms: float, found:
         loop_lag_seconds_sum=100 * lag_ms / 1000,
         loop_lag_seconds_count=100,
     )
-    said = client_saturated(stage(PREFILL, decode(), late), context())
+    said = client_saturated(context()(stage(PREFILL, decode(), late)))
     assert bool([f for f in said if isinstance(f, StageFinding)]) is found
 
 
 def test_behind_a_proxy_of_another_make_the_clients_own_delay_is_not_known() -> None:
     other = ServerEdge(address="10.0.0.4:8000", role="proxy", before={START_TIME: 1.0}, after={START_TIME: 1.0})
-    (said,) = client_saturated(stage(PREFILL, decode(), other), context())
+    (said,) = client_saturated(context()(stage(PREFILL, decode(), other)))
     assert isinstance(said, NotChecked)
     assert "TTFT at the servers" in str(said)
 
@@ -119,14 +115,14 @@ def test_behind_a_proxy_of_another_make_the_clients_own_delay_is_not_known() -> 
 def test_the_prefilled_prompts_are_nobodys_traffic_and_no_tokens_of_the_client() -> None:
     judged = results([cell()], [GOOD], [], spec=SPLIT)
     assert {finding.severity for finding in judged.findings} == {"Note"}
-    assert list(token_counts_disagree(GOOD, context(GOOD))) == []
+    assert list(token_counts_disagree(context(GOOD)(GOOD))) == []
 
 
 @pytest.mark.parametrize(
     ("severity", "tokens"), [(None, PROMPTS), (None, PROMPTS / 2), ("Suspect", 0.49 * PROMPTS), ("Invalid", 0.0)]
 )
 def test_prompts_that_decode_computed_itself(severity: str | None, tokens: float) -> None:
-    found = list(kv_recomputed(stage(PREFILL, decode(tokens)), context()))
+    found = list(kv_recomputed(context()(stage(PREFILL, decode(tokens)))))
     assert [f.severity for f in found if isinstance(f, StageFinding)] == ([severity] if severity else [])
     for finding in found:
         assert isinstance(finding, StageFinding)
@@ -135,27 +131,27 @@ def test_prompts_that_decode_computed_itself(severity: str | None, tokens: float
 
 def test_what_decode_has_in_its_own_cache_is_not_computed_there() -> None:
     kept = decode(0.0, prefix_cache_hits_total=PROMPTS)
-    assert list(kv_recomputed(stage(PREFILL, kept), context())) == []
+    assert list(kv_recomputed(context()(stage(PREFILL, kept)))) == []
 
 
 def test_failed_transfers_are_told_as_the_cause() -> None:
     failed = decode(0.0, nixl_num_failed_transfers_total=3.0)
-    assert only(kv_recomputed(stage(PREFILL, failed), context())).evidence["failedTransfers"] == 3
+    assert only(kv_recomputed(context()(stage(PREFILL, failed)))).evidence["failedTransfers"] == 3
 
 
 def test_a_connector_that_counts_nothing_is_not_judged() -> None:
     silent = decode().model_copy(update={"before": {}, "after": {}})
-    (found,) = kv_recomputed(stage(PREFILL, silent), context())
+    (found,) = kv_recomputed(context()(stage(PREFILL, silent)))
     assert isinstance(found, NotChecked)
-    assert list(kv_recomputed(stage(edge()), context())) == []
+    assert list(kv_recomputed(context()(stage(edge())))) == []
 
 
 def test_fetching_is_no_contamination_and_what_prefill_finds_is() -> None:
-    assert list(prefix_cache(GOOD, context())) == []
+    assert list(prefix_cache(context()(GOOD))) == []
     warmed = PREFILL.model_copy(
         update={"after": {**(PREFILL.after or {}), "external_prefix_cache_hits_total": PROMPTS}}
     )
-    assert only(prefix_cache(stage(warmed, decode()), context())).code is Code.PREFIX_CACHE_CONTAMINATED
+    assert only(prefix_cache(context()(stage(warmed, decode())))).code is Code.PREFIX_CACHE_CONTAMINATED
 
 
 def test_roles_are_compared_with_their_own_kind_alone() -> None:
@@ -163,16 +159,16 @@ def test_roles_are_compared_with_their_own_kind_alone() -> None:
     servers = [
         each.model_copy(update={"settings": told[each.role], "version": each.role}) for each in (PREFILL, decode())
     ]
-    assert [f for f in replicas_unequal(stage(*servers), context()) if isinstance(f, StageFinding)] == []
+    assert [f for f in replicas_unequal(context()(stage(*servers))) if isinstance(f, StageFinding)] == []
     other = servers[1].model_copy(update={"settings": "c" * 32, "address": "10.0.0.9:8000"})
-    assert only(replicas_unequal(stage(*servers, other), context())).code is Code.REPLICAS_UNEQUAL
+    assert only(replicas_unequal(context()(stage(*servers, other)))).code is Code.REPLICAS_UNEQUAL
 
 
 def test_an_uneven_load_is_looked_for_within_a_role() -> None:
     busy, idle = ({"request_success_total": count} for count in (400.0, 0.0))
     one = edge("a", role="prefill", rises=busy)
-    assert list(load_uneven(stage(one, edge("b", role="decode", rises=idle)), context())) == []
-    found = only(load_uneven(stage(one, edge("b", role="prefill", rises=idle)), context()))
+    assert list(load_uneven(context()(stage(one, edge("b", role="decode", rises=idle))))) == []
+    found = only(load_uneven(context()(stage(one, edge("b", role="prefill", rises=idle)))))
     assert found.evidence["requests"] == 400
 
 
@@ -185,20 +181,20 @@ def test_an_uneven_load_is_looked_for_within_a_role() -> None:
     ],
 )
 def test_a_proxy_that_takes_time_of_its_own(rises: Mapping[str, float], sign: str) -> None:
-    found = only(proxy_saturated(stage(PREFILL, decode(), proxy(**rises)), context()))
+    found = only(proxy_saturated(context()(stage(PREFILL, decode(), proxy(**rises)))))
     lines = {"addedMeanMs": "suspectMs", "queuedMeanMs": "suspectMs", "cores": "suspectCores"}
     crossed = {
         name for name, line in lines.items() if float(found.evidence[name] or 0) > float(found.evidence[line] or 0)
     }
     assert crossed == {sign}
-    assert list(proxy_saturated(GOOD, context())) == []
+    assert list(proxy_saturated(context()(GOOD))) == []
 
 
 def test_a_proxy_of_another_make_is_not_judged() -> None:
     mute = ServerEdge(address="x", role="proxy", before=None, after=None)
-    (found,) = proxy_saturated(stage(PREFILL, decode(), mute), context())
+    (found,) = proxy_saturated(context()(stage(PREFILL, decode(), mute)))
     assert isinstance(found, NotChecked)
-    assert list(replicas_unequal(stage(PREFILL, decode(), mute), context())) == list(replicas_unequal(GOOD, context()))
+    assert list(replicas_unequal(context()(stage(PREFILL, decode(), mute)))) == list(replicas_unequal(context()(GOOD)))
 
 
 def readings(role: str, *, running: float, waiting: float, count: int = 10) -> list[Sample]:
@@ -216,12 +212,12 @@ QUEUED, IDLE = readings("prefill", running=1.0, waiting=8.0), readings("decode",
 
 def test_one_role_idles_while_the_other_queues() -> None:
     record_ = stage(*(each.model_copy(update={"before": {}, "after": {}}) for each in (PREFILL, decode())))
-    found = only(role_idle(record_, context(record_, *QUEUED, *IDLE)))
+    found = only(role_idle(context(record_, *QUEUED, *IDLE)(record_)))
     assert (found.severity, found.evidence["idleRole"], found.evidence["queueRole"]) == ("Note", "decode", "prefill")
     calm = readings("prefill", running=1.0, waiting=0.0)
-    assert list(role_idle(record_, context(record_, *calm, *IDLE))) == []
+    assert list(role_idle(context(record_, *calm, *IDLE)(record_))) == []
     working = readings("decode", running=3.0, waiting=0.0)
-    assert list(role_idle(record_, context(record_, *QUEUED, *working))) == []
+    assert list(role_idle(context(record_, *QUEUED, *working)(record_))) == []
 
 
 def test_each_role_has_figures_and_a_limit_of_its_own_and_the_row_names_the_one_that_queues() -> None:

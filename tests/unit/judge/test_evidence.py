@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
-from benchrun.judge.finding import Code, Evidence
+from benchrun.judge.rules.rule import Code, Evidence
 from unit.judge.found import findings_of
 
 

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.judging import judge_cell, judge_run
-from benchrun.judge.rules import CellContext, MeasuredStage, RunContext
+from benchrun.judge.rules.catalogue import judge_cell, judge_run
+from benchrun.judge.rules.rule import CellContext, Code, RunContext, StageFinding, StageProfile
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.cells import pools_of
 from unit.judge.queues import Server, closed_loop, open_loop
@@ -33,7 +32,7 @@ USERS = (1, 4, 16, 48)
 ROUNDS = 4
 
 
-_Measure = Callable[..., MeasuredStage]
+_Measure = Callable[..., StageProfile]
 """A clean stage, given a seed."""
 
 
@@ -56,7 +55,7 @@ def measured_cell(value: str, measure: _Measure, *, seed: int) -> CellContext:
         stage = measure(seed=seed + place)
         stages.append(replace(stage, record=stage.record.model_copy(update={"stage_id": stage_id, "sequence": place})))
     pools = pools_of([stage.record for stage in stages])
-    return CellContext(planned, Thresholds(), stages[0].context.asked, ("50",), tuple(stages), pools)
+    return CellContext(planned, Thresholds(), stages[0].expected, ("50",), tuple(stages), pools)
 
 
 def found_in_round(number: int) -> Iterator[StageFinding]:

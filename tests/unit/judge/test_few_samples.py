@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Literal
 
 import pytest
-from benchrun.api.measurement import Objective
-from benchrun.judge.few_samples import too_few_samples
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.rules import CellContext
+from benchrun.api import Objective
+from benchrun.judge.rules.rule import CellContext, Code, StageFinding
+from benchrun.judge.rules.sample_size import too_few_samples
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.cells import pools_of
 from unit.judge.stages import OPEN_LOOP, findings

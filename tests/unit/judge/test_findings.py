@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from benchrun.api.status import Finding, Severity, Verdict
-from benchrun.judge.aggregate import aggregate
-from benchrun.judge.catalogue import EXPLANATIONS
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.judging import judge_stage
-from benchrun.judge.missing_records import missing_records
-from benchrun.judge.rules import MeasuredStage
-from benchrun.judge.verdict import verdict_of_findings, worst
+from benchrun.api import Finding, Severity, Verdict
+from benchrun.judge.rules.catalogue import EXPLANATIONS, aggregate, judge_stage, verdict_of_findings, worst
+from benchrun.judge.rules.rule import Code, StageFinding
+from benchrun.judge.rules.sample_size import missing_records
 from benchrun_client.contract import START_TIME
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,7 +81,7 @@ def test_the_worst(expected: Verdict | None, verdicts: list[Verdict]) -> None:
 
 def test_rules_do_not_stop_each_other() -> None:
     stage = record(requests=requests(ok=(0, 0)), servers=(edge(after={START_TIME: 2.0}),))
-    codes = [finding.code for finding in judge_stage(MeasuredStage(stage, context()))]
+    codes = [finding.code for finding in judge_stage(context()(stage))]
     assert codes == [Code.ALL_REQUESTS_FAILED, Code.SERVER_RESTARTED, Code.NOT_CHECKED]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from benchrun.api.status import Bottleneck, Finding, ObjectiveResult, Result, RoleFigures, Waiting
+from benchrun.api import Bottleneck, Finding, ObjectiveResult, Result, RoleFigures, Waiting
 from benchrun.judge.fitting import fitted
 from hypothesis import given
 from hypothesis import strategies as st
@@ -161,13 +161,7 @@ def test_that_nothing_limits_goes_before_what_limits() -> None:
     for max_bytes in range(4000, 0, -25):
         rows, _ = fitted(both, max_bytes=max_bytes)
         reasons.append(tuple(each.waiting.reason if each.waiting else None for each in rows))
-    assert list(dict.fromkeys(reasons)) == [
-        ("None", "KVCacheFull"),
-        (None, "KVCacheFull"),
-        (None, None),
-        (None,),
-        (),
-    ]
+    assert list(dict.fromkeys(reasons)) == [("None", "KVCacheFull"), (None, "KVCacheFull"), (None, None), (None,), ()]
 
 
 def test_findings_take_their_room_first() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import Headline, Result, Verdict
-from benchrun.judge.asked import Asked
-from benchrun.judge.headline import headline, p99_ttft, shown
-from benchrun.judge.rules import CellContext, MeasuredStage
+from benchrun.api import Headline, Result, Verdict
+from benchrun.judge.results import headline, p99_ttft, shown
+from benchrun.judge.rules.rule import CellContext, StageProfile
+from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.cells import pools_of
 from benchrun_client.contract import StageRecord
@@ -14,8 +14,8 @@ from unit.judge.stages import OPEN_LOOP, asked, context, users
 from unit.measure.records import cell, record, requests
 
 
-def measured(stage: StageRecord, of: Asked) -> MeasuredStage:
-    return MeasuredStage(stage, context(of=of))
+def measured(stage: StageRecord, of: ExpectedLoad) -> StageProfile:
+    return context(of=of)(stage)
 
 
 def row(value: str, verdict: Verdict = "Valid", workload: str = "chat", throughput: float | None = 812.3) -> Result:
@@ -36,10 +36,18 @@ def row(value: str, verdict: Verdict = "Valid", workload: str = "chat", throughp
     [
         pytest.param("chat/rate=10", [row("9"), row("10"), row("0.5")], id="by number, not by letters"),
         pytest.param("chat/rate=inf", [row("inf"), row("100000")], id="inf is the highest"),
-        pytest.param("chat/rate=9", [row("9"), row("10", "Suspect"), row("11", "Invalid")], id="Valid ones only"),
+        pytest.param(
+            "chat/rate=9",
+            [row("9"), row("10", "Suspect"), row("11", "Invalid")],
+            id="a Valid one before a higher Suspect one",
+        ),
         pytest.param("chat/rate=1", [row("1"), row("50", workload="other")], id="the first workload only"),
         pytest.param(None, [row("1", "Invalid"), row("50", workload="other")], id="none if the first has none"),
-        pytest.param(None, [row("1", "Suspect")], id="a suspect number makes no headline"),
+        pytest.param(
+            "chat/rate=2",
+            [row("1", "Suspect"), row("2", "Suspect"), row("3", "Invalid")],
+            id="Suspect where none is Valid",
+        ),
     ],
 )
 def test_which_cell(cell: str | None, rows: list[Result]) -> None:
@@ -50,6 +58,16 @@ def test_which_cell(cell: str | None, rows: list[Result]) -> None:
 def test_figures() -> None:
     assert headline([row("4")], {"chat/rate=4": "143 ms"}.__getitem__) == Headline(
         cell="chat/rate=4", throughput="812", p99_ttft="143 ms"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ttft", "marked"),
+    [("143 ms", "143? ms"), ("143? ms", "143? ms"), ("143 ms with queue", "143? ms with queue"), ("-", "-")],
+)
+def test_figures_of_a_suspect_load_point_are_marked(ttft: str, marked: str) -> None:
+    assert headline([row("4", "Suspect")], lambda _: ttft) == Headline(
+        cell="chat/rate=4", throughput="812?", p99_ttft=marked
     )
 
 
@@ -85,7 +103,7 @@ def test_short_numbers(text: str, value: float | None) -> None:
         pytest.param("20.0 ms", 368, users(2), id="users have no queue in the client"),
     ],
 )
-def test_the_p99_of_a_cell(text: str, count: int, of: Asked) -> None:
+def test_the_p99_of_a_cell(text: str, count: int, of: ExpectedLoad) -> None:
     columns = requests(
         ttft_us=[20_000] * count, e2el_us=[90_000] * count, output_tokens=[9] * count, queue_us=[5000] * count
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchrun.api.status import Verdict
-from benchrun.judge.finding import Code, StageFinding
+from benchrun.api import Verdict
 from benchrun.judge.results import Judged, results
-from benchrun.judge.verdict import verdict_of_findings
+from benchrun.judge.rules.catalogue import verdict_of_findings
+from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun_client.contract import START_TIME, StageRecord
 from hypothesis import given
 from hypothesis import strategies as st

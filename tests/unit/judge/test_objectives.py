@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from benchrun.api.measurement import Objective
-from benchrun.api.status import ObjectiveResult, Verdict
+from benchrun.api import Objective, ObjectiveResult, Verdict
 from benchrun.judge.objectives import objective_results, request_limits
-from benchrun.measure.cells import pools_of
-from benchrun.measure.client_queue import QUEUED_TTFT
-from benchrun.measure.goodput import RequestLimits
+from benchrun.measure.cells import QUEUED_TTFT, RequestLimits, pools_of
 from benchrun.measure.percentiles import Distribution
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.judge.arrivals import all_at_once
-from benchrun.judge.asked import Asked, asked_of
-from benchrun.judge.shape import StageShape
-from benchrun.judge.steady import not_steady_state
-from benchrun.judge.token_counts import chunks_are_not_tokens
-from benchrun.measure.steady import NoPlateau
+from benchrun.api import BenchmarkRunSpec
+from benchrun.judge.rules.answers import chunks_are_not_tokens
+from benchrun.judge.rules.load import all_at_once
+from benchrun.judge.rules.steady_state import not_steady_state
+from benchrun.judge.stage_profile import ExpectedLoad, StageProfile, expected_load
+from benchrun.measure.plateau import NoPlateau
 from benchrun.plan.stages import cells
 from benchrun_client.contract import GapCounts, StageRecord
 from unit.judge.stages import asked, context
@@ -33,10 +32,10 @@ def of_batches(count: int = 12, size: int = 4) -> StageRecord:
     return record(requests=columns, gaps=GapCounts(), scalars={"duration": float(count)})
 
 
-def asked_by(load: dict[str, object]) -> Asked:
+def asked_by(load: dict[str, object]) -> ExpectedLoad:
     body = spec_body(server=None, offline={"image": "v"}, workloads=[workload(load=load)])
     spec = BenchmarkRunSpec.model_validate(body)
-    return asked_of(spec, cells(spec)[-1])
+    return expected_load(spec, cells(spec)[-1])
 
 
 def test_a_batch_is_a_bound_and_no_closed_loop() -> None:
@@ -50,21 +49,21 @@ def test_a_batch_is_a_bound_and_no_closed_loop() -> None:
 def test_all_at_once_is_what_was_asked_for_and_no_news() -> None:
     of = asked_by({"requestRates": ["inf"]})
     assert of.all_at_once
-    assert all_at_once(of_batches(), context(of=of)) == []
-    assert all_at_once(of_batches(), context(of=asked(rate=None))) != []
+    assert all_at_once(context(of=of)(of_batches())) == []
+    assert all_at_once(context(of=asked(rate=None))(of_batches())) != []
 
 
 @pytest.mark.parametrize(("found", "offline"), [(0, True), (1, False)])
 def test_gaps_that_nobody_counts_are_no_chunks(found: int, offline: bool) -> None:
     of = asked(rate=None, offline=offline)
-    assert len(list(chunks_are_not_tokens(of_batches(), context(of=of)))) == found
+    assert len(list(chunks_are_not_tokens(context(of=of)(of_batches())))) == found
 
 
 def test_batches_have_no_plateau_and_nobody_asks_for_one() -> None:
-    shape = StageShape(of_batches(), BATCHES)
+    shape = StageProfile(of_batches(), BATCHES)
     assert shape.plateau is NoPlateau.WHOLE_BATCHES
-    assert not_steady_state(of_batches(), context(of=BATCHES)) == []
+    assert not_steady_state(context(of=BATCHES)(of_batches())) == []
 
 
 def test_between_batches_nothing_is_under_way_and_within_them_all_of_it() -> None:
-    assert StageShape(of_batches(), BATCHES).mean_in_flight == pytest.approx(4.0, rel=0.01)
+    assert StageProfile(of_batches(), BATCHES).mean_in_flight == pytest.approx(4.0, rel=0.01)

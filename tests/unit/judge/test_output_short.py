@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import Severity
-from benchrun.judge.finding import Code, NotChecked, StageFinding
-from benchrun.judge.output_short import output_too_short, stream_truncated
-from benchrun_client.contract import StageRecord
+from benchrun.api import Severity
+from benchrun.judge.rules.answers import (
+    chunks_are_not_tokens,
+    output_too_short,
+    stream_truncated,
+    token_counts_disagree,
+)
+from benchrun.judge.rules.rule import Code, NotChecked, StageFinding
+from benchrun_client.contract import START_TIME, GapCounts, ServerEdge, StageRecord
 from unit.judge.stages import asked, context, findings, only, unchecked
-from unit.measure.records import STAGE, record, requests
+from unit.measure.records import STAGE, ZERO, edge, record, requests
 
 
 def answers(
@@ -43,7 +48,7 @@ def answers(
 )
 @pytest.mark.parametrize("ignore_eos", [True, False])
 def test_mean_output(severity: Severity | None, output: list[int], ignore_eos: bool) -> None:
-    found = output_too_short(answers(output), context(of=asked(ignore_eos=ignore_eos)))
+    found = output_too_short(context(of=asked(ignore_eos=ignore_eos))(answers(output)))
     assert [(f.code, f.severity) for f in findings(found)] == ([(Code.OUTPUT_TOO_SHORT, severity)] if severity else [])
 
 
@@ -56,13 +61,13 @@ def test_mean_output(severity: Severity | None, output: list[int], ignore_eos: b
     ],
 )
 def test_what_is_no_short_answer(stage: StageRecord) -> None:
-    assert output_too_short(stage, context()) == []
+    assert output_too_short(context()(stage)) == []
 
 
 @pytest.mark.parametrize(("word", "ignore_eos"), [("true", True), ("false", False)])
 def test_evidence_of_short_answers(word: str, ignore_eos: bool) -> None:
     """Ten answers cut at 94 tokens where 128 were to be had."""
-    found = output_too_short(answers([94] * 10, of=128), context(of=asked(ignore_eos=ignore_eos)))
+    found = output_too_short(context(of=asked(ignore_eos=ignore_eos))(answers([94] * 10, of=128)))
     assert found == [
         StageFinding(
             Code.OUTPUT_TOO_SHORT,
@@ -82,11 +87,11 @@ def test_evidence_of_short_answers(word: str, ignore_eos: bool) -> None:
 
 
 def test_tokens_that_are_guessed_from_the_text_only_count_when_they_are_far_too_few() -> None:
-    assert unchecked(output_too_short(answers([90, 90], unended=2), context())) == [
+    assert unchecked(output_too_short(context()(answers([90, 90], unended=2)))) == [
         NotChecked(Code.OUTPUT_TOO_SHORT, "the server tells no token counts, which is what ends a stream")
     ]
-    assert only(output_too_short(answers([79, 79], unended=2), context())).severity == "Invalid"
-    assert only(output_too_short(answers([90, 90], unended=1), context())).severity == "Suspect"
+    assert only(output_too_short(context()(answers([79, 79], unended=2)))).severity == "Invalid"
+    assert only(output_too_short(context()(answers([90, 90], unended=1)))).severity == "Suspect"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +105,7 @@ def test_tokens_that_are_guessed_from_the_text_only_count_when_they_are_far_too_
     ],
 )
 def test_streams_without_an_end(truncated: bool, unended: int, of: int) -> None:
-    found = findings(stream_truncated(answers([100] * of, unended=unended), context()))
+    found = findings(stream_truncated(context()(answers([100] * of, unended=unended))))
     assert [(f.code, f.severity) for f in found] == ([(Code.STREAM_TRUNCATED, "Invalid")] if truncated else [])
 
 
@@ -114,18 +119,18 @@ def test_streams_without_an_end(truncated: bool, unended: int, of: int) -> None:
     ],
 )
 def test_not_one_stream_has_an_end(expected: str, ignore_eos: bool, tokens: int) -> None:
-    found = stream_truncated(answers([tokens] * 4, unended=4), context(of=asked(ignore_eos=ignore_eos)))
+    found = stream_truncated(context(of=asked(ignore_eos=ignore_eos))(answers([tokens] * 4, unended=4)))
     assert len(findings(found)) == (expected == "found")
     assert [missed.code for missed in unchecked(found)] == [Code.STREAM_TRUNCATED] * (expected == "unchecked")
 
 
 def test_a_failed_request_is_no_truncated_one() -> None:
-    assert stream_truncated(answers([100, 3], ended=[1, 0], ok=[1, 0]), context()) == []
-    assert stream_truncated(answers([3], unended=1, ok=[0]), context()) == []
+    assert stream_truncated(context()(answers([100, 3], ended=[1, 0], ok=[1, 0]))) == []
+    assert stream_truncated(context()(answers([3], unended=1, ok=[0]))) == []
 
 
 def test_evidence_of_truncated_streams() -> None:
-    assert stream_truncated(answers([100, 100, 100, 20], unended=1), context()) == [
+    assert stream_truncated(context()(answers([100, 100, 100, 20], unended=1))) == [
         StageFinding(
             Code.STREAM_TRUNCATED,
             "Invalid",
@@ -145,18 +150,115 @@ def test_evidence_of_truncated_streams() -> None:
     ]
 
 
-def not_told(output: list[int]) -> StageRecord:
-    """Answers whose ends the load engine does not tell."""
-    stage = answers(output)
-    return stage.model_copy(update={"requests": stage.requests.model_copy(update={"ended": ()})})
+GENERATED = "generation_tokens_total"
 
 
-def test_an_engine_that_tells_no_ends_leaves_both_open() -> None:
-    stage = not_told([100, 85])
-    why = "answers were short, and the load engine does not tell which of them had ended"
-    assert stream_truncated(stage, context()) == [NotChecked(Code.STREAM_TRUNCATED, why)]
-    assert output_too_short(stage, context()) == [NotChecked(Code.OUTPUT_TOO_SHORT, why)]
+def generated(tokens: float, address: str = "a") -> ServerEdge:
+    return edge(address, rises={GENERATED: tokens})
 
 
-def test_answers_far_too_short_are_told_by_any_engine() -> None:
-    assert only(output_too_short(not_told([50, 50]), context())).severity == "Invalid"
+def thousand(*servers: ServerEdge, failed: int = 0) -> StageRecord:
+    """A thousand tokens in ten answers; failed requests asked for 100 tokens each."""
+    n = 10 + failed
+    columns = requests(
+        ttft_us=[1] * n,
+        e2el_us=[2] * n,
+        output_tokens=[100] * 10 + [7] * failed,
+        asked_tokens=[100] * n,
+        ok=[1] * 10 + [0] * failed,
+    )
+    return record(requests=columns, servers=servers)
+
+
+@pytest.mark.parametrize(
+    ("found", "servers", "failed"),
+    [
+        pytest.param(False, (generated(1000),), 0, id="equal"),
+        pytest.param(False, (generated(1010),), 0, id="1 % more at the server"),
+        pytest.param(True, (generated(1011),), 0, id="more than 1 % more"),
+        pytest.param(False, (generated(990),), 0, id="1 % less"),
+        pytest.param(True, (generated(989),), 0, id="more than 1 % less"),
+        pytest.param(False, (generated(400), generated(600, "b")), 0, id="servers are summed"),
+        pytest.param(True, (generated(0),), 0, id="the answers came from somewhere else"),
+        pytest.param(False, (generated(1000),), 2, id="failed requests that never ran"),
+        pytest.param(False, (generated(1200),), 2, id="failed requests that were computed to their end"),
+        pytest.param(False, (generated(1210),), 2, id="and 1 % more"),
+        pytest.param(True, (generated(1211),), 2, id="more than failed requests explain"),
+        pytest.param(True, (generated(989),), 2, id="failed requests take nothing away"),
+    ],
+)
+def test_tokens(found: bool, servers: tuple[ServerEdge, ...], failed: int) -> None:
+    codes = [
+        (f.code, f.severity) for f in findings(token_counts_disagree(context()(thousand(*servers, failed=failed))))
+    ]
+    assert codes == ([(Code.TOKEN_COUNTS_DISAGREE, "Suspect")] if found else [])
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        pytest.param((), id="no server's page could be read"),
+        pytest.param((ServerEdge(address="a", before=ZERO, after=None),), id="the closing edge is missing"),
+        pytest.param((ServerEdge(address="a", before={}, after={}),), id="a page without this counter"),
+        pytest.param((edge(after={START_TIME: 5.0}),), id="the server restarted"),
+    ],
+)
+def test_unread_counts_are_told(servers: tuple[ServerEdge, ...]) -> None:
+    (missed,) = unchecked(token_counts_disagree(context()(thousand(*servers))))
+    assert missed.code is Code.TOKEN_COUNTS_DISAGREE
+
+
+def test_no_token_is_no_disagreement() -> None:
+    silent = record(requests=requests(output_tokens=(0, 0)), servers=(generated(500),))
+    assert token_counts_disagree(context()(silent)) == []
+    assert chunks_are_not_tokens(context()(silent)) == []
+
+
+def test_evidence_of_a_disagreement() -> None:
+    assert token_counts_disagree(context()(thousand(generated(1150), failed=1))) == [
+        StageFinding(
+            Code.TOKEN_COUNTS_DISAGREE,
+            "Suspect",
+            STAGE,
+            {
+                "clientTokens": 1000,
+                "serverTokens": 1150.0,
+                "failedRequestsTokens": 100,
+                "differencePercent": 5.0,
+                "suspectPercent": 1.0,
+            },
+            weight=5.0,
+        )
+    ]
+
+
+def chunked(gaps: int) -> StageRecord:
+    """A thousand tokens in ten answers, whose chunks leave so many gaps."""
+    return thousand(generated(1000)).model_copy(update={"gaps": GapCounts(us=(5, 9), count=(gaps - 1, 1))})
+
+
+@pytest.mark.parametrize(
+    ("found", "gaps"),
+    [
+        pytest.param(False, 990, id="a token a chunk"),
+        pytest.param(False, 1000, id="chat: an empty chunk more for each answer"),
+        pytest.param(False, 890, id="0.9"),
+        pytest.param(True, 889, id="just below 0.9"),
+        pytest.param(True, 490, id="two tokens a chunk"),
+    ],
+)
+def test_chunks(found: bool, gaps: int) -> None:
+    codes = [(f.code, f.severity) for f in findings(chunks_are_not_tokens(context()(chunked(gaps))))]
+    assert codes == ([(Code.CHUNKS_ARE_NOT_TOKENS, "Note")] if found else [])
+
+
+def test_evidence_of_chunks() -> None:
+    assert chunks_are_not_tokens(context()(chunked(490))) == [
+        StageFinding(
+            Code.CHUNKS_ARE_NOT_TOKENS,
+            "Note",
+            STAGE,
+            {"chunks": 500, "outputTokens": 1000, "chunksPerToken": 0.5, "noteBelow": 0.9},
+            weight=0.5,
+        )
+    ]

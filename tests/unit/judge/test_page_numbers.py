@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchrun.cli.generate import findings_page
-from benchrun.cli.pages import index_text
-from benchrun.judge.finding import SEVERITIES, Code
+from benchrun.judge.rules.rule import SEVERITIES, Code
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure.intervals import percentile_ranks
+from benchrun.measure.percentiles import percentile_ranks
+
+from dev.findings_index import index_text
+from dev.generate import findings_page
 
 PAGES = Path(__file__).parents[3] / "docs/findings"
 VALUES: Mapping[str, float] = asdict(Thresholds())
@@ -150,4 +151,4 @@ def test_the_list_has_a_row_for_the_page(code: Code) -> None:
 
 def test_the_list_is_up_to_date() -> None:
     written = (PAGES / "README.md").read_text(encoding="utf-8")
-    assert written == findings_page(), "run: python -m benchrun.cli.generate"
+    assert written == findings_page(), "run: python -m dev.generate"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import Severity
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.preempted import preempted
+from benchrun.api import Severity
+from benchrun.judge.rules.kv_cache import preempted
+from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 from unit.judge.stages import context, findings, unchecked
 from unit.measure.records import STAGE, ZERO, edge, record, requests
@@ -30,7 +30,7 @@ def two_hundred(*preemptions: float) -> StageRecord:
     ],
 )
 def test_preemptions(severity: Severity | None, preemptions: tuple[float, ...]) -> None:
-    found = findings(preempted(two_hundred(*preemptions), context()))
+    found = findings(preempted(context()(two_hundred(*preemptions))))
     assert [(f.code, f.severity) for f in found] == ([(Code.PREEMPTED, severity)] if severity else [])
 
 
@@ -43,12 +43,12 @@ def test_preemptions(severity: Severity | None, preemptions: tuple[float, ...]) 
     ],
 )
 def test_what_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
-    (missed,) = unchecked(preempted(record(servers=servers), context()))
+    (missed,) = unchecked(preempted(context()(record(servers=servers))))
     assert missed.code is Code.PREEMPTED
 
 
 def test_evidence() -> None:
-    assert preempted(two_hundred(5.0), context()) == [
+    assert preempted(context()(two_hundred(5.0))) == [
         StageFinding(
             Code.PREEMPTED,
             "Suspect",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import Severity
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.prefix_cache import cache_reset, prefix_cache
+from benchrun.api import Severity
+from benchrun.judge.rules.kv_cache import cache_reset, prefix_cache
+from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun_client.contract import START_TIME, CacheReset, ServerEdge
 from unit.judge.stages import asked, context, findings, unchecked
 from unit.measure.records import STAGE, ZERO, edge, record
@@ -34,14 +34,14 @@ def looked_up(hits: float, queries: float, address: str = "a") -> ServerEdge:
     ],
 )
 def test_hits(severity: Severity | None, servers: tuple[ServerEdge, ...]) -> None:
-    found = findings(prefix_cache(record(servers=servers), CONTEXT))
+    found = findings(prefix_cache(CONTEXT(record(servers=servers))))
     expected = [(Code.PREFIX_CACHE_CONTAMINATED, severity)] if severity else []
     assert [(f.code, f.severity) for f in found] == expected
 
 
 def test_hits_before_the_stage_are_not_its_own() -> None:
     warm = edge(before={HITS: 5000.0, QUERIES: 5000.0}, rises={QUERIES: 1000.0})
-    assert prefix_cache(record(servers=(warm,)), CONTEXT) == []
+    assert prefix_cache(CONTEXT(record(servers=(warm,)))) == []
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_hits_before_the_stage_are_not_its_own() -> None:
     ],
 )
 def test_what_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
-    (missed,) = unchecked(prefix_cache(record(servers=servers), CONTEXT))
+    (missed,) = unchecked(prefix_cache(CONTEXT(record(servers=servers))))
     assert missed.code is Code.PREFIX_CACHE_CONTAMINATED
 
 
 def test_evidence_has_the_figures_and_the_lines() -> None:
-    assert prefix_cache(record(servers=(looked_up(30, 1000),)), CONTEXT) == [
+    assert prefix_cache(CONTEXT(record(servers=(looked_up(30, 1000),)))) == [
         StageFinding(
             Code.PREFIX_CACHE_CONTAMINATED,
             "Suspect",
@@ -96,7 +96,7 @@ def test_evidence_has_the_figures_and_the_lines() -> None:
 def test_a_common_beginning_is_allowed_for(severity: Severity | None, hits: float) -> None:
     """250 tokens that both requests begin with."""
     stage = record(servers=(looked_up(hits, 1000),), shared_prefix_tokens=250)
-    found = findings(prefix_cache(stage, context()))
+    found = findings(prefix_cache(context()(stage)))
     assert [f.severity for f in found] == ([severity] if severity else [])
 
 
@@ -113,13 +113,13 @@ def test_what_the_dataset_repeats_is_allowed_for_beside_the_common_beginning(
 ) -> None:
     """100 tokens that both requests begin with, and 500 that one of them has from the other."""
     stage = record(servers=(looked_up(hits, 1000),), shared_prefix_tokens=100, repeated_tokens=500)
-    found = findings(prefix_cache(stage, context()))
+    found = findings(prefix_cache(context()(stage)))
     assert [f.severity for f in found] == ([severity] if severity else [])
 
 
 @pytest.mark.parametrize("policy", ["Isolate", "Reset", "Share"])
 def test_every_policy_is_judged_by_the_same_lines(policy: str) -> None:
-    (found,) = findings(prefix_cache(record(servers=(looked_up(960, 1000),)), context(of=asked(cache_policy=policy))))
+    (found,) = findings(prefix_cache(context(of=asked(cache_policy=policy))(record(servers=(looked_up(960, 1000),)))))
     assert (found.severity, found.evidence["cachePolicy"]) == ("Invalid", policy)
 
 
@@ -136,13 +136,13 @@ def test_every_policy_is_judged_by_the_same_lines(policy: str) -> None:
     ],
 )
 def test_hits_of_a_second_tier_count(severity: Severity | None, rises: dict[str, float]) -> None:
-    found = findings(prefix_cache(record(servers=(edge(rises=rises),)), CONTEXT))
+    found = findings(prefix_cache(CONTEXT(record(servers=(edge(rises=rises),)))))
     assert [f.severity for f in found] == ([severity] if severity else [])
 
 
 def test_a_server_without_a_second_tier() -> None:
     old = ServerEdge(address="a", before={HITS: 0.0, QUERIES: 0.0}, after={HITS: 30.0, QUERIES: 1000.0})
-    (found,) = findings(prefix_cache(record(servers=(old,)), CONTEXT))
+    (found,) = findings(prefix_cache(CONTEXT(record(servers=(old,)))))
     assert found.evidence["externalHitTokens"] == 0.0
 
 
@@ -153,7 +153,7 @@ FAILED = CacheReset(succeeded=False, attempts=5, answer='{"success": false}')
 
 
 def test_a_reset_that_failed() -> None:
-    assert cache_reset(record(cache_reset=FAILED), RESET) == [
+    assert cache_reset(RESET(record(cache_reset=FAILED))) == [
         StageFinding(
             Code.CACHE_RESET_FAILED, "Suspect", STAGE, {"attempts": 5, "answer": '{"success": false}'}, weight=5
         )
@@ -162,14 +162,14 @@ def test_a_reset_that_failed() -> None:
 
 def test_a_reset_that_succeeded_at_last() -> None:
     done = CacheReset(succeeded=True, attempts=3, answer='{"success": true}')
-    assert cache_reset(record(cache_reset=done), RESET) == []
+    assert cache_reset(RESET(record(cache_reset=done))) == []
 
 
 def test_a_reset_that_is_not_told_of() -> None:
-    (missed,) = unchecked(cache_reset(record(cache_reset=None), RESET))
+    (missed,) = unchecked(cache_reset(RESET(record(cache_reset=None))))
     assert missed.code is Code.CACHE_RESET_FAILED
 
 
 @pytest.mark.parametrize("policy", ["Isolate", "Share"])
 def test_no_reset_was_asked_for(policy: str) -> None:
-    assert cache_reset(record(), context(of=asked(cache_policy=policy))) == []
+    assert cache_reset(context(of=asked(cache_policy=policy))(record())) == []

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
-from benchrun.judge.drift import drift
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.repeats import repeats_disagree
-from benchrun.judge.rules import CellContext, MeasuredStage, RunContext
+from benchrun.judge.rules.rule import CellContext, Code, RunContext, StageFinding, StageProfile
+from benchrun.judge.rules.sample_size import repeats_disagree
+from benchrun.judge.rules.steady_state import drift
 from benchrun.judge.thresholds import Thresholds
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import asked, context, findings, unchecked, users
@@ -17,11 +17,11 @@ from unit.measure.records import CELL, cell, record, requests
 LINES = Thresholds()
 
 
-def of(stages: Sequence[MeasuredStage], *, value: str = "4", planned: int | None = None) -> CellContext:
+def of(stages: Sequence[StageProfile], *, value: str = "4", planned: int | None = None) -> CellContext:
     """A cell whose repeats were measured in this order, ten stages apart."""
     planned_cell = cell(value=value, repeats=planned or len(stages))
     placed = tuple(
-        MeasuredStage(stage.record.model_copy(update={"sequence": 10 * i, "stage_id": stage_id}), stage.context)
+        replace(stage, record=stage.record.model_copy(update={"sequence": 10 * i, "stage_id": stage_id}))
         for i, (stage, stage_id) in enumerate(zip(stages, planned_cell.stage_ids, strict=False))
     )
     return CellContext(planned_cell, LINES, users(4), ("99",), placed)
@@ -39,7 +39,7 @@ def repeated(factors: Sequence[float], *, count: int = 200, value: str = "4", va
     )
 
 
-def exact(factor: float) -> MeasuredStage:
+def exact(factor: float) -> StageProfile:
     """Every latency is its usual value times a factor, and 1 % more or less by turns."""
     around = [factor * (0.99 if i % 2 else 1.01) for i in range(100)]
     columns = requests(
@@ -47,7 +47,7 @@ def exact(factor: float) -> MeasuredStage:
         e2el_us=[round(100_000 * f) for f in around],
         output_tokens=[10] * 100,
     )
-    return MeasuredStage(record(requests=columns), context(of=users(4)))
+    return context(of=users(4))(record(requests=columns))
 
 
 # ---- repeats --------------------------------------------------------------------------------------------------------
@@ -77,9 +77,9 @@ def test_what_noise_explains_is_no_disagreement() -> None:
     one = [10_000 * (1 + i * 37 % 100) for i in range(20)]
     two = [10_000 * (1 + i * 53 % 100) * 4 // 3 for i in range(20)]
     pair = [
-        MeasuredStage(
-            record(requests=requests(ttft_us=e2el, e2el_us=e2el, output_tokens=[1] * 20)),
-            closed_loop(Server(), concurrency=1, count=1, seed=1).context,
+        replace(
+            closed_loop(Server(), concurrency=1, count=1, seed=1),
+            record=record(requests=requests(ttft_us=e2el, e2el_us=e2el, output_tokens=[1] * 20)),
         )
         for e2el in (one, two)
     ]
@@ -107,12 +107,12 @@ def test_evidence_of_disagreement() -> None:
 def test_throughput_is_compared_as_well() -> None:
     """Sent all at once, latencies are places in the queue; only throughput has no such course within a repeat."""
 
-    def drained(seconds: float) -> MeasuredStage:
+    def drained(seconds: float) -> StageProfile:
         ends = [round(1e6 * seconds * (i + 1) / 400) for i in range(400)]
         columns = requests(
             ttft_us=ends, e2el_us=ends, output_tokens=[10 + i % 2 for i in range(400)], start_us=[0] * 400
         )
-        return MeasuredStage(record(requests=columns, scalars={"duration": seconds}), context(of=asked(rate=None)))
+        return context(of=asked(rate=None))(record(requests=columns, scalars={"duration": seconds}))
 
     (found,) = findings(repeats_disagree(of([drained(10.0), drained(13.0)])))
     assert found.evidence["figures"] == "outputTokensPerSecond"
@@ -190,7 +190,7 @@ def test_a_cell_that_stays_is_not_named() -> None:
 def test_the_order_of_measurement_counts_not_that_of_the_repeats() -> None:
     up_and_down = repeated([1.0, 1.3, 1.1, 1.2], variation=0.02)
     as_measured = tuple(
-        MeasuredStage(stage.record.model_copy(update={"sequence": place}), stage.context)
+        replace(stage, record=stage.record.model_copy(update={"sequence": place}))
         for stage, place in zip(up_and_down.stages, (0, 3, 1, 2), strict=True)
     )
     reordered = CellContext(up_and_down.cell, LINES, users(4), ("99",), as_measured)

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.replicas import load_uneven, replicas_unequal
+from benchrun.judge.rules.replicas import load_uneven, replicas_unequal
+from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun_client.contract import ServerEdge
 from unit.judge.stages import asked, context, findings, unchecked
 from unit.measure.records import STAGE, ZERO, edge, record, requests
@@ -23,7 +23,7 @@ def server(address: str, finished: float = 10.0, **changes: Any) -> ServerEdge:
 
 
 def unequal(*servers: ServerEdge) -> list[StageFinding]:
-    return findings(replicas_unequal(record(servers=servers), context()))
+    return findings(replicas_unequal(context()(record(servers=servers))))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def unequal(*servers: ServerEdge) -> list[StageFinding]:
     ],
 )
 def test_equal_replicas(servers: tuple[ServerEdge, ...]) -> None:
-    assert replicas_unequal(record(servers=servers), context()) == []
+    assert replicas_unequal(context()(record(servers=servers))) == []
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_unequal_replicas(servers: tuple[ServerEdge, ...]) -> None:
     ],
 )
 def test_equality_that_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
-    found = replicas_unequal(record(servers=servers), context())
+    found = replicas_unequal(context()(record(servers=servers)))
     assert findings(found) == []
     assert [missed.code for missed in unchecked(found)] == [Code.REPLICAS_UNEQUAL]
 
@@ -102,7 +102,7 @@ SERVICE = asked(through_service=True)
 def behind_service(answered: int, *counted: float) -> list[StageFinding]:
     columns = requests(ttft_us=[1] * answered, e2el_us=[2] * answered, output_tokens=[2] * answered)
     servers = tuple(server(f"s{n}", each) for n, each in enumerate(counted))
-    return findings(replicas_unequal(record(requests=columns, servers=servers), context(of=SERVICE)))
+    return findings(replicas_unequal(context(of=SERVICE)(record(requests=columns, servers=servers))))
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def test_answers_of_a_pod_that_joined_the_service(
 
 def test_servers_that_are_pinned_are_all_there_are() -> None:
     columns = requests(ttft_us=[1] * 200, e2el_us=[2] * 200, output_tokens=[2] * 200)
-    assert findings(replicas_unequal(record(requests=columns, servers=(server("a", 100),)), context())) == []
+    assert findings(replicas_unequal(context()(record(requests=columns, servers=(server("a", 100),))))) == []
 
 
 def uneven(*finished: float) -> list[StageFinding]:
     servers = tuple(server(f"s{n}", each) for n, each in enumerate(finished))
-    return findings(load_uneven(record(servers=servers), context()))
+    return findings(load_uneven(context()(record(servers=servers))))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_requests_spread_at_random_are_not_uneven(servers: int, requests: int) -
     ],
 )
 def test_shares_that_cannot_be_checked_are_said(servers: tuple[ServerEdge, ...]) -> None:
-    (missed,) = unchecked(load_uneven(record(servers=servers), context()))
+    (missed,) = unchecked(load_uneven(context()(record(servers=servers))))
     assert missed.code is Code.LOAD_UNEVEN
 
 

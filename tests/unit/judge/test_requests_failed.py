@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.requests_failed import no_output, requests_failed
+from benchrun.judge.rules.answers import no_output, requests_failed, requests_rejected
+from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun.judge.thresholds import Thresholds
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import ServerEdge, StageRecord
 from unit.judge.stages import context, findings, only
-from unit.measure.records import STAGE, record, requests
+from unit.measure.records import STAGE, edge, record, requests
 
 
 def stage(failed: int, of: int, **changes: Any) -> StageRecord:
@@ -34,13 +34,13 @@ def stage(failed: int, of: int, **changes: Any) -> StageRecord:
 )
 def test_failed_requests(code: Code | None, failed: int, requests_sent: int, limit: float) -> None:
     lines = Thresholds(max_failed_percent=limit)
-    found = findings(requests_failed(stage(failed, requests_sent), context(lines)))
+    found = findings(requests_failed(context(lines)(stage(failed, requests_sent))))
     assert [(f.code, f.severity, f.stage_id) for f in found] == ([(code, "Invalid", STAGE)] if code else [])
 
 
 def test_evidence_of_too_many_failures() -> None:
     failing = stage(2, 3, errors={"Bad Gateway": 1, "timeout": 5})
-    assert requests_failed(failing, context()) == [
+    assert requests_failed(context()(failing)) == [
         StageFinding(
             Code.REQUESTS_FAILED,
             "Invalid",
@@ -66,7 +66,7 @@ def test_evidence_of_too_many_failures() -> None:
     ],
 )
 def test_evidence_names_the_error(expected: str | None, errors: dict[str, int], diagnostic: str | None) -> None:
-    found = only(requests_failed(stage(2, 2, errors=errors, diagnostic=diagnostic), context()))
+    found = only(requests_failed(context()(stage(2, 2, errors=errors, diagnostic=diagnostic))))
     assert found.evidence.get("error") == expected
 
 
@@ -81,5 +81,60 @@ def test_evidence_names_the_error(expected: str | None, errors: dict[str, int], 
 )
 def test_no_output(found: bool, tokens: tuple[int, int], ok: tuple[int, int]) -> None:
     answered = record(requests=requests(output_tokens=tokens, ok=ok))
-    codes = [(f.code, f.severity) for f in findings(no_output(answered, context()))]
+    codes = [(f.code, f.severity) for f in findings(no_output(context()(answered)))]
     assert codes == ([(Code.NO_OUTPUT, "Invalid")] if found else [])
+
+
+REJECTIONS = "admission_rejections_total"
+OLD_SERVER = ServerEdge(address="a", before={}, after={})
+
+
+@pytest.mark.parametrize(
+    ("found", "errors", "servers"),
+    [
+        pytest.param(False, {}, (edge(),), id="none"),
+        pytest.param(False, {"Bad Request": 5, "Not Found": 2}, (edge(),), id="other failures"),
+        pytest.param(False, {"TimeoutError: service unavailable for 5 s": 2}, (edge(),), id="words of another error"),
+        pytest.param(True, {"Too Many Requests": 1}, (edge(),), id="429"),
+        pytest.param(True, {"Service Unavailable": 1}, (edge(),), id="503"),
+        pytest.param(True, {"Service Temporarily Unavailable": 1}, (edge(),), id="503 of a proxy"),
+        pytest.param(True, {"SERVICE UNAVAILABLE": 1}, (edge(),), id="in capitals"),
+        pytest.param(True, {}, (edge(rises={REJECTIONS: 1.0}),), id="counted by the server alone"),
+        pytest.param(True, {"Too Many Requests": 1}, (), id="no server's page could be read"),
+        pytest.param(False, {}, (OLD_SERVER,), id="a server without such a limit"),
+    ],
+)
+def test_rejections(found: bool, errors: dict[str, int], servers: tuple[ServerEdge, ...]) -> None:
+    codes = [
+        (f.code, f.severity) for f in findings(requests_rejected(context()(record(errors=errors, servers=servers))))
+    ]
+    assert codes == ([(Code.REQUESTS_REJECTED, "Suspect")] if found else [])
+
+
+def test_evidence() -> None:
+    columns = requests(ttft_us=[1] * 50, e2el_us=[2] * 50, output_tokens=[3] * 50)
+    stage = record(
+        requests=columns,
+        errors={"Too Many Requests": 1, "Service Unavailable": 2, "Bad Gateway": 9},
+        servers=(edge(rises={REJECTIONS: 2.0}),),
+    )
+    assert requests_rejected(context()(stage)) == [
+        StageFinding(
+            Code.REQUESTS_REJECTED,
+            "Suspect",
+            STAGE,
+            {
+                "requests": 50,
+                "tooManyRequests": 1,
+                "serviceUnavailable": 2,
+                "rejectedByServers": 2.0,
+                "rejectedPercent": 6.0,
+            },
+            weight=6.0,
+        )
+    ]
+
+
+def test_a_count_that_is_not_told_is_none() -> None:
+    found = only(requests_rejected(context()(record(errors={"Too Many Requests": 1}, servers=(OLD_SERVER,)))))
+    assert found.evidence["rejectedByServers"] is None

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from benchrun.api.cells import Cell
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus, Finding, Headline, Result, RoleFigures
-from benchrun.judge.catalogue import EXPLANATIONS
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Cell, Finding, Headline, Result, RoleFigures
 from benchrun.judge.fitting import fitted
+from benchrun.judge.judged_run import MAX_DATASETS, dataset_statuses
 from benchrun.judge.results import Judged, results
+from benchrun.judge.rules.catalogue import EXPLANATIONS
 from benchrun.measure.cells import pooled_metrics, pools_of
-from benchrun.measure.samples import Sample
-from benchrun_client.contract import ServerEdge, StageRecord
+from benchrun.measure.exposition import Sample
+from benchrun_client.contract import DatasetFacts, ServerEdge, StageRecord
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.judge.specs import spec, workload
@@ -24,10 +23,7 @@ TTFT_25_MS = {"metric": "TTFT", "percentile": "50", "maxMilliseconds": 25}
 
 
 def judge(
-    cells: list[Cell],
-    records: list[StageRecord],
-    *samples: Sample,
-    of: BenchmarkRunSpec | None = None,
+    cells: list[Cell], records: list[StageRecord], *samples: Sample, of: BenchmarkRunSpec | None = None
 ) -> Judged:
     return results(cells, records, samples, spec=of or spec())
 
@@ -235,3 +231,61 @@ def test_the_run_is_as_good_as_its_worst_row(measured: list[int], repeats: int) 
     expected = "Unknown" if not records else "Valid" if len(set(measured)) == 6 else "Invalid"
     assert judged.verdict == expected
     assert [row.verdict for row in judged.results].count("Valid") == len(set(measured))
+
+
+def facts(**changes: Any) -> DatasetFacts:
+    return DatasetFacts(
+        **{
+            "source": "/data/chat/pvc/rows.jsonl",
+            "sha256": "a" * 64,
+            "rows_read": 100,
+            "rows_used": 40,
+            "rows_dropped": {"TooLongForModel": 3},
+            **changes,
+        }
+    )
+
+
+def stage(stage_id: str, *datasets: DatasetFacts) -> StageRecord:
+    return record(stage_id=stage_id, datasets=datasets)
+
+
+def test_each_workload_is_told_once_with_its_counts() -> None:
+    records = [
+        stage("chat/rate=1/r1", facts()),
+        stage("plain/rate=1/r1"),
+        stage("chat/rate=2/r1", facts()),
+        stage("bulk/search-01/r1", facts(sha256="b" * 64)),
+    ]
+    found, cut = dataset_statuses(records, workloads=3)
+    assert [(d.name, d.sha256[0], d.rows_read, d.rows_used) for d in found] == [
+        ("chat", "a", 100, 40),
+        ("bulk", "b", 100, 40),
+    ]
+    assert found[0].rows_dropped == {"TooLongForModel": 3}
+    assert cut == ()
+
+
+def test_parts_of_a_mix_are_told_apart() -> None:
+    found, _ = dataset_statuses([stage("chat/rate=1/r1", facts(part=0), facts(part=2))], workloads=1)
+    assert [d.name for d in found] == ["chat/0", "chat/2"]
+
+
+def test_the_end_of_a_long_name_is_kept() -> None:
+    (found,), _ = dataset_statuses(
+        [stage("chat/rate=1/r1", facts(source="/" + "d" * 280 + "/rows.jsonl"))], workloads=1
+    )
+    assert len(found.source) == 160
+    assert found.source.endswith("d/rows.jsonl")
+
+
+def test_more_than_the_status_has_room_for_are_cut_and_that_is_said() -> None:
+    records = [stage(f"w{n}/rate=1/r1", facts(part=0), facts(part=1)) for n in range(16)]
+    found, (cut,) = dataset_statuses(records, workloads=16)
+    assert (len(found), cut.field, cut.total, cut.included) == (MAX_DATASETS, "datasets", 32, MAX_DATASETS)
+
+
+def test_no_more_records_are_opened_than_it_takes_to_meet_all_workloads() -> None:
+    records = iter([stage("chat/rate=1/r1", facts()), stage("bulk/rate=1/r1", facts()), stage("chat/rate=2/r1")])
+    assert [d.name for d in dataset_statuses(records, workloads=2)[0]] == ["chat", "bulk"]
+    assert [record.stage_id for record in records] == ["chat/rate=2/r1"]

@@ -7,8 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Result
+from benchrun.api import BenchmarkRunSpec, Result
 from benchrun.judge.results import results
 from benchrun_client.contract import GapCounts, StageRecord
 from unit.judge.specs import spec, workload

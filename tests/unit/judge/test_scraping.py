@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.judge.asked import Asked
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.rules import Found, StageContext
-from benchrun.judge.scraping import littles_law, scrape_coverage
-from benchrun.measure.samples import Sample
+from benchrun.judge.rules.rule import Code, Found, StageFinding
+from benchrun.judge.rules.scraping import littles_law, scrape_coverage
+from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun.measure.exposition import Sample
 from benchrun.measure.windows import Window
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
-from unit.judge.stages import context, findings, unchecked, users
+from unit.judge.stages import Profiled, context, findings, unchecked, users
 from unit.measure.records import STAGE, record, requests, sample
 
 BEGIN = 1000.0
 
 
-def read(*samples: Sample, expected: float, of: Asked | None = None) -> StageContext:
+def read(*samples: Sample, expected: float, of: ExpectedLoad | None = None) -> Profiled:
     return context(of=of or users(8), windows=(Window("server", samples, (), expected),))
 
 
@@ -43,30 +42,24 @@ def every(seconds: float, count: int, pod: str = "a") -> list[Sample]:
         pytest.param(None, read(*every(16, 10), expected=160), id="means of sixteen, of a long run"),
     ],
 )
-def test_coverage(percent: float | None, of: StageContext) -> None:
-    found = findings(scrape_coverage(record(), of))
+def test_coverage(percent: float | None, of: Profiled) -> None:
+    found = findings(scrape_coverage(of(record())))
     assert [(f.severity, f.evidence["coveragePercent"]) for f in found] == ([("Note", percent)] if percent else [])
 
 
 @pytest.mark.parametrize("of", [context(), read(expected=10)], ids=["no window", "no reading"])
-def test_no_reading_at_all_is_not_checked(of: StageContext) -> None:
-    (missed,) = unchecked(scrape_coverage(record(), of))
+def test_no_reading_at_all_is_not_checked(of: Profiled) -> None:
+    (missed,) = unchecked(scrape_coverage(of(record())))
     assert missed.code is Code.SCRAPE_COVERAGE_LOW
 
 
 def test_evidence_of_low_coverage() -> None:
-    assert scrape_coverage(record(), read(*every(1, 30), expected=60)) == [
+    assert scrape_coverage(read(*every(1, 30), expected=60)(record())) == [
         StageFinding(
             Code.SCRAPE_COVERAGE_LOW,
             "Note",
             STAGE,
-            {
-                "samples": 30,
-                "expected": 60,
-                "coveragePercent": 50.0,
-                "notePercent": 80.0,
-                "scrapeIntervalSeconds": 1.0,
-            },
+            {"samples": 30, "expected": 60, "coveragePercent": 50.0, "notePercent": 80.0, "scrapeIntervalSeconds": 1.0},
             weight=50.0,
         )
     ]
@@ -84,7 +77,7 @@ def standing(in_flight: int, *, e2el_seconds: float = 1.0, seconds: int = 40, to
     return record(requests=columns, scalars={"duration": float(seconds)})
 
 
-def holding(*counts: tuple[float, float], pods: int = 1) -> StageContext:
+def holding(*counts: tuple[float, float], pods: int = 1) -> Profiled:
     """Readings of running and waiting requests, half a second after each full one."""
     samples = [
         sample(BEGIN + i + 0.5 + 0.01 * pod, pod=f"p{pod}", running=running, waiting=waiting)
@@ -113,14 +106,14 @@ def broken(found: Found) -> bool:
         pytest.param(False, holding(*[(0, 0), (160, 0)] * 10), id="off by a fifth, yet readings differ more"),
     ],
 )
-def test_what_servers_hold(found: bool, of: StageContext) -> None:
-    assert broken(littles_law(standing(100), of)) == found
+def test_what_servers_hold(found: bool, of: Profiled) -> None:
+    assert broken(littles_law(of(standing(100)))) == found
 
 
 @pytest.mark.parametrize(("found", "e2el_seconds"), [(False, 0.1), (True, 0.11)])
 def test_a_short_way_to_the_server_counts_for_little(found: bool, e2el_seconds: float) -> None:
     """A fifth of the time is spent outside of the server: 20 ms, and 22 ms."""
-    assert broken(littles_law(standing(100, e2el_seconds=e2el_seconds), holding(*[(80, 0)] * 20))) == found
+    assert broken(littles_law(holding(*[(80, 0)] * 20)(standing(100, e2el_seconds=e2el_seconds)))) == found
 
 
 @pytest.mark.parametrize(
@@ -133,14 +126,14 @@ def test_a_short_way_to_the_server_counts_for_little(found: bool, e2el_seconds: 
         ),
     ],
 )
-def test_too_few_readings_are_not_checked(of: StageContext) -> None:
-    (missed,) = unchecked(littles_law(standing(100), of))
+def test_too_few_readings_are_not_checked(of: Profiled) -> None:
+    (missed,) = unchecked(littles_law(of(standing(100))))
     assert missed.code is Code.LITTLES_LAW_BROKEN
 
 
 @pytest.mark.parametrize(("tokens", "is_checked"), [(1, False), (6, False), (7, True)])
 def test_answers_that_end_with_the_step_are_in_no_gauge(tokens: int, is_checked: bool) -> None:
-    found = littles_law(standing(100, tokens=tokens), holding(*[(0, 0)] * 20))
+    found = littles_law(holding(*[(0, 0)] * 20)(standing(100, tokens=tokens)))
     assert (broken(found), bool(unchecked(found))) == (is_checked, not is_checked)
 
 
@@ -148,9 +141,9 @@ def test_answers_that_end_with_the_step_are_in_no_gauge(tokens: int, is_checked:
 def test_requests_that_wait_unseen_are_found(seed: int) -> None:
     """A gateway holds every request back for half as long as it takes: the servers know of two in three."""
     stage = closed_loop(Server(), concurrency=16, count=320, seed=seed)
-    (window,) = stage.context.windows
+    (window,) = stage.windows
     fewer = tuple(replace(s, running=(s.running or 0) * 2 / 3) for s in window.samples)
-    assert broken(littles_law(stage.record, replace(stage.context, windows=(replace(window, samples=fewer),))))
+    assert broken(littles_law(replace(stage, windows=(replace(window, samples=fewer),))))
 
 
 @pytest.mark.parametrize("clock_seconds", [-2.0, 0.0, 2.0])
@@ -160,16 +153,13 @@ def test_clocks_that_differ_break_no_law(clock_seconds: float) -> None:
             closed_loop(Server(), concurrency=16, count=320, seed=seed),
             open_loop(Server(), rate=10, count=300, seed=seed),
         ):
-            (window,) = stage.context.windows
+            (window,) = stage.windows
             moved = tuple(replace(s, at=s.at + clock_seconds) for s in window.samples)
-            assert (
-                findings(littles_law(stage.record, replace(stage.context, windows=(replace(window, samples=moved),))))
-                == []
-            )
+            assert findings(littles_law(replace(stage, windows=(replace(window, samples=moved),)))) == []
 
 
 def test_evidence_of_a_broken_law() -> None:
-    assert littles_law(standing(100), holding(*[(50, 10)] * 20)) == [
+    assert littles_law(holding(*[(50, 10)] * 20)(standing(100))) == [
         StageFinding(
             Code.LITTLES_LAW_BROKEN,
             "Suspect",

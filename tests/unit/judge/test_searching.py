@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec
 from benchrun.judge.results import Judged, results
 from benchrun.plan.searches import probed_cells
 from benchrun.plan.stages import cells
@@ -53,8 +53,7 @@ def judged(of: BenchmarkRunSpec, records: Sequence[StageRecord]) -> Judged:
 
 def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_not() -> None:
     found = judged(
-        searching(),
-        [stage(1, "1", 0), stage(2, "2", 60), stage(3, "1.414", 0), stage(4, "1.45", 60, ends=True)],
+        searching(), [stage(1, "1", 0), stage(2, "2", 60), stage(3, "1.414", 0), stage(4, "1.45", 60, ends=True)]
     )
     (answer,) = found.searches
     assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.rules import Found, StageContext
-from benchrun.judge.server_restarted import server_restarted
-from benchrun.measure.samples import Sample
+from benchrun.judge.rules.rule import Code, Found, StageFinding
+from benchrun.judge.rules.server_identity import foreign_traffic, server_restarted
+from benchrun.measure.exposition import Sample
 from benchrun.measure.windows import Window
-from benchrun_client.contract import START_TIME, ServerEdge
-from unit.judge.stages import context, findings, unchecked
-from unit.measure.records import STAGE, ZERO, edge, record, sample
+from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
+from unit.judge.stages import Profiled, asked, context, findings, unchecked
+from unit.measure.records import STAGE, ZERO, edge, record, requests, sample
 
 QUIET = context()
 UNREAD = ServerEdge(address="a", before=ZERO, after=None)
 
 
-def seen(*samples: Sample) -> StageContext:
+def seen(*samples: Sample) -> Profiled:
     return context(windows=(Window("server", samples, (), 10.0),))
 
 
@@ -39,7 +40,7 @@ def seen(*samples: Sample) -> StageContext:
     ],
 )
 def test_by_the_edges(code: Code | None, servers: tuple[ServerEdge, ...]) -> None:
-    found = findings(server_restarted(record(servers=servers), QUIET))
+    found = findings(server_restarted(QUIET(record(servers=servers))))
     assert [(f.code, f.severity) for f in found] == ([(code, "Invalid")] if code else [])
 
 
@@ -53,15 +54,15 @@ def test_by_the_edges(code: Code | None, servers: tuple[ServerEdge, ...]) -> Non
     ],
 )
 def test_by_the_operators_readings_when_the_closing_edge_is_missing(found: bool, samples: tuple[Sample, ...]) -> None:
-    assert bool(server_restarted(record(servers=(UNREAD,)), seen(*samples))) == found
+    assert bool(server_restarted(seen(*samples)(record(servers=(UNREAD,))))) == found
 
 
 @pytest.mark.parametrize("servers", [pytest.param((), id="no edges"), pytest.param((UNREAD,), id="an unread edge")])
 def test_what_nobody_saw_is_said(servers: tuple[ServerEdge, ...]) -> None:
-    assert [missed.code for missed in unchecked(server_restarted(record(servers=servers), QUIET))] == [
+    assert [missed.code for missed in unchecked(server_restarted(QUIET(record(servers=servers))))] == [
         Code.SERVER_RESTARTED
     ]
-    assert list(server_restarted(record(servers=servers), seen(sample(1.0), sample(2.0)))) == []
+    assert list(server_restarted(seen(sample(1.0), sample(2.0))(record(servers=servers)))) == []
 
 
 @pytest.mark.parametrize(
@@ -75,24 +76,18 @@ def test_what_nobody_saw_is_said(servers: tuple[ServerEdge, ...]) -> None:
 )
 def test_counters_that_fell_between_readings(found: bool, tokens: tuple[float | None, ...], pods: str) -> None:
     samples = [sample(n, pod=pod, generation_tokens=t) for n, (t, pod) in enumerate(zip(tokens, pods, strict=True))]
-    codes = [f.code for f in findings(server_restarted(record(), seen(*samples)))]
+    codes = [f.code for f in findings(server_restarted(seen(*samples)(record())))]
     assert codes == ([Code.COUNTERS_RESET] if found else [])
 
 
 def test_evidence_names_server_and_counter() -> None:
     fallen = edge("10.0.0.9:8000", before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 8.0})
-    assert server_restarted(record(servers=(edge(), fallen)), QUIET) == [
+    assert server_restarted(QUIET(record(servers=(edge(), fallen)))) == [
         StageFinding(
             Code.COUNTERS_RESET,
             "Invalid",
             STAGE,
-            {
-                "servers": 1,
-                "server": "10.0.0.9:8000",
-                "counter": "prompt_tokens_total",
-                "before": 9.0,
-                "after": 8.0,
-            },
+            {"servers": 1, "server": "10.0.0.9:8000", "counter": "prompt_tokens_total", "before": 9.0, "after": 8.0},
             weight=1,
         )
     ]
@@ -100,7 +95,7 @@ def test_evidence_names_server_and_counter() -> None:
 
 def test_evidence_of_a_fall_between_readings() -> None:
     read = [sample(n, generation_tokens=tokens) for n, tokens in enumerate((1.0, 3.0, 2.0))]
-    (found,) = findings(server_restarted(record(), seen(*read)))
+    (found,) = findings(server_restarted(seen(*read)(record())))
     assert (found.evidence["counter"], found.evidence["before"], found.evidence["after"]) == (
         "generation_tokens",
         3.0,
@@ -113,13 +108,13 @@ def test_evidence_of_a_fall_between_readings() -> None:
     [
         pytest.param(
             "10.0.0.9:8000",
-            server_restarted(record(servers=(edge("10.0.0.9:8000", after={START_TIME: 1342.0}),)), QUIET),
+            server_restarted(QUIET(record(servers=(edge("10.0.0.9:8000", after={START_TIME: 1342.0}),)))),
             id="at the edges",
         ),
         pytest.param(
             "pod",
             server_restarted(
-                record(servers=(UNREAD,)), seen(sample(1.0, pod="pod"), sample(2.0, pod="pod", start_time=1342.0))
+                seen(sample(1.0, pod="pod"), sample(2.0, pod="pod", start_time=1342.0))(record(servers=(UNREAD,)))
             ),
             id="by readings",
         ),
@@ -128,3 +123,107 @@ def test_evidence_of_a_fall_between_readings() -> None:
 def test_evidence_of_a_restart_has_both_start_times(server: str, found: Found) -> None:
     (finding,) = findings(found)
     assert finding.evidence == {"servers": 1, "server": server, "startedBefore": 1000.0, "startedAfter": 1342.0}
+
+
+FINISHED, PROMPTED = "request_success_total", "prompt_tokens_total"
+
+
+def sent(n: int, *servers: ServerEdge, prompt: int = 100, failed: int = 0, **columns: Any) -> StageRecord:
+    """Requests with prompts of 100 tokens; the last few failed."""
+    return record(
+        requests=requests(
+            ttft_us=[1] * n,
+            e2el_us=[2] * n,
+            output_tokens=[5] * n,
+            input_tokens=[prompt] * n,
+            ok=[1] * (n - failed) + [0] * failed,
+            ended=[1] * (n - failed) + [0] * failed,
+            **columns,
+        ),
+        servers=servers,
+    )
+
+
+def served(finished: float, prompted: float = 0.0, address: str = "a") -> ServerEdge:
+    return edge(address, rises={FINISHED: finished, PROMPTED: prompted})
+
+
+@pytest.mark.parametrize(
+    ("foreign", "stage"),
+    [
+        pytest.param(False, sent(16, served(16)), id="ours alone"),
+        pytest.param(True, sent(16, served(17)), id="one more in 16"),
+        pytest.param(False, sent(1000, served(1010)), id="1 % more"),
+        pytest.param(True, sent(1000, served(1011)), id="more than 1 % more"),
+        pytest.param(False, sent(16, served(9), served(7, address="b")), id="servers are summed"),
+        pytest.param(True, sent(16, served(9), served(8, address="b")), id="one more over two servers"),
+        pytest.param(False, sent(16, served(12), failed=4), id="failed requests that never finished"),
+        pytest.param(False, sent(16, served(16), failed=4), id="failed requests that finished at the server"),
+        pytest.param(True, sent(16, served(17), failed=4), id="more than all that were sent"),
+        pytest.param(False, sent(4, served(0), failed=4), id="all failed"),
+        pytest.param(False, sent(16, served(0)), id="fewer: answered by an unread server, another rule's matter"),
+    ],
+)
+def test_requests(foreign: bool, stage: StageRecord) -> None:
+    codes = [(f.code, f.severity) for f in findings(foreign_traffic(context()(stage)))]
+    assert codes == ([(Code.FOREIGN_TRAFFIC, "Invalid")] if foreign else [])
+
+
+@pytest.mark.parametrize(
+    ("foreign", "stage"),
+    [
+        pytest.param(False, sent(10, served(10, 1000)), id="ours alone"),
+        pytest.param(False, sent(10, served(10, 1010)), id="a token that begins each sequence"),
+        pytest.param(False, sent(10, served(10, 1020)), id="and 1 % more"),
+        pytest.param(True, sent(10, served(10, 1021)), id="more than 1 % more"),
+        pytest.param(True, sent(10, served(10, 9000)), id="a long prompt of somebody, unfinished as yet"),
+        pytest.param(False, sent(10, served(9, 900), failed=1), id="a failed request that was never read"),
+        pytest.param(False, sent(10, served(9, 1120), failed=1), id="whose prompt the server may see as twice as long"),
+        pytest.param(True, sent(10, served(9, 1121), failed=1), id="but no more"),
+        pytest.param(False, sent(10, served(10), prompt=0), id="no prompt tokens are known"),
+    ],
+)
+def test_prompt_tokens(foreign: bool, stage: StageRecord) -> None:
+    assert bool(findings(foreign_traffic(context()(stage)))) is foreign
+
+
+def test_prompt_tokens_of_chats_are_not_compared() -> None:
+    chat = context(of=asked(api="Chat"))
+    assert foreign_traffic(chat(sent(10, served(10, 9000)))) == []
+    assert findings(foreign_traffic(chat(sent(10, served(11, 9000))))) != []
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        pytest.param((), id="no server's page could be read"),
+        pytest.param((ServerEdge(address="a", before=ZERO, after=None),), id="the closing edge is missing"),
+        pytest.param((ServerEdge(address="a", before={}, after={}),), id="a page without these counters"),
+        pytest.param((ServerEdge(address="a", before={FINISHED: 0}, after={FINISHED: 9}),), id="requests alone"),
+        pytest.param((edge(after={START_TIME: 5.0}),), id="the server restarted"),
+    ],
+)
+def test_what_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
+    (missed,) = unchecked(foreign_traffic(context()(sent(10, *servers))))
+    assert missed.code is Code.FOREIGN_TRAFFIC
+
+
+def test_evidence() -> None:
+    assert foreign_traffic(context()(sent(20, served(21, 2520)))) == [
+        StageFinding(
+            Code.FOREIGN_TRAFFIC,
+            "Invalid",
+            STAGE,
+            {
+                "sentRequests": 20,
+                "finishedRequests": 21.0,
+                "moreRequestsPercent": 5.0,
+                "sentPromptTokens": 2000,
+                "uncertainPromptTokens": 20,
+                "promptTokens": 2520.0,
+                "morePromptTokensPercent": 25.0,
+                "invalidPercent": 1.0,
+            },
+            weight=25.0,
+        )
+    ]

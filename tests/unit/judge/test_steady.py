@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from benchrun.judge.finding import Code
-from benchrun.judge.rules import MeasuredStage
-from benchrun.judge.steady import BEYOND_CAPACITY, not_steady_state
+from benchrun.judge.rules.rule import Code, StageFinding, StageProfile
+from benchrun.judge.rules.steady_state import BEYOND_CAPACITY, not_steady_state, window_too_short
+from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import asked, context, findings, only, unchecked, users
@@ -17,8 +17,8 @@ SECOND = 1_000_000
 SEEDS = range(4)
 
 
-def causes(stage: MeasuredStage) -> list[object]:
-    return [f.evidence["cause"] for f in findings(not_steady_state(stage.record, stage.context))]
+def causes(stage: StageProfile) -> list[object]:
+    return [f.evidence["cause"] for f in findings(not_steady_state(stage))]
 
 
 # ---- beyond capacity ------------------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ def test_arrivals_beyond_capacity_are_named(slots: int, times: float, count: int
 def test_both_rates_are_told() -> None:
     server = Server(slots=10, prefill_seconds=0.005, decode_seconds=0.995)
     stage = open_loop(server, rate=13.0, count=900, seed=1)
-    evidence = only(not_steady_state(stage.record, stage.context)).evidence
+    evidence = only(not_steady_state(stage)).evidence
     assert (evidence["figure"], evidence["cause"]) == ("requestsInSystem", BEYOND_CAPACITY)
     assert evidence["arrivalsPerSecond"] == pytest.approx(13.0, rel=0.1)
     assert evidence["completionsPerSecond"] == pytest.approx(10.0, rel=0.1)
@@ -48,7 +48,7 @@ def test_both_rates_are_told() -> None:
 def test_both_rates_are_told_where_answers_outlast_the_sending() -> None:
     server = Server(slots=10, prefill_seconds=0.005, decode_seconds=0.995)
     stage = open_loop(server, rate=40.0, count=400, seed=1)
-    evidence = only(not_steady_state(stage.record, stage.context)).evidence
+    evidence = only(not_steady_state(stage)).evidence
     assert (evidence["figure"], evidence["cause"]) == ("queueWaitAndTtft", BEYOND_CAPACITY)
     assert evidence["suspectPercent"] == 100.0
     assert evidence["arrivalsPerSecond"] == pytest.approx(40.0, rel=0.1)
@@ -64,7 +64,7 @@ def test_a_queue_in_the_client_grows_as_well(times: float, seed: int) -> None:
     waits = tuple(start - when for start, when in zip(served.requests.start_us, due, strict=True))
     held_back = served.model_copy(update={"requests": served.requests.model_copy(update={"queue_us": waits})})
     rate = len(due) / (max(due) / SECOND)
-    assert causes(MeasuredStage(held_back, context(of=asked(rate=rate, concurrency=8)))) == [BEYOND_CAPACITY]
+    assert causes(context(of=asked(rate=rate, concurrency=8))(held_back)) == [BEYOND_CAPACITY]
 
 
 # ---- latencies that creep -------------------------------------------------------------------------------------------
@@ -110,17 +110,17 @@ def creeping(percent: float, *, noise: int = 0) -> StageRecord:
     ],
 )
 def test_change_over_the_plateau(found: bool, percent: float) -> None:
-    assert len(findings(not_steady_state(creeping(percent), context(of=users(2))))) == found
+    assert len(findings(not_steady_state(context(of=users(2))(creeping(percent))))) == found
 
 
 def test_a_change_that_noise_makes_is_none() -> None:
     """A third upward, among latencies that differ by more than their mean."""
-    assert findings(not_steady_state(creeping(33.0, noise=6000), context(of=users(2)))) == []
-    assert len(findings(not_steady_state(creeping(33.0, noise=60), context(of=users(2))))) == 1
+    assert findings(not_steady_state(context(of=users(2))(creeping(33.0, noise=6000)))) == []
+    assert len(findings(not_steady_state(context(of=users(2))(creeping(33.0, noise=60))))) == 1
 
 
 def test_evidence_of_a_trend() -> None:
-    finding = only(not_steady_state(creeping(50.0), context(of=users(2))))
+    finding = only(not_steady_state(context(of=users(2))(creeping(50.0))))
     assert (finding.code, finding.severity, finding.stage_id) == (Code.NOT_STEADY_STATE, "Suspect", STAGE)
     assert {key: finding.evidence[key] for key in ("cause", "figure")} == {"cause": "latencies rise", "figure": "e2el"}
     assert finding.evidence["changePercent"] == pytest.approx(50.0, abs=0.2)
@@ -135,19 +135,56 @@ def test_evidence_of_a_trend() -> None:
 @pytest.mark.parametrize("concurrency", [None, 8])
 def test_too_few_requests_tell_no_trend(concurrency: int | None) -> None:
     of = users(concurrency) if concurrency else asked()
-    (missed,) = unchecked(not_steady_state(record(), context(of=of)))
+    (missed,) = unchecked(not_steady_state(context(of=of)(record())))
     assert missed.code is Code.NOT_STEADY_STATE
 
 
 def test_sending_as_long_as_an_answer_tells_no_trend() -> None:
     stage = open_loop(Server(slots=512, prefill_seconds=0.001), rate=200, count=200, seed=1)
-    (missed,) = unchecked(not_steady_state(stage.record, stage.context))
+    (missed,) = unchecked(not_steady_state(stage))
     assert missed.why == "answers took about as long as the sending"
 
 
 def test_a_load_sent_all_at_once_never_stands() -> None:
-    assert not_steady_state(creeping(50.0), context(of=asked(rate=None))) == []
+    assert not_steady_state(context(of=asked(rate=None))(creeping(50.0))) == []
 
 
 def test_nothing_answered_has_no_trend() -> None:
-    assert not_steady_state(record(requests=requests(ok=(0, 0))), context()) == []
+    assert not_steady_state(context()(record(requests=requests(ok=(0, 0))))) == []
+
+
+def stage(count: int, seconds: float, *, e2el_seconds: float = 0.001, ok: int = 1) -> StageRecord:
+    e2el = [round(1e6 * e2el_seconds)] * count
+    columns = requests(ttft_us=[500] * count, e2el_us=e2el, output_tokens=[2] * count, ok=[ok] * count)
+    return record(requests=columns, scalars={"duration": seconds})
+
+
+@pytest.mark.parametrize(
+    ("short", "of", "measured"),
+    [
+        pytest.param(False, users(8), stage(80, 10.0), id="ten requests a user, ten seconds"),
+        pytest.param(True, users(8), stage(79, 10.0), id="one request less"),
+        pytest.param(True, users(8), stage(80, 9.99), id="a little shorter"),
+        pytest.param(False, asked(rate=4.0), stage(40, 10.0, e2el_seconds=1.0), id="a rate: four under way"),
+        pytest.param(True, asked(rate=4.0), stage(40, 10.0, e2el_seconds=1.001), id="a rate: a little more"),
+        pytest.param(False, asked(rate=4.0, concurrency=999), stage(40, 10.0, e2el_seconds=1.0), id="a cap never met"),
+        pytest.param(False, asked(rate=None), stage(40, 10.0, e2el_seconds=10.0), id="all at once"),
+        pytest.param(True, asked(rate=None), stage(40, 9.9), id="all at once, and too short"),
+        pytest.param(False, users(8), stage(8, 1.0, ok=0), id="none answered: another rule's matter"),
+    ],
+)
+def test_length(short: bool, of: ExpectedLoad, measured: StageRecord) -> None:
+    found = findings(window_too_short(context(of=of)(measured)))
+    assert [(f.code, f.severity) for f in found] == [(Code.WINDOW_TOO_SHORT, "Suspect")] * short
+
+
+def test_evidence_of_a_short_stage() -> None:
+    assert window_too_short(context(of=users(16))(stage(40, 8.0))) == [
+        StageFinding(
+            Code.WINDOW_TOO_SHORT,
+            "Suspect",
+            STAGE,
+            {"requests": 40, "concurrency": 16.0, "neededRequests": 160.0, "seconds": 8.0, "neededSeconds": 10.0},
+            weight=0.75,
+        )
+    ]

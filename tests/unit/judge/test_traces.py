@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.cells import Cell
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Severity
-from benchrun.judge.arrivals import all_at_once, rate_not_achieved
-from benchrun.judge.asked import asked_of
-from benchrun.judge.client_load import client_saturated
-from benchrun.judge.shape import StageShape
-from benchrun.judge.steady import not_steady_state
-from benchrun.measure.steady import NoPlateau
+from benchrun.api import BenchmarkRunSpec, Cell, Severity
+from benchrun.judge.rules.client import client_saturated
+from benchrun.judge.rules.load import all_at_once, rate_not_achieved
+from benchrun.judge.rules.steady_state import not_steady_state
+from benchrun.judge.stage_profile import StageProfile, expected_load
+from benchrun.measure.plateau import NoPlateau
 from benchrun.plan.stages import cells
 from benchrun_client.contract import StageRecord
 from unit.judge.specs import workload
@@ -40,10 +37,7 @@ def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
     body = spec_body(
         workloads=[
             workload("chat")
-            | {
-                "dataset": {"timedTrace": {"file": {"path": "/trace.jsonl"}}},
-                "load": {"traceSpeeds": ["1", "2.0"]},
-            }
+            | {"dataset": {"timedTrace": {"file": {"path": "/trace.jsonl"}}}, "load": {"traceSpeeds": ["1", "2.0"]}}
         ]
     )
     spec = BenchmarkRunSpec.model_validate(body)
@@ -52,7 +46,7 @@ def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
         ("chat/speed=1", "speed", "1"),
         ("chat/speed=2", "speed", "2"),
     ]
-    of = asked_of(spec, found[1])
+    of = expected_load(spec, found[1])
     assert (of.rate, of.concurrency, of.closed_loop, of.capped) == (None, None, False, False)
     assert of.follows_trace
     assert not of.all_at_once
@@ -70,25 +64,25 @@ def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
     ],
 )
 def test_a_trace_takes_as_long_to_send_as_it_says(severity: Severity | None, late_seconds: list[float]) -> None:
-    found = findings(rate_not_achieved(replayed([float(n) for n in range(100)], late_seconds), context(of=TRACE)))
+    found = findings(rate_not_achieved(context(of=TRACE)(replayed([float(n) for n in range(100)], late_seconds))))
     assert [f.severity for f in found] == ([severity] if severity else [])
 
 
 def test_a_trace_of_one_instant_has_no_pace() -> None:
-    assert findings(rate_not_achieved(replayed([0.0] * 9, [0.0] * 9), context(of=TRACE))) == []
+    assert findings(rate_not_achieved(context(of=TRACE)(replayed([0.0] * 9, [0.0] * 9)))) == []
 
 
 def test_a_trace_is_not_expected_to_stand() -> None:
     stage = replayed([n * n / 100 for n in range(100)], [0.0] * 100)
-    assert StageShape(stage, TRACE).plateau is NoPlateau.FOLLOWS_TRACE
-    assert list(not_steady_state(stage, context(of=TRACE))) == []
-    assert list(all_at_once(stage, context(of=TRACE))) == []
+    assert StageProfile(stage, TRACE).plateau is NoPlateau.FOLLOWS_TRACE
+    assert list(not_steady_state(context(of=TRACE)(stage))) == []
+    assert list(all_at_once(context(of=TRACE)(stage))) == []
 
 
 def test_a_client_that_sends_late_is_told() -> None:
     late = replayed([float(n) for n in range(100)], [0.5] * 100)
-    (found,) = findings(client_saturated(late, context(of=TRACE)))
+    (found,) = findings(client_saturated(context(of=TRACE)(late)))
     assert found.evidence["sendLagP99Ms"] == 500
     on_time = replayed([float(n) for n in range(100)], [0.0] * 100)
-    assert findings(client_saturated(on_time, context(of=TRACE))) == []
-    assert unchecked(rate_not_achieved(replayed([0.0], [0.0]), context(of=TRACE)))
+    assert findings(client_saturated(context(of=TRACE)(on_time))) == []
+    assert unchecked(rate_not_achieved(context(of=TRACE)(replayed([0.0], [0.0]))))

@@ -7,13 +7,12 @@ from typing import Any
 
 import aiohttp
 import pytest
-from benchrun.api.status import ServerStatus
-from benchrun.judge.asked import Asked, asked_of
-from benchrun.judge.finding import Code, StageFinding
-from benchrun.judge.rules import Found
-from benchrun.judge.wrong_target import wrong_model, wrong_server
+from benchrun.api import ServerStatus
+from benchrun.judge.rules.rule import Code, Found, StageFinding
+from benchrun.judge.rules.server_identity import wrong_model, wrong_server
+from benchrun.judge.stage_profile import ExpectedLoad, expected_load
 from benchrun_client.contract import ServedModel, ServerEdge
-from benchrun_client.identity import identify
+from benchrun_client.server.identity import identify
 from benchrun_simulator.launch import running
 from unit.judge.specs import SERVER, spec
 from unit.judge.stages import asked, context
@@ -26,7 +25,7 @@ def _model(**source: Any) -> dict[str, Any]:
     return {"name": "tiny", "source": source}
 
 
-def own(**changes: Any) -> Asked:
+def own(**changes: Any) -> ExpectedLoad:
     """Of a run that starts one server."""
     return asked(**({"servers": {ROLE: 1}, "served_name": "tiny", "model": "tiny"} | changes))
 
@@ -63,7 +62,7 @@ WRONG_MODEL, UNKNOWN_MODEL = [(Code.WRONG_MODEL, "Invalid")], [(Code.WRONG_MODEL
 )
 def test_addresses_are_held_against_the_runs_pods(expected: object, measured: list[str], known: list[str]) -> None:
     servers = tuple(edge(address) for address in measured)
-    found = wrong_server(record(servers=servers), context(of=own(), servers=[pods(*known)]))
+    found = wrong_server(context(of=own(), servers=[pods(*known)])(record(servers=servers)))
     assert said(found) == expected
 
 
@@ -71,22 +70,22 @@ def test_pods_count_in_their_own_role_only() -> None:
     split = own(servers={"prefill": 1, "decode": 1})
     swapped = (edge("10.0.0.1:8000", role="decode"), edge("10.0.0.2:8000", role="prefill"))
     known = [pods("10.0.0.1", role="prefill"), pods("10.0.0.2", role="decode")]
-    assert said(wrong_server(record(servers=swapped), context(of=split, servers=known))) == WRONG_SERVER
+    assert said(wrong_server(context(of=split, servers=known)(record(servers=swapped)))) == WRONG_SERVER
 
 
 def test_where_a_replicas_address_was_missed_nothing_is_claimed() -> None:
     found = wrong_server(
-        record(servers=(edge("10.0.0.2:8000"),)), context(of=own(servers={ROLE: 2}), servers=[pods("10.0.0.1")])
+        context(of=own(servers={ROLE: 2}), servers=[pods("10.0.0.1")])(record(servers=(edge("10.0.0.2:8000"),)))
     )
     assert said(found) == UNKNOWN_SERVER
 
 
 def test_an_endpoint_has_no_pods_of_the_run() -> None:
-    assert said(wrong_server(record(), context(of=asked(), servers=[pods("10.0.0.7")]))) == []
+    assert said(wrong_server(context(of=asked(), servers=[pods("10.0.0.7")])(record()))) == []
 
 
 def test_the_evidence_names_both_sides() -> None:
-    (found,) = wrong_server(record(servers=(edge("10.0.0.9:8000"),)), context(of=own(), servers=[pods("10.0.0.1")]))
+    (found,) = wrong_server(context(of=own(), servers=[pods("10.0.0.1")])(record(servers=(edge("10.0.0.9:8000"),))))
     assert isinstance(found, StageFinding)
     assert found.evidence == {"servers": 1, "server": "10.0.0.9:8000", "role": ROLE, "ownServers": "10.0.0.1"}
 
@@ -95,8 +94,8 @@ def serving(served: ServedModel | None, **changes: Any) -> ServerEdge:
     return edge().model_copy(update={"served": served, **changes})
 
 
-def told(of: Asked, *servers: ServerEdge) -> list[tuple[Code, str]]:
-    return said(wrong_model(record(servers=servers), context(of=of)))
+def told(of: ExpectedLoad, *servers: ServerEdge) -> list[tuple[Code, str]]:
+    return said(wrong_model(context(of=of)(record(servers=servers))))
 
 
 def card(root: str | None, name: str = "tiny") -> ServedModel:
@@ -160,7 +159,7 @@ def test_an_engine_without_api_server_loads_what_our_code_tells_it() -> None:
         ),
     ],
 )
-def test_an_endpoint_is_held_to_its_name_alone(expected: object, of: Asked, server: ServerEdge) -> None:
+def test_an_endpoint_is_held_to_its_name_alone(expected: object, of: ExpectedLoad, server: ServerEdge) -> None:
     assert told(of, server) == expected
 
 
@@ -176,7 +175,7 @@ def test_an_endpoint_is_held_to_its_name_alone(expected: object, of: Asked, serv
     ],
 )
 def test_what_a_spec_has_its_servers_told(model: str | None, changes: dict[str, Any]) -> None:
-    of = asked_of(spec(**({"endpoint": None, "model": _model(hub={})} | changes)), cell())
+    of = expected_load(spec(**({"endpoint": None, "model": _model(hub={})} | changes)), cell())
     assert (of.served_name, of.model, dict(of.servers)) == ("tiny", model, {} if model is None else {ROLE: 1})
 
 

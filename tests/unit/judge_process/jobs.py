@@ -6,10 +6,9 @@ import gzip
 import json
 from typing import Any
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import ClientStatus, ServerStatus
+from benchrun.api import BenchmarkRunSpec, ClientStatus, ServerStatus
 from benchrun.judge_process.job import Job, Part
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
 from benchrun.measure.timeline import SCHEMA, Timeline, encode
 from benchrun.plan.stages import stages
 from benchrun_client.contract import StageRecord, seal

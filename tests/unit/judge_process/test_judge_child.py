@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from benchrun.api.sweep.table import TabledRun
+from benchrun.api.sweep.status import TabledRun
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import MAX_JUDGEMENT_BYTES, Part, SweepJob
 from benchrun.judge_process.judging import judge_job

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from benchrun.api.judgement import MAX_REFUSED, Judgement
+from benchrun.api import MAX_REFUSED, Judgement
 from benchrun.judge_process.job import Part
 from benchrun.judge_process.judging import judge_job
 from benchrun_client.contract import Probe

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from itertools import compress
 from typing import Any
 
-from benchrun.api.cells import Axis, Cell
-from benchrun.measure.samples import Sample
+from benchrun.api import Axis, Cell
+from benchrun.measure.exposition import Sample
 from benchrun_client.contract import (
     SERVER_COUNTERS,
     START_TIME,

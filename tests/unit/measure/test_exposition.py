@@ -5,8 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchrun.measure.exposition import MAX_REPORTED, UnreadablePage, facts_from_page, sample_from_page
-from benchrun.measure.samples import Sample, ServerFacts
+from benchrun.measure.exposition import (
+    MAX_REPORTED,
+    Sample,
+    ServerFacts,
+    UnreadablePage,
+    facts_from_page,
+    sample_from_page,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

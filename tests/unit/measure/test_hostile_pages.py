@@ -8,18 +8,18 @@ import time
 import tracemalloc
 
 import pytest
-from benchrun.measure.believable import GREATEST, is_believable
 from benchrun.measure.exposition import (
     MAX_LABELS,
     MAX_LINE_CHARS,
     MAX_LINES,
+    Sample,
     UnreadablePage,
     facts_from_page,
     sample_from_page,
 )
-from benchrun.measure.gpu_page import gpu_reading
-from benchrun.measure.samples import Sample
+from benchrun.measure.gpus import gpu_values
 from benchrun.measure.timeline import Timeline, decode, encode
+from benchrun.measure.values import GREATEST, is_believable
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,13 +66,12 @@ def test_what_a_server_reports_steers_no_terminal() -> None:
 
 def test_gpus_alike() -> None:
     page = POWER % (0, "1e308") + POWER % (1, "1e308") + POWER % (2, "300") + POWER % (3, "-5")
-    reading = gpu_reading(page, namespace="lab", pod="chat-0")
-    assert (reading.watts, reading.refused) == (300.0, 3)
+    assert gpu_values(page, namespace="lab", pod="chat-0")["gpu_watts"] == 300.0
 
 
 def test_a_page_of_gpus_that_tells_nothing_believable_is_refused() -> None:
     with pytest.raises(UnreadablePage):
-        gpu_reading(POWER % (0, "NaN"), namespace="lab", pod="chat-0")
+        gpu_values(POWER % (0, "NaN"), namespace="lab", pod="chat-0")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.measure.inflight import InFlight, in_flight
+from benchrun.measure.plateau import InFlight, in_flight
 from benchrun_client.contract import RequestColumns
 from hypothesis import given
 from hypothesis import strategies as st

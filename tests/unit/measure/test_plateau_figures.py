@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from benchrun.measure.inflight import in_flight
-from benchrun.measure.plateau_figures import completed_in, output_tokens_in, plateau_metrics, sent_in_plateau
-from benchrun.measure.steady import Plateau, plateau
+from benchrun.measure.cells import completed_in, output_tokens_in, plateau_metrics, sent_in_plateau
+from benchrun.measure.plateau import Plateau, in_flight, plateau
 from benchrun_client.contract import RequestColumns, StageRecord
 from hypothesis import given
 from hypothesis import strategies as st

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from random import Random
 
 import pytest
-from benchrun.measure.batches import batch_means
-from benchrun.measure.repeats import Spread, between_groups, fisher_p_value
-from benchrun.measure.student import student_p_value
+from benchrun.measure.percentiles import batch_means
+from benchrun.measure.repeats import Spread, between_groups, repeat_cv_percent
+from benchrun.measure.significance import fisher_p_value
+from benchrun_client.contract import StageRecord
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.measure.noise import correlated
+from unit.measure.records import record, requests
 
 GROUPS = st.lists(st.lists(st.floats(0, 1e6), max_size=12), max_size=6)
-
-
-@pytest.mark.parametrize(
-    ("f", "between", "within", "expected"),
-    [
-        (161.4476387975881, 1, 1, 0.05),
-        (5.786135043350, 2, 5, 0.05),
-        (3.885293834652, 2, 12, 0.05),
-        (3.354130828529, 2, 27, 0.05),
-        (5.035377973329, 4, 14, 0.01),
-        (0, 2, 5, 1),
-        (-1, 2, 5, 1),
-    ],
-)
-def test_p_values_are_those_of_the_tables(f: float, between: float, within: float, expected: float) -> None:
-    assert fisher_p_value(f, between, within) == pytest.approx(expected, abs=1e-10)
-
-
-@given(st.floats(0.01, 30), st.integers(1, 200))
-def test_with_two_groups_it_is_students_law_squared(t: float, within: int) -> None:
-    assert fisher_p_value(t * t, 1, within) == pytest.approx(student_p_value(t, within), abs=1e-10)
 
 
 def test_a_worked_example() -> None:
@@ -93,3 +75,39 @@ def test_one_repeat_that_is_slower_is_found() -> None:
         assert found.p_value is not None
         assert found.p_value < 0.01
         assert found.cv_percent == pytest.approx(10.8, abs=4)
+
+
+FIGURES = {
+    *("request_throughput", "output_throughput", "total_token_throughput"),
+    *(f"mean_{latency}_ms" for latency in ("ttft", "tpot", "itl", "e2el")),
+}
+
+
+def stage(ttft_us: int, seconds: float = 10.0, tokens: int = 11) -> StageRecord:
+    columns = requests(ttft_us=[ttft_us] * 2, e2el_us=[200_000] * 2, output_tokens=[tokens] * 2)
+    return record(requests=columns, scalars={"duration": seconds})
+
+
+def test_the_sample_formula() -> None:
+    found = repeat_cv_percent([stage(90_000), stage(100_000), stage(110_000)])
+    assert found["mean_ttft_ms"] == pytest.approx(10.0)
+    assert found["mean_e2el_ms"] == 0.0
+
+
+def test_throughput() -> None:
+    found = repeat_cv_percent([stage(1, seconds=10.0), stage(1, seconds=20.0)])
+    expected = 100 * (0.05 * math.sqrt(2)) / 0.15
+    assert found["request_throughput"] == found["output_throughput"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_every_figure() -> None:
+    assert set(repeat_cv_percent([record(), record()])) == FIGURES
+
+
+def test_one_repeat_says_nothing() -> None:
+    assert repeat_cv_percent([record()]) == {}
+    assert repeat_cv_percent([]) == {}
+
+
+def test_a_figure_that_repeats_do_not_have_is_left_out() -> None:
+    assert set(repeat_cv_percent([stage(1, tokens=1), stage(2, tokens=1)])) == FIGURES - {"mean_tpot_ms", "mean_itl_ms"}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from benchrun.measure.inflight import in_flight
-from benchrun.measure.steady import MIN_REQUESTS, NoPlateau, Plateau, plateau
+from benchrun.measure.plateau import MIN_REQUESTS, NoPlateau, Plateau, in_flight, plateau
 from benchrun_client.contract import RequestColumns
 from hypothesis import given
 from hypothesis import strategies as st

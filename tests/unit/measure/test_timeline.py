@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.api.status import Live
-from benchrun.measure.exposition import sample_from_page
-from benchrun.measure.samples import Sample
+from benchrun.api import Live
+from benchrun.measure.exposition import Sample, sample_from_page
 from benchrun.measure.timeline import (
     FULL_DETAIL_SAMPLES,
     MAX_SAMPLES,

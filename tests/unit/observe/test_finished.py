@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.api.status import Result
-from benchrun.observe.finished import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, finished_run_of
+from benchrun.api import Result
+from benchrun.observe.ended_runs import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, finished_run_of
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from benchrun.observe.server_failures import diagnose_server
+from benchrun.observe.failures import diagnose_server
 from benchrun.observe.trim import pod_of
 
 PODS = {

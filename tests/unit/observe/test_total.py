@@ -6,18 +6,14 @@ import time
 from typing import Any
 
 import pytest
-from benchrun.api import names
+from benchrun import names
 from benchrun.observe import raw
-from benchrun.observe.client_failures import diagnose_client
-from benchrun.observe.compilations import compilations
-from benchrun.observe.failures.scheduling import is_structural
-from benchrun.observe.finished import MAX_CELLS, finished_run_of
-from benchrun.observe.hidden_causes import find_pod_with_hidden_cause
-from benchrun.observe.image_pull import image_pull_seconds
+from benchrun.observe.ended_runs import MAX_CELLS, finished_run_of
+from benchrun.observe.failures import diagnose_client, diagnose_server, find_pod_with_hidden_cause
 from benchrun.observe.last_words import MAX_CHARS, bounded, last_words
-from benchrun.observe.server_failures import diagnose_server
-from benchrun.observe.startup_log import startup_phases
-from benchrun.observe.trim import MAX_ARG_CHARS, MAX_ARGS, child_of, pod_of, run_of
+from benchrun.observe.pod_failures import is_structural
+from benchrun.observe.trim import MAX_ARG_CHARS, MAX_ARGS, child_of, image_pull_seconds, pod_of, run_of
+from benchrun.observe.vllm import compilations, startup_phases
 from hypothesis import given
 from hypothesis import strategies as st
 

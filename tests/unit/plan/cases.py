@@ -40,15 +40,22 @@ CASES: dict[str, Json] = {
                 "mixed",
                 dataset={
                     "mix": [
-                        {"random": {}, "weight": 2},
-                        {"custom": {"file": {"configMap": {"name": "prompts", "key": "a.jsonl"}}}},
-                        {"texts": {"file": {"pvc": {"claimName": "data", "path": "b.csv"}}, "column": "review"}},
-                        {"shareGPT": {"file": _OBJECT}},
+                        {"workload": "short", "weight": 2},
+                        {"workload": "prompts"},
+                        {"workload": "reviews"},
+                        {"workload": "talks"},
                     ]
                 },
                 load=rates("1"),
                 requests=20,
             ),
+            {"name": "short", "dataset": {"random": {}}},
+            {"name": "prompts", "dataset": {"custom": {"file": {"configMap": {"name": "prompts", "key": "a.jsonl"}}}}},
+            {
+                "name": "reviews",
+                "dataset": {"texts": {"file": {"pvc": {"claimName": "data", "path": "b.csv"}}, "column": "review"}},
+            },
+            {"name": "talks", "dataset": {"shareGPT": {"file": _OBJECT}}},
             workload(
                 "replayed",
                 dataset={"timedTrace": {"file": _OBJECT, "unit": "Seconds"}},
@@ -167,7 +174,6 @@ CASES: dict[str, Json] = {
         workloads=[workload(load=concurrencies(500))],
     ),
     "shards-in-pods": spec_body(client={"parallelism": "Auto"}, workloads=[workload(load=rates("50", "250"))]),
-    "rust-client": spec_body(client={"engine": "VLLMRust"}, workloads=[workload(load=rates("4"))]),
     "search": spec_body(
         workloads=[
             workload("listed", load=rates("2")),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.decide.collected import Arrival
-from benchrun.plan.client_manifests import client_job, client_service, plan_config_map
+from benchrun.api import BenchmarkRunSpec
+from benchrun.decide.world import Arrival
+from benchrun.plan.client_manifests import client_job, client_service, division_of, plan_config_map
 from benchrun.plan.client_plan import client_plan
-from benchrun.plan.metadata import Manifest, Owner
 from benchrun.plan.network_policies import network_policies
+from benchrun.plan.pods import Manifest, Owner
 from benchrun.plan.roles import in_development_mode, roles
 from benchrun.plan.server_manifests import service, workload
-from benchrun.plan.shards import division_of
 from unit.client.plans import TOKEN_DIGEST
 
 CLIENT_IMAGE = "ghcr.io/benchrun/client:0.1.0"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.metadata import Owner
+from benchrun.api import BenchmarkRunSpec
+from benchrun.plan.pods import Owner
 
 Json = dict[str, Any]
 

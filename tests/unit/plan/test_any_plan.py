@@ -7,10 +7,19 @@ from collections import Counter
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec
 from benchrun.plan.client_plan import client_plan
-from benchrun.plan.seeds import place_in_repeat, probe_seed, shared_seed, stage_seed, warmup_seed
-from benchrun.plan.stages import cells, estimate, most_probe_stages, stages
+from benchrun.plan.stages import (
+    cells,
+    estimate,
+    most_probe_stages,
+    place_in_repeat,
+    probe_seed,
+    shared_seed,
+    stage_seed,
+    stages,
+    warmup_seed,
+)
 from benchrun_client.contract import Plan
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

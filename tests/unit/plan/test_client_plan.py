@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec
 from benchrun.plan.client_plan import client_plan
 from benchrun_client.contract import LoadPoint, Plan, Target
 from unit.client.plans import TOKEN_DIGEST

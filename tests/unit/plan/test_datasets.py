@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.workloads import Workload
-from benchrun.plan.dataset_files import placed_files
-from benchrun.plan.datasets import client_data
+from benchrun.api import Workload
+from benchrun.plan.client_plan import client_data
+from benchrun.plan.files import placed_files
 from benchrun_client.contract import (
     AgentData,
     CustomData,
@@ -120,20 +120,22 @@ def of(dataset: Json, name: str = "chat") -> Workload:
                 }
             },
         ),
-        (
-            MixData(
-                parts=(
-                    MixPart(weight=3, data=RandomData(input_tokens=1024, output_tokens=128)),
-                    MixPart(weight=1, data=AgentData(variants=1)),
-                )
-            ),
-            {"mix": [{"random": {}, "weight": 3}, {"agent": {"staticPrefix": {}}}]},
-        ),
     ],
     ids=lambda value: value.kind if not isinstance(value, dict) else "",
 )
 def test_every_field_arrives(expected: Data, dataset: Json) -> None:
-    assert client_data(of(dataset)) == expected
+    assert client_data(of(dataset), ()) == expected
+
+
+def test_a_mix_takes_the_datasets_of_the_workloads_it_names() -> None:
+    mixed = of({"mix": [{"workload": "short", "weight": 3}, {"workload": "talk"}]}, "mixed")
+    parts = [of({"agent": {"staticPrefix": {}}}, "talk"), of({"random": {}}, "short")]
+    assert client_data(mixed, [mixed, *parts]) == MixData(
+        parts=(
+            MixPart(weight=3, data=RandomData(input_tokens=1024, output_tokens=128)),
+            MixPart(weight=1, data=AgentData(variants=1)),
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,25 +166,24 @@ def test_every_field_arrives(expected: Data, dataset: Json) -> None:
     ],
 )
 def test_a_file_is_where_the_pod_has_it(expected: DataFile, file: Json) -> None:
-    data = client_data(of({"custom": {"file": file}}))
+    data = client_data(of({"custom": {"file": file}}), ())
     assert isinstance(data, CustomData)
     assert data.file == expected
 
 
-def test_workloads_and_parts_of_a_mix_never_meet_in_a_name() -> None:
+def test_files_of_workloads_never_share_a_name() -> None:
     files = [
         {"configMap": {"name": "c", "key": "k"}},
         {"s3": {"bucket": "b-b", "key": "k", "credentialsSecretRef": {"name": "s"}}},
     ]
     parts = [{"custom": {"file": file}} for file in files]
     names = ["chat", "chat-0", "0-chat", "chat--1"]
-    workloads = [of({"mix": [*parts, *parts]}, "chat")]
-    workloads += [of(part, f"{name}-{n}") for name in names for n, part in enumerate(parts)]
+    workloads = [of(part, f"{name}-{n}") for name in names for n, part in enumerate(parts)]
     placed = placed_files(workloads)
     volumes = [volume["name"] for file in placed if (volume := file.volume())]
     mounts = [mount["mountPath"] for file in placed if (mount := file.mount())]
     variables = [variable["name"] for file in placed for variable in file.variables()]
-    assert (len(set(volumes)), len(set(mounts)), len(set(variables))) == (6, 6, 18)
+    assert (len(set(volumes)), len(set(mounts)), len(set(variables))) == (4, 4, 12)
     assert max(map(len, volumes)) <= 63
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.metadata import Manifest
+from benchrun.api import BenchmarkRunSpec
+from benchrun.plan.pods import Manifest
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, endpoint_body, spec_body
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from benchrun.api.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
+from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.roles import answering_args, answering_servers, front_role, main_container, roles, started_args
 from benchrun.plan.stages import gpus
@@ -75,14 +75,9 @@ def test_both_roles_have_the_servers_flags_before_their_own_and_the_transfer_bef
         ({"connector": "C"}, {}, {}),
         ({"connector": "C", "roles": "ProducerConsumer"}, {"kv_role": "kv_producer"}, {"kv_role": "kv_consumer"}),
         (
-            {"connector": "C", "extraConfig": {"shared_storage_path": "/kv"}, "bufferDevice": "CPU"},
-            {"kv_connector_extra_config": {"shared_storage_path": "/kv"}, "kv_buffer_device": "cpu"},
-            {"kv_connector_extra_config": {"shared_storage_path": "/kv"}, "kv_buffer_device": "cpu"},
-        ),
-        (
-            {"connector": "C", "loadFailurePolicy": "Recompute", "modulePath": "ours.connector"},
-            {"kv_load_failure_policy": "recompute", "kv_connector_module_path": "ours.connector"},
-            {"kv_load_failure_policy": "recompute", "kv_connector_module_path": "ours.connector"},
+            {"connector": "C", "extraConfig": {"shared_storage_path": "/kv"}},
+            {"kv_connector_extra_config": {"shared_storage_path": "/kv"}},
+            {"kv_connector_extra_config": {"shared_storage_path": "/kv"}},
         ),
     ],
 )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from benchrun.api.crd import spec_schema
-from benchrun.api.structural import Schema
+from benchrun.api.schema.crd import spec_schema
+from benchrun.api.schema.structural import Schema
 from unit.plan.cases import CASES
 
 
@@ -36,12 +36,12 @@ def fields_of(value: Any, path: str = "spec") -> Iterator[str]:
 
 SET = {field for body in CASES.values() for field in fields_of(body)}
 FILES = {field.rpartition(".file.")[2] for field in SET if ".file." in field}
-"""A file is the same thing wherever it is read from; so are the parts of a mix, and variables of a server and of an engine. A price is
+"""A file is the same thing wherever it is read from; so are variables of a server and of an engine. A price is
 in no manifest."""
 UNIONS = [
     pytest.param(path, members, id=path)
     for path, members in unions_of(spec_schema())
-    if not path.endswith((".cost", ".file", ".conversation", ".mix[]", ".mix[].agent", ".offline.env[]"))
+    if not path.endswith((".cost", ".file", ".conversation", ".offline.env[]"))
 ]
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 import yaml
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.decide.collected import Arrival
-from benchrun.plan.metadata import Manifest
+from benchrun.api import BenchmarkRunSpec
+from benchrun.decide.world import Arrival
+from benchrun.plan.pods import Manifest
 from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
 from benchrun_client.contract import PLAN_FILE
 from unit.plan.cases import CASES, ENDPOINT_ADDRESSES

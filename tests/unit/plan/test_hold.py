@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api import names
-from benchrun.plan.metadata import Manifest
+from benchrun import names
+from benchrun.plan.pods import Manifest
 from benchrun.plan.roles import roles
 from benchrun.plan.server_manifests import workload
 from unit.plan.specs import OWNER, Json, spec

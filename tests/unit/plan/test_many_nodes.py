@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api import names
-from benchrun.api.server import Server
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun import names
+from benchrun.api import BenchmarkRunSpec, Server
 from benchrun.plan.client_plan import client_plan
-from benchrun.plan.metadata import Manifest
+from benchrun.plan.pods import Manifest
 from benchrun.plan.stages import gpus
 from pydantic import ValidationError
 from unit.client.plans import TOKEN_DIGEST

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from benchrun.api.names import MAX_RUN_NAME, group_name
-from benchrun.decide.collected import Arrival
-from benchrun.plan.metadata import Manifest, Owner
+from benchrun.decide.world import Arrival
+from benchrun.names import MAX_RUN_NAME, group_name
+from benchrun.plan.pods import Manifest, Owner
 from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import UID, spec, workload

@@ -6,9 +6,9 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.metadata import Owner
+from benchrun.api import BenchmarkRunSpec
 from benchrun.plan.network_policies import network_policies
+from benchrun.plan.pods import Owner
 from unit.plan.specs import OWNER, UID, Json, endpoint_body, spec
 
 OF_THE_RUN = {"benchrun.dev/run": "qwen", "benchrun.dev/run-uid": UID}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.effects.client_link import Pulled
-from benchrun.plan.open_stages import problem_with
+from benchrun.plan.searches import problem_with
 from benchrun_client.contract import Envelope, Probe, Sealed
 from unit.client.search.searches import search
 from unit.effects.test_client_link import Says, delivery, linked, sealed

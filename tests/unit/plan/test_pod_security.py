@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.metadata import Manifest
+from benchrun.api import BenchmarkRunSpec
+from benchrun.plan.pods import Manifest
 from unit.plan.cases import CASES
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, spec_body

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.pods import EnvVar, PodOverrides, Resources
+from benchrun.api import EnvVar, PodOverrides, Resources
 from benchrun.plan.pods import env_vars, environment, placement, pod_security, resources
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.seeds import stage_seed, warmup_seed
-from benchrun.plan.stages import stages
+from benchrun.api import BenchmarkRunSpec
+from benchrun.plan.stages import stage_seed, stages, warmup_seed
 from unit.plan.specs import Json, concurrencies, endpoint_body, rates, spec_body, workload
 
 URL = {"url": "http://llm.example"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.model_source import Model
+from benchrun.api import Model
 from benchrun.plan.vllm_pod import server_args
 from unit.plan.specs import Json
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.shards import Division, division_of
+from benchrun.api import BenchmarkRunSpec
+from benchrun.plan.client_manifests import Division, division_of
 from unit.plan.specs import Json, concurrencies, rates, spec_body, workload
 
 
@@ -40,11 +40,6 @@ def test_auto_follows_the_highest_load(expected: int, load: Json) -> None:
 def test_auto_follows_the_workload_that_needs_most() -> None:
     two = workload("few", load=concurrencies(4)), workload("many", load=concurrencies(400))
     assert division({"parallelism": "Auto"}, *two).shards == 3
-
-
-def test_auto_is_one_with_the_engine_in_rust() -> None:
-    client = {"parallelism": "Auto", "engine": "VLLMRust"}
-    assert division(client, workload(load=rates("900"))).shards == 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from benchrun.api.workloads import Workload
+from benchrun.api import Workload
 from benchrun.plan.stages import canonical, cells, estimate, gpus, requests_of, stages
 from unit.plan.specs import Json, concurrencies, rates, spec, spec_body, workload
 

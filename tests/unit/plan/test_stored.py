@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api import names
-from benchrun.decide.collected import Arrival
-from benchrun.plan.metadata import Manifest
+from benchrun import names
+from benchrun.decide.world import Arrival
+from benchrun.plan.pods import Manifest
 from benchrun.plan.stored import (
     RECORD_KEY,
     TIMELINE_KEY,

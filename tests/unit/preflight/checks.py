@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from benchrun.api.spec import BenchmarkRunSpec
+from benchrun.api import BenchmarkRunSpec
+from benchrun.preflight.manifests import Checked, Known, check_run
 from benchrun.preflight.remark import Level
-from benchrun.preflight.run import Checked, Known, check_run
 from unit.api.spec_cases import minimal
 
 NOTHING_KNOWN = Known()

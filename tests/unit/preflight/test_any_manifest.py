@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.preflight.manifests import CHECKS, check_objects
+from benchrun.api import BenchmarkRunSpec
+from benchrun.preflight.manifests import CHECKS, Known, check_objects, check_run
 from benchrun.preflight.remark import LEVELS
-from benchrun.preflight.run import Known, check_run
 from benchrun.sizing.config_json import model_shape
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.preflight.run import Known
+from benchrun.preflight.manifests import Known
 from benchrun.sizing.config_json import model_shape
 from unit.preflight.checks import checked, said
 from unit.sizing.configs import LLAMA_8B
@@ -83,8 +83,8 @@ def test_a_size_among_the_arguments_needs_no_gpu_memory() -> None:
 @pytest.mark.parametrize(
     ("known", "missing"),
     [
-        (Known(), "tell --model, --gpu-memory, --weights"),
-        (Known(shape=SHAPE, weights_bytes=1), "tell --gpu-memory"),
+        (Known(), "give --model, --gpu-memory, --weights"),
+        (Known(shape=SHAPE, weights_bytes=1), "give --gpu-memory"),
     ],
 )
 def test_what_is_missing_is_asked_for(known: Known, missing: str) -> None:

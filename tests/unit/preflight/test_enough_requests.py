@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from benchrun.measure.intervals import percentile_ranks
+from benchrun.measure.percentiles import percentile_ranks
 from benchrun.preflight.remark import Remark
-from benchrun.preflight.samples import sample_remarks
+from benchrun.preflight.volume import sample_remarks
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.api.spec_cases import absent, workload
@@ -70,12 +70,12 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
         (
             asked(100, 1, ["50", "90", "99.9"]),
             "spec.workloads[0].requests",
-            "100 requests a load point give p99.9 no 95 % interval: p99.9 takes 3,688; up to p95 can be told",
+            "100 requests a load point give p99.9 no 95 % interval: p99.9 takes 3,688; up to p95 is bounded",
         ),
         (
             asked(1000, 1, ["99.9"]),
             "spec.workloads[0].requests",
-            "1,000 requests a load point give p99.9 no 95 % interval: p99.9 takes 3,688; up to p99 can be told",
+            "1,000 requests a load point give p99.9 no 95 % interval: p99.9 takes 3,688; up to p99 is bounded",
         ),
         (
             asked(20, 2, ["1", "99"]),
@@ -85,7 +85,7 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
         (
             asked(10, 1, ["99"]),
             "spec.workloads[0].requests",
-            "10 requests a load point give p99 no 95 % interval: p99 takes 368; up to p50 can be told",
+            "10 requests a load point give p99 no 95 % interval: p99 takes 368; up to p50 is bounded",
         ),
         (
             {
@@ -96,7 +96,7 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
                 "repeats": 2,
             },
             "spec.workloads[0].durationSeconds",
-            "30 x 2 repeats = 60 requests at 0.5/s give p95 no 95 % interval: p95 takes 72, 36 a stage; up to p90 can be told",
+            "30 x 2 repeats = 60 requests at 0.5/s give p95 no 95 % interval: p95 takes 72, 36 a stage; up to p90 is bounded",
         ),
         (
             {
@@ -104,7 +104,7 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
                 "measurement": {"percentiles": ["90"]},
             },
             "spec.workloads[1].requests",
-            "9 requests a load point give p90 no 95 % interval: p90 takes 36; up to p50 can be told",
+            "9 requests a load point give p90 no 95 % interval: p90 takes 36; up to p50 is bounded",
         ),
     ],
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.preflight.run import Known
+from benchrun.preflight.manifests import Known
 from benchrun.sizing.config_json import model_shape
+from unit.api.spec_cases import workload
 from unit.preflight.checks import checked, said
 from unit.sizing.configs import LLAMA_8B
 
@@ -74,8 +75,12 @@ def test_answers_that_leave_no_room_for_a_prompt_are_an_error(dataset: dict[str,
 
 def test_each_part_of_a_mix_is_looked_at() -> None:
     prefixes = {"prefixes": 2, "prefixTokens": 4000, "suffixTokens": 90, "outputTokens": 10}
-    parts = [{"random": {}}, {"prefixRepetition": prefixes}, {"agent": {"staticPrefix": {}}}]
-    found = checked({"workloads.0.dataset": {"mix": parts}, "server.args": ["--max-model-len=4096"]})
+    parts = {"a": {"random": {}}, "b": {"prefixRepetition": prefixes}, "c": {"agent": {"staticPrefix": {}}}}
+    workloads = [
+        {**workload(), "dataset": {"mix": [{"workload": name} for name in parts]}},
+        *({"name": name, "dataset": dataset} for name, dataset in parts.items()),
+    ]
+    found = checked({"workloads": workloads, "server.args": ["--max-model-len=4096"]})
     assert list(said(found, "Error")) == [f"{DATASET}.mix[1]"]
     assert f"{DATASET}.mix[2]" in said(found, "NotChecked")
 

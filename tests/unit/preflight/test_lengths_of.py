@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.workloads import Workload
-from benchrun.preflight.lengths import Lengths, lengths_of, longest_request
+from benchrun.api import Workload
+from benchrun.preflight.volume import Lengths, lengths_of, longest_request
 from unit.api.spec_cases import workload
 
 FILE = {"path": "/data/rows"}
@@ -67,13 +67,16 @@ OPEN: dict[str, Any] = {"custom": {"file": FILE}}
         pytest.param(SHORT, None, 11, id="without a limit"),
         pytest.param(SHORT, 8, 8, id="cut by the limit"),
         pytest.param(SHORT, 11, 11, id="as long as the limit"),
-        pytest.param({"mix": [SHORT, LONG]}, None, 101, id="the longest part of a mix"),
-        pytest.param({"mix": [LONG, SHORT]}, 50, 50, id="cut as well"),
-        pytest.param({"mix": [LONG, OPEN]}, 50, None, id="one part that only its data tells of"),
+        pytest.param({"mix": [{"workload": "s"}, {"workload": "l"}]}, None, 101, id="the longest part of a mix"),
+        pytest.param({"mix": [{"workload": "l"}, {"workload": "s"}]}, 50, 50, id="cut as well"),
+        pytest.param(
+            {"mix": [{"workload": "l"}, {"workload": "o"}]}, 50, None, id="one part that only its data tells of"
+        ),
         pytest.param(OPEN, 50, None, id="only data"),
     ],
 )
 def test_the_longest_request_that_the_model_takes(
     dataset: dict[str, Any], max_tokens: int | None, longest: int | None
 ) -> None:
-    assert longest_request(of(dataset), max_tokens=max_tokens) == longest
+    named = [of(each).model_copy(update={"name": name}) for name, each in (("s", SHORT), ("l", LONG), ("o", OPEN))]
+    assert longest_request(of(dataset), named, max_tokens=max_tokens) == longest

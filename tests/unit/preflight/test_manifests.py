@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.preflight.manifests import check_objects
-from benchrun.preflight.run import Known
+from benchrun.preflight.manifests import Known, check_objects
 from unit.preflight.checks import manifest
 
 

@@ -50,7 +50,7 @@ def test_without_gpus_nothing_is_said_of_them() -> None:
     "flag", ["--nnodes=2", "-n=2", "--node_rank=0", "-r=0", "--master-addr=10.0.0.1", "--headless"]
 )
 def test_flags_of_the_operators_are_an_error(flag: str) -> None:
-    assert "the operator tells each pod" in str(about("Error", "-tp=16", flag))
+    assert "the operator sets this for each pod" in str(about("Error", "-tp=16", flag))
 
 
 def test_of_servers_of_one_node_nothing_is_said() -> None:

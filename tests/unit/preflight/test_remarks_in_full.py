@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from benchrun.preflight.manifests import Known
 from benchrun.preflight.remark import Level
-from benchrun.preflight.run import Known
 from benchrun.sizing.config_json import model_shape
 from unit.api.spec_cases import absent
 from unit.preflight.checks import checked, said
@@ -44,21 +44,21 @@ CASES: dict[str, Case] = {
         Known(),
         "NotChecked",
         ARGS,
-        "whether the KV cache has room for the load: tell --model, --gpu-memory, --weights",
+        "whether the KV cache has room for the load: give --model, --gpu-memory, --weights",
     ),
     "no memory told": (
         {},
         Known(shape=SHAPE, weights_bytes=1),
         "NotChecked",
         ARGS,
-        "whether the KV cache has room for the load: tell --gpu-memory",
+        "whether the KV cache has room for the load: give --gpu-memory",
     ),
     "no weights told": (
         {},
         Known(shape=SHAPE, gpu_bytes=GIB),
         "NotChecked",
         ARGS,
-        "whether the KV cache has room for the load: tell --weights",
+        "whether the KV cache has room for the load: give --weights",
     ),
     "a value that is none": (
         {"server.args": ["--max-num-seqs=many"]},
@@ -153,7 +153,7 @@ CASES: dict[str, Case] = {
         Known(shape=SHAPE),
         "Note",
         ARGS,
-        "--max-model-len 131,073, but the model is made for 131,072 tokens: what is asked for beyond may come out as noise",
+        "--max-model-len 131,073, but the model is made for 131,072 tokens: output beyond that may be noise",
     ),
     "more users than fit": (
         load(concurrencies=[8, 29, 64]),
@@ -213,14 +213,14 @@ CASES: dict[str, Case] = {
         Known(),
         "NotChecked",
         DATASET,
-        "how long its prompts get: only the data tells",
+        "how long its prompts get depends on the data",
     ),
     "too few requests": (
         {"workloads.0.requests": 300},
         Known(),
         "Warning",
         "spec.workloads[0].requests",
-        "300 requests a load point give p99 no 95 % interval: p99 takes 368; up to p95 can be told",
+        "300 requests a load point give p99 no 95 % interval: p99 takes 368; up to p95 is bounded",
     ),
     "an objective out of reach": (
         {"objectives": [{"metric": "E2EL", "percentile": "99", "maxMilliseconds": 1}]},
@@ -234,7 +234,7 @@ CASES: dict[str, Case] = {
         Known(),
         "Note",
         "spec.repeats",
-        "1: what is noise can't be told from what is not; 3 repeats show it",
+        "1: one repeat does not show the noise; 3 repeats do",
     ),
     "a deadline before the stages end": (
         {"runDeadlineSeconds": 124},

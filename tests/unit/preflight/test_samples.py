@@ -25,7 +25,7 @@ def asked(
     ("changes", "text"),
     [
         (asked(368), None),
-        (asked(367), "367 requests a load point give p99 no 95 % interval: p99 takes 368; up to p95 can be told"),
+        (asked(367), "367 requests a load point give p99 no 95 % interval: p99 takes 368; up to p95 is bounded"),
         (asked(123, repeats=3), None),
         (
             asked(100, repeats=3),

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.preflight.flag_table import known_versions, table_for, version_of_image
 from benchrun.preflight.remark import Remark
-from benchrun.preflight.server_flags import flag_remarks
+from benchrun.preflight.server_flags import (
+    Flag,
+    FlagTable,
+    flag_remarks,
+    known_versions,
+    table_for,
+    table_remarks,
+    version_of_image,
+)
 
 IMAGE = "vllm/vllm-openai:v0.32.0"
 
@@ -131,3 +138,182 @@ def test_the_table_is_whole() -> None:
     assert table.flags["-tp"] == table.flags["--tensor-parallel-size"]
     assert table.flags["--enforce-eager"].takes == "nothing"
     assert table.flags["--compilation-config"].is_object
+
+
+TABLE = FlagTable(
+    "9.9",
+    {
+        "--switch": Flag("nothing"),
+        "--no-switch": Flag("nothing"),
+        "--no-enable-log": Flag("nothing"),
+        "--one": Flag("one"),
+        "-o": Flag("one"),
+        "--maybe": Flag("maybe"),
+        "--many": Flag("many", ("a", "b")),
+        "--choice": Flag("one", ("red", "green", "grey")),
+        "--level": Flag("maybe", ("low", "high")),
+        "--object": Flag("one", is_object=True),
+        "--length-limit": Flag("one"),
+        "--length-unit": Flag("one"),
+        "--optimization-level": Flag("one"),
+    },
+)
+
+
+def said(*args: str) -> list[tuple[str, str, str]]:
+    return [(remark.level, remark.path, remark.text) for remark in table_remarks(args, TABLE, path="args")]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (),
+        ("--switch",),
+        ("--switch", "--no-switch"),
+        ("--one", "1"),
+        ("--one=1",),
+        ("--one=",),
+        ("--one", "-1"),
+        ("-o", "1"),
+        ("-o=1",),
+        ("--maybe",),
+        ("--maybe", "x"),
+        ("--maybe=x",),
+        ("--maybe", "--switch"),
+        ("--many",),
+        ("--many", "a"),
+        ("--many", "a", "b", "a"),
+        ("--many", "a", "--switch"),
+        ("--choice=red",),
+        ("--level",),
+        ("--level", "low"),
+        ("--object", "{}"),
+        ("--object.key", "1"),
+        ("--object.key=1", "--object.other=2"),
+        ("--object.key=1", "--object.key=2"),
+        ("-O3", "--switch"),
+        ("-Oanything",),
+        ("--length_limit=1",),
+        ("--object.a_b=1",),
+    ],
+    ids=" ".join,
+)
+def test_what_argparse_takes(args: tuple[str, ...]) -> None:
+    assert said(*args) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "remark"),
+    [
+        (("--switch=yes",), ("Error", "args[0]", "--switch is a switch and takes no value, here 'yes'")),
+        (("--switch=",), ("Error", "args[0]", "--switch is a switch and takes no value, here ''")),
+        (
+            ("--switch", "on"),
+            ("Error", "args[1]", "'on' belongs to no flag: vLLM takes one model only, and the operator names it"),
+        ),
+        (
+            ("--one", "1", "2"),
+            ("Error", "args[2]", "'2' belongs to no flag: vLLM takes one model only, and the operator names it"),
+        ),
+        (
+            ("--maybe", "1", "2"),
+            ("Error", "args[2]", "'2' belongs to no flag: vLLM takes one model only, and the operator names it"),
+        ),
+        (
+            ("--many=a", "b"),
+            ("Error", "args[1]", "'b' belongs to no flag: vLLM takes one model only, and the operator names it"),
+        ),
+        (("--one",), ("Error", "args[0]", "--one needs a value")),
+        (("--switch", "--one", "--switch=1"), ("Error", "args[1]", "--one needs a value")),
+        (("--choice=blue",), ("Error", "args[0]", "--choice does not take 'blue'; it takes red, green, grey")),
+        (("--choice", "gren"), ("Error", "args[1]", "--choice does not take 'gren'; did you mean green?")),
+        (("--many", "a", "c"), ("Error", "args[2]", "--many does not take 'c'; it takes a, b")),
+        (("--level", "hihg"), ("Error", "args[1]", "--level does not take 'hihg'; did you mean high?")),
+        (("--one.key=1",), ("Error", "args[0]", "--one takes no parts: its value is not a JSON object")),
+        (("--oone=1",), ("Error", "args[0]", "vLLM 9.9 has no flag --oone; did you mean --one?")),
+        (("--nothing-like-it",), ("Error", "args[0]", "vLLM 9.9 has no flag --nothing-like-it")),
+        (
+            ("--disable-log",),
+            ("Error", "args[0]", "vLLM 9.9 has no flag --disable-log; did you mean --no-enable-log?"),
+        ),
+        (("-x",), ("Error", "args[0]", "vLLM 9.9 has no flag -x")),
+        (("--swi",), ("Note", "args[0]", "--swi is short for --switch; another version may have two that begin so")),
+        (
+            ("--length-l", "8"),
+            ("Note", "args[0]", "--length-l is short for --length-limit; another version may have two that begin so"),
+        ),
+        (("--one=1", "--one=2"), ("Note", "args[1]", "--one is given twice; the last holds")),
+        (("--switch", "--switch"), ("Note", "args[1]", "--switch is given twice; the last holds")),
+    ],
+    ids=lambda value: " ".join(value) if value[0] not in ("Error", "Note") else "",
+)
+def test_what_it_does_not_take_or_what_may_surprise(args: tuple[str, ...], remark: tuple[str, str, str]) -> None:
+    assert remark in said(*args)
+    assert len([each for each in said(*args) if each[1] == remark[1]]) == 1
+
+
+def test_an_abbreviation_of_two_flags_is_none() -> None:
+    ((level, _, text),) = said("--length-=8")
+    assert level == "Error"
+    assert text.startswith("vLLM 9.9 has no flag --length-; did you mean --length-")
+
+
+def test_after_an_unknown_flag_its_value_is_passed_over() -> None:
+    assert [path for _, path, _ in said("--unknown", "value", "--switch=1")] == ["args[0]", "args[2]"]
+    assert [path for _, path, _ in said("--unknown=value", "stray")] == ["args[0]", "args[1]"]
+    assert [path for _, path, _ in said("--unknown", "--switch")] == ["args[0]"]
+
+
+def test_every_fault_is_told_in_the_order_of_the_words() -> None:
+    assert [path for _, path, _ in said("stray", "--one", "--switch=1", "--choice=blue")] == [
+        "args[0]",
+        "args[1]",
+        "args[2]",
+        "args[3]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("--port=1", "--port is set by the operator; the operator serves and probes port 8000"),
+        ("--host=0.0.0.0", "--host is set by the operator; the server must be reached from other pods"),
+        (
+            "--served-model-name=x",
+            "--served-model-name is set by the operator; set model.servedName instead: the client asks for that name",
+        ),
+        ("--model=x", "--model is set by the operator; set model.name instead: the client needs the same tokenizer"),
+        (
+            "--disable_log_stats",
+            "--disable-log-stats: takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks "
+            "can't be made",
+        ),
+        ("--api-key=x", "--api-key: is a secret, readable for whoever may read the run"),
+        ("--config=x", "--config: flags in a file are not seen here"),
+    ],
+)
+def test_what_works_against_the_measurement_is_said_of_every_version(word: str, text: str) -> None:
+    for version in ("0.32", "1.0", None):
+        found = flag_remarks(["--seed=1", word], image="vllm:latest", version=version, path="args")
+        assert [(r.path, r.text) for r in found if r.level == "Warning"] == [("args[1]", text)]
+
+
+def test_of_a_version_without_a_table_nothing_is_claimed() -> None:
+    of_tag = flag_remarks(["--x"], image="vllm:v1.2.3", version=None, path="args")
+    without = flag_remarks(["--x"], image="vllm:latest", version=None, path="args")
+    assert [(r.level, r.path, r.text) for r in (*of_tag, *without)] == [
+        ("NotChecked", "args", "whether these flags exist in vLLM 1.2: flags are known of 0.32"),
+        (
+            "NotChecked",
+            "args",
+            "whether these flags exist in the tag of vllm:latest names no version; --vllm-version does",
+        ),
+    ]
+
+
+def test_every_flag_of_the_real_table_is_taken_by_the_walk() -> None:
+    real = table_for("0.32")
+    assert real is not None
+    for name, flag in real.flags.items():
+        value = () if flag.takes == "nothing" else (flag.choices[0] if flag.choices else "1",)
+        assert table_remarks([name, *value], real, path="args") == []

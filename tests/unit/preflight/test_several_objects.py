@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.preflight.manifests import check_objects
-from benchrun.preflight.run import Checked, Known
-from benchrun.preflight.sweep import check_sweep
+from benchrun.preflight.manifests import Checked, Known, check_objects, check_sweep
 from benchrun.preflight.volume import volume_of
 from benchrun.sizing.config_json import model_shape
 from unit.api.spec_cases import minimal
@@ -26,8 +24,8 @@ def sweep(template: dict[str, Any] | None = None, *, known: Known | None = None,
 @pytest.mark.parametrize(
     ("body", "level", "text"),
     [
-        ({"kind": "Secret", "apiVersion": "v1"}, "Note", "no benchmark; not looked at"),
-        ({"kind": "", "apiVersion": "v1"}, "Note", "no benchmark; not looked at"),
+        ({"kind": "Secret", "apiVersion": "v1"}, "Note", "not a benchmark; not checked"),
+        ({"kind": "", "apiVersion": "v1"}, "Note", "not a benchmark; not checked"),
         (
             {"kind": "BenchmarkRuns", "apiVersion": "benchrun.dev/v1alpha1"},
             "Error",
@@ -101,7 +99,7 @@ def test_the_config_of_the_templates_model_holds_for_variants_that_keep_it() -> 
     assert list(errors) == ["spec.template.workloads[0].dataset"]
     assert errors["spec.template.workloads[0].dataset"].startswith("base: 1,024 tokens of prompt")
     assert said(found, "NotChecked")[ARGS] == (
-        "large: whether the KV cache has room for the load: tell --model, --weights"
+        "large: whether the KV cache has room for the load: give --model, --weights"
     )
 
 
@@ -124,7 +122,7 @@ def test_a_budget_of_a_load_that_tells_no_time_is_not_held_against_anything() ->
 
 
 def test_one_replication_is_told_what_three_would_tell() -> None:
-    text = "1: variants are compared within one server each; 3 tell what servers differ by anyway"
+    text = "1: variants are compared within one server each; 3 show how much servers differ by chance"
     assert said(sweep(), "Note")["spec.replications"] == text
     assert "spec.replications" not in said(sweep(replications=2), "Note")
 

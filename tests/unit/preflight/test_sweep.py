@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.preflight.run import Checked, Known
-from benchrun.preflight.sweep import check_sweep
+from benchrun.preflight.manifests import Checked, Known, check_sweep
 from benchrun.sizing.config_json import model_shape
 from unit.api.spec_cases import minimal
 from unit.preflight.checks import said

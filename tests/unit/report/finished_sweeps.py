@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures
-from benchrun.api.sweep.essence import essence
+from benchrun.api import BenchmarkRunStatus, Result, RoleFigures
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
 from benchrun.observe.views import Run
-from benchrun.report.html.sweep.reported import ReportedSweep
+from benchrun.report.html.reported import ReportedSweep
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import Json, rates, spec_body, workload
 from unit.sweep.sweeps import NAME, NAMESPACE, UID, a_run, decided, ended, failed, variant

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from benchrun.api.conditions import Condition
-from benchrun.api.status import BenchmarkRunStatus, Live, Progress
-from benchrun.report.followed import Followed
+from benchrun.api import BenchmarkRunStatus, Condition, Live, Progress
+from benchrun.report.followed import FollowedRun
 from unit.plan.specs import Json, spec_body
 
 BEGIN = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -19,7 +18,7 @@ def at(seconds: float) -> str:
 
 
 def live(seconds: float = 80, **figures: Any) -> Live:
-    """A reading."""
+    """A sample."""
     values: Json = {"running": 8, "waiting": 2, "kv_cache_percent": 40, "generation_tokens_per_second": 500}
     return Live(at=at(seconds), **(values | figures))
 
@@ -43,12 +42,12 @@ def running(
     return BenchmarkRunStatus(**(values | changes))
 
 
-def followed(status: BenchmarkRunStatus | None = None, **changes: Any) -> Followed:
+def followed(status: BenchmarkRunStatus | None = None, **changes: Any) -> FollowedRun:
     """A run that was just seen."""
     status = running() if status is None else status
-    readings = (status.live,) if status.live is not None else ()
-    values: Json = {"namespace": "lab", "name": "chat", "status": status, "readings": readings}
-    return Followed(**(values | changes))
+    samples = (status.live,) if status.live is not None else ()
+    values: Json = {"name": "chat", "status": status, "samples": samples}
+    return FollowedRun(**(values | changes))
 
 
 def run_body(status: BenchmarkRunStatus, *, name: str = "chat", namespace: str = "lab") -> Json:

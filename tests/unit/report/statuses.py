@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Result, RoleFigures, Waiting
+from benchrun.api import BenchmarkRunStatus, Bottleneck, Result, RoleFigures, Waiting
 
 WAITING = Waiting(
     reason="SequenceLimit",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchrun.api import names
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun import names
+from benchrun.api import BenchmarkRunStatus
 from unit.plan.specs import Json
 from unit.report.finished_sweeps import sweep_object
 from unit.report.going_on import BEGIN, run_body

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
-from benchrun.api.comparison import Change, ComparedCell, Gate, Word
-from benchrun.report.comparison_rows import GATES, comparison_rows, reasons, unpaired
+from benchrun.api import BenchmarkRunStatus, Change, ComparedCell, Gate, Truncated, Word
+from benchrun.report.comparison_rows import GATES, LOG_RULE, Difference, comparison_rows, differences, reasons, unpaired
+from unit.report.statuses import result
 
 
 def change(**fields: Any) -> Change:
@@ -88,9 +89,113 @@ def test_equal_traffic_is_asked_of_cells_that_were_compared() -> None:
 
 
 def test_every_gate_has_its_sentence() -> None:
-    assert GATES == {
-        "NotRegressed": "not regressed: no figure got worse by more than is allowed",
-        "Regressed": "regressed: a figure got worse by more than is allowed",
-        "Inconclusive": "inconclusive: it can't be told whether a figure got worse by more than is allowed",
-    }
     assert set(GATES) == set(get_args(Gate))
+
+
+CELL = "chat/rate=4"
+
+
+def judged(verdict: str = "Valid", *findings: str, cell: str = CELL) -> BenchmarkRunStatus:
+    """One cell, judged so."""
+    return BenchmarkRunStatus(results=[result(cell, axis="rate", verdict=verdict, findings=list(findings))])
+
+
+def only(before: BenchmarkRunStatus, after: BenchmarkRunStatus, *, log_kept: bool = True) -> Difference:
+    (found,) = differences(before, after, log_kept=log_kept)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        pytest.param(("Valid",), ("Suspect", "Drift"), "was Valid, now Suspect: Drift", id="appeared"),
+        pytest.param(("Suspect", "Drift"), ("Valid",), "was Suspect, now Valid: no Drift", id="gone"),
+        pytest.param(
+            ("Suspect", "Drift"), ("Suspect", "ColdStart"), "still Suspect: ColdStart, no Drift", id="one-for-another"
+        ),
+        pytest.param(
+            ("Suspect", "Drift"), ("Invalid", "Drift"), "was Suspect, now Invalid: Drift is more severe", id="worse"
+        ),
+        pytest.param(
+            ("Invalid", "Drift"), ("Suspect", "Drift"), "was Invalid, now Suspect: Drift is less severe", id="better"
+        ),
+        pytest.param(
+            ("Suspect", "Drift"),
+            ("Invalid", "RequestsFailed", "Drift"),
+            "was Suspect, now Invalid: RequestsFailed",
+            id="a-new-one-explains-it",
+        ),
+        pytest.param(
+            ("Invalid", "RequestsFailed", "Drift"),
+            ("Suspect", "Drift"),
+            "was Invalid, now Suspect: no RequestsFailed",
+            id="one-that-went-explains-it",
+        ),
+        pytest.param(
+            ("Suspect", "Drift"),
+            ("Invalid", "Drift", "ColdStart"),
+            "was Suspect, now Invalid: Drift is more severe, ColdStart",
+            id="both",
+        ),
+        pytest.param(("Valid",), ("Unknown",), "was Valid, now Unknown", id="for-no-reason-told"),
+    ],
+)
+def test_the_sentence_names_what_moved(before: tuple[str, ...], after: tuple[str, ...], sentence: str) -> None:
+    found = only(judged(*before), judged(*after))
+    assert found.sentence == f"{CELL}: {sentence}"
+    assert (found.cell, found.was, found.now) == (CELL, before[0], after[0])
+
+
+def test_codes_are_told_apart() -> None:
+    found = only(judged("Suspect", "Drift", "ColdStart"), judged("Suspect", "Drift", "Preempted"))
+    assert (found.appeared, found.gone) == (("Preempted",), ("ColdStart",))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(judged("Suspect", "Drift"), judged("Suspect", "Drift"), id="the-same"),
+        pytest.param(
+            judged("Suspect", "Drift", "ColdStart"), judged("Suspect", "ColdStart", "Drift"), id="in-another-order"
+        ),
+        pytest.param(judged("Valid"), judged("Valid", "NotChecked"), id="not-checked-now"),
+        pytest.param(judged("Valid", "NotChecked"), judged("Valid"), id="not-checked-then"),
+        pytest.param(judged("Valid"), judged("Invalid", cell="rag/rate=4"), id="a-cell-only-now"),
+        pytest.param(judged("Invalid"), BenchmarkRunStatus(), id="a-cell-only-then"),
+    ],
+)
+def test_what_is_no_difference(before: BenchmarkRunStatus, after: BenchmarkRunStatus) -> None:
+    assert differences(before, after, log_kept=True) == ()
+
+
+@pytest.mark.parametrize(("log_kept", "words"), [(True, f"no {LOG_RULE}"), (False, f"{LOG_RULE} was not checked")])
+def test_compilations_without_the_log_are_not_said_to_be_gone(log_kept: bool, words: str) -> None:
+    found = only(judged("Suspect", LOG_RULE), judged("Valid"), log_kept=log_kept)
+    assert found.sentence == f"{CELL}: was Suspect, now Valid: {words}"
+
+
+def test_other_codes_do_not_rest_on_the_log() -> None:
+    assert only(judged("Suspect", "Drift"), judged("Valid"), log_kept=False).sentence.endswith(": no Drift")
+
+
+@pytest.mark.parametrize("side", ["stored", "now"])
+def test_where_codes_were_cut_only_verdicts_are_compared(side: str) -> None:
+    cut: Any = [Truncated(field="results[].findings", included=1, total=2)]
+    stored, now = judged("Suspect", "Drift"), judged("Suspect", "ColdStart")
+    (stored if side == "stored" else now).truncated.extend(cut)
+    assert differences(stored, now, log_kept=True) == ()
+    worse = judged("Invalid", "ColdStart").model_copy(update={"truncated": cut})
+    assert only(stored, worse).sentence == f"{CELL}: was Suspect, now Invalid"
+    assert (only(stored, worse).appeared, only(stored, worse).gone) == ((), ())
+
+
+def test_another_list_that_was_cut_hides_no_codes() -> None:
+    stored = judged("Suspect", "Drift")
+    stored.truncated.append(Truncated(field="timeline", included=1, total=2))
+    assert only(stored, judged("Suspect", "ColdStart")).appeared == ("ColdStart",)
+
+
+def test_cells_come_in_the_order_of_the_new_judgement() -> None:
+    both = BenchmarkRunStatus(results=[result(c, axis="rate", verdict="Valid") for c in ("a/rate=1", "b/rate=1")])
+    now = BenchmarkRunStatus(results=[result(c, axis="rate", verdict="Invalid") for c in ("b/rate=1", "a/rate=1")])
+    assert [each.cell for each in differences(both, now, log_kept=True)] == ["b/rate=1", "a/rate=1"]

@@ -1,10 +1,24 @@
-"""The exit code of a sweep, and one for several."""
+"""Exit codes of runs and sweeps."""
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
+from benchrun.api import BenchmarkRunStatus, Condition, Reason
 from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.report.exit_codes import sweep_exit_code, worst_code
+from benchrun.report.exit_codes import (
+    CANCELLED,
+    FAILED,
+    INVALID,
+    MISSED,
+    PASSED,
+    exit_code,
+    sweep_exit_code,
+    worst_code,
+)
+from hypothesis import given
+from hypothesis import strategies as st
 from unit.report.finished_sweeps import Measured, finished_sweep
 from unit.sweep.sweeps import decided, sweep_body
 
@@ -54,3 +68,57 @@ def test_of_a_sweep_that_was_refused() -> None:
 def test_a_sweep_that_goes_on_has_none() -> None:
     assert sweep_exit_code(decided().status) is None
     assert sweep_exit_code(BenchmarkSweepStatus()) is None
+
+
+GATES = ("ObjectivesMet", "NotRegressed")
+
+
+def status(**conditions: str) -> BenchmarkRunStatus:
+    """Conditions by type; a word after a slash is the reason."""
+    told = {type_: (text.partition("/")[0], text.partition("/")[2] or "Any") for type_, text in conditions.items()}
+    made = [Condition(type=type_, status=word, reason=why) for type_, (word, why) in told.items()]
+    return BenchmarkRunStatus(conditions=tuple(made))
+
+
+def test_the_codes_are_a_contract() -> None:
+    assert (PASSED, FAILED, MISSED, INVALID, CANCELLED) == (0, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("code", "conditions"),
+    [
+        pytest.param(None, {}, id="nobody-looked"),
+        pytest.param(None, {"Complete": "False", "Failed": "False"}, id="under-way"),
+        pytest.param(None, {"Complete": "Unknown"}, id="not-known"),
+        pytest.param(None, {"Valid": "False", "Complete": "False"}, id="invalid-so-far"),
+        pytest.param(0, {"Complete": "True"}, id="measured"),
+        pytest.param(0, {"Complete": "True", "Valid": "True/Suspect"}, id="suspect"),
+        pytest.param(0, {"Complete": "True", "Valid": "Unknown"}, id="no-verdict"),
+        pytest.param(4, {"Complete": "True", "Valid": f"Unknown/{Reason.NOT_JUDGED}"}, id="not-judged"),
+        pytest.param(4, {"Complete": "True", "Valid": "False"}, id="invalid"),
+        pytest.param(3, {"Complete": "True", "ObjectivesMet": "False"}, id="missed"),
+        pytest.param(3, {"Complete": "True", "NotRegressed": "False"}, id="regressed"),
+        pytest.param(3, {"Complete": "True", "ObjectivesMet": "True", "NotRegressed": "False"}, id="met-and-regressed"),
+        pytest.param(0, {"Complete": "True", "ObjectivesMet": "Unknown"}, id="inconclusive"),
+        pytest.param(0, {"Complete": "True", "NotRegressed": "Unknown"}, id="regression-unknown"),
+        pytest.param(4, {"Complete": "True", "Valid": "False", "ObjectivesMet": "False"}, id="invalid-before-missed"),
+        pytest.param(2, {"Failed": "True/CrashLoop"}, id="failed"),
+        pytest.param(5, {"Failed": f"True/{Reason.CANCELLED}"}, id="cancelled"),
+        pytest.param(2, {"Failed": "True/cancelled"}, id="a-reason-is-a-stable-word"),
+        pytest.param(2, {"Failed": "True/OutOfMemory", "Complete": "True"}, id="failed-before-complete"),
+        pytest.param(0, {"Failed": "False/Cancelled", "Complete": "True"}, id="did-not-fail"),
+    ],
+)
+def test_a_run_that_stands_so_ends_a_command_so(code: int | None, conditions: dict[str, str]) -> None:
+    assert exit_code(status(**conditions)) == code
+
+
+@given(st.fixed_dictionaries({gate: st.sampled_from(["True", "False", "Unknown"]) for gate in GATES}))
+def test_whether_a_run_has_ended_does_not_hang_on_its_gates(gates: dict[str, str]) -> None:
+    assert exit_code(status(**gates)) is None
+    assert exit_code(status(Complete="True", **gates)) == (MISSED if "False" in gates.values() else PASSED)
+
+
+@pytest.mark.parametrize(("complete", "valid"), list(product(["True", "False", "Unknown"], repeat=2)))
+def test_a_failure_outdoes_everything(complete: str, valid: str) -> None:
+    assert exit_code(status(Complete=complete, Valid=valid, Failed="True/NodeLost")) == FAILED

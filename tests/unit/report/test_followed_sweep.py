@@ -6,10 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from benchrun.report.followed_sweep import FollowedSweep, sweep_first_sight, sweep_seen_again, with_run
-from benchrun.report.live_sweep import SweepView, sweep_view
-from benchrun.report.live_view import NOBODY_LOOKED
-from benchrun.report.sweep_log_lines import SaidOfSweep, sweep_log_lines
+from benchrun.report.followed import FollowedSweep, updated_sweep, with_run
+from benchrun.report.live_view import NO_OPERATOR, LiveView, live_view
+from benchrun.report.log_lines import Log
 from unit.plan.specs import Json
 from unit.report.finished_sweeps import batches, sweep_object
 from unit.report.going_on import BEGIN, ended, live, running
@@ -20,23 +19,20 @@ TITLE = "base (seqs-v1-r1)"
 
 def followed(*runs: Json, sweep: Json | None = None) -> FollowedSweep:
     """A sweep that was seen, then its runs."""
-    found = sweep_first_sight(sweep or sweep_going_on())
+    found = updated_sweep(None, sweep or sweep_going_on())
     for run in runs:
         found = with_run(found, run)
     return found
 
 
-def view(sweep: FollowedSweep, seconds: float = 100) -> SweepView:
-    return sweep_view(sweep, now=BEGIN + timedelta(seconds=seconds))
+def view(sweep: FollowedSweep, seconds: float = 100) -> LiveView:
+    return live_view(sweep, now=BEGIN + timedelta(seconds=seconds))
 
 
 def printed(*moments: tuple[float, FollowedSweep]) -> list[list[str]]:
     """Lines of each moment, one after the other."""
-    said, told = SaidOfSweep(), []
-    for seconds, sweep in moments:
-        lines, said = sweep_log_lines(sweep, said, now=BEGIN + timedelta(seconds=seconds))
-        told.append(list(lines))
-    return told
+    log = Log()
+    return [log.lines(sweep, now=BEGIN + timedelta(seconds=seconds)) for seconds, sweep in moments]
 
 
 # ---- what is known ---------------------------------------------------------------------------------------------------
@@ -46,63 +42,63 @@ def test_runs_that_go_on_are_known_by_their_variants() -> None:
     sweep = followed(
         run_of_sweep(1, running(done=0)), run_of_sweep(2, running(done=1)), run_of_sweep(1, running(done=3))
     )
-    assert {name: each.title for name, each in sweep.going_on.items()} == {
+    assert {name: each.title for name, each in sweep.under_way.items()} == {
         "seqs-v1-r1": TITLE,
         "seqs-v2-r1": "wide (seqs-v2-r1)",
     }
-    progress = sweep.going_on["seqs-v1-r1"].run.status.progress
+    progress = sweep.under_way["seqs-v1-r1"].status.progress
     assert progress is not None
     assert progress.stages_done == 3
 
 
 def test_a_run_that_ends_goes_over_to_those_that_have() -> None:
     sweep = followed(run_of_sweep(1, running()), run_of_sweep(1, ended("Suspect")))
-    assert sweep.going_on == {}
-    assert [(run.title, run.word) for run in sweep.ended] == [(TITLE, "Suspect")]
+    assert sweep.under_way == {}
+    assert [(run.title, run.status.verdict) for run in sweep.ended] == [(TITLE, "Suspect")]
     again = with_run(sweep, run_of_sweep(1, ended("Suspect")))
     assert len(again.ended) == 1, "the API server tells of it more than once"
 
 
 def test_runs_that_had_ended_before_are_no_news() -> None:
     sweep = followed(run_of_sweep(1, ended()), run_of_sweep(2, running()))
-    assert (list(sweep.going_on), sweep.ended) == (["seqs-v2-r1"], ())
+    assert (list(sweep.under_way), sweep.ended) == (["seqs-v2-r1"], ())
 
 
 def test_a_run_that_is_deleted_is_gone() -> None:
-    sweep = with_run(followed(run_of_sweep(1, running())), run_of_sweep(1, running()), gone=True)
-    assert (sweep.going_on, sweep.ended) == ({}, ())
+    sweep = with_run(followed(run_of_sweep(1, running())), run_of_sweep(1, running()), deleted=True)
+    assert (sweep.under_way, sweep.ended) == ({}, ())
 
 
 def test_whatever_is_heard_ends_the_trouble() -> None:
     troubled = replace(followed(), trouble="no answer")
     assert with_run(troubled, run_of_sweep(1, running())).trouble is None
-    assert sweep_seen_again(troubled, sweep_going_on()).trouble is None
+    assert updated_sweep(troubled, sweep_going_on()).trouble is None
 
 
 def test_texts_of_its_template_are_known() -> None:
-    assert sweep_first_sight(batches().body).texts_per_prompt == {"chat": 4}
+    assert updated_sweep(None, batches().body).texts_per_prompt == {"chat": 4}
 
 
 def test_a_status_of_another_version_is_an_error() -> None:
     with pytest.raises(ValueError, match="runs"):
-        sweep_first_sight(sweep_object({"runs": 3}, spec=SPEC))
+        updated_sweep(None, sweep_object({"runs": 3}, spec=SPEC))
 
 
 # ---- on a screen -----------------------------------------------------------------------------------------------------
 
 
 def test_runs_stand_in_place_of_stages() -> None:
-    head = view(followed(sweep=sweep_going_on(done=("", "OutOfGPUMemory")))).head
+    head = view(followed(sweep=sweep_going_on(done=("", "OutOfGPUMemory"))))
     assert (head.name, head.phase, head.elapsed, head.unit) == ("seqs", "Running", "1 min 40 s", "runs")
     assert (head.done, head.total) == (2, 3)
 
 
 def test_the_time_left_takes_runs_for_equally_long() -> None:
-    head = view(followed(sweep=sweep_going_on(done=("", ""))), 100).head
+    head = view(followed(sweep=sweep_going_on(done=("", ""))), 100)
     assert head.left == "about 20 s left"  # two and a half runs in 100 s; half a run is to come
-    assert view(followed(), 100).head.left is None, "nobody can tell before one has ended"
+    assert view(followed(), 100).left is None, "nobody can tell before one has ended"
     suspended = followed(sweep=sweep_going_on(done=("",), suspend=True))
-    assert view(suspended, 100).head.left is None
+    assert view(suspended, 100).left is None
 
 
 def test_a_run_that_goes_on_shows_all_that_its_own_screen_would() -> None:
@@ -115,8 +111,8 @@ def test_a_run_that_goes_on_shows_all_that_its_own_screen_would() -> None:
 def test_a_sweep_that_nobody_looks_at_is_told_as_such() -> None:
     unseen = followed(sweep=sweep_object({"observedGeneration": -1}, spec=SPEC))
     later = replace(unseen, created_at=BEGIN)
-    assert view(later, 10).head.trouble is None
-    assert view(later, 16).head.trouble == NOBODY_LOOKED
+    assert view(later, 10).trouble is None
+    assert view(later, 16).trouble == NO_OPERATOR
 
 
 # ---- in a log --------------------------------------------------------------------------------------------------------
@@ -139,7 +135,7 @@ def test_what_a_run_says_is_said_by_its_variant_with_the_time_of_the_sweep() -> 
 def test_the_end_of_a_run_is_a_line_and_then_how_many_have_ended() -> None:
     going, done = run_of_sweep(1, running()), run_of_sweep(1, ended())
     before, over = followed(going), followed(going, done)
-    counted = sweep_seen_again(over, sweep_going_on(done=("",)))
+    counted = updated_sweep(over, sweep_going_on(done=("",)))
     told = printed((100, before), (200, over), (201, counted))
     assert told[1] == [f"03:20  {TITLE}: Valid"]
     assert told[2] == ["03:21  Running · 1/3 runs"]

@@ -1,4 +1,4 @@
-"""Where the knee is said to be, and when none is."""
+"""Where the knee is, and when there is none."""
 
 from __future__ import annotations
 
@@ -81,3 +81,100 @@ def test_no_measured_load_has_more_power_than_the_knee(rows: list[tuple[float, f
     if found.load is not None:
         at_knee = max(power(p.throughput, p.response_seconds) for p in points if p.load == found.load)
         assert at_knee == max(power(p.throughput, p.response_seconds) for p in points)
+
+
+def point(load: float, of_power: float, *repeats: float) -> CurvePoint:
+    """A load point of that power, and repeats of these."""
+    return CurvePoint(load, of_power, 1.0, tuple((each, 1.0) for each in repeats))
+
+
+def curve(*powers: float) -> list[CurvePoint]:
+    return [point(float(2**place), each) for place, each in enumerate(powers)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "points"),
+    [
+        pytest.param("The knee is at 2 users.", curve(1, 3, 2), id="in-the-middle"),
+        pytest.param(
+            "The knee is not bracketed: 1 users, the lowest load, has as much power as any; it lies there or below.",
+            curve(3, 2, 1),
+            id="falling",
+        ),
+        pytest.param(
+            "The knee was not reached: 4 users, the highest load, has as much power as any; it lies there or above.",
+            curve(1, 2, 3),
+            id="rising",
+        ),
+        pytest.param(
+            "No knee is marked: that takes 3 load points with trustworthy numbers at least.",
+            curve(1, 2),
+            id="two-points",
+        ),
+    ],
+)
+def test_where_it_lies_is_told_in_a_sentence(sentence: str, points: list[CurvePoint]) -> None:
+    assert knee(points, unit="users").sentence == sentence
+
+
+def test_loads_are_told_as_they_were_asked_for() -> None:
+    points = [point(0.25, 1), point(0.5, 3), point(1.5, 2)]
+    assert knee(points, unit="requests/s").sentence == "The knee is at 0.5 requests/s."
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "left", "right"),
+    [
+        pytest.param(4, 4, (2.9, 2.8), (2.7, 2.6), id="none-reaches-it"),
+        pytest.param(2, 4, (2.9, 3.0), (2.7, 2.6), id="the-left-one-just-reaches-it"),
+        pytest.param(4, 8, (2.9, 2.8), (2.7, 3.1), id="the-right-one-does"),
+        pytest.param(2, 8, (3.0, 1.0), (3.0, 1.0), id="both-do"),
+        pytest.param(4, 4, (5.0,), (5.0,), id="one-repeat-has-no-range"),
+    ],
+)
+def test_neighbours_count_as_good_from_the_least_of_its_repeats_on(
+    low: float, high: float, left: tuple[float, ...], right: tuple[float, ...]
+) -> None:
+    points = [point(1, 1, 1, 1), point(2, 2.5, *left), point(4, 4, 3.0, 4.0), point(8, 2.5, *right), point(16, 1, 1, 1)]
+    found = knee(points, unit="users")
+    assert (found.low, found.load, found.high) == (low, 4, high)
+    assert ("can't be told from the others" in found.sentence) is (low != high)
+
+
+def test_a_neighbour_behind_one_that_is_worse_is_not_asked() -> None:
+    points = [point(1, 1, 1, 1), point(2, 3, 9, 9), point(4, 1, 1, 1), point(8, 4, 3, 4), point(16, 1, 1, 1)]
+    assert knee(points, unit="users").low == 8
+
+
+def test_as_good_up_to_an_end_is_not_bracketed() -> None:
+    points = [point(1, 3, 3, 3.5), point(2, 4, 3, 4), point(4, 1, 1, 1)]
+    found = knee(points, unit="users")
+    assert (found.load, found.low, found.high) == (None, None, None)
+    assert "not bracketed" in found.sentence
+    everywhere = [point(1, 3, 3, 3.5), point(2, 4, 3, 4), point(4, 3, 3, 3)]
+    assert "not bracketed" in knee(everywhere, unit="users").sentence
+    assert "not reached" in knee([point(1, 1, 1, 1), point(2, 4, 3, 4), point(4, 3, 3, 3)], unit="users").sentence
+
+
+@pytest.mark.parametrize("bad", [CurvePoint(2, 0, 1), CurvePoint(2, 1, 0), CurvePoint(2, -1, 1), CurvePoint(2, 1, -1)])
+def test_a_point_without_power_is_no_point(bad: CurvePoint) -> None:
+    assert knee([point(1, 1), bad, point(4, 1)], unit="users").sentence.startswith("No knee is marked")
+
+
+def test_repeats_that_took_no_time_are_none() -> None:
+    best = CurvePoint(4, 4, 1.0, ((4, 1.0), (4, 0.0)))
+    assert knee([point(1, 1), best, point(8, 1)], unit="users").load == 4
+
+
+@given(st.floats(0.1, 1e6), st.floats(1e-6, 1e3), st.floats(1.01, 10))
+def test_power_grows_with_throughput_and_falls_with_time(throughput: float, seconds: float, more: float) -> None:
+    assert power(throughput * more, seconds) > power(throughput, seconds) > power(throughput, seconds * more)
+
+
+@given(st.lists(st.floats(0.5, 100), min_size=3, max_size=9))
+def test_a_knee_has_less_power_on_either_side(powers: list[float]) -> None:
+    found = knee(curve(*powers), unit="users")
+    if found.load is not None:
+        place = [2.0**n for n in range(len(powers))].index(found.load)
+        assert 0 < place < len(powers) - 1
+        assert max(powers) == powers[place]

@@ -6,10 +6,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.report.followed import MAX_READINGS, Followed, first_sight, seen_again
-from benchrun.report.live_view import NOBODY_LOOKED, LiveView, live_view
-from benchrun.report.stage_line import StageLine, stage_line, told_figures
+from benchrun.api import BenchmarkRunStatus
+from benchrun.report.followed import (
+    MAX_SAMPLES,
+    FollowedRun,
+    StageLine,
+    stage_figures,
+    stage_line,
+    updated_run,
+)
+from benchrun.report.live_view import NO_OPERATOR, LiveView, live_view
 from unit.measure.records import record
 from unit.report.going_on import BEGIN, at, ended, followed, live, run_body, running
 
@@ -18,7 +24,7 @@ def after(seconds: float) -> datetime:
     return BEGIN + timedelta(seconds=seconds)
 
 
-def view(run: Followed, seconds: float = 100) -> LiveView:
+def view(run: FollowedRun, seconds: float = 100) -> LiveView:
     return live_view(run, now=after(seconds))
 
 
@@ -49,7 +55,7 @@ def test_gauges_show_every_reading_once() -> None:
     run = followed(running(live=live(75, running=4, waiting=16)))
     for seconds, running_now in ((75, 4), (80, 8), (80, 8), (85, 6)):
         status = running(live=live(seconds, running=running_now, waiting=0 if seconds > 75 else 16))
-        run = seen_again(run, run_body(status))
+        run = updated_run(run, run_body(status))
     gauges = {gauge.label: gauge for gauge in view(run).gauges}
     assert gauges["running"].values == (4, 8, 6)
     assert gauges["waiting"].values == (16, 0, 0)
@@ -60,7 +66,7 @@ def test_gauges_show_every_reading_once() -> None:
 
 def test_without_a_reading_there_is_no_gauge() -> None:
     assert view(followed(running(live=None))).gauges == ()
-    assert view(followed(ended(), readings=(live(),))).gauges == ()
+    assert view(followed(ended(), samples=(live(),))).gauges == ()
 
 
 def test_a_figure_that_was_not_read_is_no_zero() -> None:
@@ -70,34 +76,34 @@ def test_a_figure_that_was_not_read_is_no_zero() -> None:
 
 def test_readings_are_bounded() -> None:
     run = followed()
-    for second in range(MAX_READINGS + 10):
-        run = seen_again(run, run_body(running(live=live(100 + second))))
-    assert len(run.readings) == MAX_READINGS
-    assert run.readings[-1].at == at(100 + MAX_READINGS + 9)
+    for second in range(MAX_SAMPLES + 10):
+        run = updated_run(run, run_body(running(live=live(100 + second))))
+    assert len(run.samples) == MAX_SAMPLES
+    assert run.samples[-1].at == at(100 + MAX_SAMPLES + 9)
 
 
 def test_a_run_that_no_operator_looks_at_says_what_to_look_for() -> None:
-    run = first_sight({**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}})
+    run = updated_run(None, {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}})
     assert view(run, 14).trouble is None
-    assert view(run, 16).trouble == NOBODY_LOOKED
-    assert view(seen_again(run, run_body(running())), 16).trouble is None
+    assert view(run, 16).trouble == NO_OPERATOR
+    assert view(updated_run(run, run_body(running())), 16).trouble is None
 
 
 def test_trouble_is_over_when_something_is_heard() -> None:
     run = followed(trouble="the cluster does not answer")
     assert view(run).trouble == "the cluster does not answer"
-    assert view(seen_again(run, run_body(running()))).trouble is None
+    assert view(updated_run(run, run_body(running()))).trouble is None
 
 
 def test_stages_are_kept_in_order_and_once() -> None:
-    run = seen_again(followed(), run_body(running(done=2)), (StageLine(1, "b"), StageLine(0, "a")))
-    run = seen_again(run, run_body(running(done=3)), (StageLine(2, "c"), StageLine(1, "b again")))
+    run = updated_run(followed(), run_body(running(done=2)), (StageLine(1, "b"), StageLine(0, "a")))
+    run = updated_run(run, run_body(running(done=3)), (StageLine(2, "c"), StageLine(1, "b again")))
     assert [line.stage for line in view(run).stages] == ["a", "b again", "c"]
 
 
 def test_a_status_of_another_version_is_refused() -> None:
     with pytest.raises(ValueError, match="stagesTotal"):
-        first_sight({**run_body(running()), "status": {"progress": {"stagesDone": 1}}})
+        updated_run(None, {**run_body(running()), "status": {"progress": {"stagesDone": 1}}})
 
 
 SCALARS: dict[str, Any] = {
@@ -111,10 +117,10 @@ SCALARS: dict[str, Any] = {
 def test_a_stage_in_a_line() -> None:
     line = stage_line(record("chat/rate=8/r1", sequence=3, scalars=SCALARS))
     assert (line.sequence, line.stage, line.failed) == (3, "chat/rate=8/r1", 0)
-    assert told_figures(line) == ("7.98 req/s", "812 tok/s", "TTFT p50 43.2 ms", "p99 118 ms")
+    assert stage_figures(line) == ("7.98 req/s", "812 tok/s", "TTFT p50 43.2 ms", "p99 118 ms")
 
 
 def test_what_a_record_lacks_is_left_out_and_failures_are_told() -> None:
     line = StageLine(0, "chat/rate=8/r1", requests_per_second=4.0, failed=2, requests=100)
-    assert told_figures(line) == ("4 req/s", "2 of 100 failed")
-    assert told_figures(StageLine(0, "chat/rate=8/r1")) == ()
+    assert stage_figures(line) == ("4 req/s", "2 of 100 failed")
+    assert stage_figures(StageLine(0, "chat/rate=8/r1")) == ()

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from benchrun.report.followed import Followed
-from benchrun.report.log_lines import Said, log_lines
-from benchrun.report.stage_line import StageLine
+from benchrun.report.followed import FollowedRun, StageLine
+from benchrun.report.log_lines import Log
 from unit.report.going_on import BEGIN, ended, followed, live, running
 
 
-def printed(*moments: tuple[float, Followed]) -> list[list[str]]:
+def printed(*moments: tuple[float, FollowedRun]) -> list[list[str]]:
     """Lines of each moment, one after the other."""
-    said, told = Said(), []
-    for seconds, run in moments:
-        lines, said = log_lines(run, said, now=BEGIN + timedelta(seconds=seconds))
-        told.append(list(lines))
-    return told
+    log = Log()
+    return [log.lines(run, now=BEGIN + timedelta(seconds=seconds)) for seconds, run in moments]
 
 
 def test_a_line_where_the_phase_changes_and_none_where_nothing_does() -> None:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from benchrun.api.status import BenchmarkRunStatus, ServerStatus
-from benchrun.report.result_rows import result_rows
-from benchrun.report.rows import Rows, explanation_rows, figure, has_uncertain, interval_rows
-from benchrun.report.texts_per_prompt import texts_per_prompt
+from benchrun.api import BenchmarkRunStatus, Bottleneck, CostStatus, Finding, ObjectiveResult, ServerStatus, Waiting
+from benchrun.observe.trim import run_of
+from benchrun.report.markdown import markdown
+from benchrun.report.result_rows import objective_rows, price_text, result_rows, texts_per_prompt
+from benchrun.report.rows import (
+    UNCERTAIN,
+    UNCERTAIN_NOTE,
+    Rows,
+    explanation_rows,
+    figure,
+    finding_rows,
+    has_uncertain,
+    interval_rows,
+)
+from benchrun.report.run_summary import run_summary
 from unit.plan.specs import spec_body, workload
+from unit.report.going_on import BEGIN, ended, run_body
 from unit.report.statuses import LIMIT, WAITING, result, status
 
 
@@ -91,3 +105,152 @@ def test_intervals() -> None:
             ("chat/concurrency=8", "p99_e2el", "12350?", "-", "-", "-"),
         ),
     )
+
+
+def objective(**fields: object) -> ObjectiveResult:
+    values = {"metric": "TTFT", "percentile": "99", "max_milliseconds": 500, "measured_milliseconds": 123.456}
+    return ObjectiveResult.model_validate(values | {"outcome": "Met"} | fields)
+
+
+def test_a_row_an_objective_and_load_point() -> None:
+    missed = objective(metric="E2EL", percentile="99.9", measured_milliseconds=12_345.6, outcome="Missed")
+    rows = objective_rows(status(result("a/rate=1", axis="rate", objectives=[objective(), missed]), result("b/rate=2")))
+    assert rows.headers == ("load point", "objective", "measured (ms)", "outcome")
+    assert rows.rows == (
+        ("a/rate=1", "TTFT p99 at most 500 ms", "123.5", "Met"),
+        ("a/rate=1", "E2EL p99.9 at most 500 ms", "12350", "Missed"),
+    )
+
+
+def test_what_was_not_measured_is_a_dash() -> None:
+    unknown = objective(measured_milliseconds=None, outcome="Inconclusive")
+    (row,) = objective_rows(status(result(objectives=[unknown]))).rows
+    assert row[2:] == ("-", "Inconclusive")
+
+
+def test_without_objectives_there_are_no_rows() -> None:
+    assert objective_rows(status(result())).rows == ()
+
+
+COST = CostStatus(currency="CHF", per_hour=4.98)
+
+
+def priced(**metrics: float | None) -> BenchmarkRunStatus:
+    known = result()
+    return status(known.model_copy(update={"metrics": known.metrics | metrics})).model_copy(update={"cost": COST})
+
+
+BOTH = priced(cost_per_million_output_tokens=1.7029, cost_per_million_total_tokens=0.21286)
+
+
+def test_output_tokens_in_every_table_and_all_tokens_in_a_wide_one() -> None:
+    narrow, wide = result_rows(BOTH), result_rows(BOTH, wide=True)
+    assert narrow.rows[0][narrow.headers.index("CHF/Mtok")] == "1.7"
+    assert "CHF/total Mtok" not in narrow.headers
+    assert wide.rows[0][wide.headers.index("CHF/total Mtok")] == "0.213"
+
+
+def test_without_a_price_there_is_no_column() -> None:
+    for rows in (result_rows(status(result()), wide=True), result_rows(priced(), wide=True)):
+        assert not any("Mtok" in header for header in rows.headers)
+
+
+def test_a_page_has_both() -> None:
+    page = markdown("a", BOTH)
+    assert "CHF/Mtok" in page
+    assert "CHF/total Mtok" in page
+
+
+@pytest.mark.parametrize(
+    ("told", "cost"),
+    [
+        ("4.98 CHF an hour", COST),
+        ("19.92 USD an hour", CostStatus(currency="USD", per_hour=19.92)),
+        (
+            "not known: the price is per GPU, and no server holds one",
+            CostStatus(currency="USD", per_hour=None),
+        ),
+    ],
+)
+def test_the_price_itself_is_told_with_the_run(told: str, cost: CostStatus) -> None:
+    ran = ended(cost=cost)
+    assert price_text(cost) == told
+    assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["price"] == told
+
+
+def finding(**fields: Any) -> Finding:
+    values = {
+        "code": "Drift",
+        "severity": "Suspect",
+        "count": 2,
+        "worst_stage": "a/rate=1/r2",
+        "remedy": "Wait longer.",
+    }
+    return Finding.model_validate(values | fields)
+
+
+def test_every_column_of_a_finding() -> None:
+    found = finding(code="RecordMissing", evidence={"planned": 3.0, "measured": 2.0, "unknown": None})
+    rows = finding_rows(status().model_copy(update={"findings": [found]}))
+    assert dict(zip(rows.headers, rows.rows[0], strict=True)) == {
+        "severity": "Suspect",
+        "finding": "RecordMissing",
+        "worst stage": "a/rate=1/r2",
+        "evidence": "2 of 3 repeats were measured.",
+        "what to do": "Wait longer.",
+    }
+
+
+def test_a_finding_without_evidence_has_an_empty_cell() -> None:
+    assert finding_rows(status().model_copy(update={"findings": [finding()]})).rows[0][3] == ""
+
+
+def test_findings_stand_in_the_order_of_the_status() -> None:
+    several = [finding(code=code, severity=severity) for code, severity in (("B", "Note"), ("A", "Invalid"))]
+    assert [row[1] for row in finding_rows(status().model_copy(update={"findings": several})).rows] == ["B", "A"]
+
+
+NO_WAITING = Waiting(reason="None", sentence="hardly any waited")
+NO_LIMIT = Bottleneck(limit="None", sentence="the server kept up")
+
+
+@pytest.mark.parametrize(
+    ("told", "waiting", "bottleneck"),
+    [
+        ((), None, None),
+        ((), NO_WAITING, NO_LIMIT),
+        (("waiting",), WAITING, NO_LIMIT),
+        (("limit",), NO_WAITING, LIMIT),
+        (("waiting", "limit"), WAITING, LIMIT),
+    ],
+)
+def test_only_what_explains_something_has_a_row(
+    told: tuple[str, ...], waiting: Waiting | None, bottleneck: Bottleneck | None
+) -> None:
+    rows = explanation_rows(status(result(waiting=waiting, bottleneck=bottleneck)))
+    assert rows.headers == ("load point", "", "", "because")
+    assert tuple(row[1] for row in rows.rows) == told
+
+
+def test_intervals_have_four_digits_and_only_percentiles_a_row() -> None:
+    row = result(
+        metrics={"p99_ttft_ms": 123.456, "mean_ttft_ms": 99.0, "completed": 9.0},
+        intervals={"p99_ttft_ms": [101.234, 150.678]},
+        steady={"p99_ttft_ms": 111.119},
+        uncertain=[],
+    )
+    assert interval_rows(status(row)).rows == (("chat/concurrency=8", "p99_ttft", "123.5", "101.2", "150.7", "111.1"),)
+
+
+@pytest.mark.parametrize(
+    ("marked", "cells"),
+    [(True, ("1", "118?")), (True, ("?",)), (False, ("1", "what?no")), (False, ()), (False, ("1",))],
+)
+def test_the_mark_stands_at_the_end_of_a_cell(marked: bool, cells: tuple[str, ...]) -> None:
+    assert has_uncertain(Rows(("a",), (("x",), cells))) is marked
+
+
+def test_the_note_begins_with_the_mark_and_says_what_it_means() -> None:
+    assert (
+        f"{UNCERTAIN} too few requests for this percentile: its 95 % interval is open at one end or both"
+    ) == UNCERTAIN_NOTE

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Finding, Headline, ServerStatus
-from benchrun.report.run_list import MAX_CODES, findings_told, limit_told, run_list_rows, state_told
+from benchrun.api import BenchmarkRunStatus, Bottleneck, Finding, Headline, ServerStatus
+from benchrun.report.run_list import MAX_CODES, finding_codes, limit, run_list_rows, state
 from unit.plan.specs import Json
 from unit.report.going_on import BEGIN, ended, run_body, running
 from unit.report.statuses import result
@@ -33,11 +33,11 @@ def found(*pairs: tuple[str, str]) -> BenchmarkRunStatus:
     ],
 )
 def test_findings_worst_first(told: str, most: int, pairs: tuple[tuple[str, str], ...]) -> None:
-    assert findings_told(found(*pairs), most=most) == told
+    assert finding_codes(found(*pairs), most=most) == told
 
 
 def test_a_row_names_one_finding() -> None:
-    assert findings_told(found(("A", "Suspect"), ("B", "Suspect"))) == "A +1"
+    assert finding_codes(found(("A", "Suspect"), ("B", "Suspect"))) == "A +1"
     assert MAX_CODES == 1
 
 
@@ -52,7 +52,7 @@ def test_a_row_names_one_finding() -> None:
     ],
 )
 def test_states(told: str, fields: Json) -> None:
-    assert state_told(BenchmarkRunStatus(**fields)) == told
+    assert state(BenchmarkRunStatus(**fields)) == told
 
 
 def limited(cell: str, limit: str | None) -> Any:
@@ -76,7 +76,7 @@ def test_the_limit_is_that_of_the_headlines_load_point(
 ) -> None:
     best = Headline(cell=headline, throughput="1", p99_ttft="1") if headline is not None else None
     status = BenchmarkRunStatus(results=[limited(*row) for row in rows], headline=best)
-    assert limit_told(status) == told
+    assert limit(status) == told
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from benchrun.api.comparison import Change, ComparedCell, ComparedRun, Comparison
-from benchrun.api.status import (
+from benchrun.api import (
     BenchmarkRunStatus,
     Bottleneck,
+    Change,
     ClientStatus,
+    ComparedCell,
+    ComparedRun,
+    Comparison,
     Finding,
     ObjectiveResult,
     ServerStatus,

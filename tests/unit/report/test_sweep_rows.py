@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from benchrun.report.markdown import sweep_markdown
 from benchrun.report.rows import Rows
-from benchrun.report.sweep_markdown import sweep_markdown
 from benchrun.report.sweep_rows import change_rows, variant_rows
 from unit.report.finished_sweeps import BATCHES, Measured, batches, finished_sweep
 

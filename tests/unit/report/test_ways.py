@@ -5,13 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from benchrun.api.conditions import Condition
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.report.followed import MAX_STAGES, Followed, first_sight, seen_again
-from benchrun.report.live_view import NOBODY_LOOKED, SILENT_SECONDS, live_view, seconds_since_begin
-from benchrun.report.sparkline import BARS, GAP, sparkline
-from benchrun.report.stage_line import StageLine
-from benchrun.report.steps import steps
+from benchrun.api import BenchmarkRunStatus, Condition
+from benchrun.report.followed import MAX_STAGES, FollowedRun, StageLine, updated_run
+from benchrun.report.live_view import NO_OPERATOR, SILENT_SECONDS, live_view, seconds_since_begin
+from benchrun.report.rows import BARS, GAP, sparkline
+from benchrun.report.run_summary import steps
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.report.going_on import BEGIN, at, ended, followed, live, run_body, running
@@ -52,7 +50,7 @@ def test_parts_without_an_instant_before_one_with_it_are_done_but_not_timed() ->
 # ---- the screen ------------------------------------------------------------------------------------------------------
 
 
-def left(run: Followed, after: float = 100) -> str | None:
+def left(run: FollowedRun, after: float = 100) -> str | None:
     return live_view(run, now=BEGIN + timedelta(seconds=after)).left
 
 
@@ -81,15 +79,15 @@ def test_a_workload_called_search_is_no_search() -> None:
     assert left(followed(running(stage="search-engine/rate=1/r1"))) == "about 50 s left"
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(SILENT_SECONDS - 1, None), (SILENT_SECONDS, NOBODY_LOOKED)])
+@pytest.mark.parametrize(("seconds", "said"), [(SILENT_SECONDS - 1, None), (SILENT_SECONDS, NO_OPERATOR)])
 def test_silence_is_told_from_then_on(seconds: float, said: str | None) -> None:
-    run = first_sight({**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}})
+    run = updated_run(None, {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}})
     assert live_view(run, now=BEGIN + timedelta(seconds=seconds)).trouble == said
 
 
 @pytest.mark.parametrize("status", [{"observedGeneration": 0}, {"phase": "Pending", "observedGeneration": -1}])
 def test_an_operator_that_has_looked_is_not_missed(status: dict[str, object]) -> None:
-    run = first_sight({**run_body(BenchmarkRunStatus()), "status": status})
+    run = updated_run(None, {**run_body(BenchmarkRunStatus()), "status": status})
     assert live_view(run, now=BEGIN + timedelta(hours=1)).trouble is None
 
 
@@ -112,18 +110,18 @@ def test_time_runs_from_acceptance_to_the_end(
 
 def test_stages_are_bounded_and_the_latest_stay() -> None:
     many = [StageLine(n, f"s{n}") for n in range(MAX_STAGES + 5)]
-    run = seen_again(followed(), run_body(running()), many)
+    run = updated_run(followed(), run_body(running()), many)
     assert [run.stages[0].sequence, run.stages[-1].sequence, len(run.stages)] == [5, MAX_STAGES + 4, MAX_STAGES]
 
 
 def test_a_reading_of_the_same_instant_is_the_same_reading() -> None:
-    run = seen_again(followed(running(live=live(80, running=1))), run_body(running(live=live(80, running=9))))
-    assert [each.running for each in run.readings] == [1]
+    run = updated_run(followed(running(live=live(80, running=1))), run_body(running(live=live(80, running=9))))
+    assert [each.running for each in run.samples] == [1]
 
 
-def test_a_run_is_known_by_its_name_and_namespace() -> None:
-    run = first_sight(run_body(running(), name="chat", namespace="lab"))
-    assert (run.namespace, run.name, run.created_at, len(run.readings)) == ("lab", "chat", BEGIN, 1)
+def test_a_run_is_known_by_its_name() -> None:
+    run = updated_run(None, run_body(running(), name="chat"))
+    assert (run.name, run.created_at, len(run.samples)) == ("chat", BEGIN, 1)
 
 
 def test_a_run_that_says_nothing_shows_nothing() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchrun.api import names
-from benchrun.api.base import API_VERSION, KIND
-from benchrun.observe.identity import RunKey
+from benchrun import names
+from benchrun.names import API_VERSION, KIND
+from benchrun.observe.views import RunKey
 
 Json = dict[str, Any]
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from benchrun.effects.scraper import FetchError
+from benchrun.effects.pod_http import Fetcher, FetchError
 from unit.runtime.fast_time import passing
 
 Page = str | bytes | Exception | Callable[[], str | bytes]
@@ -21,14 +21,12 @@ process_start_time_seconds 1000.0
 """
 
 
-class LoopClock:
+def loop_now() -> datetime:
     """The event loop's time as wall-clock time."""
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(1_000_000 + asyncio.get_running_loop().time(), UTC)
+    return datetime.fromtimestamp(1_000_000 + asyncio.get_running_loop().time(), UTC)
 
 
-class Web:
+class Web(Fetcher):
     """Pages by the end of their URL: a text, bytes, an error, or a function that gives either."""
 
     def __init__(self, **pages: Page) -> None:
@@ -43,9 +41,6 @@ class Web:
     def asked_for(self, end: str) -> list[float]:
         """When pages were asked for."""
         return [at for url, at in self.asked if url.endswith(end)]
-
-    async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
-        return (await self.fetch_bytes(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)).decode()
 
     async def fetch_bytes(
         self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Mapping[str, str] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Iterable
 
-from benchrun.api.judgement import Judgement
+from benchrun.api import Judgement
 from benchrun.effects.judge_child import JudgeChild
 from benchrun.judge_process.job import Job, Part
 

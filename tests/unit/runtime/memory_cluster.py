@@ -8,21 +8,20 @@ from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
 
-from benchrun.api.base import KIND
-from benchrun.decide.decision import Event, GpuExporters, Ref
-from benchrun.decide.lookups import Compilations, ExporterPod, LogTail, ServerStart
+from benchrun.decide.world import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
 from benchrun.effects.errors import ClusterError, Conflict, NotFound, Occupied
-from benchrun.effects.kubernetes_api import LogPart, controller_uid
+from benchrun.effects.kubernetes_api import KubernetesApi, LogPart, controller_uid
+from benchrun.names import KIND
 from benchrun.observe.views import Declared
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.listing import Lister
+from benchrun.runtime.watching import Lister
 from unit.runtime.bodies import NAMESPACE
 
 Json = dict[str, Any]
 
 
-class MemoryCluster:
-    """`Cluster`, in memory. `log` tells in order what was asked for; `broken` makes a verb fail, `hanging` one that reads a log."""
+class MemoryCluster(KubernetesApi):
+    """In memory. `log` tells in order what was asked for; `broken` makes a verb fail, `hanging` one that reads a log."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], Json] = {}

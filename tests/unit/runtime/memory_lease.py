@@ -7,10 +7,11 @@ import copy
 
 from benchrun.effects.connection import Json
 from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound
+from benchrun.effects.lease import LeaseApi
 
 
-class MemoryLease:
-    """`Leases`, shared by all that are given it."""
+class MemoryLease(LeaseApi):
+    """Shared by all that are given it."""
 
     def __init__(self) -> None:
         self.lease: Json | None = None

@@ -6,21 +6,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from benchrun.api import names
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.api.status_patch import as_json
-from benchrun.decide.collected import Arrival, Collected
-from benchrun.decide.decision import Context, Decision, GpuExporters, PullTarget, ScrapeTarget, World
-from benchrun.effects.lookups.asking import LookUps
-from benchrun.effects.lookups.tools import Tools
-from benchrun.measure.samples import Sample
+from benchrun import names
+from benchrun.api import BenchmarkRunStatus, as_json
+from benchrun.decide.world import Arrival, Collected, Context, Decision, GpuExporters, PullTarget, ScrapeTarget, World
+from benchrun.effects.lookups import LookUps, Tools
+from benchrun.measure.exposition import Sample
 from benchrun.measure.timeline import bucketed, encode
-from benchrun.observe.identity import RunKey
-from benchrun.plan.metadata import Owner, metadata, stamped
+from benchrun.observe.views import RunKey
+from benchrun.plan.pods import Owner, metadata, stamped
 from benchrun.plan.stored import TimelinePart, stage_config_map
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Memories, RunMemory
-from benchrun.runtime.reconcile import Reconciler
+from benchrun.runtime.reconcile import RunReconciler
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.telemetry import Telemetry
 from benchrun_client.contract import seal
@@ -95,13 +92,13 @@ class Scene:
         self.lookups = LookUps(Tools(self.cluster, self.judge, gpu_exporters), news=self.news.append)
         self.worlds: list[World] = []
         self.decide: Callable[[World], Decision] = lambda world: Decision(status=RUNNING)
-        self.reconciler = Reconciler(
+        self.reconciler = RunReconciler(
             cluster=self.cluster,
             indexes=self.indexes,
             memories=self.memories,
             sessions=self.sessions,
             lookups=self.lookups,
-            clock=self,
+            now=self.now,
             context=Context(client_image="client", gpu_exporters=gpu_exporters),
             decide=self._decide,
             telemetry=self.telemetry,

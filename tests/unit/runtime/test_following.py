@@ -9,9 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from benchrun.decide.collected import MAX_BACKLOG_BYTES, Arrival, Collected
-from benchrun.decide.decision import PullTarget
-from benchrun.effects.scraper import FetchError
+from benchrun.decide.world import MAX_BACKLOG_BYTES, Arrival, Collected, PullTarget
+from benchrun.effects.pod_http import FetchError
 from benchrun.runtime.following import (
     BETWEEN_ANSWERS_SECONDS,
     LONGEST_RETRY_SECONDS,
@@ -80,7 +79,7 @@ class Scene:
         self.collected = Collected()
         self.telemetry = Telemetry()
         self.news = 0
-        self.follower = Follower(TARGET, self.collected, exchanger=self.web, telemetry=self.telemetry, news=self._tell)
+        self.follower = Follower(TARGET, self.collected, fetcher=self.web, telemetry=self.telemetry, news=self._tell)
 
     async def go_on(self, seconds: float) -> None:
         task = asyncio.create_task(self.follower.run())

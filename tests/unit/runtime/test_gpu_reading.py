@@ -8,14 +8,13 @@ from dataclasses import replace
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from benchrun.decide.collected import Collected
-from benchrun.decide.decision import GpuPage, ScrapeTarget
-from benchrun.effects.scraper import FetchError, HttpFetcher
-from benchrun.measure.samples import Sample
-from benchrun.runtime.scraping import Scraper
+from benchrun.decide.world import Collected, GpuPage, ScrapeTarget
+from benchrun.effects.pod_http import FetchError, HttpFetcher
+from benchrun.measure.exposition import Sample
+from benchrun.runtime.following import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.measure.gpu_pages import Gpu, gpu_page
-from unit.runtime.fakes import PAGE, LoopClock, Web
+from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast
 
 TARGET = ScrapeTarget(
@@ -38,7 +37,7 @@ class Scene:
             target,
             self.collected,
             fetcher=self.web,
-            clock=LoopClock(),
+            now=loop_now,
             telemetry=Telemetry(),
             news=lambda: self.news.append(dict(self.collected.gpu_troubles)),
         )
@@ -137,9 +136,7 @@ async def test_over_real_http_what_the_exporter_serves_is_what_is_kept() -> None
         url = str(server.make_url("/"))
         target = replace(TARGET, url=f"{url}metrics", gpus=GpuPage(f"{url}exporter", namespace="lab"))
         collected.samples.unstored = readings = Readings()
-        scraper = Scraper(
-            target, collected, fetcher=fetcher, clock=LoopClock(), telemetry=Telemetry(), news=lambda: None
-        )
+        scraper = Scraper(target, collected, fetcher=fetcher, now=loop_now, telemetry=Telemetry(), news=lambda: None)
         task = asyncio.create_task(scraper.run())
         async with asyncio.timeout(10):
             await readings.with_gpus.wait()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api import names
+from benchrun import names
+from benchrun.effects.connection import LEADER_WORKER_SET
+from benchrun.effects.errors import ClusterError, Forbidden, NotFound, NotServed, Unavailable
 from benchrun.observe import trim
-from benchrun.observe.identity import RunKey, SweepKey, sweep_of_run
 from benchrun.observe.trim import child_of, is_finished
-from benchrun.observe.views import Child
+from benchrun.observe.views import Child, RunKey, SweepKey, sweep_of_run
 from benchrun.runtime.indexes import Body, Indexes
-from unit.runtime.bodies import KEY, UID, child_body, pod_body, run_body, stage_body
+from benchrun.runtime.watching import Lister
+from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, pod_body, run_body, stage_body
+from unit.runtime.memory_cluster import MemoryCluster, list_everything, status_of
+from unit.runtime.scene import Scene, manifest
 
 FINISHED = {
     "conditions": [{"type": "Complete", "status": "True"}],
@@ -195,9 +199,6 @@ def test_run_has_ended_when_a_condition_says_so(ended: bool, conditions: object)
     assert is_finished({"conditions": conditions}) is ended
 
 
-# ---- ConfigMaps with what was measured, which no watch tells of ------------------------------------------------------
-
-
 def test_stored_stages_leave_with_their_run(indexes: Indexes) -> None:
     indexes.heard("BenchmarkRun", run_body(), deleted=False)
     indexes.learnt("ConfigMap", stage_body(0))
@@ -205,9 +206,6 @@ def test_stored_stages_leave_with_their_run(indexes: Indexes) -> None:
     assert [c.sequence for c in indexes.children(KEY).objects] == [0, None]
     indexes.heard("BenchmarkRun", run_body(version=101), deleted=True)
     assert [c.kind for c in indexes.children(KEY).objects] == ["Job"]
-
-
-# ---- silence ---------------------------------------------------------------------------------------------------------
 
 
 def test_watches_owe_what_we_wrote_until_they_tell(indexes: Indexes, seconds: Seconds) -> None:
@@ -248,9 +246,6 @@ def test_nobody_owes_what_is_not_watched(indexes: Indexes, seconds: Seconds) -> 
     indexes.learnt("Deployment", child_body("foreign", run=None))
     seconds.now = 7
     assert indexes.silent_seconds() == 0
-
-
-# ---- lists -----------------------------------------------------------------------------------------------------------
 
 
 def listed(indexes: Indexes, kind: str, *bodies: dict[str, object], namespace: str | None = None) -> None:
@@ -320,9 +315,6 @@ def test_what_a_list_finds_gone_is_owed_no_more(indexes: Indexes, seconds: Secon
 def test_names_of_runs_do_not_mix_between_namespaces(indexes: Indexes) -> None:
     indexes.heard("BenchmarkRun", run_body(), deleted=False)
     assert indexes.run(RunKey("prod", "chat")) is None
-
-
-# ---- what can't be read ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -396,9 +388,6 @@ def test_conditions_of_any_sort_are_no_end(conditions: object) -> None:
     assert not is_finished({"conditions": conditions})
 
 
-# ---- whose server is there -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("kind", "role", "holds"),
     [
@@ -422,3 +411,65 @@ def test_run_holds_a_server_while_there_is_one_that_nobody_has_deleted(
 def test_sweep_holds_no_server(indexes: Indexes) -> None:
     indexes.heard("BenchmarkSweep", run_body("s"), deleted=False)
     assert not indexes.holds_server(SweepKey("lab", "s"))
+
+
+GROUP = names.group_name("chat", UID)
+
+
+class Lacking(MemoryCluster):
+    """A cluster that can't list one kind."""
+
+    def __init__(self, error: ClusterError) -> None:
+        super().__init__()
+        self.error = error
+
+    def _ask(self, verb: str, *about: str) -> None:
+        super()._ask(verb, *about)
+        if verb == "list" and about[0] == LEADER_WORKER_SET:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [NotFound("404 page not found", code=404), Forbidden("no rights", code=403)])
+async def test_everything_else_is_listed_where_the_kind_is_missing_or_not_ours_to_read(error: ClusterError) -> None:
+    cluster, indexes = Lacking(error), Indexes()
+    cluster.add("BenchmarkRun", run_body())
+    cluster.add("Deployment", child_body())
+    await list_everything(cluster, indexes, ())
+    assert [child.kind for child in indexes.children(KEY).objects] == ["Deployment"]
+    assert list(indexes.runs()) == [KEY]
+
+
+async def test_an_api_server_that_does_not_answer_is_not_taken_for_a_missing_kind() -> None:
+    lister = Lister(Lacking(Unavailable("down")), Indexes(), ())
+    await lister.list_all()
+    assert not lister.knows_any
+
+
+async def test_groups_are_found_by_an_operator_that_has_just_started() -> None:
+    cluster, indexes = MemoryCluster(), Indexes()
+    cluster.add(LEADER_WORKER_SET, child_body(GROUP))
+    await list_everything(cluster, indexes, ())
+    assert [child.kind for child in indexes.children(KEY).objects] == [LEADER_WORKER_SET]
+
+
+async def test_groups_that_we_made_are_not_waited_for_on_a_watch_that_does_not_exist() -> None:
+    clock = [0.0]
+    indexes = Indexes(seconds=lambda: clock[0])
+    indexes.learnt(LEADER_WORKER_SET, child_body(GROUP))
+    clock[0] = 1000.0
+    assert indexes.silent_seconds() == 0.0
+
+
+async def test_a_missing_kind_is_told_and_offered_again_until_it_is_there(scene: Scene) -> None:
+    scene.cluster.broken["apply"] = NotServed("this cluster has no such kind", code=404)
+    group = manifest(GROUP, LEADER_WORKER_SET)
+    waits = [await scene.once(apply=(group,), requeue_after_seconds=100.0) for _ in range(3)]
+    assert waits == [0.0, 15.0, 15.0]
+    refused = scene.worlds[-1].collected.refused_object
+    assert refused is not None
+    assert (refused.is_kind_missing, refused.curable) == (True, True)
+    assert [event.reason for event in scene.cluster.events] == ["NotInstalled"]
+    assert status_of(scene.cluster)["phase"] == "Running"
+    del scene.cluster.broken["apply"]
+    await scene.once(apply=(group,))
+    assert (LEADER_WORKER_SET, NAMESPACE, GROUP) in scene.cluster.objects

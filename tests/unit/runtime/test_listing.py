@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api import names
+from benchrun import names
+from benchrun.effects.connection import CHILD_KINDS, EXTENSION_KINDS
 from benchrun.effects.errors import Forbidden, Unavailable
-from benchrun.effects.resources import CHILD_KINDS, EXTENSION_KINDS
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.listing import ALL_NAMESPACES, VERIFIED_AFTER_SECONDS, Lister
+from benchrun.runtime.watching import ALL_NAMESPACES, VERIFIED_AFTER_SECONDS, Lister
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, pod_body, run_body, stage_body
 from unit.runtime.fenced import Fenced
 from unit.runtime.memory_cluster import MemoryCluster, list_everything

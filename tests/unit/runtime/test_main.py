@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+
+import pytest
+from benchrun.runtime import main
 
 PROGRAM = """
 import json, sys
@@ -36,3 +42,68 @@ def test_the_deepest_object_that_an_api_server_takes_can_be_read() -> None:
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout) == (0, "read\n"), done.stderr[-2000:]
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    """Logging as it was, afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+
+
+def test_json_line_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    main.configure(level="INFO", log_format="json")
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        logging.getLogger("benchrun.x").exception("pass %s", "failed", extra={"run": "lab/chat"})
+    entry = json.loads(capsys.readouterr().err)
+    assert entry["time"].endswith("+00:00")
+    assert {key: entry[key] for key in ("level", "logger", "message", "run")} == {
+        "level": "error",
+        "logger": "benchrun.x",
+        "message": "pass failed",
+        "run": "lab/chat",
+    }
+    assert "ValueError: broken" in entry["error"]
+
+
+def test_json_entry_with_line_breaks_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    main.configure(level="INFO", log_format="json")
+    logging.getLogger("x").info("a\nb")
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_plain_line_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    main.configure(level="INFO", log_format="plain")
+    logging.getLogger("x").info("hello")
+    assert capsys.readouterr().err.endswith("INFO    x: hello\n")
+
+
+def test_level_is_obeyed_and_what_says_something_for_every_request_is_silent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main.configure(level="INFO", log_format="plain")
+    logging.getLogger("x").debug("too much")
+    for name in ("aiohttp.access", "asyncio"):
+        logging.getLogger(name).info("GET /metrics")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_complaint_that_is_repeated_at_every_try_is_let_through_once_in_a_while() -> None:
+    seconds = [0.0]
+    sparing = main.Sparing(lambda: seconds[0])
+
+    def passes(text: str) -> bool:
+        return sparing.filter(logging.LogRecord("x", logging.ERROR, "", 0, text, None, None))
+
+    assert passes("Request attempt #1 failed; will retry: GET /a")
+    assert not passes("Request attempt #2 failed; will retry: GET /a")
+    assert passes("Request attempt #1 failed; will retry: GET /b")
+    seconds[0] = main.REPEATED_SECONDS
+    assert passes("Request attempt #9 failed; will retry: GET /a")
+    for number in range(5000):
+        passes(f"GET /{number}")
+    assert len(sparing._let_through) <= 1000

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api import names
-from benchrun.decide.collected import Arrival
-from benchrun.observe.identity import RunKey
-from benchrun.observe.views import Child, Children
+from benchrun import names
+from benchrun.decide.world import Arrival
+from benchrun.observe.views import Child, Children, RunKey
 from benchrun.runtime.memory import Memories, RunMemory
 
 

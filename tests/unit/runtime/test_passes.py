@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from benchrun import names
+from benchrun.decide.world import Compilations, Decision, World
+from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import (
     ClusterError,
     Conflict,
@@ -14,9 +19,13 @@ from benchrun.effects.errors import (
     Throttled,
     Unavailable,
 )
-from benchrun.runtime.passes import LOOK_AGAIN_SECONDS, guarded
+from benchrun.runtime.passes import LONGEST_SECONDS, MOST_FAILURES, RETRY_SECONDS, guarded
 from benchrun.runtime.queue import Later
 from benchrun.runtime.telemetry import Telemetry
+from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body, stage_body
+from unit.runtime.fast_time import passing, run_fast
+from unit.runtime.memory_cluster import status_of
+from unit.runtime.scene import ENDED, RUNNING, Scene
 
 
 class Pass:
@@ -59,13 +68,13 @@ async def test_a_pass_that_went_well_says_when_to_look_again(seconds: float | No
     ("error", "result", "seconds", "reads"),
     [
         pytest.param(Throttled("slow down", retry_after_seconds=7.5), "throttled", 7.5, 0, id="throttled"),
-        pytest.param(Conflict("moved on", code=409), "conflict", LOOK_AGAIN_SECONDS, 1, id="conflict"),
-        pytest.param(Exists("is there", code=409), "conflict", LOOK_AGAIN_SECONDS, 1, id="exists"),
-        pytest.param(Occupied("not ours", found={}), "conflict", LOOK_AGAIN_SECONDS, 1, id="occupied"),
-        pytest.param(NotFound("gone", code=404), "notfound", LOOK_AGAIN_SECONDS, 0, id="not-found"),
-        pytest.param(Forbidden("no", code=403), "forbidden", LOOK_AGAIN_SECONDS, 0, id="forbidden"),
-        pytest.param(Invalid("never", code=422), "invalid", LOOK_AGAIN_SECONDS, 0, id="invalid"),
-        pytest.param(Unavailable("no answer"), "unavailable", LOOK_AGAIN_SECONDS, 0, id="unavailable"),
+        pytest.param(Conflict("moved on", code=409), "conflict", RETRY_SECONDS, 1, id="conflict"),
+        pytest.param(Exists("is there", code=409), "conflict", RETRY_SECONDS, 1, id="exists"),
+        pytest.param(Occupied("not ours", found={}), "conflict", RETRY_SECONDS, 1, id="occupied"),
+        pytest.param(NotFound("gone", code=404), "notfound", RETRY_SECONDS, 0, id="not-found"),
+        pytest.param(Forbidden("no", code=403), "forbidden", RETRY_SECONDS, 0, id="forbidden"),
+        pytest.param(Invalid("never", code=422), "invalid", RETRY_SECONDS, 0, id="invalid"),
+        pytest.param(Unavailable("no answer"), "unavailable", RETRY_SECONDS, 0, id="unavailable"),
     ],
 )
 async def test_a_refusal_is_tried_again_later(error: ClusterError, result: str, seconds: float, reads: int) -> None:
@@ -97,3 +106,220 @@ async def test_what_can_not_be_read_again_after_a_conflict_is_told() -> None:
     with pytest.raises(Unavailable):
         await guarded(conflict, telemetry=telemetry, after_conflict=down)
     assert telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": "conflict"}) == 1
+
+
+HOLDERS = [("Deployment", "server"), (LEADER_WORKER_SET, "group"), ("Job", "client")]
+CONDITIONS = {"Complete": "False", "Failed": "True", "Succeeded": "False", "Ready": "False", "Stalled": "True"}
+
+
+def broken(world: World) -> Decision:
+    raise OverflowError("intermediate overflow in fsum")
+
+
+async def holding(status: dict[str, Any] | None = None) -> Scene:
+    """A run with everything that it may hold, a record, and two things that are not its own."""
+    scene = Scene(status)
+    roles = {"client": names.ROLE_CLIENT}
+    for kind, name in HOLDERS:
+        scene.cluster.add(kind, child_body(name, uid=name, role=roles.get(name, names.ROLE_SERVER)))
+    scene.cluster.add("Deployment", child_body("theirs", uid="theirs", owner_uid="another-run"))
+    scene.cluster.add("Deployment", child_body("other-role", uid="other-role", role="monitoring"))
+    scene.cluster.add("ConfigMap", stage_body())
+    await scene.listed()
+    scene.decide = broken
+    return scene
+
+
+async def fails(scene: Scene, times: int = 1) -> None:
+    """So many passes, none of which succeeds or lets go."""
+    for _ in range(times):
+        with pytest.raises((OverflowError, Later)):
+            await scene.reconciler(KEY)
+
+
+def poisoned(scene: Scene) -> float:
+    return scene.telemetry.registry.get_sample_value("benchrun_runs_let_go_total") or 0.0
+
+
+def left(scene: Scene) -> set[str]:
+    return {name for kind, _, name in scene.cluster.objects if kind != "BenchmarkRun"}
+
+
+def test_it_takes_five_failures_or_a_minute() -> None:
+    assert (MOST_FAILURES, LONGEST_SECONDS) == (5, 60.0)
+
+
+def test_the_fifth_failure_in_a_row_lets_go_of_everything_and_says_so() -> None:
+    async def end() -> None:
+        scene = await holding()
+        await fails(scene, MOST_FAILURES - 1)
+        assert scene.cluster.writes() == []
+        assert await scene.reconciler(KEY) is None
+        assert [e for e in scene.cluster.writes() if e[0] == "delete"] == [("delete", *each) for each in HOLDERS]
+        assert left(scene) == {"theirs", "other-role", stage_body()["metadata"]["name"]}
+        status = status_of(scene.cluster)
+        assert (status["phase"], status["verdict"], status["observedGeneration"]) == ("Failed", "Unknown", 1)
+        assert {c["type"]: c["status"] for c in status["conditions"]} == CONDITIONS
+        assert {c["reason"] for c in status["conditions"]} == {"InternalError"}
+        assert "OverflowError" in status["message"]
+        assert "fsum" not in status["message"]
+        assert poisoned(scene) == 1
+
+    run_fast(end())
+
+
+def test_nothing_goes_on_for_it_after_that() -> None:
+    async def end() -> None:
+        scene = await holding()
+        scene.cluster.hanging = {"log since"}
+        question = Compilations(pod="p", container="vllm", since="2026-11-21T12:00:00Z")
+        await scene.once(lookups=(question,))
+        await passing(0.1)
+        scene.decide = broken
+        await fails(scene, MOST_FAILURES - 1)
+        assert (len(scene.memories), scene.sessions.stopped) == (1, 0)
+        await scene.reconciler(KEY)
+        assert (len(scene.memories), scene.sessions.stopped) == (0, 1)
+        await passing(60)
+        assert scene.news == []  # its look-up was left
+
+    run_fast(end())
+
+
+def test_a_minute_of_failures_is_enough() -> None:
+    async def end() -> None:
+        scene = await holding()
+        await fails(scene)
+        await passing(LONGEST_SECONDS - 1)
+        await fails(scene)
+        await passing(1)
+        await scene.reconciler(KEY)
+        assert status_of(scene.cluster)["phase"] == "Failed"
+
+    run_fast(end())
+
+
+def test_a_pass_that_succeeds_begins_the_count_anew() -> None:
+    async def end() -> None:
+        scene = await holding()
+        await fails(scene, MOST_FAILURES - 1)
+        await passing(LONGEST_SECONDS)
+        await scene.once(status=RUNNING)
+        scene.decide = broken
+        await fails(scene, MOST_FAILURES - 1)
+        assert poisoned(scene) == 0
+
+    run_fast(end())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable("down", code=503),
+        Throttled("slow down", retry_after_seconds=1),
+        Conflict("moved on", code=409),
+        Forbidden("no rights", code=403),
+        NotFound("gone", code=404),
+    ],
+)
+def test_what_the_api_server_does_not_do_now_is_no_poison(error: ClusterError) -> None:
+    async def end() -> None:
+        scene = await holding()
+        scene.cluster.broken["status"] = error
+        scene.decide = lambda world: Decision(status=RUNNING)
+        for _ in range(2 * MOST_FAILURES):
+            await fails(scene)
+            await passing(LONGEST_SECONDS)
+        assert (poisoned(scene), len(left(scene))) == (0, 6)
+
+    run_fast(end())
+
+
+def test_a_status_that_is_refused_for_ever_is() -> None:
+    """The minimal one says nothing that could be refused."""
+
+    async def end() -> None:
+        scene = await holding()
+        scene.decide = lambda world: Decision(status=RUNNING)
+        refused = {"status": Invalid("status.live.running: too large", code=422)}
+        scene.cluster.broken = dict[str, ClusterError](refused)
+        await fails(scene, MOST_FAILURES)
+        assert len(left(scene)) == 3, "the servers go, though nothing can be said"
+        scene.cluster.broken.clear()
+        scene.decide = broken
+        await scene.reconciler(KEY)
+        assert status_of(scene.cluster)["phase"] == "Failed"
+        assert poisoned(scene) == 1
+
+    run_fast(end())
+
+
+@pytest.mark.parametrize("error", [Unavailable("down"), Throttled("slow down", retry_after_seconds=1)])
+def test_a_delete_that_fails_is_tried_again_and_keeps_no_other_from_being_tried(error: ClusterError) -> None:
+    async def end() -> None:
+        scene = await holding()
+        scene.cluster.broken_objects["server"] = error
+        await fails(scene, MOST_FAILURES)
+        assert left(scene) >= {"server"}
+        assert left(scene).isdisjoint({"group", "client"})
+        assert "phase" not in status_of(scene.cluster), "it is not over before everything is let go"
+        scene.cluster.broken_objects.clear()
+        assert await scene.reconciler(KEY) is None
+        assert "server" not in left(scene)
+        assert (status_of(scene.cluster)["phase"], poisoned(scene)) == ("Failed", 1)
+
+    run_fast(end())
+
+
+def test_a_run_that_has_ended_keeps_its_status_and_lets_go_of_what_it_still_holds() -> None:
+    async def end() -> None:
+        scene = await holding(status=ENDED)
+        await fails(scene, MOST_FAILURES - 1)
+        await scene.reconciler(KEY)
+        assert status_of(scene.cluster) == ENDED
+        assert left(scene).isdisjoint({"server", "group", "client"})
+
+    run_fast(end())
+
+
+def test_a_run_that_is_let_go_and_looked_at_again_is_left_alone() -> None:
+    async def end() -> None:
+        scene = await holding()
+        await fails(scene, MOST_FAILURES - 1)
+        await scene.reconciler(KEY)
+        scene.cluster.log.clear()
+        await fails(scene, MOST_FAILURES - 1)
+        assert await scene.reconciler(KEY) is None
+        assert scene.cluster.writes() == []
+
+    run_fast(end())
+
+
+def test_a_run_that_went_meanwhile_is_forgotten() -> None:
+    async def end() -> None:
+        scene = await holding()
+        await fails(scene, MOST_FAILURES - 1)
+        scene.indexes.heard("BenchmarkRun", run_body(version=2000), deleted=True)
+        assert await scene.reconciler(KEY) is None
+        scene.cluster.add("BenchmarkRun", run_body(uid="again", version=2001))
+        await scene.listed()
+        await fails(scene, MOST_FAILURES - 1)
+        assert ("BenchmarkRun", NAMESPACE, "chat") in scene.cluster.objects
+        assert poisoned(scene) == 0
+
+    run_fast(end())
+
+
+def test_a_status_in_which_nothing_can_be_read_is_replaced() -> None:
+    """Of a newer operator that was rolled back, or spoilt by hand."""
+
+    async def end() -> None:
+        odd = {"phase": "Dreaming", "live": {"at": "x", "running": "many"}, "conditions": [{"type": 7}], "ending": {}}
+        scene = await holding(status=odd)
+        await fails(scene, MOST_FAILURES - 1)
+        await scene.reconciler(KEY)
+        status = status_of(scene.cluster)
+        assert {c["type"]: c["status"] for c in status["conditions"]} == CONDITIONS
+        assert (status["phase"], "live" in status, "ending" in status) == ("Failed", False, False)
+
+    run_fast(end())

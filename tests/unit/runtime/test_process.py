@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
-from benchrun.api.status import Live
-from benchrun.decide.decision import Decision
+from benchrun.api import Live
+from benchrun.decide.world import Decision
 from benchrun.effects.errors import Unavailable
 from benchrun.effects.lease import LEASE_SECONDS, WATCH_SECONDS
-from benchrun.observe.identity import RunKey
+from benchrun.observe.views import RunKey
 from benchrun.runtime import process
-from benchrun.runtime.health import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.keeping import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
 from benchrun.runtime.process import Operator
 from benchrun.runtime.settings import Settings
+from benchrun.runtime.telemetry import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS
 from kubernetes.aio.client.configuration import Configuration
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body
 from unit.runtime.fast_time import FastLoop, now, passing, run_fast

@@ -7,8 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from benchrun.decide.decision import Event, Ref
-from benchrun.decide.lookups import Compilations, LogTail
+from benchrun.decide.world import Compilations, Event, LogTail, Ref
 from benchrun.effects.errors import ClusterError, Conflict, Invalid, Throttled, Unavailable
 from benchrun.runtime.queue import Later
 from benchrun.runtime.reconcile import LAST_WORDS_SECONDS

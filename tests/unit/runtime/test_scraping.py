@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Callable
 from itertools import pairwise
 
-from benchrun.decide.collected import Collected
-from benchrun.decide.decision import ScrapeTarget
-from benchrun.effects.scraper import FetchError
-from benchrun.runtime.scraping import Scraper
+from benchrun.decide.world import Collected, ScrapeTarget
+from benchrun.effects.pod_http import FetchError
+from benchrun.runtime.following import Scraper
 from benchrun.runtime.telemetry import Telemetry
-from unit.runtime.fakes import PAGE, LoopClock, Web
+from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast
 
 TARGET = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2)
@@ -27,7 +26,7 @@ class Scene:
         self.telemetry = Telemetry()
         self.news = 0
         self._scraper = Scraper(
-            target, self.collected, fetcher=web, clock=LoopClock(), telemetry=self.telemetry, news=self._tell
+            target, self.collected, fetcher=web, now=loop_now, telemetry=self.telemetry, news=self._tell
         )
 
     async def go_on(self, seconds: float) -> None:

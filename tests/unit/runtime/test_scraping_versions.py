@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from benchrun.decide.collected import Collected
-from benchrun.decide.decision import ScrapeTarget
-from benchrun.effects.scraper import FetchError
-from benchrun.runtime.scraping import Scraper
+from benchrun.decide.world import Collected, ScrapeTarget
+from benchrun.effects.pod_http import FetchError
+from benchrun.runtime.following import Scraper
 from benchrun.runtime.telemetry import Telemetry
-from unit.runtime.fakes import PAGE, LoopClock, Web
+from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast
 
 TARGET = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2)
@@ -19,7 +18,7 @@ TARGET = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics"
 def scraped(web: Web, *, seconds: float = 9) -> Collected:
     """What is remembered after that time."""
     collected = Collected()
-    scraper = Scraper(TARGET, collected, fetcher=web, clock=LoopClock(), telemetry=Telemetry(), news=lambda: None)
+    scraper = Scraper(TARGET, collected, fetcher=web, now=loop_now, telemetry=Telemetry(), news=lambda: None)
 
     async def go_on() -> None:
         task = asyncio.create_task(scraper.run())

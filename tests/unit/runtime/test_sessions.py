@@ -9,18 +9,17 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from benchrun.api import names
-from benchrun.decide.decision import PullTarget, ScrapeTarget
+from benchrun import names
+from benchrun.decide.world import PullTarget, ScrapeTarget
+from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, Forbidden, Unavailable
-from benchrun.effects.resources import LEADER_WORKER_SET
-from benchrun.observe.identity import RunKey
-from benchrun.observe.views import Run
+from benchrun.observe.views import Run, RunKey
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.sessions import FIRST_RESTART_SECONDS, GROUP_SECONDS, LONGEST_RESTART_SECONDS, Sessions
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body
-from unit.runtime.fakes import PAGE, LoopClock, Web
+from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import MemoryCluster
 from unit.runtime.test_following import TARGET as PULL
@@ -45,8 +44,8 @@ class Background:
         self.memory = RunMemory(uid=UID)
         self.sessions = Sessions(
             cluster=self.cluster,
-            exchanger=self.web,
-            clock=LoopClock(),
+            fetcher=self.web,
+            now=loop_now,
             telemetry=self.telemetry,
             indexes=self.indexes,
             enqueue=self.enqueued.append,

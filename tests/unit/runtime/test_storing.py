@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.decide.decision import Decision, World
+from benchrun.decide.world import Decision, World
 from benchrun.effects.errors import Unavailable
 from benchrun.runtime.queue import Later
 from unit.runtime.fast_time import now, passing, run_fast

@@ -9,17 +9,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.api.base import API_VERSION, KIND
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.decide.decision import Ref
+from benchrun.decide.world import Ref
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, Unavailable
 from benchrun.effects.judge_child import JudgeChild, NotJudged
-from benchrun.judge_process.job import Part, SweepJob, SweepTable, pack_job, read_job
-from benchrun.judge_process.tabling import table_job
-from benchrun.observe.identity import Key, RunKey, SweepKey, sweep_of_run
+from benchrun.judge_process.job import END, Part, SweepJob, SweepTable, read_job
+from benchrun.judge_process.judging import table_job
+from benchrun.names import API_VERSION, KIND
+from benchrun.observe.views import Key, RunKey, SweepKey, sweep_of_run
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
-from benchrun.runtime.sweep.reconcile import LEFTOVER_SECONDS, NOT_CREATED_AGAIN_SECONDS, SweepReconciler
+from benchrun.runtime.sweep_reconcile import LEFTOVER_SECONDS, NOT_CREATED_RETRY_SECONDS, SweepReconciler
 from benchrun.runtime.telemetry import Telemetry
 from unit.judge.comparison.sides import row
 from unit.runtime.memory_cluster import MemoryCluster, list_everything
@@ -44,7 +44,8 @@ class JudgeAtHand(JudgeChild):
         if self.problem is not None:
             raise NotJudged(self.problem)
         assert isinstance(parts, Iterable)
-        found = read_job(io.BytesIO(pack_job(job, parts)))
+        sent = [job.line(), *(part.head.line() + part.data for part in parts), END]
+        found = read_job(io.BytesIO(b"".join(sent)))
         assert found is not None
         asked, received = found
         assert isinstance(asked, SweepJob)
@@ -71,7 +72,7 @@ class Scene:
             cluster=self.cluster,
             judge=self.judge,
             indexes=self.indexes,
-            clock=self,
+            now=self.now,
             telemetry=Telemetry(),
             enqueue=self.enqueued.append,
         )
@@ -256,7 +257,7 @@ async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(scene: Scene
     scene.cluster.add(KIND, foreign({"kind": SWEEP_KIND, "name": NAME, "uid": "of-the-earlier"}))
     assert await scene.once() == 0.0
     assert await scene.once() == LEFTOVER_SECONDS
-    assert "of an earlier sweep of this name is still there" in scene.status["message"]
+    assert "earlier sweep of this name" in scene.status["message"]
     del scene.cluster.objects[KIND, NAMESPACE, FIRST]
     await scene.until_settled()
     assert scene.status["message"] == "0 of 2 runs have ended, seqs-v1-r1 goes on"
@@ -265,7 +266,7 @@ async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(scene: Scene
 async def test_what_is_forbidden_is_said_and_offered_again(scene: Scene) -> None:
     scene.cluster.broken["create"] = Forbidden("exceeded quota: count/benchmarkruns", code=403)
     assert await scene.once() == 0.0
-    assert await scene.once() == NOT_CREATED_AGAIN_SECONDS
+    assert await scene.once() == NOT_CREATED_RETRY_SECONDS
     assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Ready"] == ["QuotaExceeded"]
     scene.cluster.broken.clear()
     await scene.once()
@@ -276,7 +277,7 @@ async def test_an_answer_that_is_only_worded_otherwise_is_no_reason_to_ask_again
     scene.cluster.broken["create"] = Forbidden("no (request 1)", code=403)
     assert await scene.once() == 0.0
     scene.cluster.broken["create"] = Forbidden("no (request 2)", code=403)
-    assert await scene.once() == NOT_CREATED_AGAIN_SECONDS
+    assert await scene.once() == NOT_CREATED_RETRY_SECONDS
 
 
 async def test_what_is_invalid_ends_the_sweep(scene: Scene) -> None:
@@ -358,7 +359,7 @@ async def made(scene: Scene) -> None:
 
 
 async def test_a_pass_does_not_wait_for_its_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun.runtime.sweep.reconcile.TABLE_SECONDS", 0.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 0.0)
     await scene.until_settled()
     scene.end(FIRST)
     scene.judge.may_answer.clear()
@@ -371,7 +372,7 @@ async def test_a_pass_does_not_wait_for_its_table(scene: Scene, monkeypatch: pyt
 
 
 async def test_the_end_waits_for_its_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun.runtime.sweep.reconcile.TABLE_SECONDS", 0.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 0.0)
     scene.judge.may_answer.clear()
     for name in (FIRST, SECOND):
         await scene.until_settled()
@@ -391,14 +392,14 @@ async def test_the_end_waits_for_its_table(scene: Scene, monkeypatch: pytest.Mon
 async def test_a_run_that_ends_while_a_table_is_made_gets_one_too(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchrun.runtime.sweep.reconcile.TABLE_SECONDS", 0.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 0.0)
     await scene.until_settled()
     scene.end(FIRST)
     scene.judge.may_answer.clear()
     await scene.until_settled()
     scene.end(SECOND)
     await scene.once()  # its end is in the status
-    monkeypatch.setattr("benchrun.runtime.sweep.reconcile.TABLE_SECONDS", 60.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 60.0)
     second = asyncio.create_task(scene.once())
     for _ in range(100):  # it waits for the first table, and will not wait for another
         await asyncio.sleep(0)
@@ -424,7 +425,7 @@ async def test_the_table_of_a_sweep_that_is_gone_is_not_made(scene: Scene, monke
     await scene.until_settled()
     scene.end(FIRST)
     scene.judge.may_answer.clear()
-    monkeypatch.setattr("benchrun.runtime.sweep.reconcile.TABLE_SECONDS", 0.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 0.0)
     await scene.once()
     making = scene.reconcile.memories.of(SWEEP, UID).making
     assert making is not None

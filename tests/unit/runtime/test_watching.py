@@ -8,8 +8,8 @@ from typing import Any
 
 import kopf
 import pytest
-from benchrun.effects.resources import CHILD_KINDS, RESOURCES
-from benchrun.observe.identity import Key, SweepKey
+from benchrun.effects.connection import CHILD_KINDS, RESOURCES
+from benchrun.observe.views import Key, SweepKey
 from benchrun.runtime import watching
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.telemetry import Telemetry

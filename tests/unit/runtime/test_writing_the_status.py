@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from benchrun.api.status import BenchmarkRunStatus, Live, ServerStatus
-from benchrun.decide.collected import Ending
-from benchrun.decide.decision import Event, Ref
-from benchrun.decide.lookups import Judging
+from benchrun.api import BenchmarkRunStatus, Live, ServerStatus
+from benchrun.decide.world import Ending, Event, Judging, Ref
 from benchrun.runtime.reconcile import (
     JUDGED_WITHIN_SECONDS,
     RUNS_A_SECOND,

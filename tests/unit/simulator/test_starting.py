@@ -8,7 +8,7 @@ from collections.abc import Callable
 from http.client import HTTPConnection
 
 import pytest
-from benchrun.observe.startup_log import StartupPhases, startup_phases
+from benchrun.observe.vllm import StartupPhases, startup_phases
 from benchrun_simulator.launch import Running, command, environment, running
 
 Serve = Callable[..., Running]

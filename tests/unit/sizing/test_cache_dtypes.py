@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.sizing.cache_dtypes import KNOWN, UnknownCacheType, head_bytes, is_quantized
-from benchrun.sizing.layers import Layer
+from benchrun.sizing.layers import KNOWN, Layer, UnknownCacheType, head_bytes, is_quantized
 
 HEAD = Layer(kind="Full", heads=8, values=256)
 LATENT = Layer(kind="Latent", heads=1, values=576)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from benchrun.sizing.config_json import model_shape
+from benchrun.sizing.config_json import MAX_LAYERS, model_shape
 from benchrun.sizing.layers import Layer, UnknownShape
-from unit.sizing import configs
-from unit.sizing.configs import Config
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.sizing import configs, published
+from unit.sizing.configs import LLAMA_8B, Config
 
 
 def counted(config: Config) -> Counter[tuple[str, int, int, int | None]]:
@@ -123,3 +125,95 @@ def test_what_is_left_out_is_said() -> None:
     assert "36 layers keep a state" in model_shape(configs.QWEN3_NEXT).caveats[0]
     assert "speculative" in model_shape(configs.DEEPSEEK_V3 | {"num_nextn_predict_layers": 1}).caveats[0]
     assert model_shape(configs.LLAMA_8B).caveats == ()
+
+
+WINDOWED = configs.MISTRAL_7B
+
+
+@pytest.mark.parametrize("name", ["num_hidden_layers", "num_attention_heads"])
+@pytest.mark.parametrize("value", ["32", -1, True, 1.5, [32], {"a": 1}])
+def test_a_number_that_is_none_is_named(name: str, value: object) -> None:
+    with pytest.raises(UnknownShape, match=f"{name} is "):
+        model_shape(LLAMA_8B | {name: value})
+
+
+@pytest.mark.parametrize("name", ["num_hidden_layers", "num_attention_heads", "hidden_size"])
+def test_a_number_that_is_missing_is_named(name: str) -> None:
+    for config in (LLAMA_8B | {name: None}, {key: value for key, value in LLAMA_8B.items() if key != name}):
+        with pytest.raises(UnknownShape, match=f"config.json does not say {name}"):
+            model_shape(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        pytest.param(LLAMA_8B | {"num_key_value_heads": [8] * 32}, "num_key_value_heads", id="KV heads a layer"),
+        pytest.param(LLAMA_8B | {"num_key_value_heads": 0}, "num_key_value_heads", id="no KV head"),
+        pytest.param(LLAMA_8B | {"head_dim": "128"}, "head_dim", id="a head size in words"),
+        pytest.param(LLAMA_8B | {"hidden_size": 31}, "num_attention_heads 32", id="heads of no size"),
+        pytest.param(LLAMA_8B | {"v_head_dim": 64}, "v_head_dim", id="values of another size than keys"),
+        pytest.param(LLAMA_8B | {"max_position_embeddings": "long"}, "max_position_embeddings", id="a length in words"),
+        pytest.param(LLAMA_8B | {"max_position_embeddings": 0}, "max_position_embeddings", id="no length"),
+        pytest.param(LLAMA_8B | {"rope_scaling": "linear"}, "rope_scaling", id="RoPE in a word"),
+        pytest.param(LLAMA_8B | {"rope_scaling": {"type": "linear", "factor": "4"}}, "factor", id="a factor in words"),
+        pytest.param(LLAMA_8B | {"num_kv_shared_layers": 32}, "num_kv_shared_layers", id="all layers share"),
+        pytest.param(LLAMA_8B | {"num_kv_shared_layers": 40}, "num_kv_shared_layers", id="more share than there are"),
+        pytest.param(LLAMA_8B | {"num_hidden_layers": MAX_LAYERS + 1}, "num_hidden_layers", id="layers without end"),
+        pytest.param(LLAMA_8B | {"layer_types": "full_attention"}, "layer_types", id="layer types in a word"),
+        pytest.param(LLAMA_8B | {"layer_types": ["full_attention"] * 31}, "31 layers, of 32", id="a layer untold"),
+        pytest.param(LLAMA_8B | {"hybrid_override_pattern": "M*"}, "2 layers, of 32", id="a pattern too short"),
+        pytest.param(LLAMA_8B | {"hybrid_override_pattern": "M*?" * 11}, "'\\?'", id="an unknown letter"),
+        pytest.param(LLAMA_8B | {"layers_block_type": ["hybrid"] * 32}, "'hybrid'", id="two kinds in a layer"),
+        pytest.param(LLAMA_8B | {"full_attention_interval": "4"}, "full_attention_interval", id="an interval in words"),
+        pytest.param(LLAMA_8B | {"attn_layer_indices": 9}, "attn_layer_indices", id="one place in place of a list"),
+        pytest.param(LLAMA_8B | {"attn_type_list": "1"}, "attn_type_list", id="kinds in a word"),
+        pytest.param(LLAMA_8B | {"linear_attn_config": []}, "linear_attn_config", id="a list in place of an object"),
+        pytest.param(WINDOWED | {"sliding_window": "4096"}, "sliding_window", id="a window in words"),
+        pytest.param(WINDOWED | {"sliding_window_pattern": [1]}, "sliding_window_pattern", id="a pattern in a list"),
+        pytest.param(
+            configs.DEEPSEEK_V3 | {"qk_rope_head_dim": None}, "qk_rope_head_dim", id="half of a latent vector"
+        ),
+        pytest.param(configs.DEEPSEEK_V3 | {"v_head_dim": None}, "v_head_dim", id="plain values of a latent model"),
+        pytest.param(published.JAMBA_MINI | {"attn_layer_offset": 8}, "no layer", id="a place beyond the period"),
+        pytest.param({"text_config": {"model_type": "x"}}, "num_hidden_layers", id="an empty text part"),
+        pytest.param(LLAMA_8B | {"text_config": {"is_encoder_decoder": True}}, "encoder", id="an encoder within"),
+    ],
+)
+def test_what_can_not_be_read_is_named(config: Config, named: str) -> None:
+    with pytest.raises(UnknownShape, match=named):
+        model_shape(config)
+
+
+@pytest.mark.parametrize("nothing", [None, 0, False])
+@pytest.mark.parametrize(
+    "name", ["head_dim", "sliding_window", "num_kv_shared_layers", "index_head_dim", "num_nextn_predict_layers"]
+)
+def test_nothing_may_be_said_in_three_ways(name: str, nothing: object) -> None:
+    assert model_shape(LLAMA_8B | {name: nothing}) == model_shape(LLAMA_8B)
+
+
+WORDS = st.sampled_from(
+    sorted(
+        {"quantization_config", "quantization", "kv_cache_scheme", "num_bits", "layer_types", "kda_layers", "factor"}
+        | {
+            key
+            for module in (configs, published)
+            for config in vars(module).values()
+            if isinstance(config, dict)
+            for key in (*config, *config.get("text_config", {}))
+            if isinstance(key, str) and not key.startswith("_")
+        }
+    )
+)
+SIMPLE = st.none() | st.booleans() | st.integers(-2, 64) | st.floats() | st.text(max_size=3) | st.just(10**400)
+GARBAGE = st.recursive(SIMPLE, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3))
+
+
+@given(st.dictionaries(WORDS, GARBAGE, max_size=4), st.sampled_from([LLAMA_8B, WINDOWED, configs.DEEPSEEK_V3]))
+def test_whatever_stands_there_the_answer_is_a_shape_or_an_error_of_ours(changes: Config, base: Config) -> None:
+    try:
+        shape = model_shape(base | changes)
+    except UnknownShape:
+        return
+    assert all(layer.values > 0 and layer.heads > 0 for layer in shape.caching_layers)
+    assert shape.query_heads > 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.context import beyond_context
+from benchrun.sizing.engine import beyond_context
 from benchrun.sizing.serve_args import ServeArgs
 from unit.sizing import configs
 
@@ -41,4 +41,4 @@ def test_who_means_it_is_told_what_may_come_of_it(flags: list[str], is_allowed: 
     found = beyond_context(ServeArgs.of(["--max-model-len=16384", *flags]), SHAPE, is_allowed=is_allowed)
     assert found is not None
     assert found.is_meant
-    assert found.sentence.endswith("made for 8,192 tokens: what is asked for beyond may come out as noise")
+    assert found.sentence.endswith("made for 8,192 tokens: output beyond that may be noise")

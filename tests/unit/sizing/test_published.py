@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.fit import sequence_bytes
+from benchrun.sizing.pool import sequence_bytes
 from unit.sizing import configs, published
 from unit.sizing.configs import Config
 from unit.sizing.sized import sized

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchrun.sizing.config_json import model_shape
 from benchrun.sizing.engine import engine_of
-from benchrun.sizing.fit import Fit, sequence_bytes
+from benchrun.sizing.pool import Fit, sequence_bytes
 from benchrun.sizing.serve_args import ServeArgs
 from benchrun.sizing.sizing import Sizing, sizing_of
 from hypothesis import given

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from benchrun.api.conditions import has_ended
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus, has_ended
 from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.decide.sweep.decision import SweepCollected, SweepDecision, SweepWorld
-from benchrun.observe.swept_runs import swept_runs
+from benchrun.observe.ended_runs import swept_runs
 from benchrun.observe.views import Run, Sweep
 from unit.sweep.sweeps import NAME, NAMESPACE, UID, a_run, decided_with_table, ended, failed, later, measured
 

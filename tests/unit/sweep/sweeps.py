@@ -7,14 +7,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.api.sweep.essence import essence
+from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
-from benchrun.api.sweep.status import BenchmarkSweepStatus
+from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
 from benchrun.decide.sweep.decision import SweepCollected, SweepDecision, SweepWorld, TableMade, TableWanted
 from benchrun.decide.sweep.reconcile import decide
-from benchrun.judge.sweep.tabled import sweep_table
-from benchrun.observe.swept_runs import swept_runs
+from benchrun.judge.sweep.table import sweep_table
+from benchrun.observe.ended_runs import swept_runs
 from benchrun.observe.views import Run, Sweep
 from unit.judge.comparison.sides import row, run
 from unit.plan.specs import spec_body

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.metric_keys import OUTPUT_COST, TOTAL_COST
-from benchrun.api.sweep.essence import essence
-from benchrun.judge.comparison.runs import MeasuredRun
-from benchrun.judge.sweep.costs import costs
-from benchrun.judge.sweep.measured import Side
+from benchrun.api import OUTPUT_COST, TOTAL_COST
+from benchrun.api.sweep.status import essence
+from benchrun.judge.comparison.comparability import MeasuredRun
+from benchrun.judge.sweep.measured import Side, costs
 from benchrun.judge.sweep.table import table
-from benchrun.plan.sweep.variants import variants
+from benchrun.plan.variants import variants
 from benchrun.report.sweep_rows import best_rows, front_rows, variant_rows
 from unit.judge.comparison.sides import CELL, row, run
 from unit.plan.specs import spec_body

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.names import MAX_RUN_NAME
-from benchrun.api.structural import Schema
-from benchrun.api.sweep.crd import custom_resource_definition, printer_columns, root_schema, spec_schema, status_schema
-from benchrun.api.sweep.matrix import MAX_VARIANTS
-from benchrun.api.sweep.spec import MAX_NAME, MAX_REPLICATIONS, MUTABLE_FIELDS
-from benchrun.plan.sweep.order import PlannedRun, attempts, run_name
-from benchrun.plan.sweep.variants import variants
+from benchrun.api.schema.structural import Schema
+from benchrun.api.schema.sweep_crd import (
+    custom_resource_definition,
+    printer_columns,
+    spec_schema,
+    status_schema,
+    sweep_schema,
+)
+from benchrun.api.sweep.spec import MAX_NAME, MAX_REPLICATIONS, MAX_VARIANTS, MUTABLE_FIELDS
+from benchrun.names import MAX_RUN_NAME
+from benchrun.plan.variants import PlannedRun, attempts, run_name, variants
 from unit.api.test_crd_conventions import fields, nodes
 from unit.sweep.sweeps import sweep_spec
 
@@ -40,7 +44,7 @@ def test_everything_but_the_mutable_fields_has_a_rule_against_change() -> None:
 
 
 def test_columns_read_fields_that_exist() -> None:
-    known = {path for path, _ in nodes(root_schema())}
+    known = {path for path, _ in nodes(sweep_schema())}
     paths = [column["jsonPath"].replace("[0]", "[]") for column in printer_columns() if column["name"] != "Age"]
     assert [path for path in paths if path not in known] == []
 
@@ -54,6 +58,6 @@ def test_one_version_with_a_status_of_its_own() -> None:
 
 
 def test_the_longest_name_leaves_room_for_those_of_its_runs() -> None:
-    assert root_schema()["properties"]["metadata"]["properties"]["name"]["maxLength"] == MAX_NAME
+    assert sweep_schema()["properties"]["metadata"]["properties"]["name"]["maxLength"] == MAX_NAME
     longest = PlannedRun(run_name("s" * MAX_NAME, MAX_VARIANTS, MAX_REPLICATIONS), variants(sweep_spec())[0], 1)
     assert max(len(attempt.name) for attempt in attempts(longest)) == MAX_RUN_NAME

@@ -280,6 +280,14 @@ def test_nothing_is_done_to_a_sweep_that_has_ended() -> None:
     assert again == SweepDecision(status=over, forget=True)
 
 
+def test_a_status_of_a_newer_operator_is_read_as_far_as_it_can_be() -> None:
+    newer = {"phase": "Paused", "variants": [{"name": 3}], "fromTheFuture": 1}
+    assert created(decided(status=newer)) == ["seqs-v1-r1"]
+    over = settled(runs=done("seqs-v1-r1", "seqs-v2-r1")).model_dump(mode="json", by_alias=True, exclude_none=True)
+    again = decided(status={**over, "phase": "Archived"}, figures={})
+    assert (again.create, again.cancel, again.forget) == ((), (), True)
+
+
 def test_a_sweep_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
     seen = world(runs=[a_run("seqs-v1-r1")])
     decision = decide(replace(seen, sweep=replace(seen.sweep, deleting=True)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.status import BenchmarkRunStatus
+from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep.status import BenchmarkSweepStatus, RunCounts
 from benchrun.observe.views import Run
 from unit.sweep.sweeps import HELD_SECONDS, a_run, condition, created, decided, ended, failed, measured, sweep_body

@@ -7,7 +7,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from benchrun.api.sweep.matrix import MAX_VARIANTS, Matrix, combinations, count, named
+from benchrun.api.sweep.spec import MAX_VARIANTS, Matrix, combinations, count, named
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from benchrun.api.names import MAX_RUN_NAME
 from benchrun.api.sweep.spec import MAX_NAME, MAX_RETRIES
-from benchrun.plan.metadata import Owner
-from benchrun.plan.sweep.order import PlannedRun, attempts, planned_runs
-from benchrun.plan.sweep.runs import run_manifest
-from benchrun.plan.sweep.variants import variants
+from benchrun.names import MAX_RUN_NAME
+from benchrun.plan.pods import Owner
+from benchrun.plan.variants import PlannedRun, attempts, planned_runs, run_manifest, variants
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.plan.specs import spec_body

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.status import RoleFigures
-from benchrun.api.sweep.essence import essence
-from benchrun.judge.comparison.runs import MeasuredRun
-from benchrun.judge.sweep.measured import Side
-from benchrun.judge.sweep.server_figures import SERVER_FIGURES, server_figures
+from benchrun.api import RoleFigures
+from benchrun.api.sweep.status import essence
+from benchrun.judge.comparison.comparability import MeasuredRun
+from benchrun.judge.sweep.measured import SERVER_FIGURES, Side, server_figures
 from benchrun.judge.sweep.table import table
-from benchrun.plan.sweep.variants import variants
+from benchrun.plan.variants import variants
 from unit.judge.comparison.sides import CELL, row, run
 from unit.sweep.sweeps import sweep_spec, variant
 

@@ -1,25 +1,10 @@
-"""What the operator's models accept and refuse. `tests/cluster/test_sweep_validation.py` asks the API server the same."""
+"""The variants of a matrix: how many, and their names."""
 
 from __future__ import annotations
 
 import pytest
-from benchrun.api.sweep.crd import spec_schema
-from benchrun.api.sweep.matrix import combinations, count, named
-from benchrun.api.sweep.spec import BenchmarkSweepSpec
-from unit.api.agreement import assert_refused, with_defaults
-from unit.api.spec_cases import Refused
-from unit.sweep.spec_cases import ACCEPTED, REFUSED, Spec
-
-
-@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in REFUSED.items()])
-def test_refused_where_the_fault_is(case: Refused) -> None:
-    assert_refused(BenchmarkSweepSpec, case.changes, case)
-
-
-@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
-def test_defaults_of_the_crd_are_those_of_the_models(spec: Spec) -> None:
-    filled = with_defaults(spec, spec_schema())
-    assert BenchmarkSweepSpec.model_validate(filled) == BenchmarkSweepSpec.model_validate(spec)
+from benchrun.api.sweep.spec import BenchmarkSweepSpec, combinations, count, named
+from unit.sweep.spec_cases import ACCEPTED, Spec
 
 
 @pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])

@@ -7,19 +7,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from benchrun.api.measurement import Objective
-from benchrun.api.status import Result, RoleFigures, SearchResult
-from benchrun.api.sweep.essence import essence
-from benchrun.api.sweep.status import FoundLoad
-from benchrun.judge.comparison.runs import MeasuredRun
-from benchrun.judge.per_gpu import PER_GPU
-from benchrun.judge.sweep.best import best_variants
-from benchrun.judge.sweep.contenders import contenders
-from benchrun.judge.sweep.front import pareto_front
-from benchrun.judge.sweep.measured import Side
-from benchrun.judge.sweep.searches import found_loads
+from benchrun.api import Objective, Result, RoleFigures, SearchResult
+from benchrun.api.sweep.status import FoundLoad, essence
+from benchrun.judge.comparison.comparability import MeasuredRun
+from benchrun.judge.row import PER_GPU
+from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
+from benchrun.judge.sweep.measured import Side, found_loads
 from benchrun.judge.sweep.table import ONE_LEFT, Table, table
-from benchrun.plan.sweep.variants import Variant, variants
+from benchrun.plan.variants import Variant, variants
 from unit.judge.comparison.sides import CELL, repeated, row, run, servers
 from unit.sweep.sweeps import sweep_spec, variant
 

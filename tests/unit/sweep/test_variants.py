@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.plan.sweep.variants import Variant, spec_body, variants
+from benchrun.api import BenchmarkRunSpec
+from benchrun.plan.variants import Variant, spec_body, variants
 from unit.plan.specs import spec_body as template_body
 from unit.plan.specs import workload
 from unit.sweep.sweeps import axis, sweep_spec, variant

@@ -1,15 +1,148 @@
-"""`BenchmarkSweep.spec`: a run template, what is varied in it, and how far the sweep may go."""
+"""`BenchmarkSweep.spec`: a run template, what is varied in it, how the variants are called, and how far the sweep may go."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api.base import SpecModel
-from benchrun.api.rules import Rule
+from benchrun.api.base import ATOMIC, DnsLabel, Rule, SpecModel, Text, Unique, exactly_one
+from benchrun.api.model_source import Model
+from benchrun.api.pods import Env, Resources
+from benchrun.api.server import Disaggregated
 from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.sweep.matrix import MAX_VARIANTS, Matrix, count, count_cel, named
+
+MAX_AXES = 5
+MAX_VARIANTS = 32
+
+Args = Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=32, json_schema_extra=ATOMIC)]
+SettingName = Annotated[str, Field(min_length=1, max_length=24, pattern=r"^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$")]
+VariantName = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$")]
+
+
+class Settings(SpecModel):
+    """What is laid over the template; what is left out stays as the template has it."""
+
+    args: Args = Field(
+        default_factory=list,
+        description="Flags added behind the template's; of a flag that is given twice, vLLM takes the last.",
+    )
+    env: Env = Field(
+        default_factory=list, description="Variables added to the template's; one of the same name is replaced."
+    )
+    image: Text | None = Field(default=None, description="Another server image.")
+    model: Model | None = Field(default=None, description="Another model, in place of the whole of the template's.")
+    replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(
+        default=None, description="Another number of servers. With offline there is one."
+    )
+    nodes_per_replica: Annotated[int, Field(ge=1, le=16)] | None = Field(
+        default=None, description="Another number of pods that make up each server. With offline there is one."
+    )
+    resources: Resources | None = Field(
+        default=None, description="Other amounts; resources that are not named stay as they are."
+    )
+    disaggregated: Disaggregated | None = Field(
+        default=None,
+        description="Servers that prefill and servers that decode, in place of the template's replicas and resources.",
+    )
+
+
+class Setting(Settings):
+    """One value of an axis."""
+
+    name: SettingName = Field(description="Short name of the value, for example 64; part of the variants' names.")
+
+
+class Axis(SpecModel):
+    """One thing that is varied."""
+
+    name: Annotated[DnsLabel, Field(max_length=20)] = Field(
+        description="Name of the axis, for example seqs; part of the variants' names."
+    )
+    values: Annotated[list[Setting], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")] = Field(
+        description="Its values, at least one."
+    )
+
+
+class NamedVariant(Settings):
+    """One variant, written out."""
+
+    name: VariantName = Field(description="Name of the variant.")
+
+
+Axes = Annotated[list[Axis], Field(min_length=1, max_length=MAX_AXES), Unique("name")]
+
+
+def _product_cel(axes: str) -> str:
+    """CEL has no product of a list: the axes one by one."""
+    return " * ".join(f"(size({axes}) > {n} ? size({axes}[{n}].values) : 1)" for n in range(MAX_AXES))
+
+
+def count_cel(matrix: str) -> str:
+    """CEL for the number of variants of the matrix at that path."""
+    zipped = f"(size({matrix}.zip) > 0 ? size({matrix}.zip[0].values) : 0)"
+    others = f"has({matrix}.zip) ? {zipped} : has({matrix}.grid) ? {_product_cel(f'{matrix}.grid')} : 0"
+    return f"(has({matrix}.variants) ? size({matrix}.variants) : {others})"
+
+
+_GRID = _product_cel("self.grid")
+
+
+class Matrix(SpecModel):
+    """Exactly one of `grid`, `zip` and `variants`."""
+
+    rules = (
+        exactly_one("grid", "zip", "variants"),
+        Rule(
+            cel="!has(self.zip) || self.zip.all(a, size(a.values) == size(self.zip[0].values))",
+            message="axes of a zip must have the same number of values",
+            path=".zip",
+        ),
+        Rule(
+            cel=f"!has(self.grid) || {_GRID} <= {MAX_VARIANTS}",
+            message=f"the grid has too many variants; the limit is {MAX_VARIANTS}",
+            cel_message=f"'the grid has %d variants; the limit is {MAX_VARIANTS}'.format([{_GRID}])",
+            path=".grid",
+        ),
+    )
+    grid: Axes | None = Field(
+        default=None, description="Every combination of the axes' values. A variant is called axis=value,axis=value."
+    )
+    zip: Axes | None = Field(
+        default=None,
+        description="The first values of all axes together, then the second, and so on. Called as those of a grid.",
+    )
+    variants: Annotated[list[NamedVariant], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")] | None = (
+        Field(default=None, description="Variants written out, each with a name. One without settings is the template.")
+    )
+
+
+def count(matrix: Matrix) -> int:
+    """How many variants there are, without making them."""
+    if matrix.variants is not None:
+        return len(matrix.variants)
+    if matrix.zip is not None:
+        return len(matrix.zip[0].values)
+    return math.prod(len(axis.values) for axis in matrix.grid or ())
+
+
+def combinations(matrix: Matrix) -> list[tuple[str, tuple[Settings, ...]]]:
+    """Every variant: its name, and what is laid over the template, one after the other; in the order as listed."""
+    if matrix.variants is not None:
+        return [(variant.name, (variant,)) for variant in matrix.variants]
+    axes = matrix.grid or matrix.zip or []
+    of_axes = [[(f"{axis.name}={value.name}", value) for value in axis.values] for axis in axes]
+    together = itertools.product(*of_axes) if matrix.grid is not None else zip(*of_axes, strict=True)
+    return [(",".join(name for name, _ in parts), tuple(value for _, value in parts)) for parts in together]
+
+
+def named(matrix: Matrix, name: str) -> str | None:
+    """The variant that is meant by this name; its parts may come in any order. None: there is none."""
+    parts = sorted(name.split(","))
+    return next((own for own, _ in combinations(matrix) if sorted(own.split(",")) == parts), None)
+
 
 KIND = "BenchmarkSweep"
 PLURAL = "benchmarksweeps"
@@ -44,7 +177,6 @@ def _of_the_sweep(field: str) -> Rule:
     """A switch of the template that the sweep has itself."""
     return Rule(
         cel=f"!self.template.{field}",
-        holds=lambda spec: not getattr(spec.template, field),
         message=f"set {field} of the sweep, not of its template",
         path=f".template.{field}",
     )
@@ -56,7 +188,6 @@ class BenchmarkSweepSpec(SpecModel):
     rules = (
         Rule(
             cel="has(self.template.server) || has(self.template.offline)",
-            holds=lambda spec: spec.template.started is not None,
             message="a sweep starts a fresh server for every run; its template needs one, or offline",
             path=".template.server",
         ),
@@ -64,29 +195,21 @@ class BenchmarkSweepSpec(SpecModel):
         _of_the_sweep("cancel"),
         Rule(
             cel="!has(self.template.ttlSecondsAfterFinished)",
-            holds=lambda spec: spec.template.ttl_seconds_after_finished is None,
             message="runs live as long as their sweep; remove ttlSecondsAfterFinished",
             path=".template.ttlSecondsAfterFinished",
         ),
         Rule(
             # Of too many variants the matrix speaks itself.
             cel=f"{_VARIANTS} > {MAX_VARIANTS} || {_RUNS} <= {MAX_RUNS}",
-            holds=lambda spec: count(spec.matrix) * spec.replications <= MAX_RUNS,
             message=f"too many runs (variants x replications); the limit is {MAX_RUNS}",
             cel_message=f"'%d variants x %d replications = %d runs; the limit is {MAX_RUNS}'"
             f".format([{_VARIANTS}, self.replications, {_RUNS}])",
-            python_message=lambda spec: (
-                f"{count(spec.matrix)} variants x {spec.replications} replications = "
-                f"{count(spec.matrix) * spec.replications} runs; the limit is {MAX_RUNS}"
-            ),
             path=".replications",
         ),
         Rule(
             cel=_BASELINE,
-            holds=lambda spec: spec.baseline is None or named(spec.matrix, spec.baseline) is not None,
             message="no variant of the matrix has this name",
             cel_message="'no variant of the matrix is called %s'.format([self.baseline])",
-            python_message=lambda spec: f"no variant of the matrix is called {spec.baseline}",
             path=".baseline",
         ),
     )
@@ -115,7 +238,7 @@ class BenchmarkSweepSpec(SpecModel):
         default=1,
         description="How often a run is measured anew that was lost: its server or client was deleted, evicted or killed, or the "
         "server restarted while it was measured. Each time it is a run of its own, on a fresh server, whose name ends in -a2 "
-        "and so on. A run that is lost once more has failed. Other failures are not tried again.",
+        "and so on. A run that is lost once more has failed. Other failures are not retried.",
     )
     max_failed: Annotated[int, Field(ge=0, le=MAX_RUNS)] | None = Field(
         default=None,

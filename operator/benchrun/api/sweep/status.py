@@ -1,4 +1,4 @@
-"""`BenchmarkSweep.status`: the table, and what it says. Always under 100 kB; `truncated` tells what was cut."""
+"""`BenchmarkSweep.status`: the table and what it says, and what is kept of a run to make it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from benchrun.api.base import StatusModel
+from benchrun.api.base import ATOMIC, SET, StatusModel, list_map
+from benchrun.api.cells import COSTS, KEYS, TOKENS_PER_JOULE, answering
 from benchrun.api.comparison import Change, Outcome, Scope
 from benchrun.api.conditions import Conditions
 from benchrun.api.reading import read_leniently
-from benchrun.api.rules import ATOMIC, SET, list_map
-from benchrun.api.status import Bottleneck, Instant, Metrics, Text, Truncated, Verdict
-from benchrun.api.sweep.matrix import MAX_VARIANTS
-from benchrun.api.sweep.spec import MAX_REPLICATIONS
+from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Instant, Metrics, Result, StatusText, Truncated, Verdict
+from benchrun.api.sweep.spec import MAX_REPLICATIONS, MAX_VARIANTS
 
 MAX_ROWS = 256
 MAX_BEST = 64
@@ -176,7 +175,8 @@ class BestVariant(StatusModel):
     cell: Cell = Field(description="The load point at which it did.")
     throughput_per_gpu: float = Field(description="Output tokens a second and GPU there.")
     tied_with: Annotated[list[Variant], Field(max_length=MAX_VARIANTS, json_schema_extra=SET)] = Field(
-        default_factory=list, description="Variants that kept it too and whose best can't be told from this one."
+        default_factory=list,
+        description="Variants that kept it too and whose best does not differ detectably from this one.",
     )
 
 
@@ -200,7 +200,7 @@ class BenchmarkSweepStatus(StatusModel):
         default=None, description="Where the sweep is, in a word, for people. Programs read the conditions."
     )
     conditions: Conditions = Field(default=(), description="Observations about the sweep, one a type.")
-    message: Text | None = Field(default=None, description="What goes on, or why the sweep ended; in a sentence.")
+    message: StatusText | None = Field(default=None, description="What goes on, or why the sweep ended; in a sentence.")
     accepted_time: Instant | None = Field(default=None, description="When the spec was found good.")
     completion_time: Instant | None = Field(default=None, description="When the sweep ended, however it did.")
     estimate: SweepEstimate | None = Field(default=None, description="How large the sweep is.")
@@ -238,3 +238,66 @@ class BenchmarkSweepStatus(StatusModel):
 def read_sweep_status(stored: object) -> BenchmarkSweepStatus:
     """A sweep's status as far as this version can read it. Never raises."""
     return read_leniently(BenchmarkSweepStatus, stored)
+
+
+_Name = Annotated[str, Field(max_length=253)]
+
+
+class TabledRun(StatusModel):
+    """A run that the table is made of: one fresh server."""
+
+    variant: _Name
+    name: _Name
+    uid: _Name
+
+
+class SweepTable(StatusModel):
+    """The table of a sweep."""
+
+    results: list[Row] = Field(default_factory=list)
+    best: list[BestVariant] = Field(default_factory=list)
+    front: list[FrontPoint] = Field(default_factory=list)
+    scope: Scope | None = None
+    verdict: Verdict | None = None
+    """The worst of all rows."""
+    verdicts: Annotated[dict[_Name, Verdict], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
+    """By variant, of those that have figures."""
+    outcomes: Annotated[dict[_Name, Outcome], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
+    """By variant; the baseline has none."""
+    searches: Annotated[dict[_Name, list[FoundLoad]], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
+    """By variant."""
+    truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(default_factory=list)
+
+
+_KEYS = frozenset(KEYS.values()) | {"completed", *COSTS, TOKENS_PER_JOULE}
+
+
+def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
+    """The status with nothing but what comparisons read."""
+    return BenchmarkRunStatus(
+        conditions=status.conditions,
+        phase=status.phase,
+        completion_time=status.completion_time,
+        client=status.client,
+        servers=[server.model_copy(update={"args": [], "reported": {}}) for server in status.servers],
+        results=[_essence_of_row(row) for row in status.results],
+        searches=status.searches,
+    )
+
+
+def _essence_of_row(row: Result) -> Result:
+    return Result(
+        cell=row.cell,
+        workload=row.workload,
+        axis=row.axis,
+        value=row.value,
+        repeats=row.repeats,
+        repeats_planned=row.repeats_planned,
+        metrics={key: value for key, value in row.metrics.items() if key in _KEYS},
+        repeat_cv_percent={key: value for key, value in row.repeat_cv_percent.items() if key in _KEYS},
+        traffic=row.traffic,
+        roles=[role] if (role := answering(row.roles)) is not None else [],
+        objectives=row.objectives,
+        verdict=row.verdict,
+        findings=row.findings,
+    )

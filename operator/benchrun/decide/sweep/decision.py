@@ -1,17 +1,26 @@
-"""What a pass over one sweep reads and what it asks for."""
+"""What a pass over one sweep reads, its facts worked out once, and what it asks for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+from itertools import pairwise
+from statistics import fmean
 
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.api.sweep.table import SweepTable, TabledRun
-from benchrun.decide.decision import Event, Manifest, Ref
-from benchrun.observe.swept_runs import SweptRun
+from pydantic import ValidationError
+
+from benchrun.api import BenchmarkRunStatus, Code, Reason, first_problem
+from benchrun.api.sweep.spec import BenchmarkSweepSpec, named
+from benchrun.api.sweep.status import MAX_ROWS, BenchmarkSweepStatus, SweepTable, TabledRun
+from benchrun.decide.situation import Unacceptable
+from benchrun.decide.world import Event, Manifest, Ref
+from benchrun.observe.ended_runs import SweptRun
 from benchrun.observe.views import Sweep
+from benchrun.plan.pods import Owner
+from benchrun.plan.stages import cells
+from benchrun.plan.variants import PlannedRun, Variant, attempts, planned_runs, variants
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +28,8 @@ class NotCreated:
     """A run that could not be created when it was last tried."""
 
     name: str
-    message: str
-    """Why, in a sentence that names the run."""
+    message: str = field(compare=False)
+    """Why, in a sentence that names the run. It may change with every answer of the API server."""
     curable: bool
     """It may be later, as it is. Otherwise it is invalid and stays so."""
     quota: bool = False
@@ -53,7 +62,7 @@ class TableMade:
 
 @dataclass(frozen=True, slots=True)
 class SweepCollected:
-    """What memory holds of a sweep that goes on. All of it can be lost and found out again."""
+    """What memory holds of a sweep that goes on. All of it can be lost and read once more."""
 
     measured: Mapping[str, BenchmarkRunStatus] = field(default_factory=dict)
     """Of runs that were measured to their end, by uid: what comparisons read (`api.sweep.essence`)."""
@@ -81,11 +90,193 @@ class SweepDecision:
 
     status: BenchmarkSweepStatus
     read: tuple[str, ...] = ()
-    """Runs whose figures are wanted. They are read, and it is decided again; nothing else is asked for then."""
+    """Runs whose figures are wanted. They are read, and a new decision follows; this one requests nothing else."""
     table: TableWanted | None = None
-    """The table to make. What is decided here does not wait for it; it is decided again when it is there."""
+    """The table to make. This decision does not wait for it; a new one follows when it is there."""
     cancel: tuple[Ref, ...] = ()
     create: tuple[Manifest, ...] = ()
     forget: bool = False
     """The sweep is over: drop what memory holds of it."""
     events: tuple[Event, ...] = ()
+
+
+OF_THE_SETTINGS = frozenset(
+    {
+        Reason.USAGE_ERROR,
+        Reason.INVALID_ARGUMENT,
+        Reason.MODEL_NOT_FOUND,
+        Reason.MODEL_GATED,
+        Reason.OUT_OF_GPU_MEMORY,
+        Reason.KV_CACHE_TOO_SMALL,
+        Reason.INVALID_SPEC,
+        Reason.CHILD_INVALID,
+    }
+)
+"""Why a run failed, where the next one of the same variant would fail too."""
+FROM_OUTSIDE = frozenset(
+    {Reason.EVICTED, Reason.SERVER_RESTARTED, Reason.SERVER_GONE, Reason.CLIENT_GONE, Reason.SHARD_LOST}
+)
+"""Why a run failed, where the next one of the same variant may well not."""
+_CODES_FROM_OUTSIDE = frozenset({Code.SERVER_RESTARTED, Code.COUNTERS_RESET})
+
+
+@dataclass(frozen=True)
+class SweepSituation:
+    """A valid sweep and its world."""
+
+    world: SweepWorld
+    spec: BenchmarkSweepSpec
+    variants: tuple[Variant, ...]
+    status: BenchmarkSweepStatus
+
+    @property
+    def owner(self) -> Owner:
+        """The sweep as an owner."""
+        sweep = self.world.sweep
+        return Owner(namespace=sweep.namespace, name=sweep.name, uid=sweep.uid)
+
+    @property
+    def baseline(self) -> str:
+        """Name of the variant that the others are compared with."""
+        chosen = named(self.spec.matrix, self.spec.baseline) if self.spec.baseline is not None else None
+        return chosen or self.variants[0].name
+
+    @cached_property
+    def planned(self) -> tuple[PlannedRun, ...]:
+        """All runs, in the order in which they are started."""
+        return planned_runs(self.owner.name, self.spec, self.variants)
+
+    @cached_property
+    def tried(self) -> dict[str, tuple[SweptRun, ...]]:
+        """By name in the plan: the runs that were made of it and exist, attempt by attempt. The last one stands for it."""
+        world = self.world.runs
+        names = {planned.name: [attempt.name for attempt in attempts(planned)] for planned in self.planned}
+        return {name: tuple(world[own] for own in tried if own in world) for name, tried in names.items()}
+
+    @cached_property
+    def hopeless(self) -> frozenset[int]:
+        """Numbers of the variants whose runs fail by their settings."""
+        return frozenset(
+            planned.variant.number
+            for planned in self.planned
+            if any(run.reason in OF_THE_SETTINGS for run in self.tried[planned.name])
+        )
+
+    @cached_property
+    def next_attempts(self) -> dict[str, PlannedRun]:
+        """By name in the plan: the next attempt at a run that was lost, where there is one left."""
+        each = ((planned.name, self._following(planned)) for planned in self.planned)
+        return {name: following for name, following in each if following is not None}
+
+    def _following(self, planned: PlannedRun) -> PlannedRun | None:
+        tried = self.tried[planned.name]
+        if not tried or planned.variant.number in self.hopeless:
+            return None
+        last, most = tried[-1], 1 + self.spec.max_retries
+        if not _is_lost(last, self.world.collected.measured.get(last.uid)):
+            return None
+        steps = pairwise(attempts(planned))
+        return next((after for before, after in steps if before.name == last.name and after.attempt <= most), None)
+
+    def lost(self, variant: Variant | None = None) -> int:
+        """How many runs were lost and measured anew, or are to be; of one variant, or of all."""
+        return sum(
+            len(self.tried[planned.name]) - (planned.name not in self.next_attempts)
+            for planned in self.planned
+            if self.tried[planned.name] and (variant is None or variant.number == planned.variant.number)
+        )
+
+    @cached_property
+    def _standing(self) -> dict[str, SweptRun]:
+        """By name in the plan: the run that stands for it, unless it is to be measured anew."""
+        return {name: tried[-1] for name, tried in self.tried.items() if tried and name not in self.next_attempts}
+
+    @cached_property
+    def in_order(self) -> tuple[SweptRun, ...]:
+        """Runs that exist, in the order of the plan; none that is to be measured anew, or was."""
+        return tuple(self._standing.values())
+
+    @cached_property
+    def active(self) -> tuple[SweptRun, ...]:
+        """Runs that have not ended, in the order of the plan."""
+        return tuple(run for run in self.in_order if not run.ended)
+
+    @cached_property
+    def ended(self) -> tuple[SweptRun, ...]:
+        """Runs that are over, in the order of the plan."""
+        return tuple(run for run in self.in_order if run.ended)
+
+    def of_variant(self, variant: Variant) -> tuple[SweptRun, ...]:
+        """A variant's runs among them."""
+        own = (self._standing.get(planned.name) for planned in self.planned if planned.variant.number == variant.number)
+        return tuple(run for run in own if run is not None)
+
+    @cached_property
+    def skipped(self) -> tuple[PlannedRun, ...]:
+        """Runs that are not worth starting: an earlier one of the variant failed by its settings."""
+        return tuple(p for p in self.planned if not self.tried[p.name] and p.variant.number in self.hopeless)
+
+    @cached_property
+    def waiting(self) -> tuple[PlannedRun, ...]:
+        """Runs that are still to be started, in order. What was lost comes in the place of what was planned."""
+        left_out = {planned.name for planned in self.skipped}
+        return tuple(
+            self.next_attempts.get(planned.name, planned)
+            for planned in self.planned
+            if planned.name not in left_out and planned.name not in self._standing
+        )
+
+    @property
+    def to_start(self) -> tuple[PlannedRun, ...]:
+        """The next runs to start: in order, so many at a time, and none that the budget has no room for. One that exists is never
+        among them, whatever state it is in."""
+        if self.spec.suspend:
+            return ()
+        places = max(0, self.spec.max_parallel - len(self.active))
+        return tuple(planned for ahead, planned in enumerate(self.waiting[:places]) if self._budget_has_room(ahead))
+
+    def _budget_has_room(self, ahead: int) -> bool:
+        """Whether one more run would stay within the budget, beside those that go on and `ahead` more. A run is taken to cost
+        the mean of those that have ended."""
+        budget = self.spec.gpu_seconds_budget
+        if budget is None:
+            return True
+        spent = sum(self.gpu_seconds)
+        expected = fmean(self.gpu_seconds) if self.gpu_seconds else 0.0
+        return spent < budget and spent + expected * (len(self.active) + ahead + 1) <= budget
+
+    @cached_property
+    def gpu_seconds(self) -> tuple[float, ...]:
+        """What each run held that has ended and held anything; the lost ones too."""
+        held = (run.held_seconds * planned.variant.gpus for planned in self.planned for run in self.tried[planned.name])
+        return tuple(seconds for seconds in held if seconds > 0)
+
+
+def _is_lost(run: SweptRun, figures: BenchmarkRunStatus | None) -> bool:
+    """Whether the run ended with a pod that was taken away or began anew. `figures`: what was read of it, if it was.
+
+    A restart in the last stage is found by the judge only, when every record is there and the run is Completed.
+    """
+    if run.state == "Failed":
+        return run.reason in FROM_OUTSIDE
+    if run.state != "Completed" or figures is None:
+        return False
+    return any(row.verdict == "Invalid" and not _CODES_FROM_OUTSIDE.isdisjoint(row.findings) for row in figures.results)
+
+
+def accept_sweep(sweep: Sweep) -> tuple[BenchmarkSweepSpec, tuple[Variant, ...]]:
+    """The spec, checked, and its variants: all are made before any run is. Raises Unacceptable naming the field's path."""
+    try:
+        spec = BenchmarkSweepSpec.model_validate(sweep.spec)
+        made = variants(spec)
+    except ValidationError as error:
+        raise Unacceptable(first_problem(error)) from error
+    except ValueError as error:
+        raise Unacceptable(str(error)) from error
+    points = len(cells(spec.template))
+    if len(made) * points > MAX_ROWS:
+        raise Unacceptable(
+            f"spec.template.workloads: {len(made)} variants x {points} load points = {len(made) * points} rows; "
+            f"the limit is {MAX_ROWS}"
+        )
+    return spec, made

@@ -1,15 +1,120 @@
-"""Whether runs may be compared at all: what must be the same on both sides, since it is not what is being compared.
-
-Server image, arguments and environment may differ from side to side: they are the experiment. Within a side they may not.
-"""
+"""Whether runs may be compared at all: what must be the same on both sides, where model and dataset come from included."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
-from benchrun.api.workloads import Workload
-from benchrun.judge.comparison.origins import content_differs, unknown_origins
-from benchrun.judge.comparison.runs import MeasuredRun
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ModelSource, Result, Workload, datasets_of, is_true
+from benchrun.judge.objectives import TRUSTED
+from benchrun.observe.views import Run
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """What was asked and what came out. One with a server of its own stands for one *fresh server*."""
+
+    name: str
+    uid: str
+    spec: BenchmarkRunSpec
+    status: BenchmarkRunStatus
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether it was measured to its end. Figures of a run that failed were taken on a server in trouble."""
+        return self.status.completion_time is not None and not is_true(self.status.conditions, "Failed")
+
+    def row(self, cell: str) -> Result | None:
+        """The results of a cell, if it has that cell."""
+        return next((row for row in self.status.results if row.cell == cell), None)
+
+    def workload(self, name: str) -> Workload | None:
+        """The workload of that name."""
+        return next((workload for workload in self.spec.workloads if workload.name == name), None)
+
+
+def measured_run(run: Run) -> MeasuredRun:
+    """A run as the cluster holds it. Raises ValueError where its spec or status is not of this version."""
+    return MeasuredRun(
+        name=run.name,
+        uid=run.uid,
+        spec=BenchmarkRunSpec.model_validate(run.spec),
+        status=BenchmarkRunStatus.model_validate(run.status),
+    )
+
+
+def results_digest(run: Run) -> str:
+    """Of the results as they are written: later it can be told whether they are still those that were compared with."""
+    text = json.dumps(run.status.get("results", []), sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+Runs = Sequence[MeasuredRun]
+
+
+def content_differs(cell: str, runs: Runs) -> str | None:
+    """Why the dataset's file can't have held the same in all of them; None: nothing speaks against it.
+
+    Runs that ask for the same, by the same seed, send the same, unless what they read differs: their digests tell.
+    """
+    for one, other in _with_files(cell.partition("/")[0], runs):
+        sent = (_traffic(one, cell), _traffic(other, cell))
+        if _send_the_same(one, other) and None not in sent and sent[0] != sent[1]:
+            return f"the dataset's file does not hold the same in {one.name} and {other.name}"
+    return None
+
+
+def unknown_origins(runs: Runs) -> list[str]:
+    """What may differ by where it came from and can't be told; each in a few words."""
+    sources = {source_text(run.spec.model.source): run.name for run in runs}
+    differing = [f"the model comes from {' and from '.join(f'{text} in {name}' for text, name in sources.items())}"]
+    names = dict.fromkeys(workload.name for run in runs for workload in run.spec.workloads)
+    pairs = [pair for name in names for pair in _with_files(name, runs)]
+    blind = any(not _send_the_same(one, other) for one, other in pairs)
+    files = ["nothing tells whether the dataset's file held the same on both sides"] if blind else []
+    return [*(differing if len(sources) > 1 else ()), *files]
+
+
+def source_text(source: ModelSource) -> str:
+    """In a few words: "claim weights/qwen"."""
+    if source.pvc is not None:
+        return f"claim {source.pvc.claim_name}{f'/{source.pvc.path}' if source.pvc.path else ''}"
+    if source.image_volume is not None:
+        return f"artifact {source.image_volume.reference}{f' {source.image_volume.path}' if source.image_volume.path else ''}"
+    return f"path {source.path.path}" if source.path is not None else "the hub"
+
+
+def _with_files(workload: str, runs: Runs) -> list[tuple[MeasuredRun, MeasuredRun]]:
+    """Pairs of runs whose workload of that name reads a file."""
+    reading = [run for run in runs if (found := run.workload(workload)) is not None and _has_file(found, run.spec)]
+    return list(combinations(reading, 2))
+
+
+def _has_file(workload: Workload, spec: BenchmarkRunSpec) -> bool:
+    parts = datasets_of(workload, spec.workloads)
+    return any(part.file is not None or part.hugging_face is not None for part in parts)
+
+
+def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
+    """Whether equal files make equal traffic. Which rows a stage gets depends on all workloads; at an endpoint the run's uid is
+    a part of the seed, but for the policy Share."""
+    first, second = one.spec, other.spec
+    keyed = any(spec.endpoint is not None for spec in (first, second)) and first.measurement.cache_policy != "Share"
+    asked = [
+        (spec.workloads, spec.repeats, spec.measurement.seed, spec.measurement.cache_policy) for spec in (first, second)
+    ]
+    return not keyed and asked[0] == asked[1]
+
+
+def _traffic(run: MeasuredRun, cell: str) -> str | None:
+    row = run.row(cell)
+    return row.traffic if row is not None else None
+
+
+# Server image, arguments and environment may differ from side to side: they are the experiment. Within a side they may not.
 
 Side = Sequence[MeasuredRun]
 
@@ -27,7 +132,7 @@ def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
         row = run.row(cell)
         if row is None:
             return f"{run.name} has no such load point in its results"
-        if row.verdict not in ("Valid", "Suspect"):
+        if row.verdict not in TRUSTED:
             return f"{row.verdict} in {run.name}"
     return _traffic_differs(cell.partition("/")[0], runs) or content_differs(cell, runs)
 
@@ -139,17 +244,22 @@ _CHECKS: tuple[Callable[[Side, Side], str | None], ...] = (
 
 def _traffic_differs(workload: str, runs: Side) -> str | None:
     """Everything of the workload but its list of load points."""
-    asked = [(run.name, found) for run in runs if (found := run.workload(workload)) is not None]
-    (first_name, first), *others = asked
-    for name, other in others:
-        for what, of in _ASKED:
-            if of(first) != of(other):
-                return f"{what} differs between {first_name} and {name}"
+    sides = [(run, found) for run in runs if (found := run.workload(workload)) is not None]
+    (first_run, first), *others = sides
+    for run, other in others:
+        same_datasets = _datasets(first, first_run.spec) == _datasets(other, run.spec)
+        differing = ["dataset"] if not same_datasets else [what for what, of in _TRAFFIC if of(first) != of(other)]
+        if differing:
+            return f"{differing[0]} differs between {first_run.name} and {run.name}"
     return None
 
 
-_ASKED: tuple[tuple[str, Callable[[Workload], object]], ...] = (
-    ("dataset", lambda workload: workload.dataset),
+def _datasets(workload: Workload, spec: BenchmarkRunSpec) -> object:
+    """What is sent, whatever the parts of a mix are called, and in which proportion."""
+    return datasets_of(workload, spec.workloads), [part.weight for part in workload.dataset.mix or ()]
+
+
+_TRAFFIC: tuple[tuple[str, Callable[[Workload], object]], ...] = (
     ("api", lambda workload: workload.api),
     ("ignoreEOS", lambda workload: workload.ignore_eos),
     ("maxConcurrency", lambda workload: workload.load.max_concurrency),

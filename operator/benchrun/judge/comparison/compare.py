@@ -1,20 +1,89 @@
-"""Two groups of runs compared, load point by load point."""
+"""Two groups of runs compared, load point by load point, all questions corrected together."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from benchrun.api.comparison import ComparedCell, ComparedMetric, Gate, Outcome, Scope
-from benchrun.judge.comparison.comparability import cell_obstacle, obstacle, unknowns
-from benchrun.judge.comparison.figures import figure_of
-from benchrun.judge.comparison.gate import gate
-from benchrun.judge.comparison.runs import MeasuredRun
-from benchrun.judge.comparison.sentence import sentence
-from benchrun.judge.comparison.words import Question, answers
+from benchrun.api import Bottleneck, Change, Code, ComparedCell, ComparedMetric, Gate, Outcome, Result, Scope, Word
+from benchrun.judge.comparison.comparability import MeasuredRun, Side, cell_obstacle, obstacle, unknowns
+from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, Figure, figure_of, gate, sentence
+from benchrun.judge.explain.bottleneck import MAX_PREEMPTED_PERCENT, growth, pair_evidence, throughput_is_flat
+from benchrun.judge.explain.waiting import percent
+from benchrun.measure import scaling, significance
+from benchrun.measure.cells import rounded
 
-Side = Sequence[MeasuredRun]
+# Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison at 5 %. Each interval is taken at the
+# level at which Hochberg puts that question, so that it leaves 0 out exactly where the word says that something changed.
+
+PERCENT_DIGITS = 4
+MOST_PERCENT = 999_900.0
+"""An interval's end beyond this is written as this: with so few values it has no end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Did this figure change?"""
+
+    metric: ComparedMetric
+    baseline: Figure
+    candidate: Figure
+
+    def contrast(self) -> significance.Contrast | None:
+        """Candidate minus baseline, in logarithms; None where one side's noise is not known."""
+        if self.baseline.log_mean is None or self.candidate.log_mean is None:
+            return None
+        return significance.welch(self.baseline.log_mean, self.candidate.log_mean)
+
+
+def answers(questions: Sequence[Question]) -> list[Change]:
+    """One change for each, in the order given."""
+    contrasts = [question.contrast() for question in questions]
+    p_values = [contrast.p_value for contrast in contrasts if contrast is not None]
+    levels = iter(zip(p_values, significance.hochberg_levels(p_values, error=1 - significance.CONFIDENCE), strict=True))
+    return [
+        _unanswered(question) if contrast is None else _answer(question, contrast, *next(levels))
+        for question, contrast in zip(questions, contrasts, strict=True)
+    ]
+
+
+def _answer(question: Question, contrast: significance.Contrast, p_value: float, level: float) -> Change:
+    reach = contrast.reach(1 - level)
+    return Change(
+        metric=question.metric,
+        baseline=rounded(question.baseline.value),
+        value=rounded(question.candidate.value),
+        change_percent=_percent(contrast.estimate),
+        low_percent=_percent(contrast.estimate - reach),
+        high_percent=_percent(contrast.estimate + reach),
+        word=_word(question.metric, contrast.estimate) if p_value <= level else "NoDetectableDifference",
+    )
+
+
+def _unanswered(question: Question) -> Change:
+    """A figure is missing, or nothing tells how large the noise is: then the change is a number, and no more."""
+    before, after = question.baseline, question.candidate
+    change = None
+    if before.value is not None and after.value is not None:
+        change = float(f"{100 * (after.value / before.value - 1):.{PERCENT_DIGITS}g}")
+    return Change(
+        metric=question.metric,
+        baseline=rounded(before.value),
+        value=rounded(after.value),
+        change_percent=change,
+        word="NotComparable" if change is None else "Unknown",
+        reason=before.problem or after.problem,
+    )
+
+
+def _word(metric: ComparedMetric, log_ratio: float) -> Word:
+    return "Better" if (log_ratio > 0) == (metric in HIGHER_IS_BETTER) else "Worse"
+
+
+def _percent(log_ratio: float) -> float:
+    return float(f"{min(significance.log_ratio_percent(log_ratio), MOST_PERCENT):.{PERCENT_DIGITS}g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +98,7 @@ class Compared:
 
 
 def compare(
-    baseline: Side,
-    candidate: Side,
-    *,
-    metrics: Sequence[ComparedMetric],
-    max_regression_percent: float | None = None,
+    baseline: Side, candidate: Side, *, metrics: Sequence[ComparedMetric], max_regression_percent: float | None = None
 ) -> Compared:
     """What changed from the baseline to the candidate. Each side is at least one run; more are fresh servers of the same."""
     reason = obstacle(baseline, candidate)
@@ -83,14 +148,12 @@ def _cells(baseline: Side, candidate: Side, metrics: Sequence[ComparedMetric]) -
     return tuple(
         ComparedCell(cell=cell, reason=reason)
         if reason is not None
-        else ComparedCell(
-            cell=cell, paired=_paired(cell, baseline, candidate), changes=[next(changes) for _ in metrics]
-        )
+        else ComparedCell(cell=cell, paired=paired(cell, baseline, candidate), changes=[next(changes) for _ in metrics])
         for cell, reason in reasons.items()
     )
 
 
-def _paired(cell: str, baseline: Side, candidate: Side) -> bool:
+def paired(cell: str, baseline: Side, candidate: Side) -> bool:
     """Whether each run of one side has one of the other that sent the same."""
     before, after = ([_traffic(run, cell) for run in side] for side in (baseline, candidate))
     return all((*before, *after)) and sorted(before) == sorted(after)
@@ -104,3 +167,58 @@ def _traffic(run: MeasuredRun, cell: str) -> str:
 def _suspect(run: MeasuredRun, cell: str) -> bool:
     row = run.row(cell)
     return row is not None and row.verdict == "Suspect"
+
+
+# Only a load that keeps the server supplied can tell: under a rate, throughput is that of the arrivals whatever runs.
+
+KV_NEARLY_FULL_PERCENT = 95.0
+MIN_WAITING = 1.0
+"""Requests waiting in the server, on average: with fewer, a client that is late may have left it without."""
+
+
+def limits(
+    baseline: Side, candidate: Side, cells: Iterable[str], *, names: tuple[str, str] = ("baseline", "candidate")
+) -> dict[str, Bottleneck]:
+    """By load point, of those that are comparable: a limit that the two sides together show. Most show none."""
+    before, after = names
+    found = {cell: _limit(_point(before, cell, baseline), _point(after, cell, candidate)) for cell in cells}
+    return {cell: limit for cell, limit in found.items() if limit is not None}
+
+
+def _limit(baseline: scaling.OperatingPoint | None, candidate: scaling.OperatingPoint | None) -> Bottleneck | None:
+    pairs = scaling.comparisons([baseline, candidate]) if baseline is not None and candidate is not None else []
+    return _limit_of(pairs[0]) if pairs else None
+
+
+def _limit_of(pair: scaling.Comparison) -> Bottleneck | None:
+    """Throughput that falls is not flat: there, what was changed did harm."""
+    if abs(pair.change_percent) <= scaling.FLAT_PERCENT:
+        return throughput_is_flat(pair, f"from {pair.low.name} to {pair.high.name}")
+    usage = pair.high.kv_percent
+    if not pair.grows or usage is None or usage < KV_NEARLY_FULL_PERCENT:
+        return None
+    sentence = f"{growth(pair)}, where KV cache usage is {percent(usage)}: KV memory is the limit."
+    evidence = {name: value for name, value in pair_evidence(pair).items() if value is not None}
+    return Bottleneck(limit="KVMemory", sentence=sentence, evidence=evidence)
+
+
+def _point(name: str, cell: str, side: Side) -> scaling.OperatingPoint | None:
+    """What ran on average, tokens a second and the most KV cache in use; None unless every run of the side can tell."""
+    points = [point for run in side if (row := run.row(cell)) is not None and (point := _of_row(row)) is not None]
+    if len(points) != len(side):
+        return None
+    usage = [point.kv_percent for point in points if point.kv_percent is not None]
+    running, throughput = fmean(point.running for point in points), fmean(point.throughput for point in points)
+    return scaling.OperatingPoint(name, running, throughput, max(usage, default=None))
+
+
+def _of_row(row: Result) -> scaling.OperatingPoint | None:
+    throughput, server = row.metrics.get("total_token_throughput"), row.roles[0] if row.roles else None
+    if server is None or server.running_mean is None or throughput is None:
+        return None
+    is_supplied = row.axis in ("concurrency", "batch") or row.value == "inf"
+    works_twice = 100 * (server.preemptions or 0) > MAX_PREEMPTED_PERCENT * (row.metrics.get("completed") or 0)
+    is_starved = Code.CLIENT_SATURATED in row.findings and (server.waiting_mean or 0.0) < MIN_WAITING
+    if not is_supplied or works_twice or is_starved:
+        return None
+    return scaling.OperatingPoint(row.cell, server.running_mean, throughput, server.kv_cache_max_percent)

@@ -1,4 +1,4 @@
-"""A figure of one side with its noise, as a mean of logarithms: a change is a ratio, the same either way round.
+"""A figure of one side with its noise; whether a change is worse than allowed; the outcome in words.
 
 The unit is a fresh server: with several runs a side, each run's figure is one value. With one run a side all there is are
 its repeats, which share that server's luck.
@@ -7,15 +7,14 @@ its repeats, which share that server's luck.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchrun.api.comparison import ComparedMetric
-from benchrun.api.metric_keys import KEYS
-from benchrun.api.status import Result
-from benchrun.judge.comparison.runs import MeasuredRun
+from benchrun.api import KEYS, Change, ComparedCell, ComparedMetric, Gate, Result, Scope
+from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.measure.cells import SIGNIFICANT_DIGITS
-from benchrun.measure.student import Mean, mean_of
+from benchrun.measure.significance import Mean, mean_of
 
 HIGHER_IS_BETTER: frozenset[ComparedMetric] = frozenset(
     {"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"}
@@ -65,3 +64,80 @@ def _of_repeats(row: Result, key: str) -> Figure:
 
 def _as_exact_as_written(mean: Mean) -> Mean:
     return Mean(mean.value, max(mean.squared_error, ROUNDING_ERROR), mean.count)
+
+
+def gate(cells: Sequence[ComparedCell], *, max_regression_percent: float) -> Gate:
+    """Regressed where the good end of an interval is beyond the limit; NotRegressed where the bad end of each is within it.
+
+    What can't be compared can't pass: the cells given are those that must.
+    """
+    changes = [change for cell in cells for change in cell.changes]
+    worse = [loss for change in changes if (loss := loss_percent(change)) is not None]
+    if any(least > max_regression_percent for least, _ in worse):
+        return "Regressed"
+    complete = bool(changes) and len(worse) == len(changes) and all(cell.reason is None for cell in cells)
+    if complete and all(most <= max_regression_percent for _, most in worse):
+        return "NotRegressed"
+    return "Inconclusive"
+
+
+def loss_percent(change: Change) -> tuple[float, float] | None:
+    """By how much the figure got worse, in percent of the baseline: at least and at most. Negative where it got better."""
+    if change.low_percent is None or change.high_percent is None:
+        return None
+    if change.metric in HIGHER_IS_BETTER:
+        return -change.high_percent, -change.low_percent
+    return change.low_percent, change.high_percent
+
+
+SCOPES: Mapping[Scope, str] = {
+    "WithinOneServer": "within one server: the intervals hold the noise of repeats on one server a side, and another start "
+    "of the same server may differ by more",
+    "BetweenServers": "between servers: the intervals hold the noise of fresh servers",
+}
+_SPOKEN = (
+    ("Better", "better"),
+    ("Worse", "worse"),
+    ("NoDetectableDifference", "without a detectable difference"),
+    ("Unknown", "unknown"),
+    ("NotComparable", "not comparable"),
+)
+
+
+def sentence(cells: Sequence[ComparedCell], scope: Scope, *, suspect: int, unknown: Sequence[str] = ()) -> str:
+    """Counts of words, the most marked loss, what was left out, and the scope."""
+    changes = [(cell.cell, change) for cell in cells for change in cell.changes]
+    if not changes:
+        first = next((f": {cell.cell}: {cell.reason}" for cell in cells), ": neither side has results")
+        return f"no load point is comparable{first}"
+    counts: Counter[str] = Counter(change.word for _, change in changes)
+    listed = ", ".join(f"{counts[word]} {spoken}" for word, spoken in _SPOKEN if counts[word])
+    parts = [f"{len(changes)} figures: {listed}", *_most_marked(changes)]
+    left_out = [cell for cell in cells if cell.reason is not None]
+    if left_out:
+        parts.append(
+            f"{len(left_out)} of {len(cells)} load points not comparable ({left_out[0].cell}: {left_out[0].reason})"
+        )
+    if suspect:
+        parts.append(f"{suspect} of {len(cells)} load points Suspect")
+    parts += unknown
+    if any(change.low_percent is not None for _, change in changes):
+        parts += ["intervals and words hold at 95 % over all figures together", SCOPES[scope]]
+    return "; ".join(parts)
+
+
+def _most_marked(changes: Sequence[tuple[str, Change]]) -> list[str]:
+    """The worst of what got worse, else the best of what got better."""
+    for word, spoken, sign in (("Worse", "the worst", 1), ("Better", "the best", -1)):
+        found = [(cell, change) for cell, change in changes if change.word == word]
+        if found:
+            cell, change = max(found, key=lambda each: sign * (each[1].change_percent or 0) * _direction(each[1]))
+            span = f"{change.low_percent:+.1f} to {change.high_percent:+.1f}"
+            return [f"{spoken}: {change.metric} at {cell} {change.change_percent:+.1f} % ({span})"]
+    return []
+
+
+def _direction(change: Change) -> int:
+    """1 where more is worse."""
+    loss = loss_percent(change)
+    return 1 if loss is not None and loss[0] == change.low_percent else -1

@@ -1,15 +1,17 @@
-"""A variant with what its runs measured."""
+"""A variant with what its runs measured: costs, searches, and what its servers did."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, geometric_mean
 
-from benchrun.api.status import Result, Verdict
-from benchrun.judge.comparison.runs import MeasuredRun
-from benchrun.plan.sweep.variants import Variant
-
-TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
+from benchrun.api import COSTS, TOKENS_PER_JOULE, Result, SearchResult, answering
+from benchrun.api.sweep.status import FoundLoad
+from benchrun.judge.comparison.comparability import MeasuredRun
+from benchrun.judge.objectives import TRUSTED as TRUSTED
+from benchrun.measure.cells import rounded
+from benchrun.plan.variants import Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +41,54 @@ def cells_of(sides: Sequence[Side], planned: Sequence[str]) -> tuple[str, ...]:
     """Every cell that is planned, and what searches have measured besides."""
     measured = (row.cell for side in sides for run in side.runs for row in run.status.results)
     return tuple(dict.fromkeys((*planned, *measured)))
+
+
+def costs(side: Side, cell: str) -> dict[str, float | None]:
+    """Those that every run of the side has at this cell. The geometric mean, as of the throughput that they follow from."""
+    rows = [row for _, row in side.at(cell)]
+    values = {
+        key: [cost for row in rows if (cost := row.metrics.get(key)) is not None] for key in (*COSTS, TOKENS_PER_JOULE)
+    }
+    return {key: rounded(geometric_mean(found)) for key, found in values.items() if found and len(found) == len(rows)}
+
+
+NONE_MET = "none"
+
+
+def found_loads(side: Side) -> tuple[FoundLoad, ...]:
+    """One entry a workload that is searched, in their order."""
+    by_workload: dict[str, list[SearchResult]] = {}
+    for run in side.runs:
+        for search in run.status.searches:
+            by_workload.setdefault(search.workload, []).append(search)
+    return tuple(
+        FoundLoad(workload=workload, axis=found[0].axis, loads=[search.lower or NONE_MET for search in found])
+        for workload, found in by_workload.items()
+    )
+
+
+# The same figures as a run's table has, and for the same reason: what ran and what waited is told by its mean, since a queue that
+# comes and goes is not its peak; of the KV cache the most counts, since it is full once it was.
+
+RUNNING, WAITING = "running_mean", "waiting_mean"
+KV_CACHE, PREFIX_HITS = "kv_cache_max_percent", "prefix_hit_percent"
+_TOGETHER: Mapping[str, Callable[[Sequence[float]], float]] = {
+    RUNNING: fmean,
+    WAITING: fmean,
+    KV_CACHE: max,
+    PREFIX_HITS: fmean,
+}
+"""Arithmetic means: what waits is often 0, and nothing here is compared."""
+SERVER_FIGURES: tuple[str, ...] = tuple(_TOGETHER)
+"""Names, as in `results[].roles` of a run."""
+
+
+def server_figures(side: Side, cell: str) -> dict[str, float | None]:
+    """Those that every run of the side has at this cell."""
+    roles = [answering(row.roles) for _, row in side.at(cell)]
+    values = {name: [None if role is None else getattr(role, name) for role in roles] for name in _TOGETHER}
+    return {
+        name: rounded(_TOGETHER[name](known))
+        for name, found in values.items()
+        if (known := [value for value in found if value is not None]) and len(known) == len(found)
+    }

@@ -1,4 +1,4 @@
-"""The table of a sweep: every variant at every load point, against the baseline.
+"""A sweep judged: every variant at every load point, against the baseline.
 
 All words of the table are corrected together, as those of two runs are: the chance of any false one stays at 5 %.
 """
@@ -8,21 +8,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchrun.api.comparison import DEFAULT_METRICS, Change, ComparedCell, ComparedMetric, Outcome, Scope
-from benchrun.api.metric_keys import KEYS
-from benchrun.api.status import Bottleneck, Verdict
-from benchrun.api.sweep.status import Row
-from benchrun.judge.comparison.comparability import cell_obstacle, obstacle
-from benchrun.judge.comparison.compare import outcome_of
+from benchrun.api import (
+    DEFAULT_METRICS,
+    KEYS,
+    BenchmarkRunStatus,
+    Bottleneck,
+    Change,
+    ComparedCell,
+    ComparedMetric,
+    Outcome,
+    Scope,
+    Verdict,
+)
+from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.api.sweep.status import Row, SweepTable, TabledRun
+from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
+from benchrun.judge.comparison.compare import Question, answers, limits, outcome_of, paired
 from benchrun.judge.comparison.figures import figure_of
-from benchrun.judge.comparison.limits import limits
-from benchrun.judge.comparison.words import Question, answers
-from benchrun.judge.per_gpu import PER_GPU
-from benchrun.judge.sweep.costs import costs
-from benchrun.judge.sweep.measured import Side, cells_of
-from benchrun.judge.sweep.server_figures import server_figures
-from benchrun.judge.verdict import worst
+from benchrun.judge.row import PER_GPU
+from benchrun.judge.rules.catalogue import worst
+from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
+from benchrun.judge.sweep.fitting import Findings, fitted
+from benchrun.judge.sweep.measured import Side, cells_of, costs, found_loads, server_figures
 from benchrun.measure.cells import rounded
+from benchrun.plan.stages import cells
+from benchrun.plan.variants import variants
 
 SHOWN: tuple[ComparedMetric, ...] = (*DEFAULT_METRICS, "TotalTokenThroughput")
 OF_A_SPLIT_FIRST: tuple[ComparedMetric, ...] = ("MeanTTFT", "MeanE2EL")
@@ -78,14 +88,15 @@ def _compared(base: Side, side: Side, cell: str, *, replications: int) -> _Compa
         return _Compared(side, cell, reason)
     before, after = base.runs_at(cell), side.runs_at(cell)
     figures = [
-        (metric, figure_of(metric, cell, before), figure_of(metric, cell, after)) for metric in _asked_of(base, side)
+        (metric, figure_of(metric, cell, before), figure_of(metric, cell, after))
+        for metric in _compared_metrics(base, side)
     ]
     measured = [Question(*figure) for figure in figures if figure[1].value is not None or figure[2].value is not None]
     return _Compared(side, cell, None, tuple(measured))
 
 
-def _asked_of(base: Side, side: Side) -> tuple[ComparedMetric, ...]:
-    """Whether splitting a server pays is asked of TTFT and E2EL first."""
+def _compared_metrics(base: Side, side: Side) -> tuple[ComparedMetric, ...]:
+    """Whether splitting a server pays shows in TTFT and E2EL first."""
     servers = [each.variant.spec.server for each in (base, side)]
     if not any(server is not None and server.disaggregated is not None for server in servers):
         return DEFAULT_METRICS
@@ -109,12 +120,9 @@ def _cell(base: Side, pair: _Compared, changes: Iterator[Change]) -> ComparedCel
     if pair.reason is not None:
         return ComparedCell(cell=pair.cell, reason=pair.reason[:300])
     own = [next(changes).model_copy(update={"baseline": None, "value": None}) for _ in pair.questions]
-    return ComparedCell(cell=pair.cell, paired=_paired(base, pair.side, pair.cell), changes=own)
-
-
-def _paired(base: Side, side: Side, cell: str) -> bool:
-    before, after = (sorted(row.traffic or "" for _, row in each.at(cell)) for each in (base, side))
-    return all((*before, *after)) and before == after
+    return ComparedCell(
+        cell=pair.cell, paired=paired(pair.cell, base.runs_at(pair.cell), pair.side.runs_at(pair.cell)), changes=own
+    )
 
 
 def _row(base: Side, side: Side, cell: str, compared: ComparedCell | None, missing: Mapping[str, str]) -> Row:
@@ -152,3 +160,53 @@ def _metrics(side: Side, cell: str) -> dict[str, float | None]:
     figures[PER_GPU] = None if throughput is None else rounded(throughput / side.devices)
     known = {key: value for key, value in figures.items() if value is not None}
     return known | costs(side, cell) | server_figures(side, cell)
+
+
+def sweep_table(
+    spec: BenchmarkSweepSpec,
+    runs: Sequence[TabledRun],
+    measured: Mapping[str, BenchmarkRunStatus],
+    *,
+    baseline: str,
+    missing: Mapping[str, str],
+    whole: bool = False,
+) -> SweepTable:
+    """The table of these runs, cut to what a status holds unless it is wanted whole.
+
+    `measured`: by uid. `missing`: by variant, why it has no figures. Raises ValueError where the spec has no variants.
+    """
+    listed = variants(spec)
+    sides = [
+        Side(
+            variant,
+            tuple(
+                MeasuredRun(run.name, run.uid, variant.spec, measured[run.uid])
+                for run in runs
+                if run.variant == variant.name and run.uid in measured
+            ),
+        )
+        for variant in listed
+    ]
+    planned = [cell.id for cell in cells(spec.template)]
+    found = table(sides, baseline=baseline, planned=planned, replications=spec.replications, missing=missing)
+    able = contenders(sides, cells_of(sides, planned))
+    all_of_it = Findings(
+        rows=found.rows,
+        best=best_variants(able, spec.template.objectives),
+        front=pareto_front(able),
+        searches=tuple(found_loads(side) for side in sides),
+    )
+    kept, truncated = (all_of_it, ()) if whole else fitted(all_of_it)
+    names = [variant.name for variant in listed]
+    verdicts = {name: worst(row.verdict for row in found.rows if row.variant == name and row.runs) for name in names}
+    return SweepTable(
+        results=list(kept.rows),
+        best=list(kept.best),
+        front=list(kept.front),
+        scope=found.scope,
+        verdict=worst(row.verdict for row in found.rows if row.runs),
+        verdicts={name: verdict for name, verdict in verdicts.items() if verdict is not None},
+        outcomes=dict(found.outcomes),
+        searches={name: list(loads) for name, loads in zip(names, kept.searches, strict=True)},
+        truncated=list(truncated),
+    )

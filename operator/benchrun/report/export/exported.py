@@ -9,24 +9,26 @@ from itertools import groupby
 
 from benchrun_client.contract import StageRecord
 
-from benchrun.api.answering import answering
-from benchrun.api.cells import Cell
-from benchrun.api.codes import Code
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus, Result, RoleFigures, ServerStatus, Verdict
-from benchrun.api.workloads import Workload
-from benchrun.judge.per_gpu import gpus_of
-from benchrun.judge.row import proxy_role, role_figures
-from benchrun.measure.cells import Latency, Pools, pools_of
-from benchrun.measure.gpu_figures import GpuFigures, gpu_figures
-from benchrun.measure.replicas import Replica, replicas
-from benchrun.measure.samples import Sample
-from benchrun.measure.windows import Window, windows
+from benchrun.api import (
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    Code,
+    RoleFigures,
+    ServerStatus,
+    Verdict,
+    Workload,
+    answering,
+)
+from benchrun.judge.row import gpus_of, proxy_role, role_figures
+from benchrun.measure.cells import LATENCIES, Latency, Pools, pools_of
+from benchrun.measure.exposition import Sample
+from benchrun.measure.gpus import GpuFigures, gpu_figures
+from benchrun.measure.windows import Replica, replicas, windows
 from benchrun.plan.searches import probed_cells
 from benchrun.plan.stages import cells
 
 TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")
-"""Verdicts of stages that are exported without being asked for."""
+"""Verdicts of stages that are exported without `--include-invalid`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,11 @@ class ExportedStage:
     findings: tuple[str, ...]
     """Codes found at its cell."""
     servers: tuple[RoleFigures, ...]
-    """What the servers' metrics pages said meanwhile, by role; what the proxy said of itself among them."""
+    """From the servers' metrics endpoints, by role; the proxy's among them."""
     replicas: tuple[Replica, ...]
-    """What each server of those roles did, one by one."""
+    """Each server of those roles."""
     gpus: GpuFigures
-    """What the GPUs of all roles did, as far as every role told."""
+    """Of all roles; unknown where one has no samples."""
 
     @property
     def id(self) -> str:
@@ -60,20 +62,25 @@ class ExportedStage:
         return self.id.replace("/", "-")
 
     @property
+    def judgement(self) -> str:
+        """`Suspect (Drift, ColdStart)`."""
+        return f"{self.verdict} ({', '.join(self.findings)})" if self.findings else self.verdict
+
+    @property
     def load_point(self) -> str:
         """`rate=4`."""
         return self.cell.partition("/")[2]
 
     @property
     def request_rate(self) -> float | None:
-        """Requests a second that were asked of the load engine; None: all at once."""
+        """Requests a second that the load engine was to send; None: all at once."""
         return self.record.scalars.get("request_rate")
 
     @property
     def max_concurrency(self) -> int | None:
-        """Most requests in flight that it was allowed; None: no limit."""
-        said = self.record.scalars.get("max_concurrency")
-        return None if said is None else int(said)
+        """Most requests that may be in flight; None: no limit."""
+        limit = self.record.scalars.get("max_concurrency")
+        return None if limit is None else int(limit)
 
     @property
     def began(self) -> datetime:
@@ -130,30 +137,36 @@ def exported(
     records: Sequence[StageRecord],
     samples: Sequence[Sample],
 ) -> ExportedRun:
-    """The run with every record that is left of it. Records of a stage that the spec does not have are passed over."""
+    """The run with every record that is kept. Records of a stage that the spec does not have are skipped."""
     workloads = {workload.name: workload for workload in spec.workloads}
     places = {stage: cell for cell in (*cells(spec), *probed_cells(spec, records)) for stage in cell.stage_ids}
     rows = {row.cell: row for row in status.results}
-    interval = spec.measurement.scrape_interval_seconds
-    stages = tuple(
-        _stage(
-            record,
-            cell,
-            workloads[cell.workload],
-            row=rows.get(cell.id),
-            seen=windows(record, samples, scrape_interval=interval),
-            apart=replicas(record, samples),
+    stages = []
+    for record in records:
+        cell = places.get(record.stage_id)
+        if cell is None:
+            continue
+        row = rows.get(cell.id)
+        seen = windows(record, samples, scrape_interval=spec.measurement.scrape_interval_seconds)
+        stage = ExportedStage(
+            record=record,
+            workload=workloads[cell.workload],
+            cell=cell.id,
+            repeat=cell.stage_ids.index(record.stage_id) + 1,
+            verdict=row.verdict if row is not None else "Unknown",
+            findings=tuple(row.findings) if row is not None else (),
+            servers=(*role_figures(seen), *proxy_role([record])),
+            replicas=replicas(record, samples),
+            gpus=gpu_figures(seen) if all(window.samples for window in seen) else GpuFigures(),
         )
-        for record in records
-        if (cell := places.get(record.stage_id)) is not None
-    )
-    return ExportedRun(identity.namespace, identity.name, identity.uid, spec, status, stages)
+        stages.append(stage)
+    return ExportedRun(identity.namespace, identity.name, identity.uid, spec, status, tuple(stages))
 
 
 def server_version(run: ExportedRun, stage: ExportedStage) -> str | None:
-    """vLLM's version, as the servers of this stage said it themselves; else as the run's status has it."""
-    said = next((edge.version for edge in stage.record.servers if edge.version), None)
-    return said or (run.server.version if run.server is not None else None)
+    """vLLM's version, as the servers of this stage reported it; else as the run's status has it."""
+    reported = next((edge.version for edge in stage.record.servers if edge.version), None)
+    return reported or (run.server.version if run.server is not None else None)
 
 
 def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
@@ -164,46 +177,33 @@ def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
 def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
     """The run without the stages whose numbers can't be trusted, and why each of their cells was left out."""
     kept = tuple(stage for stage in run.stages if stage.verdict in TRUSTED)
-    left = {stage.cell: _why(stage) for stage in run.stages if stage.verdict not in TRUSTED}
-    return replace(run, stages=kept), left
+    left_out = {
+        stage.cell: "not judged" if stage.verdict == "Unknown" else stage.judgement
+        for stage in run.stages
+        if stage.verdict not in TRUSTED
+    }
+    return replace(run, stages=kept), left_out
 
 
 def pools(stages: Sequence[ExportedStage]) -> Pools:
-    """Latencies of these stages of a cell, in microseconds; none that was not measured, and no gaps between chunks, which
-    are not gaps between tokens."""
+    """Measured latencies of these stages of a cell, in microseconds; without gaps between chunks of several tokens."""
     chunks = any(Code.CHUNKS_ARE_NOT_TOKENS.value in stage.findings for stage in stages)
     hidden: Latency | None = "itl" if chunks else None
     measured = pools_of([stage.record for stage in stages])
     return {latency: pool for latency, pool in measured.items() if pool.count and latency != hidden}
 
 
-def _stage(
-    record: StageRecord,
-    cell: Cell,
-    workload: Workload,
-    *,
-    row: Result | None,
-    seen: Sequence[Window],
-    apart: tuple[Replica, ...],
-) -> ExportedStage:
-    return ExportedStage(
-        record=record,
-        workload=workload,
-        cell=cell.id,
-        repeat=cell.stage_ids.index(record.stage_id) + 1,
-        verdict=row.verdict if row is not None else "Unknown",
-        findings=tuple(row.findings) if row is not None else (),
-        servers=(*role_figures(seen), *proxy_role([record])),
-        replicas=apart,
-        gpus=gpu_figures(seen) if all(window.samples for window in seen) else GpuFigures(),
-    )
-
-
-def _why(stage: ExportedStage) -> str:
-    if stage.verdict == "Unknown":
-        return "not judged"
-    return f"{stage.verdict} ({', '.join(stage.findings)})" if stage.findings else stage.verdict
-
-
 def _instant(unix_us: int) -> datetime:
     return datetime.fromtimestamp(unix_us // 1_000_000, tz=UTC).replace(microsecond=unix_us % 1_000_000)
+
+
+_LATENCIES = tuple(f"_{latency}_ms" for latency in LATENCIES)
+
+
+def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
+    """The load engine's own, under its names. Its 0 for a latency that was not measured is None here."""
+    measured = tuple(f"_{latency}_ms" for latency in pools([stage]))
+    return {
+        name: None if name.endswith(_LATENCIES) and not name.endswith(measured) else value
+        for name, value in stage.record.scalars.items()
+    }

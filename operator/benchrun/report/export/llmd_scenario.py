@@ -1,21 +1,80 @@
-"""`scenario` of the llm-d benchmark report: the server and the load, in its standard words and in their own."""
+"""`scenario` of the llm-d benchmark report: the server and the load; and what `vllm serve` arguments say of parallelism."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from benchrun.api.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
-from benchrun.judge.per_gpu import gpus_of
+from benchrun.api import answering
+from benchrun.judge.row import gpus_of
+from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 from benchrun.report.export.exported import ExportedRun, ExportedStage, server_version
-from benchrun.report.export.files import Json, without_unknown
-from benchrun.report.export.server_flags import flags_of, parallelism_of
+from benchrun.report.export.tables import Json, without_unknown
+
+_SHORT = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size"}
+Flags = Mapping[str, str | None]
+"""Values by flag, dashes throughout; None for a switch. The last of several holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelism:
+    """Over how many GPUs, in which way. vLLM's own default is 1."""
+
+    tensor: int
+    pipeline: int
+    data: int
+    expert: int
+
+
+def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
+    """Of the servers of a role, or of those that write answers; none at an endpoint, whose arguments are unknown."""
+    server = answering(each for each in run.status.servers if role in (None, each.role))
+    if server is not None and server.args:
+        return parsed(server.args)
+    # A server without roles has one set of arguments.
+    return parsed(run.spec.started.args_of(role or ROLE_DECODE)) if run.spec.started is not None else {}
+
+
+def parsed(args: Sequence[str]) -> Flags:
+    """`--flag=value`, `--flag value` and `--switch`; words that belong to no flag are skipped."""
+    flags: dict[str, str | None] = {}
+    open_flag: str | None = None
+    for word in args:
+        if word.startswith("-") and not _is_number(word):
+            name, equals, value = word.partition("=")
+            name = _SHORT.get(name, name).replace("_", "-")
+            flags[name] = value if equals else None
+            open_flag = None if equals else name
+        elif open_flag is not None:
+            flags[open_flag], open_flag = word, None
+    return flags
+
+
+def parallelism_of(flags: Flags) -> Parallelism:
+    """A value that is not a number counts as not given."""
+    tensor, pipeline, data = (_number(flags, name) for name in _SHORT.values())
+    return Parallelism(tensor, pipeline, data, expert=tensor * data if "--enable-expert-parallel" in flags else 1)
+
+
+def _number(flags: Flags, name: str) -> int:
+    given = flags.get(name) or ""
+    return int(given) if given.isdecimal() and int(given) else 1
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
 
 _COMPONENT_SCHEMA = "0.0.1"
 _UNKNOWN = "unknown"
-"""Where the schema asks for a word that nobody knows."""
+"""Where the schema requires a value."""
 
 
 def scenario(run: ExportedRun, stage: ExportedStage) -> Json:
@@ -59,13 +118,9 @@ def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
 
 
 def _endpoint(run: ExportedRun, stage: ExportedStage) -> Json:
-    """Of a server that was there before nobody knows the hardware, which the kind of an engine would have to tell."""
-    return {
-        "kind": "generic",
-        "tool": "vllm",
-        "tool_version": _version(run, stage),
-        "model": {"name": run.spec.model.name},
-    }
+    """`generic`: the kind `inference_engine` requires the hardware, which is unknown here."""
+    version, model = _version(run, stage), {"name": run.spec.model.name}
+    return {"kind": "generic", "tool": "vllm", "tool_version": version, "model": model}
 
 
 def _version(run: ExportedRun, stage: ExportedStage) -> str:
@@ -82,11 +137,9 @@ def _native(run: ExportedRun, role: str) -> Json:
 
 def _load(run: ExportedRun, stage: ExportedStage) -> Json:
     record = stage.record
+    parts = {"workload": stage.workload, "measurement": run.spec.measurement}
     native = {
-        "config": {
-            "workload": stage.workload.model_dump(mode="json", by_alias=True, exclude_none=True),
-            "measurement": run.spec.measurement.model_dump(mode="json", by_alias=True, exclude_none=True),
-        }
+        "config": {name: part.model_dump(mode="json", by_alias=True, exclude_none=True) for name, part in parts.items()}
     }
     standardized = {
         "tool": "vllm-benchmark",

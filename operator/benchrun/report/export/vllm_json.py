@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from benchrun.judge.certainty import certainty
-from benchrun.report.export.engine_figures import engine_figures
-from benchrun.report.export.exported import ExportedRun, ExportedStage, pools
-from benchrun.report.export.files import Files, Json, as_json, as_json_lines
-from benchrun.report.export.server_flags import flags_of, parallelism_of
+from benchrun.judge.row import certainty
+from benchrun.report.export.exported import ExportedRun, ExportedStage, engine_figures, pools
+from benchrun.report.export.formats import Format, register
+from benchrun.report.export.llmd_scenario import flags_of, parallelism_of
+from benchrun.report.export.tables import Files, Json, as_json, as_json_lines
 
 _BACKENDS = {"Completions": "openai", "Chat": "openai-chat"}
 
@@ -47,7 +47,7 @@ def detailed(run: ExportedRun, stage: ExportedStage) -> Json:
         "ttfts": _seconds(columns.ttft_us, answered),
         "latencies": _seconds(columns.e2el_us, answered),
         "start_times": [(began + start) / 1e6 for start in columns.start_us],
-        **({"queue_times": [queued / 1e6 for queued in columns.queue_us]} if columns.queue_us else {}),
+        "queue_times": [queued / 1e6 for queued in columns.queue_us],
         "errors": _errors(stage),
     }
 
@@ -100,3 +100,13 @@ def _errors(stage: ExportedStage) -> list[str]:
     """Empty for a request that was answered. Which of several errors a request met is not kept."""
     text = " | ".join(stage.record.errors) or "failed"
     return ["" if ok else text for ok in stage.record.requests.ok]
+
+
+register(
+    "vllm",
+    Format(
+        "result files of `vllm bench serve`, which `vllm bench sweep plot` reads",
+        vllm_files,
+        lambda run, _: vllm_lines(run),
+    ),
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -42,7 +42,7 @@ class Table:
     words: frozenset[str] = frozenset()
     """Headers of columns with a verdict, an outcome or a severity."""
     folded: bool = False
-    """Opened by a click: data behind a chart."""
+    """Collapsed until it is clicked: data behind a chart."""
     stacked: bool = False
     """Long sentences: on a narrow screen the cells of a row stand below each other."""
     kind: ClassVar[str] = "table"
@@ -64,7 +64,7 @@ class Chart:
     title: str
     spec: ChartSpec
     description: str
-    """For those who can't see it: what is drawn, and where the same data stand."""
+    """For screen readers: what is drawn, and where the same data are in text."""
     wide: bool = False
     """Scrolls sideways on a narrow screen; others shrink to it."""
     kind: ClassVar[str] = "chart"
@@ -89,13 +89,15 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class FoundCard:
-    """One finding."""
+    """One finding; its evidence is collapsed."""
 
     code: str
     severity: str
     where: str
     meaning: str
     remedy: str
+    sentence: str
+    """The evidence in words."""
     evidence: Sequence[tuple[str, str]]
     kind: ClassVar[str] = "found"
 
@@ -107,6 +109,11 @@ class Facts:
     title: str
     pairs: tuple[tuple[str, str], ...]
     kind: ClassVar[str] = "facts"
+
+
+def facts(title: str, pairs: Iterable[tuple[str, str | None]]) -> Facts:
+    """Those that have a value."""
+    return Facts(title, tuple((name, value) for name, value in pairs if value))
 
 
 @dataclass(frozen=True, slots=True)

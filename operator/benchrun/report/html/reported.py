@@ -1,19 +1,25 @@
-"""What a page is made of: everything that is known of a finished run."""
+"""A finished run or sweep with everything that its page is made of."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from benchrun_client.contract import StageRecord, open_stage
 
-from benchrun.api.cells import Axis
-from benchrun.api.names import cell_id
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus, Result
-from benchrun.measure.samples import Sample
+from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Result
+from benchrun.api.sweep.spec import BenchmarkSweepSpec
+from benchrun.api.sweep.status import BenchmarkSweepStatus, Row
+from benchrun.judge.objectives import objective_results
+from benchrun.judge.row import certainty
+from benchrun.judge.stage_profile import expected_load
+from benchrun.measure.cells import level_metrics, pooled_metrics, pools_of, queue_pools
+from benchrun.measure.exposition import Sample
+from benchrun.names import cell_id
+from benchrun.observe import raw
 from benchrun.plan.searches import axis_of
+from benchrun.report.result_rows import texts_per_prompt
 
 AXIS_UNITS: Mapping[Axis, str] = {
     "rate": "requests/s",
@@ -44,7 +50,7 @@ class Reported:
     records: Sequence[StageRecord] = ()
     """Those that are left, in order of measurement."""
     samples: Sequence[Sample] = ()
-    """Readings of the servers, oldest first."""
+    """Of the servers, oldest first."""
     notes: Sequence[str] = field(default=())
     """What could not be read."""
 
@@ -97,3 +103,70 @@ def curves(status: BenchmarkRunStatus) -> list[Curve]:
 def load_text(value: str) -> str:
     """A load value for people."""
     return "all at once" if value == "inf" else value
+
+
+FIELDS = frozenset({"results[].metrics", "results[].intervals", "results[].objectives"})
+"""What `restored` restores, as `truncated` names it."""
+
+
+def restored(run: Reported) -> Reported:
+    """The run with the figures that were cut from its status for size, from its records. Only of load points whose records are all
+    kept: these are the figures that were judged."""
+    if FIELDS.isdisjoint(cut.field for cut in run.status.truncated):
+        return run
+    rows = [_restored(run, row) for row in run.status.results]
+    whole = all(len(run.records_of(row.cell)) == row.repeats for row in rows)
+    truncated = [cut for cut in run.status.truncated if not (whole and cut.field in FIELDS)]
+    return replace(run, status=run.status.model_copy(update={"results": rows, "truncated": truncated}))
+
+
+def _restored(run: Reported, row: Result) -> Result:
+    records = run.records_of(row.cell)
+    if not records or len(records) != row.repeats:
+        return row
+    # Gaps between chunks that hold several tokens are not gaps between tokens.
+    hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in row.findings else None
+    shown = {latency: pool for latency, pool in pools_of(records).items() if latency != hidden}
+    capped = expected_load(run.spec, Cell(row.cell, row.workload, row.axis, row.value, ())).capped
+    queued = queue_pools(records) if capped else {}
+    percentiles = run.spec.measurement.percentiles
+    metrics = pooled_metrics(records, shown, percentiles)
+    for name, pool in queued.items():
+        metrics |= level_metrics(pool, name, percentiles)
+    sure = certainty({**shown, **queued}, percentiles)
+    update = {
+        "metrics": metrics | row.metrics,
+        "intervals": sure.intervals | row.intervals,
+        "uncertain": sure.uncertain,
+        "objectives": objective_results(run.spec.objectives, {**shown, **queued}, row.verdict),
+    }
+    return row.model_copy(update=update)
+
+
+MAX_OPEN_ROWS = 30
+"""Longer tables beside a chart are collapsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedSweep:
+    """A sweep that has ended."""
+
+    name: str
+    namespace: str
+    uid: str
+    written: Mapping[str, object]
+    """The spec as the API server holds it."""
+    spec: BenchmarkSweepSpec | None
+    """None: it is of another version, or not valid; the status is shown all the same."""
+    status: BenchmarkSweepStatus
+
+    @property
+    def texts_per_prompt(self) -> Mapping[str, int]:
+        """Of workloads that pack texts, by name."""
+        return texts_per_prompt(raw.mapping(self.written.get("template")))
+
+    def per_gpu(self, row: Row) -> float | None:
+        """Output tokens a second and GPU; of a server without GPUs, of the server."""
+        output = row.metrics.get(KEYS["OutputThroughput"])
+        gpus = next((variant.gpus for variant in self.status.variants if variant.name == row.variant), 0)
+        return None if output is None else output / max(1, gpus)

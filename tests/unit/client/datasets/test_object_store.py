@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 from benchrun_client.contract import S3Object
-from benchrun_client.datasets.object_store import fetch_object, object_url, shown_object
+from benchrun_client.datasets.files import fetch_object, object_url, shown_object
 from benchrun_client.failures import RunFailure
 from unit.client.servers import answering, serving, serving_at
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun_client.datasets.sigv4 import Credentials, quoted_path, signed_headers
+from benchrun_client.datasets.files import Credentials, quoted_path, signed_headers
 
 EXAMPLE = Credentials("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 

@@ -6,11 +6,11 @@ import threading
 
 import aiohttp
 import pytest
-from benchrun_client.background import BackgroundLoop
-from benchrun_client.identity import identify
+from benchrun_client.http_session import BackgroundLoop
 from benchrun_client.offline.messages import OfflineAnswer, OfflineLoad, OfflineTimes
 from benchrun_client.offline.port import EnginePort
-from benchrun_client.snapshot import take
+from benchrun_client.server.identity import identify
+from benchrun_client.server.snapshot import take
 
 PAGE = b"""# TYPE vllm:prompt_tokens_total counter
 vllm:prompt_tokens_total{engine="0"} 42

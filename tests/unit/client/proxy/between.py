@@ -10,8 +10,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
-from benchrun_client.proxy.arguments import parse
-from benchrun_client.proxy.assembly import answering
+from benchrun_client.proxy.port import answering, parse
 from benchrun_client.proxy.readiness import Readiness
 from multidict import CIMultiDictProxy
 

@@ -6,7 +6,8 @@ import asyncio
 import time
 from itertools import count
 
-from benchrun_client.proxy.figures import OUTCOMES, Figures, LoopWatch
+from benchrun_client.load.self_watch import LoopWatch
+from benchrun_client.proxy.figures import OUTCOMES, Figures
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from unit.client.proxy.between import Server, between, prefilling, saying

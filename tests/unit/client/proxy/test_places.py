@@ -7,7 +7,7 @@ import json
 
 import pytest
 from aiohttp import web
-from benchrun_client.proxy.places import NoPlace, Places
+from benchrun_client.proxy.roles import NoPlace, Places
 from unit.client.proxy.between import ASKED, Server, between, prefilling, saying
 
 

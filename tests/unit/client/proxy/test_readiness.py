@@ -11,8 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client.proxy import readiness as module
-from benchrun_client.proxy.arguments import parse
-from benchrun_client.proxy.assembly import answering
+from benchrun_client.proxy.port import answering, parse
 from unit.client.proxy.between import ASKED, COMPLETIONS, Server, prefilling, saying
 
 

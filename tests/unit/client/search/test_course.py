@@ -1,16 +1,31 @@
-"""Where a search goes: it ends, stays within its bounds, and brackets the truth."""
+"""The course of a search: results against the objectives, and the next load."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from benchrun_client.contract import Search
-from benchrun_client.search.certainty import Outcome
-from benchrun_client.search.course import Position, after, first, may_follow, spelled
+import pytest
+from benchrun.measure.percentiles import Distribution, least_count, percentile_interval
+from benchrun_client.contract import Limit, Search
+from benchrun_client.records import RawStage
+from benchrun_client.search.course import (
+    Outcome,
+    Position,
+    Tally,
+    after,
+    first,
+    load_result,
+    may_follow,
+    outcome,
+    outcome_of,
+    spelled,
+)
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.client.plans import raw_stage
 from unit.client.search.searches import search
 
 Steps = list[tuple[Position, Outcome]]
@@ -155,3 +170,159 @@ def test_what_may_follow_holds_what_does(of: Search, data: st.DataObject) -> Non
         assert len(foreseen) <= 3
         here = after(of, here, data.draw(outcomes))
         assert here is None or here in foreseen
+
+
+LIMIT = 10.0
+
+
+def by_interval(tally: Tally, percent: float) -> str:
+    """As the operator judges a load point."""
+    counts = [(LIMIT, tally.within), (LIMIT + 1, tally.values - tally.within)]
+    interval = percentile_interval(Distribution.of_counts(counts), percent)
+    if interval is None:
+        return "Inconclusive"
+    low, high = interval
+    return "Met" if high <= LIMIT else "Missed" if low > LIMIT else "Inconclusive"
+
+
+@pytest.mark.parametrize("percent", [50.0, 90.0, 95.0, 99.0])
+def test_every_tally_is_judged_as_the_operator_judges_it(percent: float) -> None:
+    for values in (*range(1, 130), 369, 500, 2000):
+        if values < (least_count(percent) or 0):
+            continue
+        for within in range(values + 1):
+            tally = Tally(values, within)
+            assert outcome(tally, percent) == by_interval(tally, percent), tally
+
+
+@given(values=st.integers(400, 20_000), share=st.floats(0, 1))
+def test_large_tallies_too(values: int, share: float) -> None:
+    tally = Tally(values, round(values * share))
+    assert outcome(tally, 99.0) == by_interval(tally, 99.0)
+
+
+def test_too_few_values_never_keep_a_limit_for_certain() -> None:
+    assert outcome(Tally(367, 367), 99.0) == "Inconclusive"
+    assert outcome(Tally(368, 368), 99.0) == "Met"
+
+
+def test_a_few_values_can_miss_it() -> None:
+    assert outcome(Tally(3, 0), 99.0) == "Missed"
+
+
+def test_nothing_measured_is_no_outcome() -> None:
+    assert outcome(Tally(), 50.0) == "Inconclusive"
+
+
+def test_repeats_add_up() -> None:
+    once = Tally(200, 200)
+    assert outcome(once, 99.0) == "Inconclusive"
+    assert outcome(once + once, 99.0) == "Met"
+
+
+def stage(*ttft_ms: float, failed: int = 0) -> RawStage:
+    """Answers of three tokens, 10 ms apart, whose first came after so long; then some that failed."""
+    ok = [True] * len(ttft_ms) + [False] * failed
+    return raw_stage(
+        ok=ok,
+        ttfts=[ms / 1000 for ms in ttft_ms] + [0.0] * failed,
+        itls=[[0.01, 0.01]] * len(ttft_ms) + [[]] * failed,
+        output_lens=[3] * len(ttft_ms) + [0] * failed,
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "milliseconds", "tally"),
+    [
+        ("TTFT", 30, Tally(3, 2)),
+        ("TTFT", 29, Tally(3, 1)),
+        ("E2EL", 50, Tally(3, 2)),
+        ("TPOT", 10, Tally(3, 3)),
+        ("TPOT", 9, Tally(3, 0)),
+        ("ITL", 10, Tally(6, 6)),
+        ("ITL", 9, Tally(6, 0)),
+    ],
+)
+def test_each_latency_is_held_against_its_own_limit(metric: str, milliseconds: int, tally: Tally) -> None:
+    limit = Limit.model_validate({"metric": metric, "percentile": "90", "max_milliseconds": milliseconds})
+    of = search(objectives=(limit,))
+    assert load_result(of, stage(10, 30, 40)).tallies == (tally,)
+
+
+def test_failed_requests_have_no_latency_and_are_counted() -> None:
+    found = load_result(search(), stage(10, 10, failed=2))
+    assert (found.requests, found.failed, found.tallies) == (4, 2, (Tally(2, 2),))
+
+
+def test_one_token_has_no_time_per_token_after_the_first() -> None:
+    of = search(objectives=(Limit(metric="TPOT", percentile="50", max_milliseconds=20),))
+    assert load_result(of, raw_stage(ok=[True, True], itls=[[], [0.01]], output_lens=[1, 2])).tallies == (Tally(1, 1),)
+
+
+def test_met_missed_and_neither() -> None:
+    of = search()
+    assert outcome_of(of, load_result(of, stage(*[50] * 60))) == "Met"
+    assert outcome_of(of, load_result(of, stage(*[150] * 60))) == "Missed"
+    assert outcome_of(of, load_result(of, stage(*[50] * 54, *[150] * 6))) == "Inconclusive"
+
+
+def test_repeats_are_told_together() -> None:
+    of = search()
+    few = load_result(of, stage(*[50] * 30))
+    assert outcome_of(of, few) == "Inconclusive"
+    assert outcome_of(of, few + few) == "Met"
+
+
+def test_every_objective_counts() -> None:
+    of = search(
+        objectives=(
+            Limit(metric="TTFT", percentile="90", max_milliseconds=100),
+            Limit(metric="TPOT", percentile="50", max_milliseconds=5),
+        )
+    )
+    assert outcome_of(of, load_result(of, stage(*[50] * 60))) == "Missed"
+
+
+def test_where_too_many_fail_the_load_is_too_much_however_fast_the_others_were() -> None:
+    of = search(max_failed_percent="2")
+    assert outcome_of(of, load_result(of, stage(*[50] * 98, failed=2))) == "Met"
+    assert outcome_of(of, load_result(of, stage(*[50] * 97, failed=3))) == "Missed"
+    assert outcome_of(of, load_result(of, stage(failed=40))) == "Missed"
+
+
+TRUTH = 10.0
+"""Load at which exactly nine requests of ten keep the limit."""
+STEEPNESS = 8
+REQUESTS = 200
+RUNS = 200
+
+
+def share_within(load: float) -> float:
+    """Of requests that keep the limit, the fewer the higher the load."""
+    return 1 / (1 + (load / TRUTH) ** STEEPNESS / 9)
+
+
+def found(of: Search, chance: random.Random) -> tuple[Decimal, Decimal]:
+    """What one search ends with."""
+    here: Position | None = first(of)
+    tally = Tally()
+    met, not_met = Decimal(0), Decimal(10**6)
+    while here is not None:
+        share = share_within(float(here.value))
+        tally += Tally(REQUESTS, sum(chance.random() < share for _ in range(REQUESTS)))
+        what = outcome(tally, 90)
+        following = after(of, here, what)
+        if following is None or following.number != here.number:
+            met, not_met = (max(met, here.value), not_met) if what == "Met" else (met, min(not_met, here.value))
+            tally = Tally()
+        here = following
+    return met, not_met
+
+
+def test_noise_leads_it_astray_no_more_often_than_it_says() -> None:
+    brackets = [found(search(), random.Random(seed)) for seed in range(RUNS)]
+    too_high = sum(float(met) > TRUTH for met, _ in brackets)
+    far_too_low = sum(float(not_met) < 0.8 * TRUTH for _, not_met in brackets)
+    assert all(met < not_met for met, not_met in brackets)
+    assert too_high <= 0.05 * RUNS
+    assert far_too_low <= 0.05 * RUNS

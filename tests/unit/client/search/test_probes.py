@@ -11,11 +11,9 @@ import pytest
 from benchrun_client.contract import CachePolicy, LoadPoint, Plan, RandomData, Stage
 from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
-from benchrun_client.search.certainty import Outcome
-from benchrun_client.search.course import Position, after, first
-from benchrun_client.search.probes import every_stage, stage_at
-from benchrun_client.search.scribe import Trouble, Written
-from benchrun_client.search.upcoming import Upcoming
+from benchrun_client.search.course import Outcome, Position, after, first
+from benchrun_client.search.probes import Upcoming, every_stage, stage_at
+from benchrun_client.search.scribe import Written
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import check_lengths, find_material, write_traffic
 from pydantic import ValidationError
@@ -93,7 +91,7 @@ def test_a_searched_workload_is_held_against_the_context_too() -> None:
 # ---- before they are needed -------------------------------------------------------------------------------------------
 
 
-class Scribe:
+class PromptWriter:
     """Writes at once, and remembers what it was asked for."""
 
     def __init__(self) -> None:
@@ -109,7 +107,7 @@ class Scribe:
 
 
 async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
-    of, scribe = search(duration_seconds=10, max_repeats=2), Scribe()
+    of, scribe = search(duration_seconds=10, max_repeats=2), PromptWriter()
     upcoming = Upcoming({"chat/search-01/r1": tuple(Sample(f"first {n}", 2, 2) for n in range(10))}, scribe.write)
     here = first(of)
     outcomes: tuple[Outcome, ...] = ("Met", "Met", "Inconclusive", "Missed")
@@ -132,7 +130,7 @@ async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
 
 
 async def test_prompts_that_can_not_be_needed_any_more_are_let_go() -> None:
-    of, scribe = search(), Scribe()
+    of, scribe = search(), PromptWriter()
     upcoming = Upcoming({}, scribe.write)
     here = first(of)
     upcoming.foresee(of, here)
@@ -153,7 +151,7 @@ async def test_rows_that_were_drawn_before_are_sent_as_they_are() -> None:
 
 async def test_a_scribe_that_can_not_write_ends_the_run_with_its_reason() -> None:
     failed: Future[bytes] = Future()
-    failed.set_result(pickle.dumps(Trouble("TokenizerUnusable", "no words")))
+    failed.set_result(pickle.dumps(("TokenizerUnusable", "no words")))
     upcoming = Upcoming({}, lambda *_: failed)
     here = first(search())
     upcoming.foresee(search(), here)

@@ -10,7 +10,7 @@ from benchrun_client.contract import RandomData, Stage, Target
 from benchrun_client.datasets.samples import prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.search import writing
-from benchrun_client.search.scribe import Desk, Scribe, Written, opened
+from benchrun_client.search.scribe import PromptWriter, WriterInput, Written, opened
 from benchrun_client.search.writing import Writing
 from benchrun_client.tokenizer import TokenCounter
 from unit.client.plans import plan, stage
@@ -37,18 +37,19 @@ def test_it_writes_the_longest_and_digests_every_length(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(writing, "load_tokenizer", tokenizer)
     at_work = Writing()
-    for question in (plan().target, Desk(tuple(WORDS), STARTS)):
+    for question in (plan().target, WriterInput(tuple(WORDS), STARTS)):
         assert pickle.loads(at_work.answer(pickle.dumps(question))) is None
     written = opened(at_work.answer(pickle.dumps((long(7), (3, 7)))))
     assert isinstance(written, Written)
     assert len(written.samples) == 7
     assert written.digests == {n: prompts_digest(written.samples[:n]) for n in (3, 7)}
     again = opened(at_work.answer(pickle.dumps((long(7), (7,)))))
+    assert again is not None
     assert not {s.prompt for s in written.samples} & {s.prompt for s in again.samples}
 
 
 async def test_a_tokenizer_that_is_not_there_is_told_by_its_own_reason(tmp_path: Path) -> None:
-    scribe = await Scribe.start()
+    scribe = await PromptWriter.start()
     target = plan(target={"tokenizer": str(tmp_path / "nothing")}).target
     with pytest.raises(RunFailure) as failure:
         await scribe.read_tokenizer(target)
@@ -57,7 +58,7 @@ async def test_a_tokenizer_that_is_not_there_is_told_by_its_own_reason(tmp_path:
 
 
 async def test_a_scribe_that_dies_is_told_and_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
-    scribe = await Scribe.start()
+    scribe = await PromptWriter.start()
     with pytest.raises(RunFailure, match="the prompt writer process ended with code 1"):
         await scribe.write(long(3), (3,))
     assert "AssertionError" in capfd.readouterr().err

@@ -13,11 +13,10 @@ import pytest
 from benchrun_client.contract import Plan, seal
 from benchrun_client.failures import RunFailure
 from benchrun_client.records import record_of
-from benchrun_client.shards import gate as gate_module
+from benchrun_client.server.waiting import Servers
 from benchrun_client.shards.gate import Gate
 from benchrun_client.shards.member import Member
 from benchrun_client.shards.messages import GATE_PATH, Ended
-from benchrun_client.target import Servers
 from unit.client.plans import TOKEN, TOKEN_DIGEST, plan, raw_stage
 
 PLAN = plan()
@@ -92,13 +91,13 @@ async def test_a_shard_learns_the_gates_clock_and_the_servers() -> None:
         offset = await member.offset()
         assert abs(offset.seconds - here.gate.unix_minus_perf) <= offset.error
         asked = here.begin(member.target())
-        await here.gate.tell_target(SERVERS)
+        await here.gate.send_target(SERVERS)
         assert (await asked).urls == SERVERS.urls
 
 
 async def test_whoever_comes_after_the_servers_were_found_is_told_as_well() -> None:
     async with meeting(2) as here:
-        await here.gate.tell_target(SERVERS)
+        await here.gate.send_target(SERVERS)
         assert (await (await here.member(1)).target()).urls == SERVERS.urls
 
 
@@ -107,9 +106,9 @@ async def test_words_and_parts_of_a_stage_are_waited_for() -> None:
         members = [await here.member(shard) for shard in (1, 2)]
         said, parts = here.begin(here.gate.all_ended(0)), here.begin(here.gate.parts(0))
         _, packed = seal(record_of(raw_stage()))
-        await members[0].ended(ended(1))
+        await members[0].send(ended(1))
         await members[0].hand_in(0, packed)
-        await members[1].ended(ended(2))
+        await members[1].send(ended(2))
         assert {shard: word.succeeded for shard, word in (await said).items()} == {1: 1, 2: 2}
         assert not parts.done()
         await members[1].hand_in(0, None)
@@ -117,7 +116,7 @@ async def test_words_and_parts_of_a_stage_are_waited_for() -> None:
 
 
 async def test_answers_of_the_others_are_heard_while_a_stage_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.shards.member.BEAT_SECONDS", 0.01)
+    monkeypatch.setattr("benchrun_client.shards.messages.BEAT_SECONDS", 0.01)
     async with meeting(3) as here:
         await here.member(1, answered=4)
         await here.member(2, answered=3)
@@ -146,24 +145,28 @@ async def test_a_closed_connection_is_a_lost_shard() -> None:
 
 
 async def test_a_silent_shard_is_lost_once_it_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.shards.member.BEAT_SECONDS", 3600)
-    monkeypatch.setattr(gate_module, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr("benchrun_client.shards.messages.BEAT_SECONDS", 3600)
+    monkeypatch.setattr("benchrun_client.shards.messages.SILENT_SECONDS", 0.2)
     async with meeting(2) as here:
         member = await here.member(1)
         here.begin(here.gate.open(0, STAGE))
         await member.ready(0, error_seconds=0)
         # Its last word; from here on it is silent.
-        await member.ended(ended(1))
-        with pytest.raises(RunFailure, match="nothing was heard of it"):
+        await member.send(ended(1))
+        with pytest.raises(RunFailure, match="no message for"):
             await asyncio.wait_for(here.gate.watch(), 5)
 
 
 async def test_a_silent_gate_is_a_lost_shard_0(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate_module, "BEAT_SECONDS", 3600)
-    monkeypatch.setattr("benchrun_client.shards.member.PREPARING_SILENT_SECONDS", 0.2)
+    async def silent(_: Gate) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Gate, "_beat", silent)
+    monkeypatch.setattr("benchrun_client.shards.messages.BEAT_SECONDS", 0.01)
+    monkeypatch.setattr("benchrun_client.shards.messages.PREPARING_SILENT_SECONDS", 0.2)
     async with meeting(2) as here:
         await here.member(1)
-        with pytest.raises(RunFailure, match="shard 0 was lost: nothing was heard of it") as lost:
+        with pytest.raises(RunFailure, match="shard 0 was lost: no message for") as lost:
             await asyncio.wait_for(here.tasks[0], 5)
         assert lost.value.reason == "ShardLost"
 
@@ -171,7 +174,7 @@ async def test_a_silent_gate_is_a_lost_shard_0(monkeypatch: pytest.MonkeyPatch) 
 async def test_a_shard_that_fails_tells_why_before_it_leaves() -> None:
     async with meeting(2) as here:
         member = await here.member(1)
-        await member.tell(RunFailure("DatasetNotFound", "no file"))
+        await member.report(RunFailure("DatasetNotFound", "no file"))
         await member.close()
         with pytest.raises(RunFailure, match="shard 1: no file") as told:
             await asyncio.wait_for(here.gate.watch(), 5)

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import StageRecord, open_record, seal
-from benchrun_client.records import RawStage, record_of
-from benchrun_client.shards.figures import Values, figures_of
-from benchrun_client.shards.merging import Together, merged
+from benchrun_client.records import Instants, RawStage, record_of
+from benchrun_client.shards.merging import ShardedStage, Values, figures_of, merged
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.client.plans import raw_stage
@@ -28,9 +27,10 @@ PER_REQUEST = (
     "itls",
     "input_lens",
     "output_lens",
-    "asked_lens",
+    "requested_lens",
     "errors",
 )
+INSTANTS = {each.name for each in dataclasses.fields(Instants)}
 BEGAN = 1_700_000_100.0
 NAMES = dict.fromkeys(
     (
@@ -45,7 +45,7 @@ NAMES = dict.fromkeys(
     ),
     0.0,
 )
-TOGETHER = Together(
+TOGETHER = ShardedStage(
     shards=2, began_unix_us=1_700_000_100_000_000, start_skew_us=300, clock_error_us=40, max_concurrency=7
 )
 
@@ -73,7 +73,7 @@ def stages(draw: st.DrawFn) -> RawStage:
                 "itls": itls,
                 "input_lens": draw(st.integers(min_value=1, max_value=90)),
                 "output_lens": len(itls) + 1 if ok else 0,
-                "asked_lens": 6,
+                "requested_lens": 6,
                 "errors": "" if ok else draw(st.sampled_from(["Bad Request", "Reset"])),
             }
         )
@@ -86,7 +86,8 @@ def whole(rows: Sequence[dict[str, Any]], **changes: Any) -> RawStage:
 
 
 def rows_of(raw: RawStage) -> list[dict[str, Any]]:
-    return [{name: getattr(raw, name)[i] for name in PER_REQUEST} for i in range(len(raw.sent))]
+    columns = {name: getattr(raw.instants if name in INSTANTS else raw, name) for name in PER_REQUEST}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def on_another_clock(row: dict[str, Any], ahead: float) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def split(raw: RawStage, shards: Sequence[int]) -> list[StageRecord]:
 @given(st.data())
 def test_a_stage_split_any_way_is_the_same_put_together(data: st.DataObject) -> None:
     raw = data.draw(stages())
-    shards = data.draw(st.lists(st.integers(0, 3), min_size=len(raw.sent), max_size=len(raw.sent)))
+    shards = data.draw(st.lists(st.integers(0, 3), min_size=len(raw.instants.sent), max_size=len(raw.instants.sent)))
     one, parts = record_of(raw), split(raw, shards)
     several = merged(parts, TOGETHER)
     for name in type(one.requests).model_fields:
@@ -118,7 +119,7 @@ def test_a_stage_split_any_way_is_the_same_put_together(data: st.DataObject) -> 
     assert several.first_send_unix_us == pytest.approx(one.first_send_unix_us, abs=2)
     assert several.last_receive_unix_us == pytest.approx(one.last_receive_unix_us, abs=2)
     assert several.idle_before_us == pytest.approx(one.idle_before_us, abs=2)
-    figures = figures_of(one.requests, one.gaps, duration_seconds=1, max_concurrency=7, asked=NAMES)
+    figures = figures_of(one.requests, one.gaps, duration_seconds=1, max_concurrency=7, wanted=NAMES)
     latencies = [name for name in figures if name.endswith("_ms") and "queue" not in name]
     assert [several.scalars[name] for name in latencies] == [figures[name] for name in latencies]
 
@@ -127,7 +128,7 @@ def test_a_stage_split_any_way_is_the_same_put_together(data: st.DataObject) -> 
 def test_figures_are_those_of_their_definitions(raw: RawStage) -> None:
     record = record_of(raw)
     columns, ok = record.requests, [i for i, good in enumerate(record.requests.ok) if good]
-    figures = figures_of(columns, record.gaps, duration_seconds=2.0, max_concurrency=None, asked=NAMES)
+    figures = figures_of(columns, record.gaps, duration_seconds=2.0, max_concurrency=None, wanted=NAMES)
     values = {
         "ttft": [columns.ttft_us[i] / 1000 for i in ok],
         "tpot": [
@@ -180,7 +181,7 @@ def test_the_busiest_second_counts_those_under_way_in_it() -> None:
 
     record = record_of(whole([row(100.0, 0.5), row(100.9, 0.3), row(101.5, 1.0), row(101.9, 0.2)]))
     figures = figures_of(
-        record.requests, record.gaps, duration_seconds=1, max_concurrency=None, asked={"max_concurrent_requests": 0}
+        record.requests, record.gaps, duration_seconds=1, max_concurrency=None, wanted={"max_concurrent_requests": 0}
     )
     assert figures == {"max_concurrent_requests": 3}
 
@@ -197,14 +198,7 @@ def parts(**second: Any) -> list[StageRecord]:
                     "throttled_periods": 3,
                     "lags": [0.5],
                     "repeated_tokens": 5,
-                    "addresses": (),
-                    "roles": (),
-                    "before": (),
-                    "after": (),
-                    "versions": (),
-                    "settings": (),
-                    "models": (),
-                    "served": (),
+                    "servers": (),
                     **second,
                 }
             )

@@ -6,13 +6,19 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from benchrun.api.comparison import Change, ComparedMetric
-from benchrun.api.conditions import Condition
-from benchrun.api.metric_keys import KEYS
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus, ClientStatus, Result, ServerStatus
+from benchrun.api import (
+    KEYS,
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    Change,
+    ClientStatus,
+    ComparedMetric,
+    Condition,
+    Result,
+    ServerStatus,
+)
+from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import Compared, compare
-from benchrun.judge.comparison.runs import MeasuredRun
 from unit.plan.specs import spec
 
 TYPICAL: Mapping[ComparedMetric, float] = {

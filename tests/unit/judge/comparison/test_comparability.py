@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle
 from benchrun.judge.comparison.compare import not_comparable
-from benchrun.judge.comparison.runs import MeasuredRun
 from unit.judge.comparison.sides import CELL, CLIENT, compared, failed, repeated, row, run, words
 from unit.plan.specs import concurrencies, rates, spec, workload
 
@@ -30,8 +30,8 @@ ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
             id="engine",
         ),
         pytest.param(
-            "client engine: vllm 0.32.0 in a, vllm-rs 0.32.0 in b",
-            run("b", client=CLIENT.model_copy(update={"engine": "vllm-rs"})),
+            "client engine: vllm 0.32.0 in a, vllm-offline 0.32.0 in b",
+            run("b", client=CLIENT.model_copy(update={"engine": "vllm-offline"})),
             id="another engine",
         ),
         pytest.param(
@@ -76,6 +76,18 @@ def test_one_run_against_several_is_refused() -> None:
 
 def _workload(**changes: Any) -> MeasuredRun:
     return run("b", [row(repeats=5, cv=1)], of=spec(workloads=[workload(**changes)]))
+
+
+@pytest.mark.parametrize(("names", "tokens", "same"), [("xy", 8, True), ("pq", 8, True), ("xy", 9, False)])
+def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same: bool) -> None:
+    def mixed(run_name: str, parts: str, input_tokens: int) -> MeasuredRun:
+        datasets = [{"random": {"inputTokens": input_tokens}}, {"random": {}}]
+        body = [workload(dataset={"mix": [{"workload": part} for part in parts]})]
+        body += [{"name": part, "dataset": dataset} for part, dataset in zip(parts, datasets, strict=True)]
+        return run(run_name, [row(repeats=5, cv=1)], of=spec(workloads=body))
+
+    found = cell_obstacle("chat/rate=4", [mixed("a", "xy", 8)], [mixed("b", names, tokens)])
+    assert (found is None) is same
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from benchrun.api.comparison import DEFAULT_METRICS
+from benchrun.api import DEFAULT_METRICS
 from unit.judge.comparison.sides import compared, servers, words
 
 DIFFERENT = ("Better", "Worse", "Mixed")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from benchrun.api.comparison import ComparedCell, ComparedMetric
-from benchrun.api.metric_keys import KEYS
-from benchrun.judge.comparison.fitting import MAX_COMPARISON_BYTES, fitted_cells
+from benchrun.api import KEYS, ComparedCell, ComparedMetric
+from benchrun.judge.comparison.against_baseline import MAX_COMPARISON_BYTES, fitted_cells
 from unit.judge.comparison.sides import compared, row, run
 
 METRICS: tuple[ComparedMetric, ...] = tuple(KEYS)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.comparison import Change, ComparedCell, ComparedMetric
-from benchrun.judge.comparison.gate import gate, loss_percent
+from benchrun.api import Change, ComparedCell, ComparedMetric
+from benchrun.judge.comparison.figures import gate, loss_percent
 from unit.judge.comparison.sides import compared, repeated, row, run
 
 
@@ -46,8 +46,7 @@ def test_a_loss_is_counted_from_the_bad_side() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "ttft"),
-    [("NotRegressed", 43.0), ("Inconclusive", 45.0), ("Regressed", 60.0), ("NotRegressed", 20.0)],
+    ("expected", "ttft"), [("NotRegressed", 43.0), ("Inconclusive", 45.0), ("Regressed", 60.0), ("NotRegressed", 20.0)]
 )
 def test_runs_through_the_gate(expected: str, ttft: float) -> None:
     assert compared(repeated("a"), repeated("b", MeanTTFT=ttft), "MeanTTFT", limit=5).gate == expected

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.judge.comparison.limits import limits
-from benchrun.judge.comparison.runs import MeasuredRun
+from benchrun.judge.comparison.comparability import MeasuredRun
+from benchrun.judge.comparison.compare import limits
 from unit.judge.comparison.sides import row, run
 
 CELL = "batch/rate=inf"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.judge.comparison.runs import MeasuredRun
+from benchrun.api import BenchmarkRunSpec
+from benchrun.judge.comparison.comparability import MeasuredRun
 from unit.judge.comparison.sides import compared, row, run
 from unit.plan.specs import spec, workload
 

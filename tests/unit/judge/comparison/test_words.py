@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from benchrun.api.comparison import Change, ComparedMetric
+from benchrun.api import Change, ComparedMetric
 from benchrun.judge.comparison.figures import NO_CV, ONE_REPEAT
 from hypothesis import given
 from hypothesis import strategies as st

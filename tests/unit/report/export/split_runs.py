@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import BenchmarkRunStatus, ServerStatus
-from benchrun.measure.samples import Sample
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ServerStatus
+from benchrun.measure.exposition import Sample
 from benchrun.report.export.exported import ExportedRun
 from benchrun_client.contract import PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
 from unit.measure.records import edge, served
 from unit.plan.specs import Json
-from unit.report.export.runs import ARGS, CHAT, GPU, measured, reading, run, spec, status
+from unit.report.export.runs import CHAT, GPU, measured, reading, run, spec, status
 
 KV_TRANSFER = '--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
 PREFILL_ARGS = ["--tensor-parallel-size=1", "--enforce-eager"]
@@ -90,12 +89,3 @@ def split_run(
 ) -> ExportedRun:
     """The run with this stage alone."""
     return run(split_record(), of_spec=of_spec or split_spec(), of_status=of_status or split_status(), samples=samples)
-
-
-def of_nodes(*, replicas: int = 2) -> ExportedRun:
-    """A run of servers over two nodes each: tensor parallel 2, pipelined over the nodes."""
-    args = [*ARGS, "--pipeline-parallel-size=2"]
-    server: Json = {"image": "vllm/vllm-openai:v0.32.0", "args": args, "nodesPerReplica": 2, "replicas": replicas}
-    return run(
-        measured(CHAT), of_spec=spec(server=server), of_status=status(gpus=4 * replicas, replicas=replicas, args=args)
-    )

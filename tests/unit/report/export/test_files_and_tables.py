@@ -9,15 +9,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from benchrun.report.export.csv_table import as_csv
-from benchrun.report.export.files import as_json, as_json_lines, without_unknown
-from benchrun.report.export.formats import FORMATS, TABLES, Choices
-from benchrun.report.export.replica_table import replica_table
-from benchrun.report.export.request_table import request_table
-from benchrun.report.export.server_table import server_table
-from benchrun.report.export.stage_table import stage_table
-from benchrun.report.export.table import Column, Table, Value
-from benchrun.report.export.units import seconds
+from benchrun.report.export.formats import FORMATS, TABLES
+from benchrun.report.export.run_tables import replica_table, request_table, server_table, stage_table
+from benchrun.report.export.tables import Column, Table, Value, as_csv, as_json, as_json_lines, seconds, without_unknown
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.report.export.runs import CAPPED, CHAT, measured, run
@@ -52,7 +46,7 @@ def test_seconds_without_noise(microseconds: float, expected: float) -> None:
 
 def line(value: Value) -> str:
     """The field of one value, as a reader of CSV gets it."""
-    text = as_csv(Table("t", (Column("x", "text"), Column("y", "text")), [(value, "end")])).decode()
+    text = as_csv(Table("t", (Column("x", "text", str), Column("y", "text", str)), [(value, "end")])).decode()
     (_, row) = csv.reader(io.StringIO(text, newline=""))
     assert row[1] == "end"
     return row[0]
@@ -92,7 +86,7 @@ def test_any_text_comes_back_and_none_is_a_formula(text: str) -> None:
 
 
 def test_lines_end_as_rfc_4180_says() -> None:
-    text = as_csv(Table("t", (Column("x", "integer"),), [(1,), (2,)]))
+    text = as_csv(Table("t", (Column("x", "integer", str),), [(1,), (2,)]))
     assert text == b"x\r\n1\r\n2\r\n"
 
 
@@ -100,7 +94,7 @@ def test_lines_end_as_rfc_4180_says() -> None:
 
 
 def test_the_formats_that_there_are() -> None:
-    assert list(FORMATS) == ["vllm", "csv", "parquet", "llm-d", "inferencex", "pytorch"]
+    assert sorted(FORMATS) == ["csv", "llm-d", "parquet", "vllm"]
     assert [name for name, each in FORMATS.items() if not each.is_text] == ["parquet"]
     assert TABLES == ("stages", "servers", "replicas", "requests")
 
@@ -110,29 +104,17 @@ def test_the_formats_that_there_are() -> None:
     [("stages", stage_table), ("servers", server_table), ("replicas", replica_table), ("requests", request_table)],
 )
 def test_one_file_holds_the_table_asked_for_and_a_folder_all(name: Any, table: Any) -> None:
-    assert FORMATS["csv"].document(run(), Choices(table=name)) == as_csv(table(run()))
-    assert FORMATS["csv"].files(run(), Choices())[f"{name}.csv"] == as_csv(table(run()))
+    assert FORMATS["csv"].document(run(), name) == as_csv(table(run()))
+    assert FORMATS["csv"].files(run())[f"{name}.csv"] == as_csv(table(run()))
 
 
 def test_a_document_holds_what_the_folder_does() -> None:
-    one = run(measured(CHAT))
-    for name, (file,) in {"inferencex": ["agg_bmk.json"], "pytorch": ["nightly.pytorch.json"]}.items():
-        assert FORMATS[name].files(one, Choices())[file] == FORMATS[name].document(one, Choices())
-    lines = [json.loads(each) for each in FORMATS["vllm"].document(run(), Choices()).splitlines()]
-    files = FORMATS["vllm"].files(run(), Choices())
+    (report,) = FORMATS["llm-d"].files(run(measured(CHAT))).values()
+    assert FORMATS["llm-d"].document(run(measured(CHAT)), "stages") == report
+    lines = [json.loads(each) for each in FORMATS["vllm"].document(run(), "stages").splitlines()]
+    files = FORMATS["vllm"].files(run())
     whole = [json.loads(text) for name, text in files.items() if "run=" in name]
     assert sorted(map(str, lines)) == sorted(map(str, whole))
-
-
-def test_only_inferencex_has_no_place_for_some_load_points() -> None:
-    unfit = {name: list(each.unfit(run())) for name, each in FORMATS.items()}
-    assert unfit.pop("inferencex") == ["capped/rate=40"]
-    assert set(map(tuple, unfit.values())) == {()}
-
-
-def test_fields_that_somebody_knows_better_reach_the_rows() -> None:
-    (row,) = json.loads(FORMATS["inferencex"].document(run(measured(CHAT)), Choices(fields={"hw": "b200"})))
-    assert row["hw"] == "b200"
 
 
 def test_columns_of_the_tables_say_their_units_and_are_told_once() -> None:
@@ -161,6 +143,6 @@ def test_columns_of_the_tables_say_their_units_and_are_told_once() -> None:
     ],
 )
 def test_no_cell_is_a_formula(value: Value, cell: str) -> None:
-    table = Table("t", (Column("a", "text"), Column("b", "text")), [("x", value)])
+    table = Table("t", (Column("a", "text", str), Column("b", "text", str)), [("x", value)])
     (row,) = csv.DictReader(io.StringIO(as_csv(table).decode(), newline=""))
     assert row["b"] == cell

@@ -10,13 +10,8 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
-from benchrun.report.export.files import NotExportable
-from benchrun.report.export.parquet_table import RUN_KEY, as_parquet
-from benchrun.report.export.replica_table import replica_table
-from benchrun.report.export.request_table import request_table
-from benchrun.report.export.server_table import server_table
-from benchrun.report.export.stage_table import stage_table
-from benchrun.report.export.table import Table
+from benchrun.report.export.run_tables import replica_table, request_table, server_table, stage_table
+from benchrun.report.export.tables import RUN_KEY, NotExportable, Table, as_parquet
 from unit.report.export.runs import CELLS, CHAT, FIRST, IDENTITY, failing, measured, row, run, status
 
 

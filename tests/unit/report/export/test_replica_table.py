@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from benchrun.measure.samples import Sample
+from benchrun.measure.exposition import Sample
 from benchrun.report.export.exported import ExportedRun
-from benchrun.report.export.replica_table import replica_table
-from benchrun.report.export.server_table import server_table
-from benchrun.report.export.table import Value
+from benchrun.report.export.run_tables import replica_table, server_table
+from benchrun.report.export.tables import Value
 from benchrun_client.contract import START_TIME, ServerEdge
 from unit.measure.records import edge
 from unit.report.export.runs import CHAT, IDENTITY, STAGES, measured, reading, run, spec, status

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.report.export.server_flags import Parallelism, parallelism_of, parsed, speculative_method
+from benchrun.api import BenchmarkRunStatus
+from benchrun.report.export.llmd_scenario import Parallelism, flags_of, parallelism_of, parsed
+from hypothesis import given
+from hypothesis import strategies as st
+from unit.report.export.runs import ARGS, endpoint_spec, run, status
+from unit.report.export.split_runs import split_run, split_status
 
 
 @pytest.mark.parametrize(
@@ -40,13 +45,61 @@ def test_parallelism(args: list[str], expected: Parallelism) -> None:
 @pytest.mark.parametrize(
     ("args", "expected"),
     [
-        ([], "none"),
-        (['--speculative-config={"method": "mtp"}'], "mtp"),
-        (['--speculative-config={"model": "draft"}'], None),
-        (["--speculative-config={"], None),
-        (["--speculative-config=[]"], None),
-        (["--config=settings.yaml"], None),
+        pytest.param(["--a=b=c"], {"--a": "b=c"}, id="only-the-first-equals-splits"),
+        pytest.param(["--a="], {"--a": ""}, id="empty-value"),
+        pytest.param(["--a", "x", "y"], {"--a": "x"}, id="one-value-a-flag"),
+        pytest.param(["x", "--a"], {"--a": None}, id="a-word-before-any-flag"),
+        pytest.param(["--a", "--b", "x"], {"--a": None, "--b": "x"}, id="a-flag-is-no-value"),
+        pytest.param(["--a", "-0.5"], {"--a": "-0.5"}, id="a-negative-number-is"),
+        pytest.param(["--a", "-1e3"], {"--a": "-1e3"}, id="with-an-exponent"),
+        pytest.param(["--a=1", "-5"], {"--a": "1"}, id="a-number-of-no-flag"),
+        pytest.param(["--a=1", "--a"], {"--a": None}, id="a-switch-after-a-value"),
+        pytest.param(["--a_b_c", "d_e"], {"--a-b-c": "d_e"}, id="values-keep-their-underscores"),
+        pytest.param(["-pp=2", "-dp", "3"], {"--pipeline-parallel-size": "2", "--data-parallel-size": "3"}, id="short"),
+        pytest.param(["-tpx=2"], {"-tpx": "2"}, id="nearly-short"),
     ],
 )
-def test_speculation(args: list[str], expected: str | None) -> None:
-    assert speculative_method(parsed(args)) == expected
+def test_words_become_flags(args: list[str], expected: dict[str, str | None]) -> None:
+    assert parsed(args) == expected
+
+
+@given(st.dictionaries(st.from_regex(r"--[a-z][a-z0-9-]{0,12}", fullmatch=True), st.text(max_size=8), max_size=6))
+def test_what_is_written_with_equals_is_read_back(flags: dict[str, str]) -> None:
+    assert parsed([f"{name}={value}" for name, value in flags.items()]) == flags
+
+
+@given(st.lists(st.text(max_size=8), max_size=8))
+def test_no_argument_is_too_odd(args: list[str]) -> None:
+    found = parallelism_of(parsed(args))
+    assert min(found.tensor, found.pipeline, found.data, found.expert) >= 1
+
+
+@pytest.mark.parametrize("value", ["", "0", "00", "-2", "2.0", "two", "²", "1e1", " 4", None])
+def test_a_size_that_is_no_number_counts_as_not_given(value: str | None) -> None:
+    assert parallelism_of({"--tensor-parallel-size": value}) == Parallelism(1, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("args", "expert"),
+    [(["-tp=4"], 1), (["-tp=4", "--enable-expert-parallel"], 4), (["-dp=2", "--enable-expert-parallel"], 2)],
+)
+def test_experts_are_spread_over_tensor_and_data_ranks_where_asked_for(args: list[str], expert: int) -> None:
+    assert parallelism_of(parsed(args)).expert == expert
+
+
+def test_what_ran_comes_before_what_was_asked_for() -> None:
+    assert flags_of(run(of_status=status(args=["serve", "--seed=7"]))) == {"--seed": "7"}
+    assert flags_of(run(of_status=status(args=[]))) == parsed(ARGS)
+    assert flags_of(run(of_status=BenchmarkRunStatus())) == parsed(ARGS)
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["by-what-ran", "by-what-was-asked-for"])
+def test_every_role_has_flags_of_its_own_and_decode_answers(told: bool) -> None:
+    split = split_run(of_status=split_status(args=told))
+    assert parallelism_of(flags_of(split, "prefill")) == Parallelism(1, 1, 1, 1)
+    assert parallelism_of(flags_of(split, "decode")) == Parallelism(1, 1, 2, 2)
+    assert flags_of(split) == flags_of(split, "decode")
+
+
+def test_of_an_endpoint_nobody_knows_the_arguments() -> None:
+    assert flags_of(run(of_spec=endpoint_spec(), of_status=BenchmarkRunStatus())) == {}

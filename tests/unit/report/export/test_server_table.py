@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.measure.samples import Sample
+from benchrun.api import BenchmarkRunStatus
+from benchrun.measure.exposition import Sample
 from benchrun.report.export.exported import ExportedRun
-from benchrun.report.export.server_table import server_table
-from benchrun.report.export.stage_table import stage_table
-from benchrun.report.export.table import Table, Value
+from benchrun.report.export.run_tables import server_table, stage_table
+from benchrun.report.export.tables import Table, Value
 from unit.report.export.runs import CHAT, GPU, IDENTITY, STAGES, endpoint_spec, measured, reading, run, status
 from unit.report.export.split_runs import split_reading, split_run
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import Bottleneck, Finding, ServerStatus, Waiting
+from benchrun.api import BenchmarkRunSpec, Bottleneck, Finding, ServerStatus, Waiting
 from benchrun.report.html.blocks import Block, Chart, Charts, ChartSpec, Fold, Prose, Section, Table
 from benchrun.report.html.page import page
 from benchrun.report.html.reported import Reported

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from benchrun.api.spec import BenchmarkRunSpec
-from benchrun.api.status import SearchResult
+from benchrun.api import BenchmarkRunSpec, SearchResult
 from benchrun.report.html.reported import Reported
 from benchrun_client.contract import Probe, StageRecord, open_stage_id
 from report_kit.simulated_run import SimulatedRun, simulated_run

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.api.status import Result, Truncated
-from benchrun.report.html.reported import Reported
-from benchrun.report.html.restored import restored
+from benchrun.api import Result, Truncated
+from benchrun.report.html.reported import Reported, restored
 from unit.report.html.reported_runs import measured, reported, with_status
 
 CUT = [

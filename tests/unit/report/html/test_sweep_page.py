@@ -14,14 +14,11 @@ from benchrun.api.sweep.status import BenchmarkSweepStatus
 from benchrun.cli.html_page import draw
 from benchrun.observe import raw
 from benchrun.report.html.blocks import Facts, Section, Verdict
-from benchrun.report.html.sweep.reported import ReportedSweep
-from benchrun.report.html.sweep.sections.changes import MAX_DRAWN_CELLS, changes_section
-from benchrun.report.html.sweep.sections.front import front_section
-from benchrun.report.html.sweep.sections.limits import limits_section
-from benchrun.report.html.sweep.sections.provenance import provenance_section
-from benchrun.report.html.sweep.sections.repeat import manifest
-from benchrun.report.html.sweep.sections.results import results_section
-from benchrun.report.html.sweep.sections.verdict import HOLES, verdict_section
+from benchrun.report.html.reported import ReportedSweep
+from benchrun.report.html.sections.comparison import MAX_DRAWN_CELLS, changes_section, front_section
+from benchrun.report.html.sections.provenance import sweep_manifest, sweep_provenance_section
+from benchrun.report.html.sections.results import sweep_limits_section, sweep_results_section
+from benchrun.report.html.sections.verdict import HOLES, sweep_verdict_section
 from unit.plan.specs import concurrencies, spec_body, workload
 from unit.report.finished_sweeps import Measured, batches, finished_sweep
 from unit.report.html.reported_runs import charts_of, data_of, prose_of, tables_of
@@ -94,7 +91,7 @@ def test_however_little_there_is_it_makes_a_page(sweep: ReportedSweep) -> None:
 
 
 def test_the_verdict_comes_first_and_names_the_best() -> None:
-    section = verdict_section(several())
+    section = sweep_verdict_section(several())
     first, facts = section.blocks[:2]
     assert isinstance(first, Verdict)
     assert (first.word, first.meaning.endswith(HOLES)) == ("Suspect", True)
@@ -104,7 +101,7 @@ def test_the_verdict_comes_first_and_names_the_best() -> None:
 
 
 def test_each_variant_has_a_row_with_its_outcome_and_why_it_failed() -> None:
-    [table] = tables_of(verdict_section(several()))
+    [table] = tables_of(sweep_verdict_section(several()))
     rows = {row[0]: row for row in table.rows.rows}
     assert rows["baseline"][1] == "baseline"
     assert rows["prefix-caching"][1] == "Better"
@@ -114,7 +111,7 @@ def test_each_variant_has_a_row_with_its_outcome_and_why_it_failed() -> None:
 
 
 def test_how_it_ended_comes_before_what_was_measured() -> None:
-    [first, *_] = verdict_section(with_status(several(), phase="Cancelled")).blocks
+    [first, *_] = sweep_verdict_section(with_status(several(), phase="Cancelled")).blocks
     assert isinstance(first, Verdict)
     assert first.word == "Cancelled"
 
@@ -180,18 +177,18 @@ def test_of_many_load_points_some_are_drawn_and_all_are_in_the_table() -> None:
 
 
 def test_what_limits_is_told_in_sentences() -> None:
-    [table] = tables_of(made(limits_section(batches().reported)))
+    [table] = tables_of(made(sweep_limits_section(batches().reported)))
     assert [row[0] for row in table.rows.rows] == ["80000", "160000"]
     assert all("compute is the limit" in row[2] for row in table.rows.rows)
 
 
 def test_the_table_has_every_figure() -> None:
-    [table] = tables_of(results_section(batches().reported))
+    [table] = tables_of(sweep_results_section(batches().reported))
     assert {"texts/s", "total tok/s", "per GPU", "running", "waiting", "KV max", "hits"} <= set(table.rows.headers)
 
 
 def test_provenance_says_what_each_variant_sets() -> None:
-    [table] = tables_of(provenance_section(batches().reported))
+    [table] = tables_of(sweep_provenance_section(batches().reported))
     assert table.rows.rows[1] == ("2", "80000", "--max-num-batched-tokens=80000")
 
 
@@ -200,7 +197,7 @@ def test_the_manifest_measures_the_same_under_another_name() -> None:
     switches = {"cancel": True, "suspend": True}
     template = {**raw.mapping(sweep.written["template"]), **switches}
     written = dict(sorted({**sweep.written, **switches, "template": template}.items()))
-    text = manifest(replace(sweep, name="a" * MAX_NAME, written=written))
+    text = sweep_manifest(replace(sweep, name="a" * MAX_NAME, written=written))
     body = yaml.safe_load(text)
     assert body["kind"] == "BenchmarkSweep"
     assert len(body["metadata"]["name"]) <= MAX_NAME

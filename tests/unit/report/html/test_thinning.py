@@ -6,9 +6,9 @@ import random
 from itertools import pairwise
 
 import pytest
+from benchrun.measure.exposition import Sample
 from benchrun.measure.percentiles import Distribution
-from benchrun.measure.samples import Sample
-from benchrun.report.html.thinning import CDF_POINTS, SPANS, cdf_points, spans
+from benchrun.report.html.charts.theme import CDF_POINTS, SPANS, cdf_points, spans
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,9 +1,15 @@
-"""How all charts look. Colours are names of the page's variables, so that one drawing serves light and dark."""
+"""How all charts look: colours, axes, and how many points they show."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from operator import attrgetter
 
+from benchrun.measure.exposition import Sample
+from benchrun.measure.percentiles import Distribution
 from benchrun.report.html.blocks import ChartSpec
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -86,3 +92,141 @@ def values(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
 
 def _whole(spec: Mapping[str, object]) -> ChartSpec:
     return {"$schema": SCHEMA, "padding": 6, "config": _CONFIG, **spec}
+
+
+LOG_FROM_RATIO = 12.0
+"""Greatest to least value from which a logarithmic axis shows more than a linear one."""
+LEAST_MS = 0.001
+"""Stands in for 0 on a logarithmic axis: the clock's own step."""
+MILLISECONDS = "datum.value >= 1000 ? format(datum.value / 1000, '~r') + ' s' : format(datum.value, '~r') + ' ms'"
+"""How a tick of milliseconds reads (a Vega expression)."""
+MAX_TICKS = 6
+MARGIN = 1.15
+"""Of a logarithmic axis, around the values."""
+
+
+def latency_axis(values: Sequence[float], *, from_zero: bool) -> dict[str, object]:
+    """Scale and axis for milliseconds; `from_zero` where the axis is linear."""
+    low, high = _range(values)
+    if high / low < LOG_FROM_RATIO:
+        scale: dict[str, object] = {"zero": from_zero, "nice": True}
+        return {"scale": scale, "axis": {"labelExpr": MILLISECONDS, "tickCount": 5, "title": None}}
+    low, high = low / MARGIN, high * MARGIN
+    scale = {"type": "log", "domain": [low, high], "clamp": True, "nice": False}
+    return {"scale": scale, "axis": {"labelExpr": MILLISECONDS, "values": log_ticks(low, high), "title": None}}
+
+
+def load_axis(loads: Sequence[float], title: str) -> dict[str, object]:
+    """Scale and axis for loads, with a tick at each where they are few."""
+    low, high = _range(loads)
+    axis: dict[str, object] = {"title": title, "format": "~r", "grid": False}
+    if high / low < LOG_FROM_RATIO:
+        return {"scale": {"zero": False, "padding": 14, "nice": False}, "axis": {**axis, "tickCount": 6}}
+    scale = {"type": "log", "base": 2, "padding": 14, "nice": False}
+    return {"scale": scale, "axis": {**axis, "values": sorted(set(loads))}}
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """1, 2 and 5 of every decade in between; only the decades where those were too many."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    fine = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]
+    inside = [tick for tick in fine if low <= tick <= high]
+    whole = [10.0**decade for decade in decades if low <= 10.0**decade <= high]
+    return inside if len(inside) <= MAX_TICKS or len(whole) < 2 else whole
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    usable = [max(value, LEAST_MS) for value in values if math.isfinite(value)]
+    return (min(usable), max(usable)) if usable else (1.0, 1.0)
+
+
+CDF_POINTS = 200
+_EVEN, _TAIL = 120, 80
+SPANS = 600
+"""Of a timeline as wide as the page."""
+FINE_SPANS = 2400
+"""Of one that scrolls."""
+MIN_READINGS_A_SPAN = 2
+"""Spans are no shorter than so many readings are apart: an empty one is a hole, not a wavering clock."""
+
+
+def cdf_points(distribution: Distribution) -> list[tuple[float, float]]:
+    """Values, and the share of all that is at most as large (0 to 1). Ascending, from the least to the greatest."""
+    count = distribution.count
+    if count <= CDF_POINTS:
+        ranks: Iterable[int] = distribution.through
+    else:
+        # The tail: what is left above shrinks from 1/120 of all to a single value.
+        factor = (_EVEN / count) ** (1 / (_TAIL - 1))
+        even = [round(count * step / _EVEN) for step in range(_EVEN)]
+        tail = [round(count - count / _EVEN * factor**step) for step in range(_TAIL)]
+        ranks = sorted({max(1, rank) for rank in (*even, *tail)} | {count})
+    # Of equal values the last: it has the share of all of them.
+    return list({distribution.at_rank(rank): rank / count for rank in ranks}.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What all servers together did in a span of time. None: not read then."""
+
+    start: float
+    """Seconds since the origin."""
+    end: float
+    running: Band | None
+    waiting: Band | None
+    kv_cache_percent: Band | None
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Readings of one figure."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def spans(samples: Sequence[Sample], *, origin: float, at_most: int) -> list[Span]:
+    """Equal spans over all readings. Running and waiting are sums over servers, and KV usage is their mean; the least and the
+    greatest are sums (means) of each server's own. Servers that were not read in a span are not made up for."""
+    if not samples:
+        return []
+    first, last = samples[0].at, samples[-1].at
+    length = max((last - first) / at_most, MIN_READINGS_A_SPAN * _interval(samples)) or 1.0
+    place = {id(sample): min(int((sample.at - first) / length), at_most - 1) for sample in samples}
+    inside = {index: list(group) for index, group in groupby(samples, key=lambda sample: place[id(sample)])}
+    return [
+        _span(inside.get(index, []), first - origin + index * length, length)
+        for index in range(max(place.values()) + 1)
+    ]
+
+
+def _interval(samples: Sequence[Sample]) -> float:
+    """Between readings of one server, typically; of a single reading each, all there is."""
+    times = [sample.at for sample in samples if sample.pod == samples[0].pod]
+    gaps = sorted(b - a for a, b in pairwise(times))
+    return gaps[len(gaps) // 2] if gaps else samples[-1].at - samples[0].at
+
+
+def _span(samples: Sequence[Sample], start: float, length: float) -> Span:
+    servers = [list(group) for _, group in groupby(sorted(samples, key=attrgetter("pod")), key=attrgetter("pod"))]
+    usage = _bands(servers, "kv_cache")
+    return Span(
+        start=start,
+        end=start + length,
+        running=_total(_bands(servers, "running")),
+        waiting=_total(_bands(servers, "waiting")),
+        kv_cache_percent=_total(usage, scale=100 / len(usage)) if usage else None,
+    )
+
+
+def _bands(servers: Sequence[Sequence[Sample]], figure: str) -> list[Band]:
+    """One a server that was read."""
+    known = [[value for s in server if (value := getattr(s, figure)) is not None] for server in servers]
+    return [Band(math.fsum(values) / len(values), min(values), max(values)) for values in known if values]
+
+
+def _total(bands: Sequence[Band], *, scale: float = 1.0) -> Band | None:
+    if not bands:
+        return None
+    return Band(*(scale * math.fsum(getattr(band, end) for band in bands) for end in ("mean", "low", "high")))

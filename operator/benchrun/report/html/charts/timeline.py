@@ -6,19 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchrun.report.html.blocks import ChartSpec
-from benchrun.report.html.charts.theme import (
-    AMBER,
-    BLUE,
-    CARD,
-    GREEN,
-    OF_WORDS,
-    SOFT_INK,
-    WIDE_WIDTH,
-    quantitative,
-    stacked,
-    values,
-)  # fmt: skip
-from benchrun.report.html.thinning import Band, Span
+from benchrun.report.html.charts import theme
 
 AXIS_WIDTH = 46
 """Of the labels on the left: equal in all panels, so that they share one time axis."""
@@ -94,22 +82,22 @@ def time_unit(seconds: float) -> TimeUnit:
 
 
 def timeline_chart(
-    stages: Sequence[StageBar], spans: Sequence[Span], *, since: str, width: int = WIDE_WIDTH
+    stages: Sequence[StageBar], spans: Sequence[theme.Span], *, since: str, width: int = theme.WIDE_WIDTH
 ) -> ChartSpec:
     """Panels of one time axis; `since` says from when it counts."""
     frame = _frame(stages, spans, width)
     panels = [_stage_panel(stages, frame)] if stages else []
     if spans:
         shade = _shade(stages, frame)
-        panels.append(_panel(spans, ("running", "waiting"), "requests", (BLUE, AMBER), frame, shade))
-        panels.append(_panel(spans, ("KV cache",), "KV cache, %", (GREEN,), frame, shade))
+        panels.append(_panel(spans, ("running", "waiting"), "requests", (theme.BLUE, theme.AMBER), frame, shade))
+        panels.append(_panel(spans, ("KV cache",), "KV cache, %", (theme.GREEN,), frame, shade))
     title = f"{frame.unit.name} since {since}"
     drawn = [_drawn(panel, frame, title if panel is panels[-1] else None) for panel in panels]
-    return stacked({"vconcat": drawn, "spacing": 8, "resolve": {"scale": {"color": "independent"}}})
+    return theme.stacked({"vconcat": drawn, "spacing": 8, "resolve": {"scale": {"color": "independent"}}})
 
 
-def _frame(stages: Sequence[StageBar], spans: Sequence[Span], width: int) -> _Frame:
-    whole: list[StageBar | Span] = [*stages, *spans]
+def _frame(stages: Sequence[StageBar], spans: Sequence[theme.Span], width: int) -> _Frame:
+    whole: list[StageBar | theme.Span] = [*stages, *spans]
     first, last = min(each.start for each in whole), max(each.end for each in whole)
     unit = time_unit(last - first)
     return _Frame(unit, first / unit.seconds, last / unit.seconds, width - MARGINS)
@@ -131,7 +119,7 @@ def _stage_panel(stages: Sequence[StageBar], frame: _Frame) -> _Panel:
     ]
     colour = {"field": "verdict", "type": "nominal", "legend": None, "scale": _verdict_scale()}
     bars = _Layer(
-        {"type": "rect", "fillOpacity": 0.3, "stroke": CARD, "strokeWidth": 1, "aria": True},
+        {"type": "rect", "fillOpacity": 0.3, "stroke": theme.CARD, "strokeWidth": 1, "aria": True},
         "at",
         {"x2": {"field": "to"}, "color": colour, "description": {"field": "told"}},
         rows,
@@ -141,7 +129,7 @@ def _stage_panel(stages: Sequence[StageBar], frame: _Frame) -> _Panel:
 
 
 def _panel(
-    spans: Sequence[Span],
+    spans: Sequence[theme.Span],
     lines: Sequence[str],
     title: str,
     colours: Sequence[str],
@@ -161,13 +149,13 @@ def _panel(
     band = _Layer(
         {"type": "area", "opacity": 0.22},
         "at",
-        {"y": quantitative("low", **y), "y2": {"field": "high"}, "color": shown},
+        {"y": theme.quantitative("low", **y), "y2": {"field": "high"}, "color": shown},
         rows,
     )
     mean = _Layer(
         {"type": "line", "strokeWidth": 1.4},
         "at",
-        {"y": quantitative("mean", **y), "color": shown},
+        {"y": theme.quantitative("mean", **y), "color": shown},
         rows,
     )
     return _Panel(PANEL_HEIGHT, (shade, band, mean))
@@ -176,7 +164,7 @@ def _panel(
 def _shade(stages: Sequence[StageBar], frame: _Frame) -> _Layer:
     """Every stage, faintly, behind the curves: what lies between was not measured."""
     rows = [{"at": frame.at(stage.start), "to": frame.at(stage.end)} for stage in stages]
-    return _Layer({"type": "rect", "fill": SOFT_INK, "opacity": 0.07}, "at", {"x2": {"field": "to"}}, rows)
+    return _Layer({"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.07}, "at", {"x2": {"field": "to"}}, rows)
 
 
 def _drawn(panel: _Panel, frame: _Frame, time_title: str | None) -> dict[str, object]:
@@ -190,28 +178,20 @@ def _drawn(panel: _Panel, frame: _Frame, time_title: str | None) -> dict[str, ob
     layers = [
         {
             "mark": layer.mark,
-            "data": values(layer.rows),
-            "encoding": {"x": quantitative(layer.x, scale=scale, axis=axis), **layer.encoding},
+            "data": theme.values(layer.rows),
+            "encoding": {"x": theme.quantitative(layer.x, scale=scale, axis=axis), **layer.encoding},
         }
         for layer in panel.layers
     ]
     return {"width": frame.width, "height": panel.height, "layer": layers}
 
 
-def _row(span: Span, line: str, frame: _Frame) -> dict[str, object]:
-    band: Band | None = {"running": span.running, "waiting": span.waiting, "KV cache": span.kv_cache_percent}[line]
-    ends = {"mean": None, "low": None, "high": None} if band is None else _ends(band)
+def _row(span: theme.Span, line: str, frame: _Frame) -> dict[str, object]:
+    band = {"running": span.running, "waiting": span.waiting, "KV cache": span.kv_cache_percent}[line]
+    ends = {name: float(f"{getattr(band, name):.4g}") if band else None for name in ("mean", "low", "high")}
     return {"at": frame.at((span.start + span.end) / 2), "line": line, **ends}
-
-
-def _ends(band: Band) -> dict[str, float]:
-    return {"mean": _short(band.mean), "low": _short(band.low), "high": _short(band.high)}
 
 
 def _verdict_scale() -> dict[str, object]:
     words = ("Valid", "Suspect", "Invalid", "Unknown")
-    return {"domain": list(words), "range": [BLUE if word == "Valid" else OF_WORDS[word] for word in words]}
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")
+    return {"domain": list(words), "range": [theme.BLUE if word == "Valid" else theme.OF_WORDS[word] for word in words]}

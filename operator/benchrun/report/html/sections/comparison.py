@@ -1,18 +1,27 @@
-"""This run beside its baseline."""
+"""A run or variants beside the baseline, and the Pareto front of a sweep."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from benchrun.api.comparison import Change, ComparedCell, ComparedMetric, Comparison
-from benchrun.report.comparison_rows import comparison_rows, reasons, signed, unpaired
-from benchrun.report.html.blocks import Block, Chart, Charts, Prose, Section, Table
-from benchrun.report.html.charts.comparison import Bar, change_chart
-from benchrun.report.html.reported import Reported
+from benchrun.api import KEYS, Change
+from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, SCOPES
+from benchrun.judge.sweep.measured import TRUSTED
+from benchrun.report.comparison_rows import comparison_rows, interval, reasons, signed, unpaired
+from benchrun.report.html.blocks import Block, Chart, Charts, Heading, Prose, Section, Table
+from benchrun.report.html.charts.changes import MAX_COLOURS, Bar, Point, change_chart, front_chart
+from benchrun.report.html.reported import MAX_OPEN_ROWS, Reported, ReportedSweep
+from benchrun.report.rows import ABSENT, Rows, figure
+from benchrun.report.sweep_rows import change_rows, front_rows
 
-HIGHER_IS_BETTER = frozenset({"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"})
 MAX_BARS = 40
 """Of one chart; the table has all."""
+MAX_DRAWN_CELLS = 8
+"""Load points of a sweep with charts of their own; the table has all."""
+EXPLAINED = (
+    "Bars are the change, the thin line its interval; green is better, red worse, grey within the noise or unknown. An interval "
+    "without an end at the edge of a chart goes on; the table has all of it."
+)
 
 
 def comparison_section(run: Reported) -> Section | None:
@@ -21,22 +30,15 @@ def comparison_section(run: Reported) -> Section | None:
     if found is None:
         return None
     limit = float(run.spec.baseline.max_regression_percent) if run.spec.baseline is not None else None
-    metrics: list[ComparedMetric] = list(dict.fromkeys(c.metric for cell in found.cells for c in cell.changes))
-    charts = [chart for metric in metrics if (chart := _chart(found, metric, limit)) is not None]
+    changes = [(cell.cell, change) for cell in found.cells for change in cell.changes]
+    charts = _change_charts(changes, by="load point", limit=limit)
     blocks: list[Block] = [Prose(f"Baseline {found.baseline.name}. {found.message}")]
     if charts:
-        explained = (
-            "Bars are the change, the thin line its interval; green is better, red worse, grey within the noise. "
-            "An interval without an end at the edge of a chart goes on; the table has all of it."
-        )
         dashed = f" Dashed: {limit:g} % worse, the most that is allowed." if limit is not None else ""
         some = f" {MAX_BARS} of {len(found.cells)} load points are drawn." if len(found.cells) > MAX_BARS else ""
-        blocks += [Prose(explained + dashed + some), Charts(tuple(charts))]
+        blocks += [Prose(EXPLAINED + dashed + some), Charts(tuple(charts))]
     if found.cells:
-        rows = comparison_rows(found.cells)
-        blocks.append(
-            Table("Changes against the baseline", rows, words=frozenset({"word"}), folded=len(rows.rows) > 30)
-        )
+        blocks.append(_table(comparison_rows(found.cells)))
     blocks += [Prose(f"Not compared: {reason}") for reason in reasons(found.cells)]
     alone = unpaired(found.cells)
     if alone:
@@ -44,32 +46,105 @@ def comparison_section(run: Reported) -> Section | None:
     return Section("comparison", "Against the baseline", tuple(blocks))
 
 
-def _chart(found: Comparison, metric: ComparedMetric, limit: float | None) -> Chart | None:
-    changes = [(cell, change) for cell in found.cells for change in cell.changes if change.metric == metric]
-    bars = _bars(changes)[:MAX_BARS]
-    if not bars:
+def changes_section(sweep: ReportedSweep) -> Section | None:
+    """Every variant beside the baseline, where something could be compared."""
+    status = sweep.status
+    rows = change_rows(status)
+    if status.scope is None or not rows.rows:
         return None
-    better = "higher" if metric in HIGHER_IS_BETTER else "lower"
-    signed_limit = None if limit is None else -limit if metric in HIGHER_IS_BETTER else limit
-    description = (
-        f"Change of {metric} in percent of the baseline, by load point, with intervals; {better} is better. "
-        "The same figures are in the table below."
+    cells = list(dict.fromkeys(row.cell for row in status.results if row.changes))
+    lead = (
+        f"Baseline {status.baseline}, {SCOPES[status.scope]}. {EXPLAINED} If all variants were equal, some word of the sweep would be "
+        "wrong in at most 5 % of sweeps."
     )
-    return Chart(f"{metric} ({better} is better)", change_chart(bars, limit_percent=signed_limit), description)
+    some = f" {MAX_DRAWN_CELLS} of {len(cells)} load points are drawn." if len(cells) > MAX_DRAWN_CELLS else ""
+    blocks: list[Block] = [Prose(lead + some)]
+    for cell in cells[:MAX_DRAWN_CELLS]:
+        changes = [(row.variant, change) for row in status.results if row.cell == cell for change in row.changes]
+        charts = _change_charts(changes, by="variant", cell=f"{cell}: ")
+        blocks += [Heading(cell), Charts(tuple(charts))] if charts else []
+    return Section("changes", "Against the baseline", (*blocks, _table(rows)))
 
 
-def _bars(changes: Sequence[tuple[ComparedCell, Change]]) -> list[Bar]:
-    return [
-        Bar(cell.cell, change.change_percent, change.low_percent, change.high_percent, change.word, _told(cell, change))
-        for cell, change in changes
-        if change.change_percent is not None
+def _table(rows: Rows) -> Table:
+    folded = len(rows.rows) > MAX_OPEN_ROWS
+    return Table("Changes against the baseline", rows, words=frozenset({"word"}), folded=folded)
+
+
+def _change_charts(
+    changes: Sequence[tuple[str, Change]], *, by: str, cell: str = "", limit: float | None = None
+) -> list[Chart]:
+    """One a metric with known changes; `limit`: the most percent that a figure may get worse."""
+    charts = []
+    for metric in dict.fromkeys(change.metric for _, change in changes):
+        bars = list(_bars((label, change) for label, change in changes if change.metric == metric))[:MAX_BARS]
+        if not bars:
+            continue
+        rises = metric in HIGHER_IS_BETTER
+        better = f"{'higher' if rises else 'lower'} is better"
+        description = (
+            f"{cell}change of {metric} in percent of the baseline, by {by}, with intervals; {better}. "
+            "The same figures are in the table below."
+        )
+        signed_limit = -limit if limit is not None and rises else limit
+        charts.append(Chart(f"{metric} ({better})", change_chart(bars, limit_percent=signed_limit), description))
+    return charts
+
+
+def _bars(changes: Iterable[tuple[str, Change]]) -> Iterable[Bar]:
+    for label, change in changes:
+        if change.change_percent is not None:
+            ends = interval(change)
+            known = f", interval {ends} %" if ends != ABSENT else ""
+            text = f"{label}, {change.metric}: {signed(change.change_percent, unit=' %')}{known}; {change.word}"
+            yield Bar(label, change.change_percent, change.low_percent, change.high_percent, change.word, text)
+
+
+FRONT = (
+    "Large points are on the front: no other load point of the workload has both more throughput per GPU and a lower TPOT. Up and to "
+    "the left is better; how you weigh the two is up to you. The front compares means and ignores noise."
+)
+
+
+def front_section(sweep: ReportedSweep) -> Section | None:
+    """The Pareto front of throughput per GPU against TPOT, where a TPOT was measured."""
+    rows = front_rows(sweep.status)
+    if not rows.rows:
+        return None
+    workloads = list(dict.fromkeys(point.workload for point in sweep.status.front))
+    charts = [chart for workload in workloads if (chart := _front_chart(sweep, workload)) is not None]
+    many = len(sweep.status.variants) > MAX_COLOURS
+    explained = " Blue is the front; the variants are in the table." if many else ""
+    blocks: list[Block] = [Prose(FRONT + explained), Charts(tuple(charts))] if charts else []
+    table = Table("The front, from the lowest TPOT on", rows, folded=len(rows.rows) > MAX_OPEN_ROWS)
+    return Section("front", "Throughput against TPOT", (*blocks, table))
+
+
+def _front_chart(sweep: ReportedSweep, workload: str) -> Chart | None:
+    """None of a single point. A row whose figures were cut has those of the front."""
+    front = {
+        (p.variant, p.cell): (p.mean_tpot_ms, p.throughput_per_gpu)
+        for p in sweep.status.front
+        if p.workload == workload
+    }
+    places = {
+        (row.variant, row.cell): (tpot, per_gpu)
+        for row in sweep.status.results
+        if row.cell.partition("/")[0] == workload and row.verdict in TRUSTED
+        if (tpot := row.metrics.get(KEYS["MeanTPOT"])) is not None and (per_gpu := sweep.per_gpu(row)) is not None
+    } | front
+    points = [
+        Point(variant, tpot, per_gpu, (variant, cell) in front, _point_text(variant, cell, tpot, per_gpu))
+        for (variant, cell), (tpot, per_gpu) in places.items()
     ]
-
-
-def _told(cell: ComparedCell, change: Change) -> str:
-    interval = (
-        f", interval {signed(change.low_percent)} to {signed(change.high_percent)} %"
-        if change.low_percent is not None and change.high_percent is not None
-        else ""
+    if len(points) < 2:
+        return None
+    description = (
+        f"{workload}: output tokens a second and GPU against mean TPOT, {len(points)} load points. The front is in the table below, "
+        "all of them are in the results."
     )
-    return f"{cell.cell}, {change.metric}: {signed(change.change_percent, unit=' %')}{interval}; {change.word}"
+    return Chart(workload, front_chart(points), description)
+
+
+def _point_text(variant: str, cell: str, tpot: float, per_gpu: float) -> str:
+    return f"{variant} at {cell}: {figure(per_gpu)} tokens/s per GPU, TPOT {figure(tpot)} ms"

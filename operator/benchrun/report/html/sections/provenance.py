@@ -1,37 +1,48 @@
-"""What was measured with what: images by digest, versions, settings, rules, and what of it is left."""
+"""What was measured with what, and the manifest that measures the same again; of a run and of a sweep."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-from benchrun.api.status import BenchmarkRunStatus, ServerStatus
-from benchrun.report.cost_columns import price_told
-from benchrun.report.html.blocks import Block, Facts, Fold, Prose, Section, Table
-from benchrun.report.html.reported import Reported
+import yaml
+
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, ServerStatus
+from benchrun.api.sweep import spec as sweep_api
+from benchrun.names import API_VERSION, KIND, MAX_RUN_NAME
+from benchrun.observe import raw
+from benchrun.plan.variants import Variant, variants
+from benchrun.report.html.blocks import Block, Code, Facts, Fold, Prose, Section, Table, facts
+from benchrun.report.html.reported import Reported, ReportedSweep
+from benchrun.report.result_rows import price_text
 from benchrun.report.rows import ABSENT, Rows, figure
-from benchrun.report.startup_told import startup_told
+from benchrun.report.run_summary import startup_text
 
 _Pairs = Iterable[tuple[str, str | None]]
+AGAIN = "-again"
+_OF_THAT_OBJECT = ("suspend", "cancel")
+"""Set on one object while it went on."""
 
 
 def provenance_section(run: Reported) -> Section:
     """The run, its servers, the client, the judge, and the digests of traffic and records."""
-    blocks: list[Block] = [_facts("Run", _run(run))]
+    blocks: list[Block] = [facts("Run", _run(run))]
     for server in run.status.servers:
-        blocks.append(_facts(f"Servers of the role {server.role}", _server(server)))
+        blocks.append(facts(f"Servers of the role {server.role}", _server(server)))
         if server.args:
-            blocks.append(Fold("Arguments", (Table("Arguments of the server", _column("argument", server.args)),)))
+            rows = Rows(("argument",), tuple((argument,) for argument in server.args))
+            blocks.append(Fold("Arguments", (Table("Arguments of the server", rows),)))
         if server.reported:
             rows = Rows(("setting", "value"), tuple(sorted(server.reported.items())))
-            blocks.append(Fold("What the server reports of itself", (Table("Settings as the server says", rows),)))
-    blocks += [_facts("Client", _client(run.status)), _facts("Judge", _judge(run.status))]
+            blocks.append(Fold("Settings that the server reports", (Table("Settings that the server reports", rows),)))
+    blocks += [facts("Client", _client(run.status)), facts("Judge", _judge(run.status))]
     if run.status.datasets:
         blocks.append(Table("Data that prompts were made of", _datasets(run.status)))
     if run.records:
         rows = Rows(("stage", "prompts (SHA-256)"), tuple((r.stage_id, r.prompts_digest) for r in run.records))
         blocks.append(Fold("Traffic of each stage", (Table("Equal digests mean equal prompts", rows),)))
     blocks += [Prose(note) for note in run.notes]
-    return Section("provenance", "Provenance", tuple(block for block in blocks if not _is_empty(block)))
+    kept = (block for block in blocks if not isinstance(block, Facts) or block.pairs)
+    return Section("provenance", "Provenance", tuple(kept))
 
 
 def _run(run: Reported) -> _Pairs:
@@ -48,9 +59,9 @@ def _run(run: Reported) -> _Pairs:
         ("First measured request", status.start_time),
         ("Server released", status.server_released_time),
         ("Ended", status.completion_time),
-        ("Price", None if status.cost is None else price_told(status.cost)),
-        ("Records at hand", str(len(run.records))),
-        ("Readings of the servers", str(len(run.samples))),
+        ("Price", None if status.cost is None else price_text(status.cost)),
+        ("Records", str(len(run.records))),
+        ("Server samples", str(len(run.samples))),
     )
 
 
@@ -66,7 +77,7 @@ def _server(server: ServerStatus) -> _Pairs:
         ("GPUs", str(server.gpus)),
         ("KV cache", None if server.kv_cache_tokens is None else f"{server.kv_cache_tokens} tokens"),
         ("Seconds to ready", None if server.seconds_to_ready is None else figure(server.seconds_to_ready)),
-        ("Start", startup_told(server)),
+        ("Start", startup_text(server)),
         ("Restarts", str(server.restarts)),
     )
 
@@ -75,11 +86,10 @@ def _client(status: BenchmarkRunStatus) -> _Pairs:
     client = status.client
     if client is None:
         return ()
-    engine = " ".join(word for word in (client.engine, client.engine_version) if word)
     return (
         ("Image", client.image),
         ("Image that ran", client.image_digest),
-        ("Load engine", engine),
+        ("Load engine", " ".join(word for word in (client.engine, client.engine_version) if word)),
         ("Processes", None if client.shards is None else str(client.shards)),
     )
 
@@ -110,13 +120,127 @@ def _datasets(status: BenchmarkRunStatus) -> Rows:
     return Rows(("workload", "source", "rows read", "rows used", "left out", "SHA-256"), rows)
 
 
-def _facts(title: str, pairs: _Pairs) -> Facts:
-    return Facts(title, tuple((name, value) for name, value in pairs if value))
+# ---- sweeps -----------------------------------------------------------------------------------------------------------
 
 
-def _column(header: str, values: Iterable[str]) -> Rows:
-    return Rows((header,), tuple((value,) for value in values))
+def sweep_provenance_section(sweep: ReportedSweep) -> Section:
+    """What was varied. Image digests, nodes and settings that servers report are on the page of each run."""
+    blocks: list[Block] = [facts("Sweep", _sweep(sweep))]
+    template = sweep.spec.template if sweep.spec is not None else None
+    made = _variants(sweep)
+    if made:
+        rows = tuple((str(variant.number), variant.name, _set_by(variant.spec, template)) for variant in made)
+        settings = Rows(("number", "variant", "beyond the template"), rows)
+        blocks.append(Table("What each variant sets", settings, stacked=True))
+    where = f" -n {sweep.namespace}" if sweep.namespace else ""
+    lead = (
+        "Each run has a report of its own, with the images that ran by digest, nodes, distributions, timeline and findings: "
+        f"benchrun report {sweep.name}-v1-r1{where} --html FILE. v1 is the number of the variant, r1 that of the replication."
+    )
+    return Section("provenance", "Provenance", (*blocks, Prose(lead)))
 
 
-def _is_empty(block: Block) -> bool:
-    return isinstance(block, Facts) and not block.pairs
+def _sweep(sweep: ReportedSweep) -> _Pairs:
+    status, spec = sweep.status, sweep.spec
+    template = raw.mapping(sweep.written.get("template"))
+    server = raw.mapping(template.get("server") or template.get("offline"))
+    return (
+        ("Name", sweep.name),
+        ("Namespace", sweep.namespace),
+        ("UID", sweep.uid),
+        ("Model", raw.text(raw.mapping(template.get("model")).get("name"))),
+        ("Image", raw.text(server.get("image"), 1024)),
+        ("Baseline", status.baseline),
+        ("Replications", None if spec is None else str(spec.replications)),
+        ("Order", None if spec is None else spec.order),
+        ("Runs at a time", None if spec is None else str(spec.max_parallel)),
+        ("Seed", None if spec is None else str(spec.template.measurement.seed)),
+        ("Accepted", status.accepted_time),
+        ("Ended", status.completion_time),
+    )
+
+
+def _variants(sweep: ReportedSweep) -> tuple[Variant, ...]:
+    """None where the matrix does not fit its template: the sweep was refused for it."""
+    try:
+        return variants(sweep.spec) if sweep.spec is not None else ()
+    except ValueError:
+        return ()
+
+
+def _set_by(spec: BenchmarkRunSpec, template: BenchmarkRunSpec | None) -> str:
+    """What its spec has that the template has not."""
+    before, after = (each.started if each is not None else None for each in (template, spec))
+    if after is None or before is None or template is None:
+        return ABSENT
+    known = {variable.name: variable for variable in before.env}
+    limits = after.resources.limits
+    parts = [
+        *after.args[len(before.args) :],
+        *(f"{each.name}={each.value or 'from elsewhere'}" for each in after.env if known.get(each.name) != each),
+        *([f"image {after.image}"] if after.image != before.image else []),
+        *([f"model {spec.model.name}"] if spec.model != template.model else []),
+        *(f"{key}: {amount}" for key, amount in limits.items() if before.resources.limits.get(key) != amount),
+    ]
+    return " ".join(parts) or "nothing"
+
+
+# ---- the manifest that measures the same again ---------------------------------------------------------------------------
+
+_RUN_FIELDS, _SWEEP_FIELDS = (
+    [field.alias or name for name, field in model.model_fields.items()]
+    for model in (BenchmarkRunSpec, sweep_api.BenchmarkSweepSpec)
+)
+
+
+def repeat_section(run: Reported) -> Section:
+    """The manifest of the run."""
+    return _repeat(manifest(run), "run", "give it to kubectl apply -f", "what ran is under Provenance")
+
+
+def sweep_repeat_section(sweep: ReportedSweep) -> Section:
+    """The manifest of the sweep."""
+    give = "give it to benchrun run -f or kubectl apply -f"
+    return _repeat(sweep_manifest(sweep), "sweep", give, "what ran is in the reports of its runs")
+
+
+def _repeat(text: str, kind: str, give: str, ran: str) -> Section:
+    lead = (
+        f"Save it and {give}. It is the spec of this {kind} under another name, since a finished {kind} never starts again. Image "
+        f"tags may point to other images by now; {ran}."
+    )
+    return Section("repeat", "Measure it again", (Prose(lead), Code("Manifest", text)))
+
+
+def manifest(run: Reported) -> str:
+    """YAML of the same spec under another name."""
+    return _manifest(KIND, run, _ordered(run.written, _RUN_FIELDS), max_name=MAX_RUN_NAME)
+
+
+def sweep_manifest(sweep: ReportedSweep) -> str:
+    """YAML of the same spec under another name."""
+    spec = _ordered(sweep.written, _SWEEP_FIELDS)
+    if "template" in spec:
+        spec["template"] = _ordered(raw.mapping(spec["template"]), _RUN_FIELDS)
+    return _manifest(sweep_api.KIND, sweep, spec, max_name=sweep_api.MAX_NAME)
+
+
+def _manifest(kind: str, of: Reported | ReportedSweep, spec: Mapping[str, object], *, max_name: int) -> str:
+    name = of.name[: max_name - len(AGAIN)].rstrip("-.") + AGAIN
+    metadata = {"name": name, **({"namespace": of.namespace} if of.namespace else {})}
+    body: Mapping[str, object] = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
+    text: str = yaml.dump(body, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
+def _ordered(spec: Mapping[str, object], fields: Sequence[str]) -> dict[str, object]:
+    """In the order of the reference, since the API server sorts by name; without what concerns that object alone."""
+    kept = (name for name in spec if name not in _OF_THAT_OBJECT)
+    return {n: spec[n] for n in sorted(kept, key=lambda name: fields.index(name) if name in fields else len(fields))}
+
+
+class _Plain(yaml.SafeDumper):
+    """Without anchors: what is written twice reads better twice."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True

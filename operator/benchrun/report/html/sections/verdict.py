@@ -1,69 +1,175 @@
-"""First of all: whether the numbers can be trusted, and whether they are good enough."""
+"""First of all: whether the numbers of a run or sweep can be trusted, what was found wrong with them, and which variant is best."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
-from benchrun.api.conditions import find_condition
-from benchrun.api.status import BenchmarkRunStatus
-from benchrun.report.comparison_rows import GATES
-from benchrun.report.exit_codes import CANCELLED, FAILED, exit_code
-from benchrun.report.html.blocks import Block, Code, Facts, Section, Table, Verdict
-from benchrun.report.html.reported import Reported
-from benchrun.report.objective_rows import objective_rows
-from benchrun.report.rows import Rows
+from benchrun.api import BenchmarkRunStatus, Condition, Finding, find_condition
+from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepReason, VariantStatus
+from benchrun.judge.comparison.figures import SCOPES
+from benchrun.judge.rules.catalogue import evidence_sentence
+from benchrun.judge.rules.rule import SEVERITIES
+from benchrun.judge.sweep.best import THROUGHPUT
+from benchrun.report import exit_codes, rows
+from benchrun.report.comparison_rows import GATES, WORDS
+from benchrun.report.html.blocks import Block, Code, Facts, FoundCard, Prose, Section, Table, Verdict, facts
+from benchrun.report.html.reported import Reported, ReportedSweep
+from benchrun.report.result_rows import objective_rows
+from benchrun.report.sweep_rows import best_rows, failure
 
 MEANINGS = {
-    "Valid": "The mistakes that the rules know were looked for and not found. Another start of the same server may still differ.",
-    "Suspect": "Some numbers may be off: read the findings before you quote them.",
-    "Invalid": "Some numbers are wrong, or answer another question than was asked. The other load points stand as they are.",
-    "Failed": "The run ended before everything was measured. What was measured until then stands below.",
-    "Cancelled": "The run was cancelled. What was measured until then stands below.",
+    "Valid": "The rules looked for the mistakes they know and found none.",
+    "Suspect": "Some numbers may be off. Read the findings before you quote them.",
+    "Invalid": "Some numbers are wrong, or answer another question than was asked. The other load points are not affected.",
+    "Failed": "It ended before everything was measured. What was measured until then is below.",
+    "Cancelled": "It was cancelled. What was measured until then is below.",
     "Unknown": "Nothing was measured.",
 }
-_OBJECTIVES = {"True": "all met", "False": "missed", "Unknown": "it can't be told whether all are met"}
+ANOTHER_START = " Another start of the same server may still differ."
+HOLES = " Not every run was measured: the table has holes, and the variants below say why."
+_OBJECTIVES = {"True": "all met", "False": "missed", "Unknown": "not certain whether all are met"}
+_SWEEP_RUNS = {
+    "completed": "measured", "failed": "failed", "cancelled": "cancelled", "skipped": "skipped", "waiting": "never started",
+    "lost": "lost and measured anew",
+}  # fmt: skip
 
 
 def verdict_section(run: Reported) -> Section:
     """The word, why, the headline, and the objectives."""
     status = run.status
-    word = _word(status)
-    blocks: list[Block] = [Verdict(word, status.message or "", MEANINGS.get(word, ""))]
-    facts = _facts(status)
-    if facts:
-        blocks.append(Facts("At a glance", facts))
+    # How it ended comes before what was measured: a failed run has no result.
+    ended = {exit_codes.FAILED: "Failed", exit_codes.CANCELLED: "Cancelled"}.get(exit_codes.exit_code(status) or 0)
+    word = ended or status.verdict or "Unknown"
+    meaning = MEANINGS.get(word, "") + (ANOTHER_START if word == "Valid" else "")
+    blocks: list[Block] = [Verdict(word, status.message or "", meaning), *_glance(_facts(status))]
     if status.searches:
-        rows = tuple((each.workload, each.outcome, each.sentence) for each in status.searches)
-        blocks.append(Table("Highest load that meets the objectives", Rows(("workload", "search", "answer"), rows)))
+        answers = tuple((each.workload, each.outcome, each.sentence) for each in status.searches)
+        headers = ("workload", "search", "answer")
+        blocks.append(Table("Highest load that meets the objectives", rows.Rows(headers, answers)))
     objectives = objective_rows(status)
     if objectives.rows:
         blocks.append(Table("Objectives", objectives, words=frozenset({"outcome"})))
     if status.log_tail:
-        blocks.append(Code("Last words of the server", status.log_tail))
+        blocks.append(Code("Last lines of the server's log", status.log_tail))
     return Section("verdict", "Verdict", tuple(blocks))
 
 
-def _word(status: BenchmarkRunStatus) -> str:
-    """How it ended comes before what was measured: a failed run is no result."""
-    ended = {FAILED: "Failed", CANCELLED: "Cancelled"}.get(exit_code(status) or 0)
-    return ended or status.verdict or "Unknown"
+def _glance(pairs: Sequence[tuple[str, str | None]]) -> list[Facts]:
+    found = facts("At a glance", pairs)
+    return [found] if found.pairs else []
 
 
-def _facts(status: BenchmarkRunStatus) -> tuple[tuple[str, str], ...]:
-    failed = find_condition(status.conditions, "Failed")
-    reason = failed.reason if failed is not None and failed.status == "True" else None
+def _failure_reason(conditions: tuple[Condition, ...]) -> str | None:
+    failed = find_condition(conditions, "Failed")
+    return failed.reason if failed is not None and failed.status == "True" else None
+
+
+def _facts(status: BenchmarkRunStatus) -> Sequence[tuple[str, str | None]]:
     verdicts = Counter(row.verdict for row in status.results)
-    counted = ", ".join(f"{count} {word}" for word, count in verdicts.most_common())
     head = status.headline
     gate = status.comparison.gate if status.comparison is not None else None
     kept = find_condition(status.conditions, "ObjectivesMet")
-    pairs = (
-        ("Ended because", reason),
-        ("Load points", counted or None),
-        ("Best Valid load point", head.cell if head else None),
+    return (
+        ("Ended because", _failure_reason(status.conditions)),
+        ("Load points", ", ".join(f"{count} {word}" for word, count in verdicts.most_common())),
+        ("Best load point", head.cell if head else None),
         ("Output throughput there", f"{head.throughput} tokens/s" if head else None),
         ("p99 TTFT there", head.p99_ttft if head else None),
         ("Objectives", _OBJECTIVES.get(kept.status) if kept is not None else None),
         ("Against the baseline", GATES[gate] if gate is not None else None),
     )
-    return tuple((name, value) for name, value in pairs if value)
+
+
+def findings_section(run: Reported) -> Section:
+    """What was found wrong with the measurement, the worst first: its sentence and what to do; the evidence can be opened."""
+    ordered = sorted(run.status.findings, key=lambda each: -SEVERITIES.index(each.severity))
+    none = "No rule found anything." if run.status.results else "Nothing was measured that could be judged."
+    return Section("findings", "Findings", tuple(map(_card, ordered)) or (Prose(none),))
+
+
+def _card(found: Finding) -> FoundCard:
+    stages = "one stage" if found.count == 1 else f"{found.count} stages"
+    changed = f"; {found.default_severity} by default" if found.default_severity else ""
+    return FoundCard(
+        code=found.code,
+        severity=found.severity,
+        where=f"{stages}, worst in {found.worst_stage}{changed}",
+        meaning=found.meaning,
+        remedy=found.remedy,
+        sentence=evidence_sentence(found.code, found.evidence),
+        evidence=[(name, rows.evidence_text(value)) for name, value in found.evidence.items()],
+    )
+
+
+# ---- sweeps -----------------------------------------------------------------------------------------------------------
+
+
+def sweep_word(status: BenchmarkSweepStatus) -> str:
+    """How it ended comes before what was measured: a failed sweep has no result."""
+    return status.phase if status.phase in ("Failed", "Cancelled") else status.verdict or "Unknown"
+
+
+def sweep_verdict_section(sweep: ReportedSweep) -> Section:
+    """The word, why, the best of each workload, and how each variant fared."""
+    status, word = sweep.status, sweep_word(sweep.status)
+    complete = find_condition(status.conditions, "Complete")
+    holes = HOLES if complete is not None and complete.reason == SweepReason.RUNS_FAILED else ""
+    blocks: list[Block] = [Verdict(word, status.message or "", MEANINGS.get(word, "") + holes)]
+    blocks += _glance(_sweep_facts(status))
+    if status.variants:
+        blocks.append(Table("The variants", _variants(status), words=frozenset({"verdict", "against the baseline"})))
+    return Section("verdict", "Verdict", tuple(blocks))
+
+
+def _sweep_facts(status: BenchmarkSweepStatus) -> Sequence[tuple[str, str | None]]:
+    best = [(best.workload, f"{best.variant} at {best.cell}") for best in status.best if best.objective == THROUGHPUT]
+    several = len(best) > 1
+    counts = status.runs.model_dump(include=set(_SWEEP_RUNS)) if status.runs is not None else {}
+    return (
+        ("Ended because", _failure_reason(status.conditions)),
+        *((f"Most throughput per GPU{f', {workload}' if several else ''}", variant) for workload, variant in best),
+        ("Baseline", status.baseline),
+        ("Compared", SCOPES[status.scope] if status.scope is not None else None),
+        ("Runs", ", ".join(f"{count} {_SWEEP_RUNS[name]}" for name, count in counts.items() if count)),
+        ("GPU seconds held", rows.figure(status.gpu_seconds, digits=4) if status.gpu_seconds else None),
+    )
+
+
+def _variants(status: BenchmarkSweepStatus) -> rows.Rows:
+    columns: tuple[rows.Column[VariantStatus], ...] = (
+        rows.Column("variant", lambda variant: variant.name),
+        rows.Column("against the baseline", lambda variant: _outcome(variant, status)),
+        rows.Column("verdict", lambda variant: variant.verdict or "Unknown"),
+        rows.Column("GPUs", lambda variant: str(variant.gpus)),
+        rows.Column("runs measured", lambda variant: str(variant.completed)),
+        rows.Column("highest load that meets the objectives", _searched, optional=True),
+    )
+    if any(variant.reason for variant in status.variants):
+        columns = (
+            *columns,
+            rows.Column("failed", lambda variant: str(variant.failed)),
+            rows.Column("because", lambda variant: failure(variant) if variant.reason else rows.ABSENT),
+        )
+    return rows.table_of(columns, status.variants, wide=True)
+
+
+def _outcome(variant: VariantStatus, status: BenchmarkSweepStatus) -> str:
+    outcome = "baseline" if variant.name == status.baseline else variant.outcome or rows.ABSENT
+    return WORDS.get(outcome, outcome)
+
+
+def _searched(variant: VariantStatus) -> str:
+    return "; ".join(f"{each.workload}: {', '.join(each.loads)}" for each in variant.searches) or rows.ABSENT
+
+
+def best_section(sweep: ReportedSweep) -> Section | None:
+    """Where a variant can win."""
+    best = best_rows(sweep.status)
+    if not best.rows:
+        return None
+    lead = Prose(
+        "The best variant has the most output tokens a second and GPU, among those whose every run met the objective with "
+        "certainty. The objective Throughput has no other condition. Variants that can't be told from the best are named beside it."
+    )
+    return Section("best", "Best variants", (lead, Table("Best variant by objective", best)))

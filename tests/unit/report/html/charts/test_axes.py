@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.report.html.charts.comparison import Bar, reach
-from benchrun.report.html.charts.scales import MAX_TICKS, latency_axis, load_axis, log_ticks
-from benchrun.report.html.charts.theme import RAMP, ramp
+from benchrun.report.html.charts.changes import Bar, reach
+from benchrun.report.html.charts.theme import MAX_TICKS, RAMP, latency_axis, load_axis, log_ticks, ramp
 from benchrun.report.html.charts.timeline import time_unit
 from hypothesis import given
 from hypothesis import strategies as st

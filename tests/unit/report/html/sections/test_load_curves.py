@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from benchrun.report.html.sections.load_curves import load_curves_section
+from benchrun.report.html.sections.curves import load_curves_section
 from report_kit.simulated_run import simulated_run
 from unit.report.html.reported_runs import (
     charts_of,

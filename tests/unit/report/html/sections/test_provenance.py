@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from benchrun.api.status import DatasetStatus
+import yaml
+from benchrun.api import BenchmarkRunSpec, DatasetStatus
+from benchrun.names import MAX_RUN_NAME
 from benchrun.report.html.blocks import Facts
-from benchrun.report.html.sections.provenance import provenance_section
+from benchrun.report.html.sections.provenance import manifest, provenance_section
 from unit.report.html.reported_runs import (
     measured,
     reported,
@@ -37,3 +39,27 @@ def test_data_that_was_read_is_named_with_what_was_left_out() -> None:
 def test_the_digest_of_every_stage_s_traffic_is_there() -> None:
     digests = {cell for table in tables_of(provenance_section(reported())) for row in table.rows.rows for cell in row}
     assert {record.prompts_digest for record in measured().records} <= digests
+
+
+def test_the_manifest_measures_the_same_under_another_name() -> None:
+    body = yaml.safe_load(manifest(reported()))
+    assert body["apiVersion"] == "benchrun.dev/v1alpha1"
+    assert body["kind"] == "BenchmarkRun"
+    assert body["metadata"] == {"name": "measured-again", "namespace": "lab"}
+    assert BenchmarkRunSpec.model_validate(body["spec"]) == measured().spec
+
+
+def test_what_was_said_to_the_one_run_is_left_out() -> None:
+    body = yaml.safe_load(manifest(reported(written={**measured().body, "cancel": True, "suspend": True})))
+    assert {"cancel", "suspend"} & set(body["spec"]) == set()
+
+
+def test_a_long_name_stays_one_that_a_run_may_have() -> None:
+    name = yaml.safe_load(manifest(reported(name="a" * (MAX_RUN_NAME - 7) + "-" + "b" * 6)))["metadata"]["name"]
+    assert len(name) <= MAX_RUN_NAME
+    assert name.endswith("a-again")
+
+
+def test_the_manifest_begins_with_model_and_server_however_the_cluster_ordered_it() -> None:
+    written = dict(sorted(measured().body.items()))
+    assert list(yaml.safe_load(manifest(reported(written=written)))["spec"])[:3] == ["model", "server", "workloads"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.api.conditions import Condition
-from benchrun.api.status import SearchResult
-from benchrun.report.html.blocks import Code, Facts, Verdict
-from benchrun.report.html.sections.verdict import verdict_section
+from benchrun.api import Condition, SearchResult
+from benchrun.judge.rules.rule import SEVERITIES
+from benchrun.report.html.blocks import Code, Facts, FoundCard, Verdict
+from benchrun.report.html.sections.verdict import findings_section, verdict_section
 from unit.report.html.reported_runs import (
     RATES,
     measured,
+    prose_of,
     reported,
     tables_of,
     with_status,
@@ -53,4 +54,17 @@ def test_what_a_search_found_stands_with_the_verdict() -> None:
 
 def test_the_last_words_of_the_server_are_kept_as_they_are() -> None:
     blocks = verdict_section(with_status(reported(), log_tail="a\n  b")).blocks
-    assert Code("Last words of the server", "a\n  b") in blocks
+    assert [block.text for block in blocks if isinstance(block, Code)] == ["a\n  b"]
+
+
+def test_findings_stand_worst_first_with_evidence_and_remedy() -> None:
+    cards = [block for block in findings_section(reported()).blocks if isinstance(block, FoundCard)]
+    ranks = [SEVERITIES.index(card.severity) for card in cards]
+    assert ranks == sorted(ranks, reverse=True)
+    assert {card.code for card in cards} == {finding.code for finding in measured().status.findings}
+    assert all(card.remedy for card in cards)
+    assert any(card.evidence for card in cards)
+
+
+def test_nothing_found_is_said() -> None:
+    assert "No rule found anything." in prose_of(findings_section(with_status(reported(), findings=[])))

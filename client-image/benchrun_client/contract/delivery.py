@@ -1,0 +1,178 @@
+"""The contract's delivery: progress, and packed records that the operator stores unopened; a part of `contract`.
+
+On the wire a delivery is one line of JSON, its head, and behind it the packed records one after the other, each as long as its
+envelope says. What the operator needs to know of a record stands in the envelope.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, StrictInt, ValidationError
+
+from benchrun_client.contract.data import Count, Hex, Message, Micros
+from benchrun_client.contract.record import (
+    MAX_PACKED_BYTES,
+    MAX_RECORDS,
+    StageRecord,
+    ended_search,
+    in_short,
+    packed_record,
+)
+
+CONTRACT_VERSION: Literal[2] = 2
+"""What operator and client must have in common. Version 1 was JSON alone and did not name itself."""
+TOKEN_HEADER = "Benchrun-Token"
+"""Not Authorization alone: the API server, through which pods may be reached, keeps that to itself."""
+MAX_HEAD_BYTES = 65_536
+MAX_ENVELOPES = 16
+"""Records in a delivery."""
+MAX_BODIES_BYTES = 4 * 1024 * 1024
+"""Packed records in a delivery, together."""
+MAX_DELIVERY_BYTES = MAX_HEAD_BYTES + 1 + MAX_BODIES_BYTES
+
+ClientPhase = Literal["Preparing", "Waiting", "WarmingUp", "Measuring", "Done", "Failed"]
+
+
+class Envelope(Message):
+    """What is known of a packed record without opening it."""
+
+    sequence: int = Field(ge=0, lt=MAX_RECORDS)
+    run_uid: str = Field(max_length=64)
+    stage_id: str = Field(max_length=160)
+    plan_digest: Hex
+    ends_search: str | None = Field(default=None, max_length=40)
+    """The workload whose search ended with it."""
+    size: int = Field(ge=1, le=MAX_PACKED_BYTES)
+    """Bytes, packed."""
+    digest: Hex
+    """SHA-256 of those bytes."""
+
+
+Sealed = tuple[Envelope, bytes]
+"""A packed record and its envelope."""
+
+
+def seal(record: StageRecord) -> Sealed:
+    """Pack a record. ValueError where it is larger than a record may be."""
+    body = packed_record(record)
+    if len(body) > MAX_PACKED_BYTES:
+        raise ValueError(f"record {record.sequence} has {len(body)} bytes, packed; at most {MAX_PACKED_BYTES} fit")
+    envelope = Envelope(
+        sequence=record.sequence,
+        run_uid=record.run_uid,
+        stage_id=record.stage_id,
+        plan_digest=record.plan_digest,
+        ends_search=ended_search(record),
+        size=len(body),
+        digest=hashlib.sha256(body).hexdigest(),
+    )
+    return envelope, body
+
+
+class Failure(Message):
+    """Why the client could not measure; also its termination message, as JSON."""
+
+    reason: str = Field(max_length=60, pattern=r"^[A-Za-z]+$")
+    message: str = Field(max_length=2000)
+
+
+class Progress(Message):
+    """Where the client is. `version` grows whenever phase, stage or failure change."""
+
+    version: Count
+    phase: ClientPhase
+    stage: str | None = Field(default=None, max_length=160)
+    requests_done: Count = 0
+    """Answers of the current stage so far."""
+    records: int = Field(default=0, ge=0, le=MAX_RECORDS)
+    """Stages finished: records 0 .. records-1 exist."""
+    healthy_unix_us: Micros | None = None
+    """First 200 of /health."""
+    first_request_unix_us: Micros | None = None
+    """First measured request."""
+    warmup_us: Micros | None = None
+    failure: Failure | None = None
+
+
+class Delivery(Message):
+    """Head of an answer to GET /records."""
+
+    contract: Literal[2] = CONTRACT_VERSION
+    run_uid: str = Field(max_length=64)
+    progress: Progress
+    records: Annotated[tuple[Envelope, ...], Field(max_length=MAX_ENVELOPES)] = ()
+
+
+class Acknowledgement(Message):
+    """Body of POST /ack: every record with a sequence below `through` is stored."""
+
+    through: int = Field(ge=0, le=MAX_RECORDS)
+
+
+class ContractMismatch(ValueError):
+    """The other side speaks another version of the contract. `theirs`: which; None: one that does not name itself."""
+
+    def __init__(self, theirs: int | None) -> None:
+        named = "an older version, which does not name itself" if theirs is None else f"version {theirs}"
+        super().__init__(f"the client speaks {named}, the operator version {CONTRACT_VERSION}")
+        self.theirs = theirs
+
+
+def pack_delivery(delivery: Delivery, bodies: Sequence[bytes]) -> bytes:
+    """The bytes of an answer. Nothing is serialised but the head."""
+    return b"".join((delivery.model_dump_json().encode(), b"\n", *bodies))
+
+
+def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
+    """Head and packed records of an answer.
+
+    Raises:
+        ContractMismatch: it is of another version.
+        ValueError: it is nothing of the kind. The text has one line.
+    """
+    end = data.find(b"\n", 0, MAX_HEAD_BYTES + 1)
+    if end < 0 and len(data) > MAX_HEAD_BYTES:
+        # Version 1 wrote records into its JSON, which is one line of any length.
+        if data.startswith(b'{"run_uid":'):
+            raise ContractMismatch(None)
+        raise ValueError(f"the first line is longer than {MAX_HEAD_BYTES} bytes")
+    head = data if end < 0 else data[:end]
+    _check_version(head)
+    if end < 0:
+        raise ValueError("the first line does not end")
+    try:
+        delivery = Delivery.model_validate_json(head)
+    except ValidationError as error:
+        raise ValueError(in_short(error)) from None
+    sizes = [envelope.size for envelope in delivery.records]
+    start = end + 1
+    if len(data) - start != sum(sizes):
+        raise ValueError(f"records have {len(data) - start} bytes, their envelopes say {sum(sizes)}")
+    bodies = []
+    for size in sizes:
+        bodies.append(data[start : start + size])
+        start += size
+    return delivery, tuple(bodies)
+
+
+class _Versioned(BaseModel):
+    """Any JSON object, of which nothing but the version is looked at."""
+
+    contract: Annotated[StrictInt, Field(ge=0, le=10**6)] | None = None
+
+
+def _check_version(head: bytes) -> None:
+    try:
+        theirs = _Versioned.model_validate_json(head).contract
+    except ValidationError as error:
+        raise ValueError(in_short(error)) from None
+    if theirs != CONTRACT_VERSION:
+        raise ContractMismatch(theirs)
+
+
+def digest_of_token(token: str) -> str:
+    """What a plan says of the run's token."""
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()

@@ -1,0 +1,214 @@
+"""The contract's plan: everything a client needs to measure one run, its searches included."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from decimal import ROUND_CEILING, Decimal
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from benchrun_client.contract.data import Count, Data, DecimalText, Hex, LongText, Message, Tokens
+
+MAX_OPEN_STAGES = 256
+"""Most stages of a search."""
+
+
+class Limit(Message):
+    """A latency percentile that a searched load must keep."""
+
+    metric: Literal["TTFT", "TPOT", "ITL", "E2EL"]
+    percentile: str = Field(max_length=10)
+    max_milliseconds: Count = Field(ge=1)
+
+
+class Search(Message):
+    """Stages whose load depends on the results before them: the highest load that keeps every limit is looked for. Measured
+    after all stages; several searches one after the other."""
+
+    workload: str = Field(max_length=40)
+    axis: Literal["rate", "concurrency"]
+    lowest: str = Field(max_length=24)
+    highest: str = Field(max_length=24)
+    tolerance_percent: str = Field(max_length=24)
+    """The search ends once the bracket is as narrow, relative to its lower end."""
+    max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)
+    """Most load points."""
+    max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
+    """Most stages of a load point: it is measured again while its outcome is Inconclusive."""
+    objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
+    max_failed_percent: str = Field(max_length=24)
+    data: Data
+    requests: Count | None = Field(default=None, ge=1)
+    """Of each stage; None: rate x duration."""
+    duration_seconds: Count | None = Field(default=None, ge=1)
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(max_length=MAX_OPEN_STAGES)
+    """Of every stage that there may be, probe by probe."""
+    api: Literal["Completions", "Chat"] = "Completions"
+    ignore_eos: bool = True
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Search:
+        if len(self.seeds) != self.most_stages:
+            raise ValueError(f"{self.most_stages} stages need as many seeds, got {len(self.seeds)}")
+        if (self.requests is None) == (self.duration_seconds is None):
+            raise ValueError("exactly one of requests and duration_seconds")
+        return self
+
+    @property
+    def most_stages(self) -> int:
+        """How many stages there can be."""
+        return self.max_probes * self.max_repeats
+
+    def requests_at(self, value: Decimal) -> int:
+        """Requests of a stage at this load: as asked for, or rate x duration rounded up."""
+        if self.requests is not None:
+            return self.requests
+        return max(1, int((value * Decimal(self.duration_seconds or 0)).to_integral_value(rounding=ROUND_CEILING)))
+
+
+class Probe(Message):
+    """Which load a search measured, and whether it goes on."""
+
+    value: str = Field(max_length=24)
+    """Requests a second or users, in its one spelling."""
+    ends_search: bool
+    """The search ended with this stage."""
+
+
+def open_stage_id(workload: str, probe: int, repeat: int) -> str:
+    """A stage of a search: `chat/search-07/r1`."""
+    return f"{workload}/search-{probe:02d}/r{repeat}"
+
+
+def open_stage(stage_id: str) -> tuple[str, int, int] | None:
+    """Workload, probe and repeat of a search's stage; None: it is not one."""
+    found = _OPEN_STAGE.fullmatch(stage_id)
+    return (found[1], int(found[2]), int(found[3])) if found else None
+
+
+_OPEN_STAGE = re.compile(r"([a-z0-9-]{1,40})/search-([0-9]{2,3})/r([1-9][0-9]{0,2})")
+
+
+PLAN_SCHEMA: Literal["benchrun.plan/2"] = "benchrun.plan/2"
+PLAN_FILE = "plan.json"
+MAX_REQUESTS_A_STAGE = 50_000
+"""With the bound on distinct gaps, what keeps a record below the 1 MiB that a ConfigMap holds."""
+
+
+class LoadPoint(Message):
+    """How requests arrive: an open loop at a rate (perhaps capped), a closed loop of users, or as recorded."""
+
+    request_rate: DecimalText = "inf"
+    """Requests a second, a decimal, or "inf": all at once."""
+    max_concurrency: Count | None = Field(default=None, ge=1)
+    burstiness: DecimalText = "1"
+    """Gamma shape of the gaps between arrivals; 1 is Poisson."""
+    trace_speed: DecimalText | None = None
+    """A decimal: requests arrive at the instants of their trace, so many times as fast; None: they have none."""
+    batch_size: Count | None = Field(default=None, ge=1)
+    """Without an API server: so many requests a call of the engine, one call after the other; None: all in one."""
+
+
+class Stage(Message):
+    """One measurement: a workload at a load point, once."""
+
+    id: str = Field(max_length=160)
+    workload: str = Field(max_length=40)
+    repeat: Count = Field(ge=1)
+    load: LoadPoint
+    data: Data
+    requests: int = Field(ge=1, le=MAX_REQUESTS_A_STAGE)
+    seed: int = Field(ge=0, lt=2**32)
+    api: Literal["Completions", "Chat"] = "Completions"
+    ignore_eos: bool = True
+
+
+CachePolicy = Literal["Isolate", "Reset", "Share"]
+
+
+class Warmup(Message):
+    """Requests sent before the first stage, at a workload's own lengths; never measured."""
+
+    workload: str = Field(max_length=40)
+    data: Data
+    requests: Count = Field(ge=1)
+    concurrency: Count = Field(ge=1)
+    seed: int = Field(ge=0, lt=2**32)
+    max_seconds: Count = Field(ge=1)
+    api: Literal["Completions", "Chat"] = "Completions"
+
+
+class RoleServers(Message):
+    """Servers of one role behind the ones that requests go to: their metrics are read, nothing is sent to them."""
+
+    role: str = Field(max_length=20)
+    base_url: LongText
+    servers: int = Field(ge=1, le=1024)
+    """Addresses the host name must have."""
+
+
+class Target(Message):
+    """The server to measure."""
+
+    base_url: LongText
+    """Where requests go; a host name is resolved once, when all servers are there."""
+    servers: int = Field(ge=0, le=1024)
+    """Addresses the host name must have before anything is sent; 0: the URL is used as it is."""
+    behind: tuple[RoleServers, ...] = Field(default=(), max_length=8)
+    """Servers that answer for a proxy, which is then what `base_url` leads to."""
+    metrics_urls: tuple[LongText, ...] = Field(default=(), max_length=64)
+    """Metrics endpoints to snapshot at stage edges; empty with `servers` > 0: `/metrics` of each address."""
+    served_model: LongText
+    tokenizer: LongText
+    """Path or hub id the tokenizer is loaded from."""
+    tokenizer_revision: LongText | None = None
+    context_tokens: Tokens | None = None
+    """Longest request that the server will take, where its arguments say so: rows beyond it are left out."""
+    ca_file: LongText | None = None
+    offline: bool = False
+    """vLLM's engine without its API server: it takes a load as a whole (`benchrun_client.offline`)."""
+
+
+class Plan(Message):
+    """Everything a client needs to measure one run."""
+
+    schema_: Literal["benchrun.plan/2"] = Field(default=PLAN_SCHEMA, alias="schema")
+    run_uid: str = Field(max_length=64)
+    token_digest: Hex
+    """SHA-256 of the token that whoever reads records or acknowledges them must show; the token itself stands nowhere."""
+    target: Target
+    stages: tuple[Stage, ...] = Field(max_length=1024)
+    searches: tuple[Search, ...] = Field(default=(), max_length=16)
+    warmups: tuple[Warmup, ...] = Field(default=(), max_length=64)
+    cache_policy: CachePolicy = "Isolate"
+    """Reset: the prefix cache of every server is emptied before each stage."""
+    percentiles: tuple[DecimalText, ...] = Field(max_length=64)
+    health_deadline_seconds: Count
+    """How long to wait for /health, as the run's startupDeadlineSeconds says of an endpoint; 0: the operator ends the wait."""
+
+    @model_validator(mode="after")
+    def _measures_something(self) -> Plan:
+        if not self.stages and not self.searches:
+            raise ValueError("neither stages nor searches: there is nothing to measure")
+        return self
+
+    @property
+    def apis(self) -> tuple[Literal["Completions", "Chat"], ...]:
+        """Every endpoint that is measured, once."""
+        return tuple(dict.fromkeys([*(s.api for s in self.stages), *(s.api for s in self.searches)]))
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON: two plans are equal if and only if this is."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """Canonical JSON: sorted keys, no spaces. A plan without a search or a proxy says nothing of them."""
+        document = self.model_dump(mode="json", by_alias=True)
+        if not self.searches:
+            del document["searches"]
+        if not self.target.behind:
+            del document["target"]["behind"]
+        return json.dumps(document, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,292 @@
+"""The contract's record: everything that one stage measured, and how it is packed.
+
+Whoever opens a record opens what a tenant's pod made. So every list has a greatest length and every number its bounds, and
+`open_record` refuses a document that is too large to be one before it is parsed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from typing import Annotated, Literal
+
+from pydantic import FailFast, Field, ValidationError, model_validator
+from pydantic_core import from_json
+
+from benchrun_client.contract.data import Count, DatasetFacts, Finite, Hex, Message, Micros, Number, ShortText
+from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, open_stage
+
+SERVER_COUNTERS = (
+    "prefix_cache_queries_total",
+    "prefix_cache_hits_total",
+    "prompt_tokens_total",
+    "generation_tokens_total",
+    "request_success_total",
+    "num_preemptions_total",
+    "time_to_first_token_seconds_sum",
+    "time_to_first_token_seconds_count",
+    "request_queue_time_seconds_sum",
+    "request_queue_time_seconds_count",
+    "external_prefix_cache_queries_total",
+    "external_prefix_cache_hits_total",
+    "admission_rejections_total",
+    "nixl_num_failed_transfers_total",
+    "nixl_num_failed_notifications_total",
+    "nixl_num_kv_expired_reqs_total",
+)
+"""vLLM series (without the `vllm:` prefix) that an edge snapshot holds, summed over engines and reasons."""
+PROXY_COUNTERS = (
+    "benchrun_proxy_requests_total",
+    "benchrun_proxy_added_seconds_sum",
+    "benchrun_proxy_added_seconds_count",
+    "benchrun_proxy_queue_seconds_sum",
+    "benchrun_proxy_time_to_first_token_seconds_sum",
+    "benchrun_proxy_time_to_first_token_seconds_count",
+    "benchrun_proxy_loop_lag_seconds_sum",
+    "benchrun_proxy_loop_lag_seconds_count",
+    "process_cpu_seconds_total",
+)
+"""Series of the proxy between prefill and decode, by their whole names; of a vLLM the last one is left out."""
+START_TIME = "process_start_time_seconds"
+"""Kept in an edge snapshot beside the counters: a change of it is a restart."""
+MAX_ID_CHARACTERS = 300
+MAX_ROOT_CHARACTERS = 600
+"""Longer than any name or path that a server is told."""
+
+
+class ServedModel(Message):
+    """One entry of /v1/models: that of the name in the requests; where no entry has it, the first one."""
+
+    id: str = Field(max_length=MAX_ID_CHARACTERS)
+    root: str | None = Field(default=None, max_length=MAX_ROOT_CHARACTERS)
+    """The hub id or path that the server was started with; of an adapter, those of the model that it adapts. None: unknown."""
+
+
+RECORD_SCHEMA: Literal["benchrun.record/1"] = "benchrun.record/1"
+MAX_RECORD_BYTES = 8 * 1024 * 1024
+"""Largest record, unpacked."""
+MAX_PACKED_BYTES = 1_000_000
+"""Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides."""
+MAX_RECORDS = 1024
+"""Records of a run."""
+MAX_GAP_VALUES = 50_000
+"""Distinct gaps between tokens in a record."""
+MAX_COMMAS = 700_000
+"""In a record's JSON: the columns of the largest one hold 450,000 values, its gaps 100,000, and texts may hold some, too."""
+MAX_NESTED = 16_384
+"""Objects, lists and keys in a record's JSON: the largest one has 5,000, and texts may hold such characters, too."""
+
+Column = Annotated[tuple[Micros, ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()]
+Counts = Annotated[tuple[Count, ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()]
+Flags = Annotated[tuple[Literal[0, 1], ...], Field(max_length=MAX_REQUESTS_A_STAGE), FailFast()]
+Counters = Annotated[dict[Annotated[str, Field(max_length=80)], Finite], Field(max_length=64)]
+
+
+class RequestColumns(Message):
+    """Per-request values, one entry a request, in order of sending. A failed request has `ok` 0."""
+
+    start_us: Column
+    """Send instant, relative to the stage's first send."""
+    queue_us: Column
+    """Wait in the client for a free place under the cap."""
+    ttft_us: Column
+    e2el_us: Column
+    input_tokens: Counts
+    output_tokens: Counts
+    asked_tokens: Counts
+    """Output tokens asked for."""
+    ended: Flags
+    """Whether the server's closing chunk (its own count of tokens) arrived: 0 is a stream that broke off unnoticed."""
+    ok: Flags
+
+    @model_validator(mode="after")
+    def _equal_lengths(self) -> RequestColumns:
+        lengths = {name: len(getattr(self, name)) for name in type(self).model_fields}
+        if len(set(lengths.values())) != 1:
+            raise ValueError(f"columns must be equally long, got {lengths}")
+        return self
+
+
+class GapCounts(Message):
+    """Inter-token gaps (ITL) as exact counts: `count[i]` gaps of `us[i]` microseconds; `us` ascends."""
+
+    us: Annotated[tuple[Micros, ...], Field(max_length=MAX_GAP_VALUES), FailFast()] = ()
+    count: Annotated[tuple[Count, ...], Field(max_length=MAX_GAP_VALUES), FailFast()] = ()
+
+    @model_validator(mode="after")
+    def _ascending(self) -> GapCounts:
+        if len(self.us) != len(self.count):
+            raise ValueError("us and count must be equally long")
+        if any(a >= b for a, b in zip(self.us, self.us[1:], strict=False)):
+            raise ValueError("us must ascend")
+        return self
+
+
+class ServerEdge(Message):
+    """Counters of one server pod at both edges of the stage."""
+
+    address: str = Field(max_length=300)
+    role: str = Field(default="server", max_length=20)
+    """server; or prefill, decode and proxy."""
+    before: Counters | None
+    """None: the metrics could not be read."""
+    after: Counters | None
+    version: str | None = Field(default=None, max_length=100)
+    """From /version; None: unknown."""
+    settings: str | None = Field(default=None, max_length=64)
+    """Digest of what the server reports of its configuration (labels of cache_config_info); equal servers have equal ones."""
+    models: ShortText | None = None
+    """From /v1/models: each model with where it comes from and its max_model_len; None: unknown."""
+    served: ServedModel | None = None
+    """What it says of the model that requests name; None: it lists none."""
+
+
+class CacheReset(Message):
+    """The result of the reset of the prefix caches before a stage."""
+
+    succeeded: bool
+    """Every server said so in the body of its answer, not only by its status. One that says nothing (vLLM before 0.26) is
+    believed, and `answer` is empty: what the reset was worth, the hits of the stage tell."""
+    attempts: Count = Field(ge=1)
+    answer: ShortText
+    """The last answer of the server that did not, else of the last one."""
+
+
+class WarmupOutcome(Message):
+    """The result of a workload's warm-up. Answered and failed together are fewer than requested where its time was up."""
+
+    requests: Count = Field(ge=1)
+    """Asked for."""
+    answered: Count
+    failed: Count
+    took_us: Micros
+
+
+class ClientFigures(Message):
+    """What the client itself cost in the window, and how far it was late."""
+
+    cpu_seconds: Finite = Field(ge=0)
+    """Of all its processes that send."""
+    wall_seconds: Finite = Field(ge=0)
+    processes: Count = Field(default=1, ge=1)
+    """Each fills a core at most."""
+    throttled_periods: Count | None = None
+    lag_p99_us: Micros | None = None
+    """99th percentile of how late the client's event loop came to what was due: it delays sends and the reading of tokens."""
+    lag_max_us: Micros | None = None
+
+
+class Engine(Message):
+    """Who generated the load."""
+
+    name: str = Field(max_length=60)
+    version: str = Field(max_length=60)
+    trust_env: bool
+    """True: proxy variables were set, and aiohttp looked them up within every TTFT."""
+
+
+class Shards(Message):
+    """How several processes of the client went about a stage together."""
+
+    count: int = Field(ge=2, le=1024)
+    start_skew_us: Micros
+    """From the first of them to begin to the last, by the gate's clock."""
+    clock_error_us: Micros
+    """How far off that clock any of them may have been."""
+
+
+class StageRecord(Message):
+    """The measurement of one stage, complete: every request, both edges, nothing averaged away."""
+
+    schema_: Literal["benchrun.record/1"] = Field(default=RECORD_SCHEMA, alias="schema")
+    run_uid: str = Field(max_length=64)
+    plan_digest: Hex
+    sequence: int = Field(ge=0, lt=MAX_RECORDS)
+    """Position of the stage: in the plan, and after all of them those of the searches."""
+    stage_id: str = Field(max_length=160)
+    prompts_digest: Hex
+    """SHA-256 over the prompts in order: equal digests mean equal traffic."""
+    engine: Engine
+    first_send_unix_us: Micros
+    last_receive_unix_us: Micros
+    shared_prefix_tokens: Count = 0
+    """Tokens that every prompt begins with (special tokens, what a chat template puts first): to be found in the prefix
+    cache without anybody's fault."""
+    repeated_tokens: Count = 0
+    """Prompt tokens, summed over the requests and beyond those, that the dataset repeats on purpose."""
+    datasets: Annotated[tuple[DatasetFacts, ...], Field(max_length=16), FailFast()] = ()
+    """What was read for the workload; empty where nothing was."""
+    idle_before_us: Micros
+    """From the previous answer (or the canary's, or the warm-up's) to this stage's first request."""
+    scalars: Annotated[dict[Annotated[str, Field(max_length=80)], Number | None], Field(max_length=200)]
+    """The load engine's own figures under its own names."""
+    requests: RequestColumns
+    gaps: GapCounts
+    servers: Annotated[tuple[ServerEdge, ...], Field(max_length=64), FailFast()]
+    errors: Annotated[dict[ShortText, Count], Field(max_length=8)]
+    """The most frequent error texts and how often each came."""
+    diagnostic: Annotated[str, Field(max_length=1000)] | None = None
+    """The server's own answer to one extra request, asked when every request failed."""
+    client: ClientFigures
+    cache_reset: CacheReset | None = None
+    """Under the policy Reset."""
+    warmup: WarmupOutcome | None = None
+    """Of the stage's workload, told with the first of its stages: the later ones were preceded by that one, too."""
+    probe: Probe | None = None
+    """Of a stage that a search chose; the load of others is in the plan."""
+    shards: Shards | None = None
+    """Where several processes sent it; None: one did."""
+
+    @model_validator(mode="after")
+    def _has_requests(self) -> StageRecord:
+        if not self.requests.ok:
+            raise ValueError("a stage has at least one request")
+        return self
+
+
+def packed_record(record: StageRecord) -> bytes:
+    """gzip of the record's JSON; the same record always gives the same bytes. That of one process says nothing of shards."""
+    unsaid = {"shards"} if record.shards is None else None
+    document = record.model_dump(mode="json", by_alias=True, exclude=unsaid)
+    return gzip.compress(json.dumps(document, sort_keys=True, separators=(",", ":")).encode(), mtime=0)
+
+
+def open_record(data: bytes) -> StageRecord:
+    """Unpack and check a record. ValueError, of one line, for anything that is not one, however large it claims to be."""
+    if len(data) > MAX_PACKED_BYTES:
+        raise ValueError(f"record is larger than {MAX_PACKED_BYTES} bytes, packed")
+    text = _bounded_gunzip(data)
+    # A parser takes up to 250 bytes for an empty list: that there are too many is found out before it runs.
+    if text.count(b",") > MAX_COMMAS or sum(map(text.count, (b"[", b"{", b":"))) > MAX_NESTED:
+        raise ValueError("record holds more values than the largest one can")
+    try:
+        # Not in one step: for each error that would make a copy of what it is about.
+        return StageRecord.model_validate(from_json(text))
+    except ValidationError as error:
+        raise ValueError(in_short(error)) from None
+
+
+def ended_search(record: StageRecord) -> str | None:
+    """The workload whose search ended with this stage; None: none did."""
+    place = open_stage(record.stage_id)
+    return place[0] if place is not None and record.probe is not None and record.probe.ends_search else None
+
+
+def in_short(error: ValidationError) -> str:
+    """The first thing that does not fit the contract: its place, and what is wrong. One line that can be printed."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(str(part)[:40] for part in first["loc"])
+    text = f"{place or 'document'}: {first['msg']}"[:300]
+    return "".join(each if each.isprintable() else "?" for each in text)
+
+
+def _bounded_gunzip(data: bytes) -> bytes:
+    inflate = zlib.decompressobj(wbits=31)
+    try:
+        text = inflate.decompress(data, MAX_RECORD_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"not a gzip stream: {error}") from error
+    if not inflate.eof:
+        raise ValueError(f"record is cut short or larger than {MAX_RECORD_BYTES} bytes")
+    return text

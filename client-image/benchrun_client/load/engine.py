@@ -1,0 +1,290 @@
+"""The load engine: vLLM's own benchmark client, driven in one process for all stages.
+
+Its figures are what people compare with, so nothing of its measuring is replaced. Of `vllm.benchmarks.serve` two functions are
+called, `add_cli_args(parser)` and `main_async(args)`; the rest is module globals that `main_async` looks up at call time:
+
+    get_samples          hands out prompts that were made before
+    get_tokenizer        hands out the tokenizer that was loaded before
+    wait_for_endpoint    would send the first prompt once more before the stage (the oldest versions insist on it)
+    aiohttp              opens sessions as we want them, see `Sessions`
+    fetch_..._metrics    read metrics as bounded as ours, and together once
+    ASYNC_REQUEST_FUNCS  wrapped, to note when a request went out and when its answer was complete, and to let users begin
+                         one by one (`UserRamp`)
+    get_request          wrapped, to note when a request was due, to replay a trace, and to begin together with other shards
+
+With prompts handed out, `main_async` seeds its random state and nothing draws from it before the arrival times do: they equal
+those of `vllm bench serve` with that seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import importlib
+import importlib.metadata
+import io
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Protocol
+
+from benchrun_client.contract import Engine as EngineName
+from benchrun_client.contract import LoadPoint
+from benchrun_client.datasets.samples import Sample
+from benchrun_client.failures import RunFailure
+from benchrun_client.http_session import proxies_set
+from benchrun_client.load.stand_ins import Sessions, SharedMetrics, UserRamp, always_ready, reading_bounded
+from benchrun_client.records import Instants
+from benchrun_client.server.canary import PATHS
+from benchrun_client.server.waiting import Servers
+from benchrun_client.shards.sharing import Shard, Share, arrivals_of
+from benchrun_client.tokenizer import Api
+
+BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}
+LATENCIES = "ttft,tpot,itl,e2el"
+METRICS_READERS = ("fetch_spec_decode_metrics", "fetch_diffusion_metrics")
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """One shard's part in a load that several send."""
+
+    shard: Shard
+    share: Share
+    begin: Callable[[], Awaitable[float]]
+    """Wait until all shards are ready for the first request; the instant at which they begin (`time.perf_counter`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one call of the engine is to send, and how."""
+
+    samples: Sequence[Sample]
+    """Those of all shards."""
+    seed: int
+    point: LoadPoint
+    api: Api
+    ignore_eos: bool
+    divided: Divided | None = None
+
+    @property
+    def own(self) -> Load:
+        """What of it this process sends."""
+        if self.divided is None:
+            return self
+        share = self.divided.share
+        return replace(self, samples=[self.samples[i] for i in share.requests], point=share.point)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What vLLM returned, and the instants that not every version returns."""
+
+    result: dict[str, Any]
+    instants: Instants
+
+
+def _nothing() -> None:
+    """Nobody listens."""
+
+
+class LoadEngine(Protocol):
+    """Sends one load after the other."""
+
+    name: EngineName
+    instants: Instants
+    """Of the load under way, or of the last one; what is left of one that was cut short."""
+
+    async def run(
+        self,
+        load: Load,
+        servers: Servers,
+        *,
+        on_send: Callable[[], None] = _nothing,
+        on_answer: Callable[[], None] = _nothing,
+    ) -> Outcome:
+        """Send one load; returns when every request has ended. Failed requests are in the outcome, not raised.
+
+        `on_send` is called before the first request, `on_answer` after each; both on the path of the measurement.
+        """
+
+
+class VllmEngine:
+    """vLLM's benchmark: imported once, which takes half a minute of CPU, and used for every load of a run."""
+
+    def __init__(self, *, tokenizer: Any, model: str, percentiles: Sequence[str], tls: ssl.SSLContext | None) -> None:
+        self._serve: Any = importlib.import_module("vllm.benchmarks.serve")
+        self._sample_type = importlib.import_module("vllm.benchmarks.datasets").SampleRequest
+        self._parser = _Parser()
+        self._serve.add_cli_args(self._parser)
+        self._model, self._percentiles = model, percentiles
+        self._on_send = self._on_answer = _nothing
+        self.instants = Instants()
+        self._urls: Sequence[str] = ()
+        self._due_after: Sequence[float] = ()
+        self._ramp = UserRamp(0)
+        self._divided: tuple[Divided, int] | None = None
+        """And how many requests there are in all shards."""
+        self._sessions = Sessions(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
+        self.name = EngineName(name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set())
+        self._exchange_globals(tokenizer)
+
+    async def run(
+        self,
+        load: Load,
+        servers: Servers,
+        *,
+        on_send: Callable[[], None] = _nothing,
+        on_answer: Callable[[], None] = _nothing,
+    ) -> Outcome:
+        """As `LoadEngine.run`."""
+        self.instants = Instants()
+        self._on_send, self._on_answer = on_send, on_answer
+        # Requests take turns over the servers; each shard begins with another.
+        first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)
+        self._urls = [url + PATHS[load.api] for url in (*servers.urls[first:], *servers.urls[:first])]
+        self._due_after = _trace_seconds(load)
+        self._divided = None if load.divided is None else (load.divided, len(load.samples))
+        users = _users_of(load)
+        self._ramp = UserRamp(users, own=load.divided.share.users if load.divided is not None and users else None)
+        own = load.own
+        samples = [self._sample_type(s.prompt, s.input_tokens, s.output_tokens) for s in own.samples]
+        self._serve.get_samples = lambda *_, **__: samples
+        try:
+            # The figures come back as values; what is printed is for terminals.
+            with contextlib.redirect_stdout(io.StringIO()):
+                result: dict[str, Any] = await self._serve.main_async(self._arguments(own, servers.urls[0]))
+        finally:
+            await self._sessions.close()
+        return Outcome(result, self.instants)
+
+    def _arguments(self, load: Load, url: str) -> argparse.Namespace:
+        flags = [
+            *("--backend", BACKENDS[load.api]),
+            *("--base-url", url),
+            *("--endpoint", PATHS[load.api]),
+            *("--model", self._model),
+            # The name of a text dataset: for its own random ones vLLM would send each prompt through /tokenize once more.
+            *("--dataset-name", "sharegpt"),
+            *("--num-prompts", str(len(load.samples))),
+            *("--seed", str(load.seed)),
+            *("--request-rate", load.point.request_rate),
+            *("--burstiness", load.point.burstiness),
+            *("--percentile-metrics", LATENCIES),
+            *("--metric-percentiles", ",".join(self._percentiles)),
+            *("--ready-check-timeout-sec", "0"),
+            "--save-detailed",
+            "--disable-tqdm",
+        ]
+        if load.point.max_concurrency is not None:
+            flags += ["--max-concurrency", str(load.point.max_concurrency)]
+        if load.ignore_eos:
+            flags.append("--ignore-eos")
+        arguments = self._parser.parse_args(flags)
+        if hasattr(arguments, "endpoint_type"):
+            # 0.10 reads the backend from its old name.
+            arguments.endpoint_type = arguments.backend
+        return arguments
+
+    def _exchange_globals(self, tokenizer: Any) -> None:
+        serve = self._serve
+        serve.aiohttp = self._sessions
+        serve.get_tokenizer = lambda *_, **__: tokenizer
+        serve.wait_for_endpoint = always_ready
+        serve.get_request = self._noting_due(serve.get_request)
+        metrics = SharedMetrics()
+        # Newer versions than the oldest read the metrics around every load.
+        for number, name in enumerate(name for name in METRICS_READERS if hasattr(serve, name)):
+            setattr(serve, name, reading_bounded(getattr(serve, name), metrics.last if number else metrics.read))
+        functions = serve.ASYNC_REQUEST_FUNCS
+        functions.update({backend: self._noting_answers(functions[backend]) for backend in BACKENDS.values()})
+
+    def _noting_due(self, get_request: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
+        async def noted(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            if self._divided is not None:
+                async for request in self._shared(get_request, *self._divided, *args, **kwargs):
+                    yield request
+                return
+            start, number = time.perf_counter(), 0
+            async for request in get_request(*args, **kwargs):
+                if self._due_after:
+                    # Without a rate vLLM hands out all at once: the trace holds each back.
+                    due, number = start + self._due_after[number], number + 1
+                    if (wait := due - time.perf_counter()) > 0:
+                        await asyncio.sleep(wait)
+                    self.instants.due.append(due)
+                else:
+                    self.instants.due.append(time.perf_counter())
+                yield request
+
+        return noted
+
+    async def _shared(
+        self,
+        get_request: Callable[..., AsyncIterator[Any]],
+        divided: Divided,
+        requests: int,
+        own: Sequence[Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> AsyncIterator[Any]:
+        """Our requests, each when it is due among those of all shards."""
+        instants, beside = await arrivals_of(self._serve, get_request, *args, requests=requests, **kwargs)
+        instants = self._due_after or instants
+        start = await divided.begin()
+        self._ramp.agree(start, requests=requests)
+        for request, position in zip(own, divided.share.requests, strict=True):
+            due = start + instants[position]
+            if (wait := due - time.perf_counter()) > 0:
+                await asyncio.sleep(wait)
+            self.instants.due.append(due)
+            yield request, beside[position]
+
+    def _noting_answers(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def noted(request_func_input: Any, *args: Any, **kwargs: Any) -> Any:
+            instants = self.instants
+            due = await self._ramp.turn()
+            number = len(instants.sent)
+            if due is not None:
+                instants.due[number] = due
+            if number == 0:
+                self._on_send()
+            # Requests take turns over the servers; a connection pool alone would favour whoever answers first.
+            request_func_input.api_url = self._urls[number % len(self._urls)]
+            instants.answered.append(0.0)
+            instants.ok.append(False)
+            instants.ended.append(False)
+            instants.sent.append(time.perf_counter())
+            output = await send(request_func_input, *args, **kwargs)
+            instants.answered[number] = time.perf_counter()
+            instants.ok[number] = bool(output.success)
+            # Nothing but the usage chunk sets it, in all versions from 0.10 on; its own count vLLM makes later, elsewhere.
+            instants.ended[number] = bool(output.output_tokens)
+            self._on_answer()
+            return output
+
+        return noted
+
+
+def _trace_seconds(load: Load) -> Sequence[float]:
+    """When each request of a replayed trace is due, in seconds from the first; empty for any other load."""
+    if load.point.trace_speed is None:
+        return ()
+    speed = float(load.point.trace_speed)
+    return [(sample.at_seconds or 0.0) / speed for sample in load.samples]
+
+
+def _users_of(load: Load) -> int:
+    """How many users send their next request when the last was answered; 0 for an open loop."""
+    point = load.point
+    closed_loop = point.max_concurrency is not None and point.request_rate == "inf" and point.trace_speed is None
+    return min(point.max_concurrency or 0, len(load.samples)) if closed_loop else 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises where argparse would end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise RunFailure("ClientError", f"this version of vLLM does not take our arguments: {message}")

@@ -1,0 +1,126 @@
+"""What the client costs, and how late it is, from a stage's first send to its last answer.
+
+A client that is late sends late and reads tokens late, and the server looks slow. So a probe on the load's own event loop notes
+how late the loop comes to ticks that are due at even intervals. A loop that is held up for 100 ms is late for every tick within
+them, as a request or a token there would have been. CPU limits show in the kernel's count of throttled periods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchrun_client.records import ClientCost
+
+CPU_STAT_FILES = (
+    Path("/sys/fs/cgroup/cpu.stat"),  # version 2
+    Path("/sys/fs/cgroup/cpu/cpu.stat"),  # version 1
+    Path("/sys/fs/cgroup/cpu,cpuacct/cpu.stat"),
+)
+
+
+def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
+    """Periods in which the process was throttled so far (`nr_throttled`); None when the kernel does not tell."""
+    for file in files:
+        try:
+            fields = dict(line.split(maxsplit=1) for line in file.read_text().splitlines())
+            return int(fields["nr_throttled"])
+        except (OSError, ValueError, KeyError):
+            continue
+    return None
+
+
+TICK_SECONDS = 0.02
+"""A loop with nothing else to do pays 50 to 130 us to wake up for a tick, on a virtual machine; a busy one 2 us."""
+
+
+class LoopWatch:
+    """Notes how late the running event loop comes to ticks at even intervals, in seconds."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, note: Callable[[float], None], tick_seconds: float = TICK_SECONDS
+    ) -> None:
+        self._loop, self._note, self._seconds = loop, note, tick_seconds
+        self._due = loop.time() + tick_seconds
+        self._handle = loop.call_at(self._due, self._tick)
+
+    def stop(self) -> None:
+        """End."""
+        self._handle.cancel()
+
+    def _tick(self) -> None:
+        now = self._loop.time()
+        # A loop that was held up is late for every tick within that time, as a request would have been.
+        while self._due <= now:
+            self._note(now - self._due)
+            self._due += self._seconds
+        self._handle = self._loop.call_at(self._due, self._tick)
+
+
+class LagProbe:
+    """The lags of one stage's ticks."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, tick_seconds: float = TICK_SECONDS) -> None:
+        self._start, self._seconds = loop.time(), tick_seconds
+        self._lags = array("d")
+        self._watch = LoopWatch(loop, note=self._lags.append, tick_seconds=tick_seconds)
+
+    def stop(self, *, at: float) -> list[float]:
+        """End; the lags of the ticks that were due by the loop's time `at`, in seconds."""
+        self._watch.stop()
+        return self._lags[: max(int((at - self._start) / self._seconds), 0)].tolist()
+
+
+class _Usage(NamedTuple):
+    """Clocks and counters at one instant."""
+
+    wall: float
+    cpu: float
+    throttled: int | None
+
+    @classmethod
+    def now(cls) -> _Usage:
+        return cls(time.perf_counter(), time.process_time(), throttled_periods())
+
+
+class SelfWatch:
+    """Watches one stage of so many requests, from the first send to the last answer: what the engine does before and after, which
+    takes long and disturbs nobody, is left out."""
+
+    def __init__(self, *, requests: int) -> None:
+        self._left = requests
+        self._probe: LagProbe | None = None
+        self._first: _Usage | None = None
+        self._last: _Usage | None = None
+        self._last_time = 0.0
+
+    def on_first_send(self) -> None:
+        """The stage begins now, on the running loop."""
+        self._probe = LagProbe(asyncio.get_running_loop())
+        self._first = _Usage.now()
+
+    def on_answer(self) -> None:
+        """One more request has ended; with the last one the stage has."""
+        self._left -= 1
+        if self._left == 0:
+            self._last_time = asyncio.get_running_loop().time()
+            self._last = _Usage.now()
+
+    def cost(self) -> ClientCost:
+        """The account, once the engine has returned: every request has been sent and has ended."""
+        assert self._probe is not None
+        assert self._first is not None
+        assert self._last is not None
+        first, last = self._first, self._last
+        return ClientCost(
+            cpu_seconds=last.cpu - first.cpu,
+            wall_seconds=last.wall - first.wall,
+            throttled_periods=None
+            if first.throttled is None or last.throttled is None
+            else last.throttled - first.throttled,
+            lags=self._probe.stop(at=self._last_time),
+        )

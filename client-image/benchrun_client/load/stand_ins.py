@@ -1,0 +1,142 @@
+"""What takes the place of parts of vLLM's benchmark, which trusts every server and every environment."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from benchrun_client.server.snapshot import read_metrics
+
+
+async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
+    """In place of vLLM's readiness check: the canary has proved the path, with a prompt of its own."""
+    return SimpleNamespace(success=True, error="")
+
+
+MetricsReader = Callable[[Any, str], Awaitable[str | None]]
+
+
+def reading_bounded(
+    reader: Callable[..., Awaitable[Any]], read: MetricsReader = read_metrics
+) -> Callable[..., Awaitable[Any]]:
+    """vLLM's reader of metrics, given a text that was read within our bounds of size and time.
+
+    By itself it would wait six hours for an endless text, and end the run on one that is not UTF-8.
+    """
+
+    async def bounded(base_url: str, session: Any) -> Any:
+        return await reader(base_url, _OneAnswer(await read(session, f"{base_url}/metrics")))
+
+    return bounded
+
+
+class SharedMetrics:
+    """One metrics text for all of vLLM's readers, which it calls one right after the other while the server idles."""
+
+    def __init__(self) -> None:
+        self._text: str | None = None
+
+    async def read(self, session: Any, url: str) -> str | None:
+        """For the first reader."""
+        self._text = await read_metrics(session, url)
+        return self._text
+
+    async def last(self, session: Any, url: str) -> str | None:
+        """For those after it."""
+        return self._text
+
+
+class _OneAnswer:
+    """A session that answers every GET with one text; with 503 where there is none."""
+
+    def __init__(self, text: str | None) -> None:
+        self.status, self._text = 503 if text is None else 200, text or ""
+
+    @asynccontextmanager
+    async def get(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+        yield self
+
+    async def text(self) -> str:
+        return self._text
+
+
+class Sessions:
+    """Stands in for the aiohttp module inside vLLM's benchmark, which asks for proxy look-ups and the system's certificates.
+
+    It also closes what vLLM leaves open when a load is cut short.
+    """
+
+    def __init__(self, module: Any, *, tls: ssl.SSLContext | None, trust_env: bool) -> None:
+        self._module = module
+        self._tls = tls
+        self._trust_env = trust_env
+        self._opened: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+    def ClientSession(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802 (the name it stands in for)
+        session = self._module.ClientSession(*args, **{**kwargs, "trust_env": self._trust_env})
+        self._opened.append(session)
+        return session
+
+    def TCPConnector(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
+        if self._tls is not None and kwargs.get("ssl") is True:
+            kwargs["ssl"] = self._tls
+        return self._module.TCPConnector(*args, **kwargs)
+
+    async def close(self) -> None:
+        """Close every session opened since the last call; closing twice is harmless."""
+        while self._opened:
+            await self._opened.pop().close()
+
+
+USER_GAP_SECONDS = 0.002
+"""Several times what it takes to send a request over a new connection."""
+ALL_USERS_SECONDS = 0.5
+"""In which all of them have begun, however many they are."""
+HANDING_OUT_SECONDS = 0.000_02
+"""What vLLM takes to hand out a request, at most, where the first user can't wait to see it done: its instant is agreed."""
+
+
+class UserRamp:
+    """Users of a closed loop begin one by one, a moment apart; without users each request goes when it comes. `own`: which of
+    the users are ours, where others send the rest; None: all.
+
+    vLLM hands out all requests at once. Then the first one of every user is sent at one instant by one event loop, which takes
+    the first step of each (and the clock starts), then the second of each. So every user's clock runs while all of them are
+    being sent: 10 to 30 ms for 24 to 48 users, and of some hundred requests that first wave is the p99 of TTFT.
+    """
+
+    def __init__(
+        self, users: int, *, own: Sequence[int] | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._own, self._clock = range(users) if own is None else own, clock
+        self._gap = min(USER_GAP_SECONDS, ALL_USERS_SECONDS / max(1, users))
+        self._begun = 0
+        self._first: float | None = None
+        self._order = asyncio.Lock()
+
+    def agree(self, start: float, *, requests: int) -> None:
+        """The load of so many requests, in all shards, begins at an instant that all know."""
+        self._first = start + requests * HANDING_OUT_SECONDS
+
+    async def turn(self) -> float | None:
+        """Wait for this request's turn, in the order of calls: that of the requests, by which vLLM tells results apart. When
+        it was due, by the clock, if it is a user's first."""
+        async with self._order:
+            if self._begun == len(self._own):
+                return None
+            if self._first is None:
+                await asyncio.sleep(0)  # by then every other request has been handed out
+                self._first = self._clock()
+            due = self._first + self._own[self._begun] * self._gap
+            self._begun += 1
+            if (wait := due - self._clock()) > 0:
+                await asyncio.sleep(wait)
+            return due

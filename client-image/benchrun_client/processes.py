@@ -1,0 +1,89 @@
+"""The client's processes: how one ends, and one of our own behind a pipe, for work that would hold the interpreter lock.
+
+Questions and answers are bytes, one answer a question, in order. The process behind the pipe lives as long as its input, so it
+needs no signal to end; it yields to the load where both share their cores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import struct
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
+from typing import NoReturn
+
+from benchrun_client.failures import RunFailure
+
+_LENGTH = struct.Struct(">Q")
+NICENESS = 5
+
+
+def end_on_signals() -> None:
+    """End at once on SIGTERM and SIGINT, with code 128 + n: process 1 of a container ignores a signal without a handler."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: os._exit(128 + number))
+
+
+def end_process(code: int) -> NoReturn:
+    """End at once: nothing is left to tidy up, and the exit handlers of a large import take their time."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+class ChildProcess:
+    """A process of our own behind a pipe. Everything happens in one event loop, in order."""
+
+    def __init__(self, process: Process, name: str) -> None:
+        self._process, self._name = process, name
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._stdin, self._stdout = process.stdin, process.stdout
+        self._turn = asyncio.Lock()
+
+    @classmethod
+    async def start(cls, module: str, *, name: str) -> ChildProcess:
+        """Start `python -m module`, which is to call `serve`. `name`: what a failure calls it."""
+        return cls(await asyncio.create_subprocess_exec(sys.executable, "-m", module, stdin=PIPE, stdout=PIPE), name)
+
+    async def ask(self, question: bytes) -> bytes:
+        """The answer to a question.
+
+        Raises:
+            RunFailure: the process died.
+        """
+        async with self._turn:
+            try:
+                self._stdin.write(_LENGTH.pack(len(question)))
+                self._stdin.write(question)
+                await self._stdin.drain()
+                return await self._stdout.readexactly(_LENGTH.unpack(await self._stdout.readexactly(_LENGTH.size))[0])
+            except (asyncio.IncompleteReadError, ConnectionError) as error:
+                code = await self._process.wait()
+                raise RunFailure(
+                    "ClientError", f"the {self._name} process ended with code {code}; see its log"
+                ) from error
+
+    async def stop(self) -> None:
+        """End the process, by ending its input."""
+        self._stdin.close()
+        await self._process.wait()
+
+
+def serve(answer: Callable[[bytes], bytes], *, urgent: int = 0) -> None:
+    """The other end: answer questions from stdin on stdout until there are no more. The first `urgent` ones come before anything
+    is measured and yield to nobody."""
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    answered = 0
+    while length := source.read(_LENGTH.size):
+        if answered == urgent:
+            os.nice(NICENESS)
+        reply = answer(source.read(_LENGTH.unpack(length)[0]))
+        sink.write(_LENGTH.pack(len(reply)) + reply)
+        sink.flush()
+        answered += 1

@@ -1,0 +1,136 @@
+"""The counters of a server at one instant, from its metrics endpoint.
+
+Taken between stages, when the server is idle: what one stage leaves is what the next one finds, so one snapshot serves both.
+Metrics that are missing, endless or garbage give None, never an error: the measurement does not depend on them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+
+import aiohttp
+
+from benchrun_client.contract import MOST, PROXY_COUNTERS, SERVER_COUNTERS, START_TIME
+from benchrun_client.http_session import NETWORK_ERRORS, read_bounded
+
+MAX_METRICS_BYTES = 4 * 1024 * 1024
+METRICS_SECONDS = 2.0
+SETTLE_SECONDS = 2.0
+SETTLE_POLL_SECONDS = 0.01
+GONE_SECONDS = 15.0
+"""How long a server is waited for that could be read before and can't be now. Its process has ended, most likely: if the stage
+was over at once, the run would be, before anybody could tell that it began anew."""
+_PREFIX = "vllm:"
+_RUNNING = "num_requests_running"
+_SUCCESS = "request_success_total"
+_OF_PROXY = "benchrun_proxy_requests_total"
+_WANTED = (*(_PREFIX + name for name in (*SERVER_COUNTERS, _RUNNING)), *PROXY_COUNTERS, START_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One server's counters, summed over its engines, and its running requests (None: not told)."""
+
+    counters: dict[str, float]
+    running: float | None
+
+
+def parse_metrics(text: str) -> Snapshot | None:
+    """The wanted series of a metrics endpoint; None when none of vLLM's, or the proxy's, is there."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        # Of some 800 lines 20 are wanted: this test is what makes reading them cheap.
+        if not line.startswith(_WANTED):
+            continue
+        name, value = _sample(line)
+        if name in _WANTED and value is not None:
+            short = name.removeprefix(_PREFIX)
+            found[short] = found.get(short, 0.0) + value
+    if _OF_PROXY not in found:
+        # Only of the proxy is the process itself of interest.
+        found = {name: value for name, value in found.items() if name not in PROXY_COUNTERS}
+    # A sum may be out of bounds where none of its parts is; what a record does not take is left out.
+    found = {name: value for name, value in found.items() if abs(value) <= MOST}
+    if not found.keys() - {START_TIME}:
+        return None
+    return Snapshot(running=found.pop(_RUNNING, None), counters=found)
+
+
+def _sample(line: str) -> tuple[str, float | None]:
+    """Name and value of one exposition line; label values may hold spaces and braces."""
+    name, brace, rest = line.partition("{")
+    fields = rest.rpartition("}")[2].split() if brace else line.split()[1:]
+    try:
+        value = float(fields[0])
+    except (IndexError, ValueError):
+        return "", None
+    return (name if brace else line.split(maxsplit=1)[0]), value if math.isfinite(value) else None
+
+
+async def take(session: aiohttp.ClientSession, urls: Sequence[str]) -> list[Snapshot | None]:
+    """One snapshot of every server, at the same time."""
+    texts = await asyncio.gather(*(read_metrics(session, url) for url in urls))
+    return [None if text is None else parse_metrics(text) for text in texts]
+
+
+async def read_metrics(session: aiohttp.ClientSession, url: str) -> str | None:
+    """A metrics endpoint's text, within bounds of size and time; None when it could not be read."""
+    try:
+        async with session.get(url, timeout=aiohttp.ClientTimeout(total=METRICS_SECONDS)) as response:
+            text = await read_bounded(response, MAX_METRICS_BYTES)
+            return text.decode(errors="replace") if response.status == 200 and len(text) < MAX_METRICS_BYTES else None
+    except NETWORK_ERRORS:
+        return None
+
+
+async def take_settled(
+    session: aiohttp.ClientSession,
+    urls: Sequence[str],
+    *,
+    before: Sequence[Snapshot | None],
+    completed: int,
+    answering: Sequence[bool] = (),
+) -> list[Snapshot | None]:
+    """Snapshots once the servers have counted `completed` more requests and run none. `answering`: which of them count answers;
+    empty: all.
+
+    Counters lag the last byte by an engine step, 10 to 30 ms. After `SETTLE_SECONDS` they are taken as they are, and after
+    `GONE_SECONDS` without those that are missing: requests that failed are not counted as successes, and the judge sees what is
+    missing.
+    """
+    start = time.monotonic()
+    while True:
+        now = await take(session, urls)
+        gone = any(n is None for b, n in zip(before, now, strict=True) if b is not None)
+        seconds = GONE_SECONDS if gone else SETTLE_SECONDS
+        if _settled(before, now, completed, answering or [True] * len(urls)) or time.monotonic() > start + seconds:
+            return now
+        await asyncio.sleep(SETTLE_POLL_SECONDS)
+
+
+async def take_idle(session: aiohttp.ClientSession, urls: Sequence[str]) -> list[Snapshot | None]:
+    """Snapshots once no server runs a request; after `SETTLE_SECONDS` as they are."""
+    end = time.monotonic() + SETTLE_SECONDS
+    while True:
+        now = await take(session, urls)
+        if not any(snapshot and snapshot.running for snapshot in now) or time.monotonic() > end:
+            return now
+        await asyncio.sleep(SETTLE_POLL_SECONDS)
+
+
+def _settled(
+    before: Sequence[Snapshot | None], now: Sequence[Snapshot | None], completed: int, answering: Sequence[bool]
+) -> bool:
+    pairs = list(compress(zip(before, now, strict=True), answering))
+    if any(b is None or _SUCCESS not in b.counters for b, _ in pairs):
+        # A server that counts nothing, or could not be read before, would be waited for in vain.
+        return True
+    if any(n is None or n.running for b, n in zip(before, now, strict=True) if b is not None):
+        return False
+    counted = sum(n.counters.get(_SUCCESS, 0.0) - b.counters[_SUCCESS] for b, n in pairs if b and n)
+    return counted >= completed

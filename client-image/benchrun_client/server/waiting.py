@@ -1,0 +1,212 @@
+"""Waiting for the servers to measure: from "nothing there" to "a completion came back", while the main thread prepares.
+
+A headless Service is resolved until it has all its addresses, once; from then on they are pinned, so that no name is looked up
+within a measurement and every figure belongs to a known server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import time
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+
+from benchrun_client.contract import Plan, Target
+from benchrun_client.failures import RunFailure, error_text, first_line, shorten
+from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_port, open_session
+from benchrun_client.ledger import Ledger
+from benchrun_client.records import Identity, micros
+from benchrun_client.server.canary import send_canary, served_models
+from benchrun_client.server.identity import identify
+from benchrun_client.traffic import Material, check_lengths
+
+POLL_SECONDS = 0.05
+RESOLVE_SECONDS = 0.1
+LOOK_AGAIN_SECONDS = 10.0
+"""A server that loads may be replaced, by one at another address."""
+HEALTH_TIMEOUT_SECONDS = 5.0
+FIRST_REQUEST_SECONDS = 300.0
+"""The first forward pass of a server may compile for minutes."""
+PROXY = "proxy"
+ANSWERING = frozenset({"server", "decode"})
+UP = frozenset({200, 401, 403, 404})
+"""Answers of /v1/models that mean "up", where there is no /health: the canary finds out whether it is a server of this API and
+whether we may use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Every server of the run, by the URL that leads to it alone."""
+
+    urls: tuple[str, ...]
+    metrics_urls: tuple[str, ...]
+    roles: tuple[str, ...] = ()
+    """Of each metrics endpoint, the role of its server; empty: all of them are of the role `server`."""
+
+    @property
+    def metrics_roles(self) -> tuple[str, ...]:
+        """The role of each metrics endpoint's server."""
+        return self.roles or ("server",) * len(self.metrics_urls)
+
+    @property
+    def answering(self) -> tuple[bool, ...]:
+        """Of each metrics endpoint, whether its server counts the answers that the client gets: one that prefills counts the
+        same requests once more, and a proxy has other counts."""
+        return tuple(role in ANSWERING for role in self.metrics_roles)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """`host:port` of each metrics endpoint, by which its server is known."""
+        return tuple(host_and_port(url) for url in self.metrics_urls)
+
+    @property
+    def own_urls(self) -> tuple[str, ...]:
+        """Base URLs that lead to each vLLM alone, past any gateway; where no metrics endpoints are known, those for requests."""
+        known = zip(self.metrics_urls, self.metrics_roles, strict=True)
+        return tuple(url.removesuffix("/metrics") for url, role in known if role != PROXY) or self.urls
+
+
+class Deadline:
+    """The end of waiting for the server; 0 seconds: somebody else ends the wait."""
+
+    def __init__(self, seconds: int) -> None:
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def check(self, problem: str) -> None:
+        """Raise `EndpointNotReady` with the last problem seen, once the time is over."""
+        if self._seconds and time.monotonic() > self._end:
+            raise RunFailure("EndpointNotReady", f"not ready within {self._seconds} s: {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Servers that answered a completion, the last of them at `answered` (`time.perf_counter`)."""
+
+    servers: Servers
+    identities: tuple[Identity, ...]
+    """One for each metrics endpoint."""
+    answered: float
+
+
+async def wait_for_servers(plan: Plan, material: Material, ledger: Ledger, *, tls: ssl.SSLContext | None) -> Found:
+    """Find the servers, wait until they are healthy, check lengths against what they serve, prove the path.
+
+    Raises:
+        RunFailure: the target cannot be measured.
+    """
+    deadline = Deadline(plan.health_deadline_seconds)
+    model = plan.target.served_model
+    ledger.enter("Waiting")
+    async with open_session(tls=tls, seconds=FIRST_REQUEST_SECONDS) as session:
+        servers = await find_healthy(session, plan.target, deadline)
+        ledger.note("healthy_unix_us", micros(time.time()))
+        served = await served_models(session, servers.urls[0])
+        if context := served.get(model):
+            check_lengths(plan, material, context_tokens=context, whose="the server (max_model_len)")
+        # An engine without an API server has proved itself before it says that it is healthy.
+        for url in servers.urls if not plan.target.offline else ():
+            for api in plan.apis:
+                await send_canary(session, url, api=api, model=model, run_uid=plan.run_uid, served=tuple(served))
+        answered = time.perf_counter()
+        # Not earlier: with several API processes some figures are there from the first request on only.
+        identities = await identify(session, servers.metrics_urls, model=model)
+    return Found(servers, identities, answered)
+
+
+async def find_healthy(session: aiohttp.ClientSession, target: Target, deadline: Deadline) -> Servers:
+    """The servers once all of them are healthy. As long as one is not, their addresses are looked up again: a pod that was
+    drained or deleted while it loaded comes back with another. From then on they stay as they are.
+
+    Raises:
+        RunFailure: as `find_servers` and `wait_healthy`.
+    """
+    while True:
+        servers = await find_servers(target, deadline)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_AGAIN_SECONDS):
+                await wait_healthy(session, servers, deadline)
+                return servers
+
+
+async def find_servers(target: Target, deadline: Deadline) -> Servers:
+    """Resolve the target; waits until all its servers have an address.
+
+    Raises:
+        RunFailure: `EndpointNotReady` when the deadline passes first.
+    """
+    base = target.base_url.rstrip("/")
+    if target.servers == 0 or urlsplit(base).scheme == "https":
+        # A certificate names a host: behind TLS an address can't take its place.
+        return Servers((base,), target.metrics_urls)
+    urls = await _pinned_urls(base, count=target.servers, deadline=deadline)
+    if not target.behind:
+        return Servers(urls, target.metrics_urls or tuple(f"{url}/metrics" for url in urls))
+    known = [
+        (each.role, await _pinned_urls(each.base_url, count=each.servers, deadline=deadline)) for each in target.behind
+    ]
+    metrics = [(f"{url}/metrics", role) for role, of_role in (*known, (PROXY, urls)) for url in of_role]
+    return Servers(urls, tuple(url for url, _ in metrics), tuple(role for _, role in metrics))
+
+
+async def _pinned_urls(base: str, *, count: int, deadline: Deadline) -> tuple[str, ...]:
+    while True:
+        addresses = await resolve(base)
+        if len(addresses) == count:
+            return tuple(pinned(base, address) for address in addresses)
+        deadline.check(f"{urlsplit(base).hostname} has {len(addresses)} of {count} addresses")
+        await asyncio.sleep(RESOLVE_SECONDS)
+
+
+async def resolve(url: str) -> list[str]:
+    """Every address of the URL's host, sorted. A pod with an address in both families is one server: IPv4 where there is any."""
+    parts = urlsplit(url)
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    families = {family for family, *_ in found}
+    chosen = socket.AF_INET if socket.AF_INET in families else socket.AF_INET6
+    return sorted({str(address[0]) for family, _, _, _, address in found if family == chosen})
+
+
+def pinned(url: str, address: str) -> str:
+    """The URL with an address in place of its host name."""
+    parts = urlsplit(url)
+    host = f"[{address}]" if ":" in address else address
+    netloc = f"{host}:{parts.port}" if parts.port else host
+    return urlunsplit(parts._replace(netloc=netloc)).rstrip("/")
+
+
+async def wait_healthy(session: aiohttp.ClientSession, servers: Servers, deadline: Deadline) -> None:
+    """Wait until every server answers 200 on /health.
+
+    Raises:
+        RunFailure: `EndpointNotReady`, or `CertificateInvalid`, which waiting does not heal.
+    """
+    for url in servers.urls:
+        while (problem := await _health_problem(session, url)) is not None:
+            deadline.check(f"{url}: {problem}")
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def _health_problem(session: aiohttp.ClientSession, url: str) -> str | None:
+    timeout = aiohttp.ClientTimeout(total=HEALTH_TIMEOUT_SECONDS)
+    try:
+        async with session.get(f"{url}/health", timeout=timeout) as response:
+            if response.status != 404:
+                return None if response.status == 200 else f"/health answers {response.status}"
+        async with session.get(f"{url}/v1/models", timeout=timeout) as response:
+            status = (await answer_of(response)).status
+            return None if status in UP else f"no /health, and /v1/models answers {status}"
+    except aiohttp.ClientConnectorCertificateError as error:
+        message = f"{url}: {first_line(error)} Give its authority as endpoint.caConfigMapRef."
+        raise RunFailure("CertificateInvalid", message) from error
+    except NETWORK_ERRORS as error:
+        return shorten(error_text(error), 300)

@@ -1,0 +1,183 @@
+"""The reference page of the API, written from the schema: what the API server knows is what the page says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from benchrun.api import MUTABLE_FIELDS, VALIDATIONS
+from benchrun.api.schema.crd import printer_columns, spec_schema, status_schema
+from benchrun.api.schema.structural import Schema
+from benchrun.names import API_VERSION, CATEGORY, KIND, SHORT_NAME
+
+_INTRO = f"""\
+# {KIND}
+
+API version `{API_VERSION}`, kind `{KIND}`, short name `{SHORT_NAME}`, category `{CATEGORY}`. The same text is shown by
+`kubectl explain {SHORT_NAME}.spec`. A name has at most 40 characters and is a DNS label, since names of children are made from it.
+
+Decimals are strings (`"0.5"`, `"inf"`): specs hold no floats. `[]` stands for the entries of a list, `{{}}` for the values of
+a map. A field whose default is a dash is simply absent when it is left out."""
+_TABLE_HEAD = "| Field | Type | Default | Bounds | Description |\n|---|---|---|---|---|"
+
+
+def reference_text() -> str:
+    """The page as Markdown; the same models always give the same bytes."""
+    return page(
+        _INTRO,
+        columns=printer_columns(),
+        spec=spec_schema(),
+        status=status_schema(),
+        mutable=MUTABLE_FIELDS,
+        instead="a new measurement is a new object",
+    )
+
+
+def page(
+    intro: str,
+    *,
+    columns: list[dict[str, Any]],
+    spec: Schema,
+    status: Schema,
+    mutable: Sequence[str],
+    instead: str,
+) -> str:
+    """The page of a kind. `instead`: what to do where a field can't be changed."""
+    parts = [intro, _columns_section(columns), *_spec_sections(spec, mutable, instead), *_status_sections(status)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _columns_section(columns: list[dict[str, Any]]) -> str:
+    rows = [
+        f"| {column['name']} | `{column['jsonPath']}` | {'`-o wide`' if column.get('priority') else 'always'} |"
+        for column in columns
+    ]
+    return "\n".join(["## Columns of `kubectl get`", "", "| Column | Field | Shown |", "|---|---|---|", *rows])
+
+
+def _spec_sections(schema: Schema, mutable: Sequence[str], instead: str) -> Iterator[str]:
+    may_change = ", ".join(f"`{name}`" for name in mutable)
+    between = [rule for rule in schema[VALIDATIONS] if "immutable" not in rule["message"]]
+    yield f"## `spec`\n\n{schema['description']} Once written only {may_change} may change; {instead}."
+    yield _rules("spec", between)
+    yield from _sections(schema, path="spec")
+
+
+def _status_sections(schema: Schema) -> Iterator[str]:
+    yield f"## `status`\n\n{schema['description']}"
+    yield from _sections(schema, path="status")
+
+
+def _sections(schema: Schema, *, path: str) -> Iterator[str]:
+    """One section for all plain fields, then one for each that has fields of its own."""
+    required = schema.get("required", ())
+    plain = {name: child for name, child in schema["properties"].items() if not _fields_of(child)}
+    rows = [_row(f"{path}.{name}", child, required=name in required) for name, child in plain.items()]
+    yield "\n".join([_TABLE_HEAD, *rows])
+    for name, child in schema["properties"].items():
+        if name not in plain:
+            yield _section(f"{path}.{name}", child, required=name in required)
+
+
+def _section(path: str, schema: Schema, *, required: bool) -> str:
+    rows = [_row(path, schema, required=required), *_rows_below(path, schema)]
+    text = "\n".join([f"### `{path}`", "", _TABLE_HEAD, *rows])
+    rules = [_rules(where, found) for where, found in _rules_below(path, schema)]
+    return "\n\n".join([text, "\n".join(rules)]) if rules else text
+
+
+def _rows_below(path: str, schema: Schema) -> Iterator[str]:
+    inner, suffix = _inner(schema)
+    for name, child in inner.get("properties", {}).items():
+        below = f"{path}{suffix}.{name}"
+        yield _row(below, child, required=name in inner.get("required", ()))
+        yield from _rows_below(below, child)
+
+
+def _rules_below(path: str, schema: Schema) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    if VALIDATIONS in schema:
+        yield path, schema[VALIDATIONS]
+    inner, suffix = _inner(schema)
+    if suffix:
+        yield from _rules_below(f"{path}{suffix}", inner)
+        return
+    for name, child in inner.get("properties", {}).items():
+        yield from _rules_below(f"{path}.{name}", child)
+
+
+def _rules(path: str, rules: list[dict[str, str]]) -> str:
+    return "\n".join(f"- `{path}{rule.get('fieldPath', '')}`: {rule['message']}." for rule in rules)
+
+
+def _row(path: str, schema: Schema, *, required: bool) -> str:
+    default = "**required**" if required else _code(schema["default"]) if "default" in schema else "-"
+    cells = (f"`{path}`", _type(schema), default, _bounds(schema), schema.get("description", ""))
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def _inner(schema: Schema) -> tuple[Schema, str]:
+    """What stands inside a list or a map, and how a path says so."""
+    if "items" in schema:
+        return schema["items"], "[]"
+    if "additionalProperties" in schema:
+        return schema["additionalProperties"], "{}"
+    return schema, ""
+
+
+def _fields_of(schema: Schema) -> Schema:
+    inner, suffix = _inner(schema)
+    fields: Schema = inner.get("properties", {})
+    return fields if fields or not suffix else _fields_of(inner)
+
+
+def _type(schema: Schema) -> str:
+    inner, suffix = _inner(schema)
+    if suffix:
+        return f"{'list' if suffix == '[]' else 'map'} of {_type(inner)}"
+    if schema.get("x-kubernetes-int-or-string"):
+        return "quantity"
+    return str(schema.get("type", "any"))
+
+
+def _bounds(schema: Schema) -> str:
+    """What the values must be like: of the field itself, then of what it holds."""
+    inner, suffix = _inner(schema)
+    own = [
+        " or ".join(f"`{value}`" for value in schema.get("enum", ())),
+        _range(schema, "minimum", "maximum", ""),
+        _range(schema, "minLength", "maxLength", " characters"),
+        _range(schema, "minItems", "maxItems", " entries"),
+        _range(schema, "minProperties", "maxProperties", " entries"),
+        f"`{schema['pattern']}`" if "pattern" in schema else "",
+        schema.get("format", ""),
+        *(f"`{key}` differs" for key in schema.get("x-kubernetes-list-map-keys", ())),
+        "no duplicates" if schema.get("x-kubernetes-list-type") == "set" else "",
+    ]
+    text = ", ".join(bound for bound in own if bound)
+    each = "" if not suffix or "properties" in inner else _bounds(inner)
+    return f"{text}; each: {each}" if each else text
+
+
+def _range(schema: Schema, low: str, high: str, unit: str) -> str:
+    if low in schema and schema.get(high) == schema[low]:
+        return f"exactly {schema[low]}{unit}"
+    if low in schema and high in schema:
+        return f"{schema[low]} to {schema[high]}{unit}"
+    if high in schema:
+        return f"at most {schema[high]}{unit}"
+    return f"at least {schema[low]}{unit}" if low in schema else ""
+
+
+def _code(value: Any) -> str:
+    return f"`{_flow(value)}`"
+
+
+def _flow(value: Any) -> str:
+    """A default as it would be written in one line of YAML."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_flow(inner) for inner in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -1,0 +1,1 @@
+"""The CustomResourceDefinitions, made from the models of `benchrun.api`."""

@@ -1,0 +1,58 @@
+"""Commands of the command line, and the options that several of them share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def add_command(commands: Any, name: str, summary: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
+    """A subcommand whose help keeps its line breaks."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """`-o table` or `-o json`."""
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+
+
+def add_cluster_options(parser: argparse.ArgumentParser) -> None:
+    """`-n` and `--context`, as kubectl has them."""
+    parser.add_argument("-n", "--namespace", help="namespace of the run")
+    parser.add_argument("--context", help="kubeconfig context")
+
+
+def add_sweep(parser: argparse.ArgumentParser) -> None:
+    """The option of commands that take the name of a run, else of a sweep."""
+    parser.add_argument("--sweep", action="store_true", help="NAME is a sweep; for a sweep that has the name of a run")
+
+
+def add_wide(parser: argparse.ArgumentParser) -> None:
+    """The option of every command that shows a result."""
+    parser.add_argument(
+        "--wide",
+        action="store_true",
+        help="show the total of tokens and the 95 %% interval of every percentile, too; of a sweep every figure",
+    )
+
+
+def valid(read: Callable[[str], T]) -> Callable[[str], T]:
+    """The type of an argument: argparse prints the ValueError that `read` raises."""
+
+    def read_argument(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return read_argument

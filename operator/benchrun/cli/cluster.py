@@ -1,0 +1,145 @@
+"""The cluster as kubectl reaches it. kubectl knows every way to log in; the command needs none of its own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+from typing import Any
+
+from benchrun import names
+from benchrun.api.sweep import spec
+from benchrun.cli.errors import NO_KUBECTL, KubectlError, explained, no_such
+
+RUN = f"{names.PLURAL}.{names.GROUP}"
+SWEEP = f"{spec.PLURAL}.{names.GROUP}"
+RESOURCES = {names.KIND: RUN, spec.KIND: SWEEP}
+"""By kind, those that can be followed to their ends; others are only applied."""
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """kubectl with the caller's namespace and context. Every call raises KubectlError."""
+
+    namespace: str | None = None
+    context: str | None = None
+
+    def within(self, namespace: str | None) -> Kubectl:
+        """The same cluster, another namespace."""
+        return replace(self, namespace=namespace or self.namespace)
+
+    def get(self, name: str, resource: str = RUN) -> Body:
+        """One run or sweep, as it is now. Where there is none of that name, the error names those that there are."""
+        try:
+            return self._json("get", resource, name)
+        except KubectlError as error:
+            if error.trouble == "NotFound":
+                raise self.missing(name, resource) from None
+            raise
+
+    def missing(self, name: str, *resources: str) -> KubectlError:
+        """The error where there is nothing of that name among runs, sweeps or both; it names those that there are."""
+        kinds = " or ".join(kind for kind, resource in RESOURCES.items() if resource in resources)
+        others = dict.fromkeys(other for resource in resources for other in self._names(resource))
+        return no_such(kinds, name, self.namespace, list(others))
+
+    def sweep_if_any(self, name: str) -> Body | None:
+        """The sweep of that name; None where there is none, or none that may be read."""
+        try:
+            return self.find(name, resource=SWEEP)
+        except KubectlError:
+            return None  # who may read runs may perhaps not read sweeps
+
+    def sweep_instead(self, name: str, error: KubectlError) -> Body:
+        """The sweep of that name, where looking for a run raised `error`. Raises it, or that there is neither."""
+        if error.trouble != "NotFound":
+            raise error
+        found = self.sweep_if_any(name)
+        if found is None:
+            raise self.missing(name, RUN, SWEEP)
+        return found
+
+    def all(self, resource: str, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
+        """All runs or sweeps, of the namespace or of the cluster."""
+        chosen = [f"--selector={selector}"] if selector else []
+        if not all_namespaces:
+            return self._items("get", resource, *chosen)
+        return replace(self, namespace=None)._items("get", resource, "--all-namespaces", *chosen)
+
+    def stored(self, run_uid: str) -> list[Body]:
+        """ConfigMaps that keep what was measured for a run; not its plan, which nobody else has to know."""
+        selector = f"{names.LABEL_RUN_UID}={run_uid},{names.LABEL_ROLE} in ({names.ROLE_STAGE},{names.ROLE_TIMELINE})"
+        return self._items("get", "configmaps", f"--selector={selector}")
+
+    def config_map(self, name: str) -> Body:
+        """One ConfigMap."""
+        return self._json("get", "configmaps", name)
+
+    def pods(self, run_uid: str, role: str) -> list[Body]:
+        """Pods of a run."""
+        selector = f"{names.LABEL_RUN_UID}={run_uid},{names.LABEL_ROLE}={role}"
+        return self._items("get", "pods", f"--selector={selector}")
+
+    def find(self, name: str, *, resource: str = RUN) -> Body | None:
+        """One run or sweep, or None where there is none of that name."""
+        found = self._output("get", resource, name, "--ignore-not-found", "--output=json")
+        return json_object(found) if found.strip() else None
+
+    def apply(self, manifest: str, *, dry_run: bool = False) -> Body:
+        """The object, created or brought to what the manifest says; `dry_run`: as it would be."""
+        return self._json("apply", "--filename=-", *(["--dry-run=server"] if dry_run else []), given=manifest)
+
+    def create(self, manifest: str) -> Body:
+        """A new object; the API server makes its name where the manifest has generateName."""
+        return self._json("create", "--filename=-", given=manifest)
+
+    def cancel(self, name: str, *, resource: str = RUN) -> None:
+        """End a run, or a sweep with its runs. It frees its GPUs and keeps what was measured."""
+        self._output("patch", resource, name, "--type=merge", '--patch={"spec":{"cancel":true}}')
+
+    def command(self, *what: str) -> list[str]:
+        """The command line, for what is read as it comes."""
+        if shutil.which("kubectl") is None:
+            raise NO_KUBECTL
+        scope = [f"--namespace={self.namespace}"] if self.namespace else []
+        scope += [f"--context={self.context}"] if self.context else []
+        return ["kubectl", *what, *scope]
+
+    def _names(self, resource: str) -> list[str]:
+        try:
+            return [body["metadata"]["name"] for body in self._items("get", resource)]
+        except KubectlError:
+            return []  # who may read one may not list all
+
+    def _items(self, *what: str) -> list[Body]:
+        found: list[Body] = self._json(*what)["items"]
+        return found
+
+    def _json(self, *what: str, given: str | None = None) -> Body:
+        return json_object(self._output(*what, "--output=json", given=given))
+
+    def _output(self, *what: str, given: str | None = None) -> str:
+        command = self.command(*what)
+        done = subprocess.run(command, input=given, capture_output=True, text=True, encoding="utf-8", check=False)
+        if done.returncode != 0:
+            raise explained(done.stderr)
+        return done.stdout
+
+
+def json_object(text: str) -> Body:
+    """What kubectl wrote. A wrapper in kubectl's place may say anything. Raises KubectlError."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise KubectlError(f"kubectl was asked for JSON, and said {text[:100]!r}; which kubectl shows where it is")
+    return found
+
+
+def kubectl_of(options: argparse.Namespace) -> Kubectl:
+    """kubectl with what was given."""
+    return Kubectl(namespace=options.namespace, context=options.context)

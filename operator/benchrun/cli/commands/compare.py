@@ -1,0 +1,182 @@
+"""`benchrun compare BASELINE CANDIDATE`: two configurations side by side, from the cluster or from files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, get_args
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from benchrun.api import DEFAULT_METRICS, Bottleneck, ComparedMetric, Comparison
+from benchrun.cli import arguments, cluster, errors, manifests
+from benchrun.judge.comparison import comparability, compare
+from benchrun.observe import trim, views
+from benchrun.report import comparison_rows, exit_codes
+
+_COLOURS = {"Better": "green", "Worse": "red", "Mixed": "yellow", "NotRegressed": "green", "Regressed": "red"}
+WIDTH = 100
+
+
+def show_comparison(
+    console: Console,
+    found: compare.Compared | Comparison,
+    *,
+    before: str,
+    after: str,
+    limited: Mapping[str, Bottleneck] | None = None,
+) -> None:
+    """The outcome, the figures, the limits that both sides together show, what could not be compared, and how far the
+    words reach."""
+    title = Text.assemble((f"{before} -> {after}: ", "bold"), (found.outcome, _COLOURS.get(found.outcome, "bold")))
+    console.print(title, width=WIDTH)
+    if found.cells:
+        console.print(_table(found))
+    for cell, limit in (limited or {}).items():
+        console.print(Text(f"{cell}: {limit.sentence}"), width=WIDTH)
+    for reason in comparison_rows.reasons(found.cells):
+        console.print(Text(f"not compared: {reason}", style="yellow"), width=WIDTH)
+    without = comparison_rows.unpaired(found.cells)
+    if without:
+        console.print(Text(f"not known to have had equal traffic: {', '.join(without)}", style="dim"), width=WIDTH)
+    console.print(Text(found.message), width=WIDTH)
+    if found.gate is not None:
+        console.print(Text(comparison_rows.GATES[found.gate], style=_COLOURS.get(found.gate, "yellow")), width=WIDTH)
+
+
+def _table(found: compare.Compared | Comparison) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    rows = comparison_rows.comparison_rows(found.cells)
+    for header in rows.headers:
+        right = header in ("baseline", "value", "change", "interval")
+        table.add_column(header, justify="right" if right else "left", no_wrap=header != "load point", overflow="fold")
+    for row in rows.rows:
+        table.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
+    return table
+
+
+DESCRIPTION = """\
+Compare two configurations: what changed, by how much, and whether that is more than noise.
+
+Each side is a run, or a comma-separated list of runs of one configuration, each with a server of its own. With one run a
+side the intervals hold the noise of its repeats: within one server, never more. With two runs or more a side they hold that
+of fresh servers. The words of a comparison are corrected together: equals are called different in at most 5 % of cases."""
+EPILOG = """\
+exit codes: 0 compared, whatever came out, or within --max-regression; 1 a run can't be read;
+3 a figure got worse by more than --max-regression. Inconclusive is 0, and said."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser = arguments.add_command(
+        commands, "compare", "compare two configurations, each one run or several", DESCRIPTION, EPILOG
+    )
+    parser.add_argument("baseline", help="name of a run, or names with commas")
+    parser.add_argument("candidate", help="name of a run, or names with commas")
+    parser.add_argument(
+        "-f",
+        "--file",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="look the names up in this file (kubectl get -o yaml or json) and not in the cluster; may be repeated",
+    )
+    parser.add_argument(
+        "-m",
+        "--metric",
+        action="append",
+        choices=get_args(ComparedMetric),
+        metavar="FIGURE",
+        help=f"figure to compare, may be repeated: {', '.join(get_args(ComparedMetric))} "
+        f"(default: {', '.join(DEFAULT_METRICS)})",
+    )
+    parser.add_argument(
+        "--max-regression",
+        type=arguments.valid(_percent),
+        metavar="PERCENT",
+        help="exit with 3 if a figure got worse by more than this",
+    )
+    arguments.add_output(parser)
+    arguments.add_cluster_options(parser)
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Read both sides, compare them and show what came out. Raises CommandError."""
+    find = _in_files(options.file) if options.file else _in_cluster(options)
+    before, after = ([find(name) for name in _names(side)] for side in (options.baseline, options.candidate))
+    baseline, candidate = ([_measured(run) for run in side] for side in (before, after))
+    found = compare.compare(
+        baseline,
+        candidate,
+        metrics=list(dict.fromkeys(options.metric or DEFAULT_METRICS)),
+        max_regression_percent=options.max_regression,
+    )
+    limited = compare.limits(baseline, candidate, [cell.cell for cell in found.cells if cell.reason is None])
+    if options.output == "json":
+        print(json.dumps(_as_json(before, after, found, limited), indent=2))
+    else:
+        show_comparison(console, found, before=options.baseline, after=options.candidate, limited=limited)
+    return exit_codes.MISSED if found.gate == "Regressed" else exit_codes.PASSED
+
+
+def _names(side: str) -> list[str]:
+    names = [name.strip() for name in side.split(",") if name.strip()]
+    if not names:
+        raise errors.CommandError(f"{side!r} names no run")
+    return names
+
+
+def _in_cluster(options: argparse.Namespace) -> Callable[[str], views.Run]:
+    kubectl = cluster.kubectl_of(options)
+    return lambda name: trim.run_of(kubectl.get(name))
+
+
+def _in_files(paths: Sequence[Path]) -> Callable[[str], views.Run]:
+    known: dict[str, views.Run] = {}
+    for run in (run for path in paths for run in manifests.runs_in(path)):
+        if known.setdefault(run.name, run) != run:
+            raise errors.CommandError(f"the files hold two different runs of the name {run.name}")
+
+    def find(name: str) -> views.Run:
+        if name not in known:
+            raise errors.CommandError(f"no file holds a run {name}; there are: {', '.join(known) or 'none'}")
+        return known[name]
+
+    return find
+
+
+def _measured(run: views.Run) -> comparability.MeasuredRun:
+    try:
+        return comparability.measured_run(run)
+    except ValueError as error:
+        raise errors.CommandError(f"{run.name} was written by another version of the API: {error}") from error
+
+
+def _as_json(
+    before: Sequence[views.Run], after: Sequence[views.Run], found: compare.Compared, limited: Mapping[str, Bottleneck]
+) -> dict[str, object]:
+    sides = {"baseline": before, "candidate": after}
+    told = {
+        side: [{"name": run.name, "uid": run.uid, "digest": comparability.results_digest(run)} for run in runs]
+        for side, runs in sides.items()
+    }
+    cells = [cell.model_dump(mode="json", by_alias=True, exclude_none=True) for cell in found.cells]
+    words = {"scope": found.scope, "outcome": found.outcome, "gate": found.gate, "message": found.message}
+    shown = [{"cell": cell, **limit.model_dump(mode="json", by_alias=True)} for cell, limit in limited.items()]
+    return {**told, **words, "cells": cells, "limits": shown}
+
+
+def _percent(text: str) -> float:
+    with suppress(ValueError):
+        value = float(text)
+        if 0 <= value < math.inf:
+            return value
+    raise ValueError(f"{text!r} is not a percentage from 0 up; write 5 or 2.5")

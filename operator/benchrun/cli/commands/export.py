@@ -1,0 +1,148 @@
+"""`benchrun export NAME --format FORMAT`: what a finished run has measured, in the formats of other tools."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from argparse import ArgumentTypeError
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchrun.api import plain_text
+from benchrun.cli import arguments, errors, finished_run
+from benchrun.report.exit_codes import PASSED
+from benchrun.report.export import exported, tables
+from benchrun.report.export.formats import FORMATS, TABLES, Format, TableName
+
+GROUP = "benchrun.exports"
+
+
+def export_format(name: str) -> Format:
+    """The format of that name, for argparse. A package is loaded only when its format is asked for."""
+    if name in FORMATS:
+        return FORMATS[name]
+    registered = entry_points(group=GROUP)
+    if name not in registered.names:
+        raise ArgumentTypeError(str(errors.unknown("format", name, (*FORMATS, *sorted(registered.names)))))
+    entry = registered[name]
+    try:
+        found = entry.load()
+    except Exception as error:
+        raise ArgumentTypeError(f"{entry.value} can't be loaded: {type(error).__name__}: {error}") from error
+    if not isinstance(found, Format):
+        raise ArgumentTypeError(f"{entry.value} is not a {Format.__module__}.{Format.__qualname__}")
+    return found
+
+
+STANDARD_OUTPUT = "-"
+SUMMARY = "write a finished run's records in the format of another tool"
+DESCRIPTION = """\
+Write what a finished run has measured, stage by stage, in the format of another tool.
+
+Load points with the verdict Invalid, and those that were not judged, are left out unless --include-invalid is given. What is
+left out is said on standard error. Verdict and findings go along wherever a format has a place for them."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser = arguments.add_command(commands, "export", SUMMARY, DESCRIPTION, _epilog())
+    finished_run.add_run_options(parser)
+    add = parser.add_argument
+    add("--format", required=True, type=export_format, metavar="FORMAT", help=f"one of {', '.join(FORMATS)}")
+    add(
+        "-o",
+        "--output",
+        default=STANDARD_OUTPUT,
+        metavar="PATH",
+        help="a folder (one that exists, or a name without an ending), a file, or - for standard output, the default",
+    )
+    add("--table", choices=TABLES, default=TABLES[0], help=f"of csv and parquet in one file; default: {TABLES[0]}")
+    add("--stage", action="append", default=[], metavar="STAGE", help="only this stage, as chat/rate=4/r1; repeatable")
+    add(
+        "--include-invalid",
+        action="store_true",
+        help="export what can't be trusted, too, marked where there is a place",
+    )
+    arguments.add_cluster_options(parser)
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Read the run, and write it down. Raises CommandError."""
+    del console  # What goes to standard output is the export alone.
+    finished = finished_run.finished_run(options)
+    whole = _whole(finished)
+    wanted = _stages(whole, options.stage)
+    kept, untrusted = (wanted, {}) if options.include_invalid else exported.trusted(wanted)
+    notes = [f"left out: {cell}: {why}; --include-invalid exports it" for cell, why in untrusted.items()]
+    notes += [*_lost(whole), *finished.measured.unreadable]
+    if not kept.stages:
+        raise errors.CommandError("\n".join(["nothing to export", *notes]))
+    try:
+        written = _write(options.format, options.table, kept, options.output)
+    except tables.NotExportable as error:
+        raise errors.CommandError(str(error)) from error
+    for note in (*written, *notes):
+        print(plain_text(note), file=sys.stderr)
+    return PASSED
+
+
+def _whole(finished: finished_run.FinishedRun) -> exported.ExportedRun:
+    identity = exported.Identity(finished.run.namespace, finished.run.name, finished.run.uid)
+    return exported.exported(
+        identity, finished.spec, finished.status, finished.measured.records, finished.measured.samples
+    )
+
+
+def _stages(whole: exported.ExportedRun, wanted: Sequence[str]) -> exported.ExportedRun:
+    known = [stage.id for stage in whole.stages]
+    for name in wanted:
+        if name not in known:
+            raise errors.unknown("stage", name, known)
+    return exported.only(whole, wanted) if wanted else whole
+
+
+def _lost(whole: exported.ExportedRun) -> list[str]:
+    """Load points of which the run has judged more than it could keep."""
+    kept = Counter(stage.cell for stage in whole.stages)
+    return [
+        f"{row.cell}: {kept[row.cell]} of its {row.repeats} records are kept"
+        for row in whole.status.results
+        if kept[row.cell] < row.repeats
+    ]
+
+
+def _write(chosen: Format, table: TableName, kept: exported.ExportedRun, output: str) -> list[str]:
+    """Lines that say what was written where."""
+    if output == STANDARD_OUTPUT:
+        if not chosen.is_text and sys.stdout.isatty():
+            raise errors.CommandError("binary format: name a file or a folder with --output")
+        sys.stdout.buffer.write(chosen.document(kept, table))
+        return []
+    path = Path(output)
+    try:
+        if output.endswith("/") or path.is_dir() or not path.suffix:
+            files = chosen.files(kept)
+            for name, content in files.items():
+                _write_file(path / name, content)
+            return [f"wrote {path / name}" for name in files]
+        _write_file(path, chosen.document(kept, table))
+    except OSError as error:
+        raise errors.CommandError(f"{error.filename or path}: {error.strerror}") from error
+    return [f"wrote {path}"]
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def _epilog() -> str:
+    width = max(map(len, FORMATS))
+    formats = "\n".join(f"  {name:{width}}  {each.summary}" for name, each in FORMATS.items())
+    return f"formats:\n{formats}\nand those that other packages register as {GROUP}\n\nexit codes: 0 exported; 1 nothing to export."

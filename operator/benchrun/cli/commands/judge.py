@@ -1,0 +1,189 @@
+"""`benchrun judge NAME`: a finished run re-evaluated from what it stored, by other thresholds if asked."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import textwrap
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, fields, replace
+from typing import Any, get_args
+
+from pydantic import ValidationError
+from rich.console import Console
+
+from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity
+from benchrun.cli import arguments, errors, finished_run, show
+from benchrun.judge import judged_run, thresholds
+from benchrun.judge.rules.warm_up import known_compilations
+from benchrun.observe.views import Run
+from benchrun.report import comparison_rows, exit_codes, run_summary
+
+THRESHOLDS = tuple(field.name.replace("_", "-") for field in fields(thresholds.Thresholds))
+DEFAULTS = ", ".join(f"{field.name.replace('_', '-')} {field.default:g}" for field in fields(thresholds.Thresholds))
+"""Every threshold with its value."""
+SEVERITIES: tuple[str, ...] = get_args(RuleSeverity.model_fields["severity"].annotation)
+
+
+def changed(limits: thresholds.Thresholds, wanted: Sequence[str]) -> thresholds.Thresholds:
+    """The thresholds with these, each `name=value`; the last of a name stands. Raises CommandError."""
+    for text in wanted:
+        name, value = _split(text, "NAME=VALUE")
+        if name.replace("_", "-") not in THRESHOLDS:
+            raise errors.unknown("threshold", name, THRESHOLDS)
+        limits = replace(limits, **{name.replace("-", "_"): _number(name, value)})
+    return limits
+
+
+def severities(wanted: Sequence[str]) -> list[RuleSeverity]:
+    """Each `code=severity`; the last of a code stands. Raises CommandError."""
+    found: dict[str, RuleSeverity] = {}
+    for text in wanted:
+        code, severity = _split(text, "CODE=SEVERITY")
+        if code in FIXED:
+            raise errors.CommandError(f"{code} can't be changed: its severity is fixed")
+        if code not in CHANGEABLE:
+            raise errors.unknown("finding", code, CHANGEABLE)
+        try:
+            found[code] = RuleSeverity.model_validate({"code": code, "severity": severity})
+        except ValidationError:
+            raise errors.CommandError(f"{text}: a severity is one of {', '.join(SEVERITIES)}") from None
+    return list(found.values())
+
+
+def _split(text: str, form: str) -> tuple[str, str]:
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name and equals and value):
+        raise errors.CommandError(f"{text!r} is not {form}")
+    return name, value
+
+
+def _number(name: str, text: str) -> float:
+    with suppress(ValueError):
+        value = float(text)
+        if 0 <= value < math.inf:
+            return value
+    raise errors.CommandError(f"{name}: {text!r} is not a number from 0 up")
+
+
+DESCRIPTION = """\
+Judge a finished run anew: by the rules of this version, from the records and the timeline that the run has stored, and from
+what its server's log told of compiling.
+
+The run itself is not changed. What was not kept is said, and the rest is judged."""
+EPILOG = f"""\
+{textwrap.fill(f"thresholds: {DEFAULTS}", width=100, break_on_hyphens=False)}
+
+exit codes: 0 judged; 1 nothing to judge; 4 some numbers are invalid."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser = arguments.add_command(
+        commands,
+        "judge",
+        "judge a finished run anew from what it stored, by other thresholds if asked",
+        DESCRIPTION,
+        EPILOG,
+    )
+    finished_run.add_run_options(parser)
+    add = parser.add_argument
+    add("--threshold", action="append", default=[], metavar="NAME=VALUE", help="override a threshold; repeatable")
+    add(
+        "--severity",
+        action="append",
+        default=[],
+        metavar="CODE=SEVERITY",
+        help="Off, Note, Suspect or Invalid for this finding, over what the spec says; repeatable",
+    )
+    arguments.add_output(parser)
+    arguments.add_cluster_options(parser)
+    arguments.add_wide(parser)
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Read the run, judge it and show what came out. Raises CommandError."""
+    wanted = severities(options.severity)
+    finished = finished_run.finished_run(options)
+    judged, spec, stored, measured = finished.run, finished.spec, finished.status, finished.measured
+    limits = changed(thresholds.thresholds_of(spec), options.threshold)
+    rejudged = judged_run.rejudge(
+        judged_run.with_severities(spec, wanted),
+        stored,
+        measured.records,
+        measured.samples,
+        thresholds=limits,
+    )
+    found = comparison_rows.differences(
+        stored, rejudged.status, log_kept=known_compilations(stored.servers) is not None
+    )
+    notes = [*run_summary.missing_sentences(stored, rejudged.missing), *measured.unreadable]
+    if options.output == "json":
+        print(json.dumps(_as_json(judged, stored, rejudged.status, found, notes), indent=2))
+    else:
+        _show(console, judged.name, stored, rejudged.status, found, notes, wide=options.wide)
+    return exit_codes.INVALID if rejudged.status.verdict == "Invalid" else exit_codes.PASSED
+
+
+def _show(
+    console: Console,
+    name: str,
+    stored: BenchmarkRunStatus,
+    now: BenchmarkRunStatus,
+    found: Sequence[comparison_rows.Difference],
+    notes: Sequence[str],
+    *,
+    wide: bool,
+) -> None:
+    anew = {"phase": None, "message": _judged_by(stored, now), "log_tail": None}
+    show.show_result(console, name, now.model_copy(update=anew), wide=wide)
+    console.print(_heading(stored, found), style="bold", markup=False)
+    for difference in found:
+        console.print(f"  {difference.sentence}", markup=False, soft_wrap=True)
+    for note in notes:
+        console.print(note, markup=False, soft_wrap=True)
+
+
+def _heading(stored: BenchmarkRunStatus, found: Sequence[comparison_rows.Difference]) -> str:
+    if stored.judge is None:
+        return "the run was not judged when it ended"
+    return (
+        "what differs from the stored verdict:" if found else "the stored verdict stands: no cell is judged otherwise"
+    )
+
+
+def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:
+    if stored.judge is None or now.judge is None:
+        return "judged anew"
+    versions = (
+        f"by version {now.judge.version} of the rules"
+        if stored.judge.version == now.judge.version
+        else f"by version {now.judge.version} of the rules, not {stored.judge.version} as stored"
+    )
+    same = stored.judge.thresholds_digest == now.judge.thresholds_digest
+    overrides = f"; severities: {', '.join(now.judge.overrides)}" if now.judge.overrides else ""
+    return f"judged anew {versions}, with {'the same' if same else 'other'} thresholds{overrides}"
+
+
+def _as_json(
+    run: Run,
+    stored: BenchmarkRunStatus,
+    now: BenchmarkRunStatus,
+    found: Sequence[comparison_rows.Difference],
+    notes: Sequence[str],
+) -> dict[str, object]:
+    reported = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=_REPORTED)
+    return {
+        "name": run.name,
+        "uid": run.uid,
+        "storedVerdict": stored.verdict,
+        **reported,
+        "differences": [asdict(each) for each in found],
+        "notes": list(notes),
+    }
+
+
+_REPORTED = {"verdict", "judge", "headline", "results", "findings", "truncated"}

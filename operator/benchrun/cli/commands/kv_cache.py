@@ -1,0 +1,264 @@
+"""`benchrun kv-cache MODEL`: how large the KV cache of a model is, and how much fits. Needs no cluster and no GPU."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from benchrun.cli import arguments, errors, model_folder
+from benchrun.report.exit_codes import PASSED
+from benchrun.sizing import layers, pool, serve_args
+from benchrun.sizing.engine import Engine, beyond_context, engine_of
+from benchrun.sizing.sizing import Sizing, changes, sizing_of
+
+
+def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
+    """Layers first, then one token, then what is to be said of it, then what fits."""
+    engine, shape = sizing.engine, sizing.shape
+    layer_count = sum(row.count for row in sizing.rows)
+    about = f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layer_count} layers that keep one"
+    console.print(Text.assemble((f"{name}: ", "bold"), about))
+    console.print(_layer_table(sizing))
+    for sentence in (_token_sentence(sizing), *notes):
+        console.print(sentence, markup=False, soft_wrap=True)
+    if sizing.fit is not None:
+        console.print()
+        _show_fit(console, sizing, sizing.fit)
+    console.print()
+    console.print(_length_table(sizing))
+
+
+def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
+    """The same, with amounts in bytes."""
+    engine, fit = sizing.engine, sizing.fit
+    return {
+        "modelType": sizing.shape.model_type,
+        "cacheType": engine.cache_dtype,
+        "gpusPerEngine": engine.gpus,
+        "engines": engine.data_parallel,
+        "layers": [
+            {
+                "kind": row.layer.kind,
+                "layers": row.count,
+                "kvHeads": row.layer.heads,
+                "numbersPerHead": row.layer.values,
+                "windowTokens": row.layer.window_tokens,
+                "bytesPerTokenLayerAndGpu": row.token_bytes,
+            }
+            for row in sizing.rows
+        ],
+        "bytesPerToken": sizing.token_bytes,
+        "bytesPerTokenAndGpu": sizing.token_bytes_per_gpu,
+        "bytesPerTokenBeyondWindow": sizing.far_token_bytes,
+        "blockTokens": engine.block_tokens,
+        "blockBytesPerGpu": sizing.pool.block_bytes,
+        "blocks": None if fit is None else fit.blocks,
+        "cacheBytesPerGpu": None if fit is None else fit.blocks * sizing.pool.block_bytes,
+        "maxModelTokens": engine.max_tokens,
+        "cacheTokens": sizing.tokens,
+        "longestTokens": None if fit is None else fit.longest(engine.max_tokens or pool.UNLIMITED_TOKENS),
+        "lengths": [
+            {"tokens": row.tokens, "bytesPerGpu": row.bytes_per_gpu, "sequences": row.sequences}
+            for row in sizing.lengths
+        ],
+        "notes": list(notes),
+    }
+
+
+def _token_sentence(sizing: Sizing) -> str:
+    beyond = f"; beyond the windows {serve_args.memory(sizing.far_token_bytes)}" if sizing.drops else ""
+    return (
+        f"One token takes {serve_args.memory(sizing.token_bytes)}{_each(sizing, sizing.token_bytes_per_gpu)}{beyond}."
+    )
+
+
+def _each(sizing: Sizing, per_gpu: float) -> str:
+    gpus = sizing.engine.gpus
+    return f", {serve_args.memory(per_gpu)} on each of {gpus} GPUs" if gpus > 1 else ""
+
+
+def _show_fit(console: Console, sizing: Sizing, fit: pool.Fit) -> None:
+    engine, memory = sizing.engine, sizing.memory
+    if memory is not None:
+        total, usable, weights, overhead, cache = map(
+            serve_args.memory, (memory.total, memory.usable, memory.weights, memory.overhead, memory.cache)
+        )
+        console.print(
+            f"Memory of a GPU: {total} x {memory.utilization:g} = {usable}, less weights {weights}, less overhead "
+            f"{overhead}: {cache} for the KV cache.",
+            markup=False,
+            soft_wrap=True,
+        )
+    if engine.data_parallel > 1:
+        console.print(f"The figures are those of one engine; there are {engine.data_parallel}.", markup=False)
+    table = _table("", "")
+    longest = fit.longest()
+    if sizing.tokens is not None:
+        table.add_row(
+            "tokens that fit", f"{sizing.tokens:,}  (vLLM's kv_cache_size_tokens, at {engine.max_tokens:,} a sequence)"
+        )
+    table.add_row("longest context", _longest(longest, engine.max_tokens))
+    table.add_row(
+        "blocks",
+        f"{fit.blocks:,} of {engine.block_tokens} tokens and {serve_args.memory(sizing.pool.block_bytes)} a GPU",
+    )
+    console.print(table)
+
+
+def _longest(longest: int, limit: int | None) -> str:
+    if limit is None or longest == 0:
+        return f"{longest:,} tokens" if longest else "none: nothing fits"
+    if longest >= limit:
+        return f"{limit:,} tokens, all that the model or --max-model-len allows"
+    return f"{longest:,} tokens; vLLM will not start with --max-model-len {limit:,}"
+
+
+def _layer_table(sizing: Sizing) -> Table:
+    table = _table("layers", "keep", "KV heads x numbers", "a token and layer", "all of them", numbers=(0, 3, 4))
+    for row in sizing.rows:
+        table.add_row(
+            str(row.count),
+            _kept(row.layer),
+            f"{row.layer.heads} x {row.layer.values}",
+            serve_args.memory(row.token_bytes * sizing.engine.tensor_parallel),
+            serve_args.memory(row.count * row.token_bytes * sizing.engine.tensor_parallel),
+        )
+    return table
+
+
+def _kept(layer: layers.Layer) -> str:
+    words = {"Full": "every token", "Latent": "a latent vector of every token", "Index": "an index key of every token"}
+    return words.get(layer.kind) or f"the last {layer.window_tokens:,} tokens"
+
+
+def _length_table(sizing: Sizing) -> Table:
+    known = sizing.fit is not None
+    gpus = sizing.engine.gpus
+    headers = ("sequence of", "takes", *(("on each GPU",) if gpus > 1 else ()), *(("fit at once",) if known else ()))
+    table = _table(*headers, numbers=range(len(headers)))
+    for row in sizing.lengths:
+        cells = [f"{row.tokens:,} tokens", serve_args.memory(row.bytes_per_gpu * gpus)]
+        cells += [serve_args.memory(row.bytes_per_gpu)] if gpus > 1 else []
+        cells += [f"{row.sequences:,}"] if row.sequences is not None else []
+        table.add_row(*cells)
+    return table
+
+
+def _table(*headers: str, numbers: range | tuple[int, ...] = ()) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(headers))
+    for place, header in enumerate(headers):
+        table.add_column(header, justify="right" if place in numbers else "left", overflow="fold")
+    return table
+
+
+DEFAULT_OVERHEAD_BYTES = 2 * serve_args.GIB
+"""Activations, CUDA graphs and communication of a mid-sized model. vLLM's log line "Available KV cache memory" tells the
+true figure: what is missing there is this."""
+
+
+def add_memory_options(parser: argparse.ArgumentParser) -> None:
+    """`--gpu-memory`, `--weights` and `--overhead`."""
+    amount = arguments.valid(serve_args.bytes_of)
+    parser.add_argument("--gpu-memory", type=amount, metavar="SIZE", help="memory of one GPU, for example 80GiB")
+    parser.add_argument(
+        "--weights",
+        type=amount,
+        metavar="SIZE",
+        help="size of the whole model's weights, where no safetensors files are next to config.json",
+    )
+    parser.add_argument(
+        "--overhead",
+        type=amount,
+        metavar="SIZE",
+        default=DEFAULT_OVERHEAD_BYTES,
+        help="what a GPU holds beside weights and KV cache: activations, CUDA graphs (default: 2GiB, a guess)",
+    )
+
+
+def memory_of(options: argparse.Namespace, engine: Engine, *, weights: int | None) -> pool.Memory | None:
+    """The memory of one GPU; None where it or the weights are not known."""
+    if options.gpu_memory is None or weights is None:
+        return None
+    share = -(-weights // engine.gpus)
+    return pool.Memory(
+        total=options.gpu_memory, utilization=engine.utilization, weights=share, overhead=options.overhead
+    )
+
+
+def _tokens(text: str) -> int:
+    number = serve_args.tokens_of(text)
+    if number < 1:
+        raise ValueError(f"{text} is not above 0")
+    return number
+
+
+DESCRIPTION = """\
+Size a model's KV cache by vLLM's own arithmetic: bytes a token, tokens that fit, the longest context, sequences at a length.
+
+After --serve come the flags of `vllm serve`, verbatim; those that change the cache are counted. What fits is told where
+the memory is: by --gpu-memory (and --weights, where no weight files are next to config.json), or by --kv-cache-memory-bytes
+among the flags."""
+EPILOG = """\
+for example:
+  benchrun kv-cache models/Qwen2.5-32B-Instruct --length 131072
+  benchrun kv-cache config.json --gpu-memory 48GiB --weights 61GiB --serve --tensor-parallel-size 4
+
+exit codes: 0 told; 1 the model can't be read, or nothing is known about its attention."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser = arguments.add_command(
+        commands, "kv-cache", "size a model's KV cache from its config.json", DESCRIPTION, EPILOG
+    )
+    parser.add_argument("model", help="folder of the model, its config.json, or an id that the hub's local cache has")
+    add_memory_options(parser)
+    parser.add_argument(
+        "--length",
+        action="append",
+        type=arguments.valid(_tokens),
+        default=[],
+        metavar="TOKENS",
+        help="length of a sequence, prompt and answer; may be repeated (default: some, up to the longest)",
+    )
+    arguments.add_output(parser)
+    parser.add_argument(
+        "--serve",
+        nargs=argparse.REMAINDER,
+        default=[],
+        metavar="FLAG",
+        help="the rest of the line is flags of `vllm serve`, verbatim",
+    )
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Size the model and show it. Raises CommandError."""
+    sizing = _sizing(options)
+    beyond = beyond_context(serve_args.ServeArgs.of(options.serve), sizing.shape, is_allowed=False)
+    notes = (*changes(sizing), *([beyond.sentence] if beyond is not None else []))
+    if options.output == "json":
+        print(json.dumps(as_json(sizing, notes), indent=2))
+    else:
+        show_sizing(console, options.model, sizing, notes)
+    return PASSED
+
+
+def _sizing(options: argparse.Namespace) -> Sizing:
+    path = model_folder.config_path(options.model)
+    shape = model_folder.shape_at(path)
+    try:
+        engine = engine_of(serve_args.ServeArgs.of(options.serve), shape, gpu_bytes=options.gpu_memory)
+        weights = options.weights or model_folder.weights_beside(path)
+        if options.gpu_memory is not None and weights is None and engine.cache_bytes is None:
+            raise errors.CommandError(f"no weight files next to {path}; give their size with --weights")
+        memory = memory_of(options, engine, weights=weights)
+        return sizing_of(shape, engine, memory=memory, lengths=options.length)
+    except (serve_args.UnreadableValue, layers.UnknownCacheType) as error:
+        raise errors.CommandError(str(error)) from error

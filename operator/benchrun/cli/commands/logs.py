@@ -1,0 +1,173 @@
+"""`benchrun logs NAME`: what the server and the client of a run write."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+
+from benchrun import names
+from benchrun.api import plain_text
+from benchrun.cli import arguments, cluster, errors, processes, show
+from benchrun.observe import raw, trim, views
+from benchrun.report.exit_codes import PASSED
+
+DESCRIPTION = """\
+The logs of a run's server and client, as they are or as they grow.
+
+The pods go when the run ends. Of a server that failed the last words are kept in the run's status, and shown then."""
+ROLES = (*names.SERVING_ROLES, names.ROLE_CLIENT)
+DEFAULT_TAIL = 100
+MAX_TAIL_CHARACTERS = 8192
+LOOK_AGAIN_SECONDS = 2.0
+"""For pods that are not there yet, and for the end of the run."""
+
+
+@dataclass(slots=True)
+class _Logs:
+    """Log lines of a run's pods, printed as kubectl gives them."""
+
+    kubectl: cluster.Kubectl
+    run: views.Run
+    roles: Sequence[str]
+    tail: int
+    console: Console
+    shown: set[str] = field(default_factory=set)
+    """Roles of which there was a line."""
+
+    async def print_now(self) -> None:
+        """As they are, role after role. Raises KubectlError."""
+        for role in self.roles:
+            pods = _with_log(self.kubectl, self.run, role)
+            for pod in pods:
+                await self._print(pod, pods)
+
+    async def follow(self) -> None:
+        """As they come, until the run has ended. Raises KubectlError."""
+        await asyncio.gather(*(self._follow(role) for role in self.roles))
+
+    async def _follow(self, role: str) -> None:
+        """A container that was started again writes a log of its own."""
+        read: set[tuple[str, int]] = set()
+        has_ended = False
+        while not has_ended:
+            has_ended = await asyncio.to_thread(self._has_ended)
+            pods = await asyncio.to_thread(_with_log, self.kubectl, self.run, role)
+            new = [pod for pod in pods if (pod.uid, pod.restarts) not in read]
+            for pod in new:
+                await self._print(pod, pods, "--follow")
+                read.add((pod.uid, pod.restarts))
+            if not new and not has_ended:
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+    def _has_ended(self) -> bool:
+        body = self.kubectl.find(self.run.name)
+        if body is None or raw.text(raw.mapping(body.get("metadata")).get("uid")) != self.run.uid:
+            return True
+        return raw.mapping(body.get("status")).get("completionTime") is not None
+
+    async def _print(self, pod: views.Pod, pods: Sequence[views.Pod], *options: str) -> None:
+        """Each line as it was written, but for what would steer the terminal: neither markup nor its width changes a log.
+        Nothing where the pod has gone meanwhile. Raises KubectlError."""
+        lead = f"{pod.role if len(pods) == 1 else pod.name} | " if len(self.roles) > 1 else ""
+        container = trim.MAIN_CONTAINERS.get(pod.role, trim.SERVER_CONTAINER)
+        command = self.kubectl.command("logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}")
+        try:
+            async with aclosing(processes.output_lines(command)) as lines:
+                async for line in lines:
+                    self.shown.add(pod.role)
+                    self.console.file.write(f"{lead}{plain_text(line)}\n")
+                    self.console.file.flush()
+        except errors.KubectlError as error:
+            if error.trouble != "NotFound":
+                raise
+
+
+def _with_log(kubectl: cluster.Kubectl, run: views.Run, role: str) -> list[views.Pod]:
+    """Pods of the run whose container has begun at least once, the oldest first."""
+    pods = [trim.pod_of(body) for body in kubectl.pods(run.uid, role)]
+    begun = [
+        pod
+        for pod in pods
+        if pod.run_uid == run.uid and (pod.started_at is not None or pod.last_terminated is not None)
+    ]
+    return sorted(begun, key=lambda pod: (str(pod.created_at), pod.name))
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser = arguments.add_command(commands, "logs", "show or follow what a run's server and client write", DESCRIPTION)
+    add = parser.add_argument
+    add("name", help="name of the BenchmarkRun")
+    add("--role", choices=ROLES, action="append", help="only this one's (default: all that the run has)")
+    add(
+        "-f",
+        "--follow",
+        action="store_true",
+        help="go on until the run has ended; pods that are not there yet are awaited",
+    )
+    add(
+        "--tail",
+        type=int,
+        default=None,
+        metavar="LINES",
+        help=f"only the last lines (default: {DEFAULT_TAIL}; -1: all)",
+    )
+    arguments.add_cluster_options(parser)
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Line by line, each with who wrote it where that is not clear. Raises CommandError."""
+    kubectl = cluster.kubectl_of(options)
+    found = trim.run_of(kubectl.get(options.name))
+    roles = tuple(dict.fromkeys(options.role or roles_of(found)))
+    tail = options.tail if options.tail is not None else DEFAULT_TAIL
+    logs = _Logs(kubectl, found, roles, tail, console)
+    asyncio.run(logs.follow() if options.follow else logs.print_now())
+    seen = logs.shown
+    left = trim.run_of(kubectl.get(options.name)) if len(seen) < len(roles) else found
+    silent = [role for role in roles if role != names.ROLE_CLIENT]
+    if not seen & set(silent) and silent and _print_last_words(left, console):
+        seen.update(silent)
+    _say_what_lacks(left, [role for role in roles if role not in seen], anything=bool(seen))
+    return PASSED
+
+
+def roles_of(run: views.Run) -> tuple[str, ...]:
+    """The roles that the run's spec asks for, the client among them."""
+    split = raw.mapping(run.spec.get("server")).get("disaggregated") is not None
+    servers = (names.ROLE_PREFILL, names.ROLE_DECODE, names.ROLE_PROXY) if split else (names.ROLE_SERVER,)
+    return (*servers, names.ROLE_CLIENT)
+
+
+def _print_last_words(run: views.Run, console: Console) -> bool:
+    """Whether there are any."""
+    tail = raw.text(run.status.get("logTail"), MAX_TAIL_CHARACTERS).rstrip("\n")
+    if tail:
+        console.print("the server's pod is gone; its last words, as the run keeps them:", style="dim")
+        console.file.write(f"{plain_text(tail)}\n")
+    return bool(tail)
+
+
+def _say_what_lacks(run: views.Run, silent: Sequence[str], *, anything: bool) -> None:
+    """Raises CommandError where there was nothing at all to show."""
+    if not silent:
+        return
+    who = " and ".join(silent)
+    if run.status.get("completionTime") is None:
+        waits = raw.text(run.status.get("message"), 1024) or "no operator has looked at the run yet"
+        text = f"{who}: no log yet ({waits}); -f waits for it"
+    else:
+        text = (
+            f"{who}: the pods went when the run ended, and their logs with them; only a failed server's last words are "
+            f"kept. A log collector of the cluster has them by the label {names.LABEL_RUN}={run.name}"
+        )
+    if not anything:
+        raise errors.CommandError(text)
+    show.Terminal(stderr=True).print(text, style="dim", markup=False, soft_wrap=True)

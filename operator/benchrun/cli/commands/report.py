@@ -1,0 +1,80 @@
+"""`benchrun report NAME`: the result of a run or a sweep, on the terminal, as Markdown, or as one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rich.console import Console
+
+from benchrun.api import BenchmarkRunStatus, plain_text
+from benchrun.cli import arguments, cluster, errors, finished_run, finished_sweep, show
+from benchrun.observe.views import Run
+from benchrun.report import exit_codes, live_view, markdown, result_rows
+
+SUMMARY = "show the result of a run or a sweep; the exit code is that of its verdict"
+DESCRIPTION = """\
+Show the result of a run, or of a sweep where there is no run of that name: on the terminal, as Markdown on standard output,
+or as one HTML file.
+
+Of a sweep that is what every variant measured and what its servers did meanwhile, by how much it differs from the baseline and
+whether that is more than noise, who did best, and which load points no other beats in both throughput per GPU and TPOT.
+
+The HTML file has everything: verdict, limits, figures, plots, timeline, findings, provenance, and the manifest to measure the
+same again. It holds no script and needs no network. Plots of distributions and the timeline need the run's records, which -f
+alone does not bring."""
+EPILOG = """\
+exit codes: 0 measured, Valid or Suspect, or it goes on; 1 it can't be read; 2 failed, or a run of the sweep did; 3 an objective
+missed or a figure regressed; 4 some numbers are invalid; 5 cancelled. Of a sweep objectives and changes are no gate."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser = arguments.add_command(commands, "report", SUMMARY, DESCRIPTION, EPILOG)
+    finished_run.add_run_options(parser)
+    arguments.add_sweep(parser)
+    finished_sweep.add_forms(parser)
+    arguments.add_cluster_options(parser)
+    arguments.add_wide(parser)
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Show what is there; of what goes on, how far it is. Raises CommandError."""
+    if options.sweep:
+        return finished_sweep.show_found(finished_sweep.named_sweep(options), options, console)
+    try:
+        found = finished_run.named_run(options)
+    except errors.CommandError as error:
+        return finished_sweep.show_found(_sweep_instead(options, error), options, console)
+    return _show_run(found, options, console)
+
+
+def _show_run(found: Run, options: argparse.Namespace, console: Console) -> int:
+    if options.html is not None:
+        whole = finished_run.with_measurement(found, options)
+        finished_sweep.write_page(options.html, whole, console)
+        return exit_codes.exit_code(whole.status) or exit_codes.PASSED
+    status = errors.validated(BenchmarkRunStatus, found.status, found.name)
+    code = exit_codes.exit_code(status)
+    if code is None:
+        console.print(live_view.progress_line(status), markup=False)
+        return exit_codes.PASSED
+    texts = result_rows.texts_per_prompt(found.spec)
+    if options.markdown:
+        print(plain_text(markdown.markdown(found.name, status, texts_per_prompt=texts, wide=options.wide)), end="")
+    else:
+        show.show_result(console, found.name, status, texts_per_prompt=texts, wide=options.wide)
+    return code
+
+
+def _sweep_instead(options: argparse.Namespace, error: errors.CommandError) -> finished_sweep.FoundSweep:
+    """A sweep of that name, where looking for a run raised `error`. Raises CommandError."""
+    if options.file is not None:
+        body = finished_sweep.sweep_in(options.file, options.name)
+        if body is None:
+            raise error
+        return finished_sweep.typed_sweep(body)
+    if options.name is None or not isinstance(error, errors.KubectlError):
+        raise error
+    return finished_sweep.typed_sweep(cluster.kubectl_of(options).sweep_instead(options.name, error))

@@ -1,0 +1,114 @@
+"""`benchrun run -f FILE`: objects applied, runs followed to their ends."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from rich.console import Console
+
+from benchrun.cli import arguments, cluster, errors, following, manifests, processes
+from benchrun.cli.commands.watch import EXIT_CODES, add_timeout, follow_to_the_end, say_how_to_go_on
+from benchrun.observe import raw
+from benchrun.report.exit_codes import PASSED
+
+DESCRIPTION = """\
+Apply manifests, follow their runs and sweeps to the end, and show the results.
+
+Every object of the files is applied in order, so a dataset's ConfigMap may stand before the run that reads it. A run with
+generateName is a new one each time. One with a name is measured once: if it is under way it is followed, and if it has
+ended nothing is measured and the command fails. The same holds of sweeps.
+
+Ctrl-C, SIGTERM and --timeout end the waiting, and the run goes on in the cluster. With --cancel-on-interrupt they cancel
+it: its GPU is freed, what was measured is kept, and the command ends when the run has. A second Ctrl-C does not wait."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser = arguments.add_command(
+        commands,
+        "run",
+        "apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict",
+        DESCRIPTION,
+        EXIT_CODES,
+    )
+    add = parser.add_argument
+    add("-f", "--file", action="append", required=True, metavar="FILE", help="a manifest, - for stdin; may be repeated")
+    add("--no-wait", action="store_true", help="only apply, and print the names")
+    add_timeout(parser)
+    add("--cancel-on-interrupt", action="store_true", help="cancel the runs on Ctrl-C, SIGTERM or when time is up")
+    arguments.add_cluster_options(parser)
+    arguments.add_wide(parser)
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Apply all, then follow. Raises CommandError."""
+    kubectl = cluster.kubectl_of(options)
+    wanted = manifests.manifests_in(options.file)  # all are read before one is applied
+    started: list[manifests.Applied] = []
+    try:
+        with processes.sigterm_interrupts():
+            with processes.held_back() if options.cancel_on_interrupt else nullcontext():
+                _apply(wanted, kubectl, started, console)
+            runs = _followed(started, kubectl)
+            if options.no_wait or not runs:
+                return PASSED
+            return follow_to_the_end(runs, console, wide=options.wide, timeout_seconds=options.timeout)
+    except (KeyboardInterrupt, following.TimeIsUp):
+        runs = _followed(started, kubectl)
+        if not options.cancel_on_interrupt or not runs:
+            say_how_to_go_on(runs, console)
+            raise
+        _cancel(runs, console)
+        return follow_to_the_end(runs, console, wide=options.wide)
+
+
+def _apply(
+    wanted: Sequence[manifests.Manifest], kubectl: cluster.Kubectl, started: list[manifests.Applied], console: Console
+) -> None:
+    for manifest in wanted:
+        try:
+            started.append(manifests.applied(manifest, kubectl))
+        except errors.CommandError:
+            say_how_to_go_on(_followed(started, kubectl), console)
+            raise
+        console.print(_sentence(started[-1]), markup=False, soft_wrap=True)
+
+
+def _followed(started: Sequence[manifests.Applied], kubectl: cluster.Kubectl) -> dict[str, following.Target]:
+    return following.by_name(
+        (each.name, following.Target(kubectl.within(each.namespace), each.kind))
+        for each in started
+        if each.kind in cluster.RESOURCES
+    )
+
+
+def _sentence(each: manifests.Applied) -> str:
+    place = f" in namespace {each.namespace}" if each.namespace else ""
+    if each.was_there:
+        return f"{each.kind} {each.name}{place} is there already; following it"
+    if each.kind in cluster.RESOURCES:
+        return f"{each.kind} {each.name}{place} created"
+    return f"{each.kind} {each.name}{place} applied"
+
+
+def _cancel(targets: Mapping[str, following.Target], console: Console) -> None:
+    """Those that have not ended. Raises CommandError once all are cancelled that can be."""
+    problems: list[str] = []
+    for name, target in targets.items():
+        try:
+            if not _has_ended(name, target):
+                target.kubectl.cancel(name, resource=target.resource)
+                console.print(f"cancelling {name}; Ctrl-C again does not wait for it", markup=False, soft_wrap=True)
+        except errors.CommandError as error:
+            problems.append(f"{name} is not cancelled: {error}")
+    if problems:
+        raise errors.CommandError("; ".join(problems))
+
+
+def _has_ended(name: str, target: following.Target) -> bool:
+    body = target.kubectl.get(name, target.resource)
+    return bool(raw.mapping(body.get("status")).get("completionTime"))

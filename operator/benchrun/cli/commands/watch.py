@@ -1,0 +1,131 @@
+"""`benchrun watch NAME`: runs and sweeps, followed to their ends."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+from rich.console import Console
+
+from benchrun.api.sweep import spec, status
+from benchrun.cli import arguments, cluster, errors, finished_sweep, following, processes, reporters, show
+from benchrun.names import KIND, SHORT_NAME
+from benchrun.observe.trim import sweep_of
+from benchrun.report import exit_codes, rows
+from benchrun.report.followed import Followed, FollowedSweep
+
+EXIT_CODES = """\
+exit codes: 0 measured, Valid or Suspect; 1 a run can't be read; 2 failed; 3 an objective missed or a figure regressed;
+4 some numbers are invalid; 5 cancelled; 124 --timeout has passed; 130 Ctrl-C, 143 SIGTERM. Of several the worst.
+Of a sweep: 0 every run measured, 2 it or a run of it failed, 4 some rows are invalid, 5 cancelled."""
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    """How long to wait."""
+    parser.add_argument(
+        "--timeout",
+        type=arguments.valid(rows.parse_seconds),
+        metavar="DURATION",
+        help="wait no longer than this (90s, 10m, 2h) and end with 124",
+    )
+
+
+def follow_to_the_end(
+    targets: MutableMapping[str, following.Target],
+    console: Console,
+    *,
+    wide: bool,
+    timeout_seconds: float | None = None,
+) -> int:
+    """Every run and sweep, until all have ended; their results; the worst of their codes. Raises CommandError."""
+    found = processes.run_interruptibly(_followed(targets, console, timeout_seconds))
+    if len(found.errors) == 1 and not found.codes:
+        raise next(iter(found.errors.values()))
+    for name in (name for name in targets if name in found.codes):
+        _show(console, found.known[name], targets[name].kubectl, wide=wide)
+    for name, error in found.errors.items():
+        console.print(f"{name}: {error}", style="red", markup=False, soft_wrap=True)
+    return exit_codes.worst_code([*found.codes.values(), *(error.code for error in found.errors.values())])
+
+
+async def _followed(
+    targets: MutableMapping[str, following.Target], console: Console, timeout_seconds: float | None
+) -> following.Following:
+    if not console.is_terminal or console.is_dumb_terminal:
+        return await following.follow(
+            targets, reporters.LogReporter(console, several=len(targets) > 1), timeout_seconds=timeout_seconds
+        )
+    # Of the terminal's own width: what wraps can't be drawn over.
+    with reporters.ScreenReporter(show.Terminal(), several=len(targets) > 1) as screen:
+        return await following.follow(targets, screen, timeout_seconds=timeout_seconds)
+
+
+def say_how_to_go_on(targets: Mapping[str, following.Target], console: Console) -> None:
+    """What becomes of runs that nobody waits for any more."""
+    if not targets:
+        return
+    only = next(iter(targets.values())).noun if len(targets) == 1 else None
+    console.print(f"the {only} goes on in the cluster" if only is not None else "the runs go on in the cluster")
+    for name, target in targets.items():
+        where = f" -n {target.kubectl.namespace}" if target.kubectl.namespace else ""
+        short = spec.SHORT_NAME if target.is_sweep else SHORT_NAME
+        console.print(f"  to follow it:  benchrun watch {name}{where}", markup=False, soft_wrap=True)
+        patch = """--type=merge -p '{"spec":{"cancel":true}}'"""
+        console.print(f"  to end it:     kubectl patch {short} {name}{where} {patch}", markup=False, soft_wrap=True)
+
+
+def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wide: bool) -> None:
+    texts = followed.texts_per_prompt
+    if isinstance(followed, FollowedSweep):
+        show.show_sweep(console, followed.name, _whole(followed, kubectl), texts_per_prompt=texts, wide=wide)
+    else:
+        show.show_result(console, followed.name, followed.status, texts_per_prompt=texts, wide=wide)
+
+
+def _whole(followed: FollowedSweep, kubectl: cluster.Kubectl) -> status.BenchmarkSweepStatus:
+    """Its status, with what that had no room for; as it is where the cluster does not give it."""
+    if not followed.status.truncated:
+        return followed.status
+    try:
+        sweep = sweep_of(kubectl.get(followed.name, cluster.SWEEP))
+    except errors.KubectlError:
+        return followed.status
+    return finished_sweep.whole_table(
+        sweep, followed.status, lambda sweep: finished_sweep.runs_in_cluster(sweep, kubectl)
+    )
+
+
+DESCRIPTION = """\
+Follow runs and sweeps to their ends, then show their results.
+
+On a terminal a display shows how far a run is, each stage as it finishes, and what the servers are doing. In a pipe it is
+lines. Of a sweep it is how many of its runs have ended, and those that go on. Ctrl-C ends the watching; the run goes on."""
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The command and its options."""
+    parser = arguments.add_command(
+        commands,
+        "watch",
+        "follow runs and sweeps to their ends; the exit code is that of the verdict",
+        DESCRIPTION,
+        EXIT_CODES,
+    )
+    parser.add_argument("names", nargs="+", metavar="NAME", help="name of a BenchmarkRun, else of a BenchmarkSweep")
+    arguments.add_sweep(parser)
+    add_timeout(parser)
+    arguments.add_cluster_options(parser)
+    arguments.add_wide(parser)
+    return parser
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Until all have ended. Raises CommandError."""
+    target = following.Target(cluster.kubectl_of(options), spec.KIND if options.sweep else KIND)
+    targets = following.by_name((name, target) for name in options.names)
+    try:
+        return follow_to_the_end(targets, console, wide=options.wide, timeout_seconds=options.timeout)
+    except (KeyboardInterrupt, following.TimeIsUp):
+        say_how_to_go_on(targets, console)
+        raise

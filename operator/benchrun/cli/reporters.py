@@ -1,0 +1,205 @@
+"""Followed runs and sweeps: as lines for a pipe, or as a display that is drawn anew on a terminal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from benchrun.cli import errors, show
+from benchrun.report import live_view, log_lines, rows, run_list
+from benchrun.report.followed import Followed, FollowedRun, stage_figures
+
+NARROW = 100
+"""Below that many columns gauges stand under one another."""
+SPARKLINE = 24
+LONGEST_FIGURE = len("99999 tok/s")
+LINES_OF_ONE = 4
+"""Of several runs, where there is room."""
+RUN_FIXED_LINES = 14
+"""Of a full display, whatever is shown of stages; the prompt above it is counted, too."""
+MAX_ENDED = 4
+"""Runs of a sweep that have ended, shown above those that go on."""
+SWEEP_FIXED_LINES = 6
+"""Around them."""
+_MARKS = {"Done": ("✓", "green"), "UnderWay": ("▸", "cyan"), "ToCome": ("·", "dim")}
+
+
+class LogReporter:
+    """A line where something changed. Where several are followed, lines begin with a name."""
+
+    def __init__(self, console: Console, *, several: bool) -> None:
+        self._console, self._several = console, several
+        self._logs: defaultdict[str, log_lines.Log] = defaultdict(log_lines.Log)
+
+    def show(self, followed: Sequence[Followed]) -> None:
+        """What is new of each."""
+        for each in followed:
+            for line in self._logs[each.name].lines(each, now=datetime.now(UTC)):
+                self._print(f"{each.name}  {line}" if self._several else line)
+
+    def ended(self, followed: Followed) -> None:
+        """Its last line is printed already; the tables come when all have ended."""
+
+    def failed(self, name: str, error: errors.CommandError) -> None:
+        """Among the lines, since the others go on."""
+        if self._several:
+            self._print(f"{name}  {error}")
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, soft_wrap=True)
+        self._console.file.flush()
+
+
+class ScreenReporter:
+    """One fills the display; several have a few lines each. Use it as a context, or the cursor stays hidden."""
+
+    def __init__(self, console: Console, *, several: bool) -> None:
+        self._console, self._several = console, several
+        self._followed: Sequence[Followed] | None = None
+        self._live = Live(console=console, get_renderable=self._drawn, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def show(self, followed: Sequence[Followed]) -> None:
+        """Drawn at once."""
+        self._followed = followed or (None if self._followed is None else ())
+        self._live.refresh()
+
+    def ended(self, followed: Followed) -> None:
+        """A line above the display."""
+        if self._several:
+            word = followed.status.verdict or followed.status.phase or ""
+            title, style = (f"{followed.name}: ", "bold"), show.COLOURS.get(word, "bold")
+            self._console.print(Text.assemble(title, (word, style), f" - {followed.status.message}"))
+
+    def failed(self, name: str, error: errors.CommandError) -> None:
+        """A line above the display, where there are others to follow."""
+        if self._several:
+            self._console.print(Text(f"{name}: {error}", style="red"))
+
+    def _drawn(self) -> RenderableType:
+        if not self._followed:
+            return Text("waiting for the cluster's first answer ..." if self._followed is None else "", style="dim")
+        width, height, now = self._console.width, self._console.height, datetime.now(UTC)
+        views = [live_view.live_view(each, now=now) for each in self._followed]
+        return several(views, height=height) if self._several else full(views[0], width=width, height=height)
+
+
+def full(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
+    """Everything of one run or sweep."""
+    return (_full_run if view.unit == "stages" else _full_sweep)(view, width=width, height=height)
+
+
+def _full_run(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
+    """Its steps, a bar, stages as they finish, gauges, and what it waits for."""
+    parts: list[RenderableType] = [_head(view), _steps(view), Text(), *_bar(view, width=width)]
+    if view.total:
+        parts += _stages(view, room=max(1, height - RUN_FIXED_LINES))
+    if view.gauges:
+        parts += [Text(), _gauges(view.gauges, columns=1 if width < NARROW else 2)]
+    return Group(*parts, Text(), *_message(view))
+
+
+def _full_sweep(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
+    """Its bar, the runs that ended last, and everything of the one run that goes on, or of several a line each."""
+    ended = [_ended(run) for run in view.ended[-MAX_ENDED:]]
+    parts: list[RenderableType] = [_head(view), *_bar(view, width=width), *ended]
+    room = height - SWEEP_FIXED_LINES - len(ended)
+    if len(view.under_way) == 1:
+        parts += [Text(), _full_run(view.under_way[0], width=width, height=room)]
+    elif view.under_way:
+        parts += [Text(), *(_one_line(each) for each in view.under_way[:room])]
+    return Group(*parts, Text(), *_message(view))
+
+
+def several(views: Sequence[live_view.LiveView], *, height: int) -> RenderableType:
+    """Each with a head, a bar where there is one, and what it waits for; on one line where the terminal is too low."""
+    if len(views) * LINES_OF_ONE < height:
+        return Group(*(Group(_head(view), *_bar(view, width=60), *_message(view), Text()) for view in views))
+    return Group(*(_one_line(view) for view in views))
+
+
+def _one_line(view: live_view.LiveView) -> Text:
+    """All of it on a line, cut where the terminal ends."""
+    line = _head(view)
+    line.append(f"  {view.done}/{view.total}" if view.total else "")
+    line.append(f"  {view.trouble or view.message}", style="yellow" if view.trouble else "")
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+def _head(view: live_view.LiveView) -> Text:
+    return Text.assemble((view.name, "bold"), "  ", (view.phase, "cyan"), ("  " + view.elapsed, "dim"))
+
+
+def _steps(view: live_view.LiveView) -> Text:
+    line = Text()
+    for step in view.steps:
+        mark, style = _MARKS[step.state]
+        line.append(f"{mark} {step.name}", style=style)
+        line.append(f" {rows.format_seconds(step.seconds)}   " if step.seconds is not None else "   ", style="dim")
+    return line
+
+
+def _bar(view: live_view.LiveView, *, width: int) -> list[Table]:
+    """How much is done, of how much, and how long the rest may take; nothing while that is not known."""
+    if not view.total:
+        return []
+    row = Table.grid(padding=(0, 2, 0, 0))
+    drawn = ProgressBar(total=view.total, completed=view.done, width=max(10, min(50, width - 45)))
+    row.add_row(drawn, Text(f"{view.done}/{view.total} {view.unit}"), Text(view.left or "", style="dim"))
+    return [row]
+
+
+def _stages(view: live_view.LiveView, *, room: int) -> list[RenderableType]:
+    """The last ones that fit, then the one under way."""
+    shown = view.stages[-room:]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    earlier = view.done - len(shown)
+    lines: list[RenderableType] = [Text(f"  {earlier} before", style="dim")] if earlier > 0 and shown else []
+    for stage in shown:
+        figures = (Text(text, style="yellow" if text.endswith("failed") else "") for text in stage_figures(stage))
+        table.add_row(Text("✓", style="green"), Text(stage.stage or f"stage {stage.sequence + 1}"), *figures)
+    if shown:
+        lines.append(table)
+    if view.stage is not None and view.done < view.total:
+        lines.append(Text.assemble(("▸ ", "cyan"), f" {view.stage}"))
+    return lines
+
+
+def _gauges(gauges: tuple[live_view.Gauge, ...], *, columns: int) -> Table:
+    table = Table.grid(padding=(0, 1, 0, 0))
+    for begin in range(0, len(gauges), columns):
+        cells: list[Text] = []
+        for gauge in gauges[begin : begin + columns]:
+            drawn = rows.sparkline(gauge.values, top=gauge.top, width=SPARKLINE)
+            cells += [Text(gauge.label, "dim"), Text(gauge.now.rjust(LONGEST_FIGURE)), Text(drawn, "cyan")]
+        table.add_row(*cells)
+    return table
+
+
+def _message(view: live_view.LiveView) -> list[Text]:
+    """What it waits for, and what is wrong."""
+    lines = [Text(view.message)] if view.message else []
+    return [*lines, Text(view.trouble, style="yellow")] if view.trouble else lines
+
+
+def _ended(run: FollowedRun) -> Text:
+    word = run_list.state(run.status)
+    line = Text.assemble(("✓ ", "green"), f"{run.title}: ", (word, show.COLOURS.get(word, "")))
+    line.append(f"  {run.status.message or ''}", style="dim")
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line

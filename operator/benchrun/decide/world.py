@@ -1,0 +1,405 @@
+"""What a pass over one run reads and what it asks for: plain values, no effects.
+
+Look-ups are questions that a decision asks, answered beside the queue's workers (`benchrun.effects.lookups`). A question is a value;
+its answer is kept under it until the run is forgotten. A look-up that fails is an answer too: it costs its own field and nothing else.
+
+All that was collected can be lost: a restarted operator finds it again in the cluster and at the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeVar
+
+from benchrun_client.contract import Progress, Search
+
+from benchrun.api import BenchmarkRunStatus, ClientStatus, Judgement, Reason, ServerStatus
+from benchrun.measure.exposition import Sample, ServerFacts
+from benchrun.measure.timeline import bucketed
+from benchrun.observe.views import Children, Run
+from benchrun.observe.vllm import StartupPhases
+
+T = TypeVar("T")
+
+
+class Question(Generic[T]):
+    """A look-up whose answer is a T."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """What came of a look-up."""
+
+    value: T | None
+    """None: it can't be had."""
+    problem: str = ""
+    """Why it can't be had."""
+
+
+class Answers(dict[Question[Any], Answer[Any]]):
+    """All answers of a run so far."""
+
+    def of(self, question: Question[T]) -> Answer[T] | None:
+        """The answer; None: there is none yet."""
+        return self.get(question)
+
+    def value(self, question: Question[T]) -> T | None:
+        """What was found; None: nothing, or not yet."""
+        answer = self.get(question)
+        return None if answer is None else answer.value
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail(Question[str]):
+    """The last lines of a failed container's log."""
+
+    pod: str
+    container: str
+    previous: bool
+    """Of the container before the one that runs now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compilations(Question[tuple[float, ...]]):
+    """Unix seconds of the kernel compilations in a server's log, since it was healthy."""
+
+    pod: str
+    container: str
+    since: str
+    """RFC 3339."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a server's pod started."""
+
+    phases: StartupPhases
+    """By its log."""
+    image_pull_seconds: float | None = None
+    """By its events."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStart(Question[Start]):
+    """How a server's pod started: the beginning of its log, and its events."""
+
+    pod: str
+    uid: str
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExporterPod:
+    """The pod of a GPU exporter."""
+
+    name: str
+    ip: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuExporter(Question[ExporterPod]):
+    """The GPU exporter that runs on a node."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointPods(Question[tuple[str, ...]]):
+    """Addresses of the ready pods behind a Service, as host:port. Looked up until there are any."""
+
+    service: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judging(Question[Judgement]):
+    """The judgement of all that was measured, by a process of its own."""
+
+    ended_early: bool
+    servers: tuple[ServerStatus, ...] = field(default=(), compare=False)
+    """As the last status will have them."""
+    client: ClientStatus | None = field(default=None, compare=False)
+
+
+MAX_BACKLOG_BYTES = 4 * 1024 * 1024
+"""Records that wait to be stored: beyond it the client is not polled."""
+MAX_UNSTORED_SAMPLES = 4096
+"""Samples that wait to be stored, 400 bytes each: beyond it they are merged in pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A record that came from the client, as packed by it. The operator checks its envelope and never opens it."""
+
+    sequence: int
+    stage_id: str
+    plan_digest: str
+    digest: str
+    """SHA-256 of `data`, checked when it came."""
+    data: bytes
+    ends_search: str | None = None
+    """The workload whose search ended with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a run ends without all its measurements, or a sweep without all its runs."""
+
+    reason: str
+    message: str
+
+    @property
+    def phase(self) -> Literal["Cancelled", "Failed"]:
+        """The phase of what ended so."""
+        return "Cancelled" if self.reason == Reason.CANCELLED else "Failed"
+
+
+CANCELLED = Ending(Reason.CANCELLED, "cancelled by spec.cancel")
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedObject:
+    """One of our objects that the API server did not take."""
+
+    kind: str
+    name: str
+    role: str
+    message: str = field(compare=False)
+    """The API server's own words, which may change with every answer."""
+    curable: bool
+    """It may be taken later as it is: a quota, a policy, our rights, an API server in trouble. Otherwise it is invalid."""
+    is_kind_missing: bool = field(default=False, compare=False)
+    """The cluster does not know such objects at all."""
+    is_transient: bool = field(default=False, compare=False)
+    """The API server had no time, or did not answer: it is retried in a moment."""
+
+
+@dataclass(slots=True)
+class ClientLink:
+    """What the operator has heard from the run's client since it started."""
+
+    progress: Progress | None = None
+    """Its latest answer; None: none yet."""
+    silent: bool = False
+    """It has not answered for several polls: it counts as unreachable, not as not yet heard."""
+    mismatch: str | None = None
+    """Why operator and client do not understand each other."""
+    lost_record: int | None = None
+    """A record that the client no longer has and that is not stored."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is nothing more to wait for before a run is judged by what is known of its client."""
+        return self.progress is not None or self.silent or self.mismatch is not None
+
+
+@dataclass(slots=True)
+class Samples:
+    """Samples of the servers' metrics endpoints that are not stored yet, and each server's last two."""
+
+    unstored: list[Sample] = field(default_factory=list)
+    _latest: dict[tuple[str, str], tuple[Sample, ...]] = field(default_factory=dict)
+
+    @property
+    def recent(self) -> list[Sample]:
+        """Each server's last two, oldest first."""
+        return sorted((s for pair in self._latest.values() for s in pair), key=lambda s: s.at)
+
+    def add(self, sample: Sample) -> None:
+        """A sample was taken."""
+        self.unstored.append(sample)
+        server = (sample.role, sample.pod)
+        self._latest[server] = (*self._latest.get(server, ())[-1:], sample)
+        if len(self.unstored) > MAX_UNSTORED_SAMPLES:
+            self.unstored = list(bucketed(self.unstored, 2).samples)
+
+    def stored(self, through: float) -> None:
+        """Everything taken until then (Unix seconds) is stored."""
+        self.unstored = [sample for sample in self.unstored if sample.at > through]
+
+
+@dataclass(slots=True)
+class Collected:
+    """Everything that a decision reads and that no watch delivers."""
+
+    arrivals: dict[int, Arrival] = field(default_factory=dict)
+    """Records that are not known to be stored, by sequence."""
+    sequences: set[int] = field(default_factory=set)
+    """Of every record that came."""
+    search_ends: dict[int, str] = field(default_factory=dict)
+    """Of those that ended a search: its workload, by sequence."""
+    client: ClientLink = field(default_factory=ClientLink)
+    samples: Samples = field(default_factory=Samples)
+    facts: dict[str, ServerFacts] = field(default_factory=dict)
+    """What servers say of themselves, by pod name."""
+    gpu_troubles: dict[str, str] = field(default_factory=dict)
+    """Why a GPU exporter has no figures of a pod, by pod name."""
+    answers: Answers = field(default_factory=Answers)
+    """What look-ups found."""
+    refused_object: RefusedObject | None = None
+    """What the API server refused in the last pass."""
+    conflict: str | None = None
+    """An object that stands where one of ours should, and is not: kind and name."""
+    ending: Ending | None = None
+    """Why the run ends: decided, and carried out in part."""
+    released_at: datetime | None = None
+    """When the deletion of the servers was requested."""
+
+    def next_sequence(self, first: int) -> int:
+        """The first record from `first` on that did not come."""
+        while first in self.sequences:
+            first += 1
+        return first
+
+    @property
+    def backlog_is_full(self) -> bool:
+        """Whether so many records wait to be stored that no more should be fetched."""
+        return sum(len(arrival.data) for arrival in self.arrivals.values()) > MAX_BACKLOG_BYTES
+
+    def take(self, arrival: Arrival) -> bool:
+        """Keep a record; False when it is known already. The first one of a stage stands."""
+        if arrival.sequence in self.sequences:
+            return False
+        self.sequences.add(arrival.sequence)
+        self.arrivals[arrival.sequence] = arrival
+        if arrival.ends_search is not None:
+            self.search_ends[arrival.sequence] = arrival.ends_search
+        return True
+
+
+Manifest = dict[str, Any]
+PodRoad = Literal["Direct", "Proxy"]
+"""How pods are reached: at their addresses, or (by an operator outside the cluster) through the API server."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuExporters:
+    """Pods that tell of GPUs, one a node."""
+
+    namespace: str
+    selector: str
+    """Label selector."""
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Settings of the operator that decisions depend on."""
+
+    client_image: str
+    client_image_pull_policy: str = "IfNotPresent"
+    live_interval_seconds: float = 5.0
+    """Least time between two writes of a status that tell of nothing but progress and live figures."""
+    unschedulable_grace_seconds: int = 900
+    """How long a pod that no node could ever take is waited for: an autoscaler may add such a node."""
+    max_hold_seconds: int = 86_400
+    """How long a server may be held once it is scheduled, whatever its deadlines say."""
+    pod_road: PodRoad = "Direct"
+    gpu_exporters: GpuExporters | None = None
+    channel_key: bytes = field(default=b"", repr=False)
+    """What the tokens of all runs are made of."""
+    network_policies: bool = False
+    """Whether every run gets NetworkPolicies; servers in development mode always do."""
+    operator_namespace: str = ""
+    """Where this operator's pod runs; empty outside the cluster."""
+    network_policy_peers: tuple[Manifest, ...] = ()
+    """Who else may connect to servers, as NetworkPolicy peers."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything a pass knows."""
+
+    run: Run
+    children: Children
+    collected: Collected
+    now: datetime
+    context: Context
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An object to delete; the uid keeps a namesake safe."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPage:
+    """The metrics endpoint of a GPU exporter, read beside a server's own."""
+
+    url: str
+    namespace: str
+    """Of the server's pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeTarget:
+    """A metrics endpoint to scrape."""
+
+    role: str
+    pod: str
+    url: str
+    interval_seconds: int
+    gpus: GpuPage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PullTarget:
+    """A client to follow, and what its envelopes are checked against."""
+
+    pod: str
+    url: str
+    """Base URL of its record server."""
+    run_uid: str
+    from_sequence: int
+    """First record wanted."""
+    token: str = field(repr=False)
+    plan_digest: str | None = None
+    """None: the Job does not tell it."""
+    stage_ids: Sequence[str] = field(default=(), compare=False, repr=False)
+    searches: tuple[Search, ...] = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something a person watching should see, once."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do now, in this order: last words, delete, apply, acknowledge, look-ups, status, events."""
+
+    status: BenchmarkRunStatus
+    last_words: LogTail | None = None
+    """The log of a failed server, which is gone with it: one attempt, before the server is deleted."""
+    delete: tuple[Ref, ...] = ()
+    """Servers first."""
+    apply: tuple[Manifest, ...] = ()
+    scrape: tuple[ScrapeTarget, ...] = ()
+    """The endpoints to scrape from now on; others are left."""
+    pull: PullTarget | None = None
+    """The client to follow from now on."""
+    acknowledge: int | None = None
+    """Records below this are stored; tell the client."""
+    lookups: tuple[Question[Any], ...] = ()
+    """To be answered; those that are answered already are left out."""
+    ending: Ending | None = None
+    """Why the run ends, to be kept until it has ended."""
+    forget: bool = False
+    """The run is over: drop what memory holds of it."""
+    delete_run: bool = False
+    """TTL has passed."""
+    events: tuple[Event, ...] = ()
+    requeue_after_seconds: float | None = None

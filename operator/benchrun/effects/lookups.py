@@ -1,0 +1,310 @@
+"""Look-ups that decisions ask for: logs, events, endpoints, GPU exporters and the judgement of a run.
+
+They run beside the queue's workers, each in a task of its own, bounded in time, and answered whatever happens. A new kind is a
+question in `benchrun.decide.world`, a function here, and a line in `KINDS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from benchrun import names
+from benchrun.api import Judgement
+from benchrun.decide.world import (
+    Answer,
+    Answers,
+    Arrival,
+    Compilations,
+    EndpointPods,
+    ExporterPod,
+    GpuExporter,
+    GpuExporters,
+    Judging,
+    LogTail,
+    Question,
+    ServerStart,
+    Start,
+)
+from benchrun.effects.errors import ClusterError, NotFound
+from benchrun.effects.judge_child import JudgeChild, NotJudged
+from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.judge_process.job import Job, Part
+from benchrun.measure.exposition import Sample
+from benchrun.measure.timeline import bucketed, encode
+from benchrun.observe import raw
+from benchrun.observe.trim import image_pull_seconds
+from benchrun.observe.views import Child, Children, Run
+from benchrun.observe.vllm import StartupPhases, compilations, startup_phases
+from benchrun.plan.stored import RECORD_KEY, TIMELINE_KEY
+
+logger = logging.getLogger(__name__)
+
+
+JUDGED_WITHIN_SECONDS = 900.0
+"""The API server may be away for a while; the server is long gone."""
+JUDGE_RETRY_SECONDS = 5.0
+_STORED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
+AT_ONCE = 8
+"""Look-ups of a kind that are under way, of all runs together: each holds at most 4 MiB of a log."""
+PROBLEM_CHARS = 300
+
+
+class NotFoundOut(Exception):
+    """A look-up came to nothing; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The outside world."""
+
+    cluster: KubernetesApi
+    judge: JudgeChild
+    exporters: GpuExporters | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The run that is asked about, as it was at that moment."""
+
+    run: Run
+    children: Children
+    arrivals: tuple[Arrival, ...] = ()
+    """Records that are not known to be stored."""
+    samples: tuple[Sample, ...] = ()
+    """Samples that are not stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a kind of question is answered."""
+
+    look_up: Callable[[Tools, About, Any], Awaitable[Any]]
+    """The answer. Raises ClusterError, or NotFoundOut."""
+    seconds: float
+    """Longest time that it may take."""
+    retry_seconds: float | None = None
+    """When to retry after it failed, while it is still wanted; None: never."""
+
+
+async def _compilations(tools: Tools, about: About, question: Compilations) -> tuple[float, ...]:
+    """When a server compiled kernels while it served, by its log."""
+    text, complete = await tools.cluster.log_since(about.run.namespace, question)
+    found = compilations(text, complete=complete)
+    if found is None:
+        raise NotFoundOut("the log is too long to be read whole, or tells of too many compilations")
+    return found
+
+
+async def _endpoint_pods(tools: Tools, about: About, question: EndpointPods) -> tuple[str, ...]:
+    """The ready pods behind `endpoint.serviceRef`."""
+    found = await tools.cluster.endpoint_addresses(about.run.namespace, question.service, question.port)
+    if not found:
+        raise NotFoundOut(f"Service {question.service} has no ready pods")
+    return found
+
+
+async def _gpu_exporter(tools: Tools, _: About, question: GpuExporter) -> ExporterPod:
+    found = None if tools.exporters is None else await tools.cluster.exporter_on(tools.exporters, question.node)
+    if found is None:
+        raise NotFoundOut(f"no GPU exporter runs on node {question.node}")
+    return found
+
+
+async def _log_tail(tools: Tools, about: About, question: LogTail) -> str:
+    return await tools.cluster.log_tail(about.run.namespace, question)
+
+
+async def _server_start(tools: Tools, about: About, question: ServerStart) -> Start:
+    """How a server started: the beginning of its log, and its node's events. Each may be missing by itself."""
+    namespace, phases, image_pull = about.run.namespace, StartupPhases(), None
+    try:
+        phases = startup_phases(await tools.cluster.log_head(namespace, question))
+    except ClusterError as error:
+        logger.info("%s/%s: the beginning of its log was not read: %s", namespace, question.pod, error)
+    try:
+        events = await tools.cluster.image_events(namespace, question)
+        image_pull = image_pull_seconds(events, container=question.container)
+    except ClusterError as error:
+        logger.info("%s/%s: its events were not read: %s", namespace, question.pod, error)
+    return Start(phases, image_pull)
+
+
+async def _judgement(tools: Tools, about: About, question: Judging) -> Judgement:
+    run = about.run
+    job = Job(
+        name=run.name,
+        namespace=run.namespace,
+        uid=run.uid,
+        spec=run.spec,
+        servers=list(question.servers),
+        client=question.client,
+        ended_early=question.ended_early,
+    )
+    while True:
+        try:
+            judged = await tools.judge.judge(job, _parts(tools, about, with_baseline=not question.ended_early))
+        except NotJudged as error:
+            raise NotFoundOut(error.reason) from error
+        except ClusterError as error:
+            logger.info("%s/%s: its records can't be read yet: %s", run.namespace, run.name, error)
+            await asyncio.sleep(JUDGE_RETRY_SECONDS)
+            continue
+        logger.info("%s/%s: judged in %.1f s", run.namespace, run.name, judged.duration_seconds)
+        if judged.refused_count:
+            logger.warning(
+                "%s/%s: %d left out, first: %s", run.namespace, run.name, judged.refused_count, judged.refused[:1]
+            )
+        return judged
+
+
+async def _parts(tools: Tools, about: About, *, with_baseline: bool) -> AsyncIterator[Part]:
+    """Everything that was measured, one part in memory at a time."""
+    run, stored = about.run, set[int]()
+    for child in about.children.objects:
+        if child.owner_uid == run.uid and child.kind == "ConfigMap" and child.role in _STORED_ROLES:
+            held = await _held(tools, about, child)
+            for part in _parts_of(child, held):
+                if part.head.kind == "record" and child.sequence is not None:
+                    stored.add(child.sequence)
+                yield part
+    for arrival in about.arrivals:
+        if arrival.sequence not in stored:
+            yield _record_part(arrival.data, arrival, name=f"record {arrival.sequence}", digest=arrival.digest)
+    if about.samples:
+        yield Part.of("timeline", encode(bucketed(about.samples, 1)), name="the latest samples")
+    baseline = raw.text(raw.mapping(run.spec.get("baseline")).get("name"))
+    if with_baseline and baseline:
+        try:
+            body = await tools.cluster.get(names.KIND, namespace=run.namespace, name=baseline)
+        except NotFound:
+            return
+        yield Part.of("baseline", json.dumps(body).encode(), name=baseline)
+
+
+async def _held(tools: Tools, about: About, child: Child) -> Mapping[str, object]:
+    """What the ConfigMap holds, in base64; nothing where somebody deleted it: it is missed, not waited for."""
+    try:
+        body = await tools.cluster.get("ConfigMap", namespace=about.run.namespace, name=child.name)
+    except NotFound:
+        return {}
+    return raw.mapping(body.get("binaryData"))
+
+
+def _parts_of(child: Child, held: Mapping[str, object]) -> list[Part]:
+    record, timeline = _decoded(held.get(RECORD_KEY)), _decoded(held.get(TIMELINE_KEY))
+    parts = [] if record is None else [_record_part(record, child, name=child.name, digest=child.record_digest)]
+    return parts if timeline is None else [*parts, Part.of("timeline", timeline, name=child.name)]
+
+
+def _record_part(data: bytes, of: Child | Arrival, *, name: str, digest: str | None) -> Part:
+    return Part.of(
+        "record",
+        data,
+        name=name,
+        sequence=of.sequence,
+        stage_id=of.stage_id,
+        plan_digest=of.plan_digest,
+        ends_search=of.ends_search,
+        digest=digest,
+    )
+
+
+def _decoded(held: object) -> bytes | None:
+    try:
+        return base64.b64decode(held) if isinstance(held, str) else None
+    except binascii.Error:
+        return None
+
+
+KINDS: Mapping[type[Question[Any]], Kind] = {
+    Compilations: Kind(_compilations, seconds=5.0),
+    EndpointPods: Kind(_endpoint_pods, seconds=10.0, retry_seconds=4.0),
+    GpuExporter: Kind(_gpu_exporter, seconds=10.0),
+    Judging: Kind(_judgement, seconds=JUDGED_WITHIN_SECONDS),
+    LogTail: Kind(_log_tail, seconds=10.0),
+    ServerStart: Kind(_server_start, seconds=15.0),
+}
+
+K = TypeVar("K", bound=Hashable)
+"""By what its asker knows a run."""
+
+
+class LookUps(Generic[K]):
+    """Starts look-ups and keeps their answers. `news` is called when a run has a new one."""
+
+    def __init__(
+        self, tools: Tools, *, news: Callable[[K], None], kinds: Mapping[type[Question[Any]], Kind] = KINDS
+    ) -> None:
+        self._tools = tools
+        self._news = news
+        self._kinds = kinds
+        self._tasks: dict[tuple[K, Question[Any]], asyncio.Task[None]] = {}
+        self._failed_at: dict[tuple[K, Question[Any]], float] = {}
+        self._places = {kind: asyncio.Semaphore(AT_ONCE) for kind in kinds}
+
+    def ask(self, key: K, about: About, questions: Iterable[Question[Any]], answers: Answers) -> None:
+        """Answer these questions, but for those that are answered or being answered. Never raises, never waits."""
+        for question in questions:
+            if (key, question) not in self._tasks and not self._is_settled(key, question, answers):
+                work = self._answer(key, about, question, answers)
+                self._tasks[key, question] = asyncio.create_task(work, name=f"look up {type(question).__name__}")
+
+    async def within(self, seconds: float, about: About, question: Question[Any], answers: Answers) -> None:
+        """Answer this question now, once and for all, in at most so many seconds. Never raises."""
+        if question not in answers:
+            answers[question] = await self._outcome(about, question, seconds)
+
+    def stop(self, key: K) -> None:
+        """Leave everything that is being looked up for the run."""
+        for each in [each for each in self._tasks if each[0] == key]:
+            self._tasks.pop(each).cancel()
+        for each in [each for each in self._failed_at if each[0] == key]:
+            del self._failed_at[each]
+
+    async def close(self) -> None:
+        """Leave everything."""
+        tasks = list(self._tasks.values())
+        for key in {key for key, _ in self._tasks}:
+            self.stop(key)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _is_settled(self, key: K, question: Question[Any], answers: Answers) -> bool:
+        answer, retry = answers.of(question), self._kinds[type(question)].retry_seconds
+        if answer is None:
+            return False
+        waited = asyncio.get_running_loop().time() - self._failed_at.get((key, question), 0.0)
+        return answer.value is not None or retry is None or waited < retry
+
+    async def _answer(self, key: K, about: About, question: Question[Any], answers: Answers) -> None:
+        seconds = self._kinds[type(question)].seconds
+        async with self._places[type(question)]:
+            answer = await self._outcome(about, question, seconds)
+        news = answers.of(question) != answer
+        answers[question] = answer
+        del self._tasks[key, question]
+        if answer.value is None:
+            self._failed_at[key, question] = asyncio.get_running_loop().time()
+        if news:
+            self._news(key)
+
+    async def _outcome(self, about: About, question: Question[Any], seconds: float) -> Answer[Any]:
+        where = f"{about.run.namespace}/{about.run.name}: {type(question).__name__}"
+        try:
+            async with asyncio.timeout(seconds):
+                return Answer(await self._kinds[type(question)].look_up(self._tools, about, question))
+        except TimeoutError:
+            problem = f"no answer within {seconds:g} s"
+        except (ClusterError, NotFoundOut) as error:
+            problem = str(error) or type(error).__name__
+        except Exception as error:
+            logger.exception("%s", where)
+            problem = f"{type(error).__name__}: {error}"
+        logger.info("%s: %s", where, problem)
+        return Answer(None, problem[:PROBLEM_CHARS])

@@ -1,1 +1,0 @@
-"""What a decision may ask for (`benchrun.decide.lookups`), a file for each kind of question."""

@@ -1,0 +1,1 @@
+"""Why requests waited and what limits a load point."""

@@ -1,0 +1,228 @@
+"""What limits a load point, in a sentence with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from benchrun.api import Bottleneck
+from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, percent
+from benchrun.judge.rules.rule import Evidence, StageFinding, number
+from benchrun.measure.cells import rounded
+from benchrun.measure.pressure import Hold, Lengths, Pressure
+from benchrun.measure.scaling import Comparison, FullSteps, OperatingPoint, Stretch, comparisons, full_steps, within
+
+Limit = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
+
+
+_SIGNS: Mapping[str, str] = {
+    "ttftGapMs": "TTFT is {} ms longer than at the server",
+    "sendLagP99Ms": "requests are sent {} ms late (p99)",
+    "eventLoopLagP99Ms": "its event loop comes {} ms late (p99)",
+    "coresAProcess": "each of its processes uses {} cores",
+}
+"""What ClientSaturated may have seen, by the names of its evidence."""
+
+
+def client_limits(finding: StageFinding) -> Bottleneck:
+    """The client could not keep up: ClientSaturated, at its worst stage."""
+    crossed = str(finding.evidence.get("crossed", "")).split(", ")
+    seen = {n: v for n in _SIGNS if n in crossed and isinstance(v := finding.evidence.get(n), int | float)}
+    signs = ", ".join(_SIGNS[name].format(number(value)) for name, value in seen.items())
+    return _bottleneck("Client", f"The client falls behind before the server does: {signs}.", seen)
+
+
+def throughput_is_flat(pair: Comparison, where: str) -> Bottleneck:
+    """More running brought nothing. `where`: "from chat/rate=1 to chat/rate=4"."""
+    usage = (
+        f" and KV cache usage from {percent(pair.low.kv_percent)} to {percent(pair.high.kv_percent)}"
+        if pair.low.kv_percent is not None and pair.high.kv_percent is not None
+        else ""
+    )
+    sentence = (
+        f"Throughput stays flat {where} ({number(pair.low.throughput)} and {number(pair.high.throughput)} tok/s) while "
+        f"running goes from {number(pair.low.running)} to {number(pair.high.running)}{usage}: compute is the limit."
+    )
+    return _bottleneck("Compute", sentence, pair_evidence(pair))
+
+
+def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
+    """Nothing waited, and no comparison shows a limit."""
+    rate = f" at {number(point.throughput)} tok/s" if point is not None else ""
+    sentence = (
+        f"The server kept up{rate}: {number(pressure.running_mean)} requests ran on average and "
+        f"{number(pressure.waiting_mean)} waited, with at most {percent(pressure.kv_max_percent)} of the KV cache in use."
+    )
+    evidence: Evidence = {
+        "runningMean": rounded(pressure.running_mean),
+        "waitingMean": rounded(pressure.waiting_mean),
+        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
+    }
+    return _bottleneck("None", sentence, evidence)
+
+
+def steps_are_full(full: FullSteps, pressure: Pressure) -> Bottleneck:
+    """The queue never changed what came through."""
+    sentence = (
+        f"Prompt throughput holds at {number(full.prompt_rate)} tok/s (changing by {full.change_percent:+.1f} %) while the "
+        f"queue goes from {number(pressure.waiting_first)} to {number(pressure.waiting_last)}, with "
+        f"{number(pressure.queued_running)} running and {percent(pressure.kv_max_percent)} of the KV cache in use: steps "
+        f"are full, about {number(full.step_tokens)} tokens each, so compute is the limit."
+    )
+    evidence: Evidence = {
+        "promptTokensPerSecond": rounded(full.prompt_rate),
+        "changePercent": rounded(full.change_percent),
+        "stepTokens": rounded(full.step_tokens),
+        "runningWhileQueued": rounded(pressure.queued_running),
+        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
+    }
+    return _bottleneck("Compute", sentence, evidence)
+
+
+def places_are_taken(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
+    """As many run as may."""
+    sentence = f"The limit on running requests: {held_at(pressure)}, {_meanwhile(pressure)}.{_and_growth(grew)}"
+    return _bottleneck("SequenceLimit", sentence, _held_evidence(pressure))
+
+
+def memory_is_full(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
+    """No more fit the KV cache."""
+    preempted = f", {number(pressure.preemptions)} preemptions" if pressure.preemptions else ""
+    sentence = (
+        f"KV memory is the limit: {number(pressure.queued_running)} running requests fill it (up to "
+        f"{percent(pressure.kv_max_percent)} in use{preempted}), {_meanwhile(pressure)}.{_and_growth(grew)}"
+    )
+    return _bottleneck("KVMemory", sentence, _held_evidence(pressure))
+
+
+def unknown_limit(pressure: Pressure) -> Bottleneck:
+    """Requests wait for their turn in steps that may have room left."""
+    sentence = (
+        f"Bottleneck unknown from this load alone: {number(pressure.queued_running)} ran, {_meanwhile(pressure)}, with at most "
+        f"{percent(pressure.kv_max_percent)} of the KV cache in use; throughput with another number running is not known."
+    )
+    return _bottleneck("Unknown", sentence, _held_evidence(pressure))
+
+
+def growth(pair: Comparison) -> str:
+    """ "Throughput grows by 80 % as running goes from 20 to 60"."""
+    return (
+        f"Throughput grows by {number(pair.change_percent)} % as running goes from {number(pair.low.running)} to "
+        f"{number(pair.high.running)}"
+    )
+
+
+def pair_evidence(pair: Comparison) -> Evidence:
+    """The numbers of a comparison."""
+    return {
+        "throughputLow": rounded(pair.low.throughput),
+        "throughputHigh": rounded(pair.high.throughput),
+        "changePercent": rounded(pair.change_percent),
+        "runningLow": rounded(pair.low.running),
+        "runningHigh": rounded(pair.high.running),
+        "kvCacheLowPercent": rounded(pair.low.kv_percent),
+        "kvCacheHighPercent": rounded(pair.high.kv_percent),
+    }
+
+
+def _bottleneck(limit: Limit, sentence: str, evidence: Evidence) -> Bottleneck:
+    kept = {name: value for name, value in evidence.items() if value is not None}
+    return Bottleneck(limit=limit, sentence=sentence, evidence=kept)
+
+
+def _meanwhile(pressure: Pressure) -> str:
+    return f"while {number(pressure.waiting_mean)} waited on average"
+
+
+def _and_growth(grew: Comparison | None) -> str:
+    return f" {growth(grew)}." if grew is not None else ""
+
+
+def _held_evidence(pressure: Pressure) -> Evidence:
+    return {
+        "runningWhileQueued": rounded(pressure.queued_running),
+        "waitingMean": rounded(pressure.waiting_mean),
+        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
+        "preemptions": pressure.preemptions,
+    }
+
+
+# Something is always full; the question is whether more of it would bring more. Compute is therefore claimed only where it
+# shows: throughput that stays flat while more runs at once, between load points or within one, or steps full of prompts.
+# Where throughput grew with what ran, or nothing is known about it, the limit is what holds the queue back.
+
+MAX_PREEMPTED_PERCENT = 1.0
+"""Of the requests: with more, work is done twice, and a throughput that does not grow proves nothing about compute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """All that is known of one load point."""
+
+    point: OperatingPoint | None
+    """Its place among the others of its workload; None without samples or throughput."""
+    pressure: Pressure | None
+    stretches: Sequence[Stretch]
+    lengths: Lengths | None
+    requests: int
+    always_busy: bool
+    """Whether the load keeps the server supplied: users, or all at once."""
+    client: StageFinding | None
+    """ClientSaturated, where the client was found to be."""
+
+    @property
+    def queues(self) -> bool:
+        """Whether requests waited in the server for more than a moment."""
+        found = self.pressure
+        return found is not None and found.queued > 0 and found.queued >= MIN_QUEUED_SHARE * found.readings
+
+    @property
+    def works_twice(self) -> bool:
+        """Whether preemptions were more than a few."""
+        preemptions = self.pressure.preemptions if self.pressure is not None else None
+        return preemptions is not None and 100 * preemptions > MAX_PREEMPTED_PERCENT * self.requests
+
+    @property
+    def comparable(self) -> OperatingPoint | None:
+        """The point, if its throughput is the server's own and of work done once."""
+        return None if self.works_twice or self.client is not None else self.point
+
+
+def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottleneck:
+    """Of one load point; `others` are the comparable ones of its workload."""
+    # A client that is late and yet keeps a queue standing at the server is not what holds it back.
+    if observed.client is not None and not observed.queues:
+        return client_limits(observed.client)
+    pressure = observed.pressure
+    if pressure is None:
+        return Bottleneck(
+            limit="Unknown", sentence="Bottleneck unknown: no sample caught the server busy.", evidence={"readings": 0}
+        )
+    among = _flat_among(observed.comparable, others)
+    if among is not None:
+        return throughput_is_flat(among, f"from {among.low.name} to {among.high.name}")
+    inside = None if observed.works_twice else within(observed.stretches, always_busy=observed.always_busy)
+    if inside is not None and inside.is_flat:
+        return throughput_is_flat(inside, "within this load point")
+    return _held(observed, pressure, inside) if observed.queues else kept_up(pressure, observed.point)
+
+
+def _flat_among(point: OperatingPoint | None, others: Sequence[OperatingPoint]) -> Comparison | None:
+    """The widest comparison of this point with another that shows no gain."""
+    if point is None:
+        return None
+    pairs = (pair for other in others for pair in comparisons([point, other]))
+    return max((pair for pair in pairs if pair.is_flat), key=lambda pair: pair.running_ratio, default=None)
+
+
+def _held(observed: Observed, pressure: Pressure, inside: Comparison | None) -> Bottleneck:
+    """Requests wait. Full steps prove compute unless throughput grew with what ran, or work was done twice."""
+    grew = inside if inside is not None and inside.grows else None
+    if grew is None and not observed.works_twice:
+        full = full_steps(pressure, observed.stretches, observed.lengths)
+        if full is not None:
+            return steps_are_full(full, pressure)
+    if pressure.hold is Hold.SEQUENCES:
+        return places_are_taken(pressure, grew)
+    return memory_is_full(pressure, grew) if pressure.hold is Hold.KV_CACHE else unknown_limit(pressure)

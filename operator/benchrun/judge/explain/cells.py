@@ -1,0 +1,162 @@
+"""Why requests waited and what limits, for every cell of a run: each by itself, then among those of its workload."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from itertools import compress
+from typing import NamedTuple
+
+from benchrun_client.contract import RequestColumns
+
+from benchrun.api import Bottleneck, Waiting
+from benchrun.judge.explain.bottleneck import Observed, bottleneck
+from benchrun.judge.explain.waiting import waiting
+from benchrun.judge.rules.load import overload_of
+from benchrun.judge.rules.rule import CellContext, Code, StageFinding
+from benchrun.measure.edges import QUEUE_TIME_COUNT, QUEUE_TIME_SUM, by_role, rise
+from benchrun.measure.pressure import Lengths, Pressure, ServerLimits, pressure
+from benchrun.measure.scaling import OperatingPoint, stretches
+from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PREFILL, ROLE_SERVER
+
+Limits = Mapping[str, ServerLimits]
+"""Of one server of each role: all of a role are alike."""
+
+
+class Explained(NamedTuple):
+    """Of one role at one cell."""
+
+    waiting: Waiting
+    bottleneck: Bottleneck
+
+
+class Explanation(NamedTuple):
+    """Of one cell."""
+
+    waiting: Waiting
+    bottleneck: Bottleneck
+    by_role: Mapping[str, Explained]
+    """More than one where prompts are prefilled elsewhere; the cell's own is that of the role with the longer queue."""
+
+
+class RoleSeen(NamedTuple):
+    """What the explanation of a role rests on."""
+
+    observed: Observed
+    waiting: Waiting
+
+
+class Seen(NamedTuple):
+    """What the explanation of a cell rests on."""
+
+    roles: Mapping[str, RoleSeen]
+    workload: str
+
+    @property
+    def limiting(self) -> str:
+        """The role with the largest share of samples with a queue; of those alike, the one that writes answers."""
+        return max(self.roles, key=lambda role: (_queued_share(self.roles[role].observed), role in ANSWERING_ROLES))
+
+
+def explanations(seen: Mapping[str, Seen], *, trusted: Collection[str]) -> Mapping[str, Explanation]:
+    """Of every measured cell, by its id. Those that are not among the `trusted` are explained, too, but no other is compared
+    with them."""
+
+    def others(role: str, cell_id: str) -> list[OperatingPoint]:
+        of_workload = (
+            each.roles[role].observed.comparable
+            for other, each in seen.items()
+            if other != cell_id and other in trusted and each.workload == seen[cell_id].workload and role in each.roles
+        )
+        return [point for point in of_workload if point is not None]
+
+    return {cell_id: _explanation(each, partial(others, cell_id=cell_id)) for cell_id, each in seen.items()}
+
+
+def _explanation(seen: Seen, others: Callable[[str], list[OperatingPoint]]) -> Explanation:
+    by_role = {
+        role: Explained(of_role.waiting, bottleneck(of_role.observed, others(role)))
+        for role, of_role in seen.roles.items()
+    }
+    own = by_role[seen.limiting]
+    if len(by_role) == 1:
+        return Explanation(*own, by_role)
+    whose = f"{seen.limiting}: "
+    waiting = own.waiting.model_copy(update={"sentence": whose + own.waiting.sentence})
+    limit = own.bottleneck.model_copy(update={"sentence": whose + own.bottleneck.sentence})
+    return Explanation(waiting, limit, by_role)
+
+
+def seen_at(cell: CellContext, found: Sequence[StageFinding], limits: Limits) -> Seen:
+    """Of a cell with a record. `found` is what the rules see, whatever the spec makes of it."""
+    windows = [window for stage in cell.stages for window in stage.windows]
+    roles = list(dict.fromkeys(window.role for window in windows)) or [ROLE_SERVER]
+    return Seen(
+        {role: _role_seen(cell, role, found, limits.get(role, ServerLimits())) for role in roles}, cell.cell.workload
+    )
+
+
+def _role_seen(cell: CellContext, role: str, found: Sequence[StageFinding], limits: ServerLimits) -> RoleSeen:
+    of_role = [window for stage in cell.stages for window in stage.windows if window.role == role]
+    lengths = _lengths(cell, role)
+    under = pressure(of_role, limits, lengths)
+    waited = waiting(
+        under, limits, lengths=lengths, overload=overload_of(cell.stages, found), queue_ms=_queue_ms(cell, role)
+    )
+    observed = Observed(
+        point=_point(cell, under, role),
+        pressure=under,
+        stretches=stretches(of_role),
+        lengths=lengths,
+        requests=sum(len(stage.requests.ok) for stage in cell.stages),
+        always_busy=cell.expected.closed_loop or cell.expected.all_at_once or cell.expected.whole_batches,
+        client=_client(found),
+    )
+    return RoleSeen(observed, waited)
+
+
+def _queued_share(observed: Observed) -> float:
+    found = observed.pressure
+    return found.queued / found.readings if found is not None and found.readings else 0.0
+
+
+def _queue_ms(cell: CellContext, role: str) -> float | None:
+    """Mean wait of a request in the servers, over all stages; None where a server did not count at both ends."""
+    edges = [by_role(stage.edges).get(role, ()) for stage in cell.stages]
+    sums = [rise(of_role, QUEUE_TIME_SUM) for of_role in edges]
+    counts = [rise(of_role, QUEUE_TIME_COUNT) for of_role in edges]
+    seconds, requests = (math.fsum(v for v in values if v is not None) for values in (sums, counts))
+    return None if None in (*sums, *counts) or not requests else 1000 * seconds / requests
+
+
+def _lengths(cell: CellContext, role: str) -> Lengths | None:
+    columns = [stage.requests for stage in cell.stages]
+    answered = sum(sum(c.ok) for c in columns)
+    prompt = sum(sum(compress(c.input_tokens, c.ok)) for c in columns)
+    output = sum(sum(compress(c.output_tokens, c.ok)) for c in columns)
+    if not answered or not output:
+        return None
+    # One that prefills writes a single token.
+    return Lengths(prompt / answered, 1.0 if role == ROLE_PREFILL else output / answered)
+
+
+def _point(cell: CellContext, under: Pressure | None, role: str) -> OperatingPoint | None:
+    """Tokens a second over all stages, against what ran meanwhile: those that the role computes."""
+    columns = [stage.requests for stage in cell.stages]
+    tokens = sum(sum(compress(column, c.ok)) for c in columns for column in _computed(c, role))
+    seconds = math.fsum(stage.seconds for stage in cell.stages)
+    if under is None or not seconds or not tokens:
+        return None
+    return OperatingPoint(cell.cell.id, under.running_mean, tokens / seconds, under.kv_mean_percent)
+
+
+def _computed(columns: RequestColumns, role: str) -> Sequence[Sequence[int]]:
+    prompts = (columns.input_tokens,) if role in PREFILLING_ROLES else ()
+    return (*prompts, columns.output_tokens) if role in ANSWERING_ROLES else prompts
+
+
+def _client(found: Sequence[StageFinding]) -> StageFinding | None:
+    """Where the client was found saturated; the worst of the stages."""
+    saturated = [f for f in found if f.code is Code.CLIENT_SATURATED]
+    return max(saturated, key=lambda finding: finding.weight, default=None)

@@ -1,0 +1,174 @@
+"""Why requests waited in the server, in a sentence with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchrun.api import Waiting
+from benchrun.judge.rules.load import Overload
+from benchrun.judge.rules.rule import Evidence, number
+from benchrun.measure.cells import rounded
+from benchrun.measure.pressure import Hold, Lengths, Pressure, ServerLimits
+
+
+def percent(value: float | None) -> str:
+    """With its sign: 9.4 %."""
+    return "an unknown share" if value is None else f"{number(value)} %"
+
+
+MIN_QUEUED_SHARE = 0.1
+"""Of the samples: a queue seen more seldom is the moment in which a load begins, and no figure is about it."""
+
+MIN_QUEUE_MS = 1.0
+"""By the servers' own count: below it no request waited that anybody would ask about."""
+
+STAYED_SHARE = 0.95
+"""Of the limit: what runs on average, for words that it stayed there."""
+
+
+def waiting(
+    pressure: Pressure | None,
+    limits: ServerLimits,
+    *,
+    lengths: Lengths | None,
+    overload: Overload | None,
+    queue_ms: float | None = None,
+) -> Waiting:
+    """`overload`: arrivals of an open loop that exceed what is completed; None where there is none. `queue_ms`: how long a
+    request waited on average by the servers' own count, which misses no moment between two samples."""
+    if pressure is None and queue_ms is not None and queue_ms < MIN_QUEUE_MS:
+        found = Waiting(reason="None", sentence="The server was idle in every sample.", evidence={"readings": 0})
+    else:
+        found = _waiting(pressure, limits, lengths, overload)
+    if queue_ms is None:
+        return found
+    sentence = f"{found.sentence} By the servers' own count a request waited {number(queue_ms)} ms on average."
+    return found.model_copy(
+        update={"sentence": sentence, "evidence": {**found.evidence, "meanQueueTimeMs": rounded(queue_ms)}}
+    )
+
+
+def _waiting(
+    pressure: Pressure | None, limits: ServerLimits, lengths: Lengths | None, overload: Overload | None
+) -> Waiting:
+    if pressure is None:
+        return Waiting(
+            reason="Unknown",
+            sentence="Why requests waited is unknown: no sample caught the server busy.",
+            evidence={"readings": 0},
+        )
+    if pressure.queued < MIN_QUEUED_SHARE * pressure.readings:
+        return Waiting(reason="None", sentence=_hardly_any(pressure), evidence=_evidence(pressure))
+    if overload is not None:
+        return Waiting(
+            reason="BeyondCapacity", sentence=_piling_up(pressure, overload), evidence=_rates(pressure, overload)
+        )
+    if pressure.hold is None:
+        sentence = (
+            f"{_queue(pressure)}, but none of these samples has the KV cache usage: what they waited for is unknown."
+        )
+        return Waiting(reason="Unknown", sentence=sentence, evidence=_evidence(pressure))
+    if pressure.hold is Hold.SEQUENCES:
+        return Waiting(reason="SequenceLimit", sentence=_no_place(pressure), evidence=_evidence(pressure))
+    if pressure.hold is Hold.KV_CACHE:
+        return Waiting(reason="KVCacheFull", sentence=_no_memory(pressure), evidence=_evidence(pressure))
+    evidence = {**_evidence(pressure), "maxNumBatchedTokens": limits.step_tokens}
+    return Waiting(reason="TokenBudget", sentence=_no_step(pressure, limits, lengths), evidence=evidence)
+
+
+def held_at(pressure: Pressure) -> str:
+    """Where running stood while others waited: "running stayed at 256, the server's max-num-seqs"; "reached", where requests that
+    end together leave a gauge below it for a part of each step."""
+    if pressure.hold is Hold.SEQUENCES:
+        whose = "the server's max-num-seqs" if pressure.sequence_limit_is_set else "as high as it ever went"
+        limit, mean = number(pressure.sequence_limit), pressure.queued_running
+        if mean is not None and pressure.sequence_limit is not None and mean < STAYED_SHARE * pressure.sequence_limit:
+            return f"running reached {limit}, {whose} ({number(mean)} on average)"
+        return f"running stayed at {limit}, {whose}"
+    usage = f"KV cache usage reached {percent(pressure.kv_max_percent)}"
+    return f"{number(pressure.queued_running)} ran on average and {usage}"
+
+
+def _hardly_any(pressure: Pressure) -> str:
+    return (
+        f"Hardly any request waited in the server: a queue in {pressure.queued} of {pressure.readings} samples "
+        f"({number(pressure.waiting_mean)} waiting on average), with {number(pressure.running_mean)} running on average."
+    )
+
+
+def _queue(pressure: Pressure) -> str:
+    return (
+        f"Requests waited in {pressure.queued} of {pressure.readings} samples ({number(pressure.waiting_mean)} on average, "
+        f"{number(pressure.waiting_max)} at most)"
+    )
+
+
+def _no_place(pressure: Pressure) -> str:
+    usage = pressure.kv_max_percent
+    room = "" if usage is None else f"; the KV cache had room, with at most {percent(usage)} in use"
+    return f"{_queue(pressure)} while {held_at(pressure)}{room}."
+
+
+def _no_memory(pressure: Pressure) -> str:
+    preempted = f", and {number(pressure.preemptions)} were preempted" if pressure.preemptions else ""
+    return (
+        f"{_queue(pressure)} because the KV cache was full: up to {percent(pressure.kv_max_percent)} in use by "
+        f"{number(pressure.queued_running)} running requests{preempted}."
+    )
+
+
+def _no_step(pressure: Pressure, limits: ServerLimits, lengths: Lengths | None) -> str:
+    bound = (
+        f"below the limit of {number(pressure.sequence_limit)}"
+        if pressure.sequence_limit is not None
+        else f"at most {number(pressure.running_max)}"
+    )
+    room = (
+        f"although only {number(pressure.queued_running)} ran ({bound}) and the KV cache had room "
+        f"({percent(pressure.kv_max_percent)} at most)"
+    )
+    if limits.step_tokens is None or lengths is None:
+        return (
+            f"{_queue(pressure)} {room}: they wait for their turn in the steps, which take so many tokens and no more."
+        )
+    fitting = limits.step_tokens / max(1.0, lengths.prompt)
+    return (
+        f"{_queue(pressure)} {room}: a step takes {limits.step_tokens} tokens, "
+        f"about {number(round(fitting, 1))} prompts of {number(lengths.prompt)}."
+    )
+
+
+def _piling_up(pressure: Pressure, overload: Overload) -> str:
+    return (
+        f"Arrivals exceed capacity: {number(overload.arrival_rate)} requests a second came and "
+        f"{number(overload.completion_rate)} were completed, so that those under way went from "
+        f"{number(overload.under_way_before)} to {number(overload.under_way_after)} in {number(overload.seconds)} s; "
+        f"{held_at(pressure)}."
+    )
+
+
+def _evidence(pressure: Pressure) -> dict[str, float | str | None]:
+    figures: Mapping[str, float | None] = {
+        "readings": pressure.readings,
+        "queuedReadings": pressure.queued,
+        "waitingMean": rounded(pressure.waiting_mean),
+        "waitingMax": pressure.waiting_max,
+        "runningWhileQueued": rounded(pressure.queued_running),
+        "sequenceLimit": pressure.sequence_limit,
+        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
+        "preemptions": pressure.preemptions,
+    }
+    return {name: value for name, value in figures.items() if value is not None}
+
+
+def _rates(pressure: Pressure, overload: Overload) -> dict[str, float | str | None]:
+    found: Evidence = {
+        "arrivalsPerSecond": rounded(overload.arrival_rate),
+        "completionsPerSecond": rounded(overload.completion_rate),
+        "underWayBefore": overload.under_way_before,
+        "underWayAfter": overload.under_way_after,
+        "seconds": rounded(overload.seconds),
+        "runningWhileQueued": rounded(pressure.queued_running),
+        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
+    }
+    return dict(found)

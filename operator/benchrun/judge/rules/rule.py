@@ -1,0 +1,213 @@
+"""What a rule is, what it gives back, and the explanation of a code with the sentence of its evidence.
+
+A rule looks at a stage, at a cell or at the whole run, and returns what it found: nothing when all is well. It never
+guesses: where its input is missing it returns `NotChecked`, because "not checked" must not read as "checked and fine".
+Each file of this folder has a family of rules, and lists them with their explanations in `RULES` at its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+from benchrun_client.contract import Probe
+
+from benchrun.api import Cell, Objective, RuleSeverity, Severity
+from benchrun.api import Code as Code
+from benchrun.judge.stage_profile import ExpectedLoad
+from benchrun.judge.stage_profile import StageProfile as StageProfile
+from benchrun.judge.thresholds import Thresholds as Thresholds
+from benchrun.measure.cells import Pools, queue_pools
+
+Evidence = Mapping[str, float | str | None]
+SEVERITIES: tuple[Severity, ...] = ("Note", "Suspect", "Invalid")
+"""Least to worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageFinding:
+    """One thing found at one stage, or at a cell as a whole."""
+
+    code: Code
+    severity: Severity
+    stage_id: str
+    """The stage; the cell's id where it is about all its repeats."""
+    evidence: Evidence = field(default_factory=dict)
+    """The figures that decided, and the threshold they crossed."""
+    weight: float = 0.0
+    """How marked it is, to pick the worst stage of a code; compared within the code only."""
+    default_severity: Severity | None = None
+    """What the rule found, where the spec changed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotChecked:
+    """A rule whose input is missing: not the same as having found nothing."""
+
+    code: Code
+    why: str
+    """In a few words: "no counters at both edges"."""
+
+
+Found = Iterable[StageFinding | NotChecked]
+
+
+@dataclass(frozen=True)
+class CellContext:
+    """A cell: its measured stages in order of repeats, and their latencies in one pool."""
+
+    cell: Cell
+    thresholds: Thresholds
+    expected: ExpectedLoad
+    percentiles: Sequence[str]
+    stages: tuple[StageProfile, ...]
+    pools: Pools = field(default_factory=dict)
+    objectives: Sequence[Objective] = ()
+
+    @cached_property
+    def queued(self) -> Pools:
+        """Latencies with the wait in the client's queue, where a cap may have held an open loop back."""
+        return queue_pools([stage.record for stage in self.stages]) if self.expected.capped else {}
+
+    def summary(self) -> CellSummary:
+        """What is left of it for the rules of a run."""
+        stages = (StageSummary(s.id, s.record.sequence, s.record.probe, s.batches) for s in self.stages)
+        return CellSummary(self.cell, tuple(stages))
+
+
+@dataclass(frozen=True, slots=True)
+class StageSummary:
+    """A measured stage without its record."""
+
+    stage_id: str
+    sequence: int
+    probe: Probe | None
+    batches: Mapping[str, Sequence[float]]
+    """As its profile has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellSummary:
+    """A cell without its records: its measured stages in order of repeats."""
+
+    cell: Cell
+    stages: tuple[StageSummary, ...]
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """The whole run: every cell by id, in the order of the plan."""
+
+    thresholds: Thresholds
+    cells: Mapping[str, CellSummary]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Text of a code, the same in every run."""
+
+    meaning: str
+    """What it does to the numbers."""
+    remedy: str
+    """What to change."""
+    sentence: str | Callable[[Evidence], str]
+    """The evidence in words: a template for `in_words`, or a function."""
+
+    def evidence_sentence(self, evidence: Evidence) -> str:
+        """The deciding numbers with their units and the threshold."""
+        return in_words(self.sentence, evidence) if isinstance(self.sentence, str) else self.sentence(evidence)
+
+
+def in_words(template: str, evidence: Evidence) -> str:
+    """The template with evidence for its {keys}; a part in [square brackets] is left out where one of its keys is missing."""
+    shown = defaultdict(lambda: "?", {key: _shown(value) for key, value in evidence.items() if value is not None})
+    kept = re.sub(r"\[(.*?)\]", lambda m: m[1] if shown.keys() >= set(re.findall(r"{(\w+)}", m[1])) else "", template)
+    return kept.format_map(shown)
+
+
+_FIGURES: Mapping[str, str] = {
+    "requestsInSystem": "Requests in the system",
+    "e2el": "E2EL",
+    "queueWaitAndTtft": "Queue wait plus TTFT",
+    "meanTtftMs": "Mean TTFT",
+    "meanTpotMs": "Mean TPOT",
+    "meanE2elMs": "Mean E2EL",
+    "outputTokensPerSecond": "Output throughput",
+}
+"""Names of figures in sentences."""
+
+
+def _shown(value: float | str) -> str:
+    return number(value) if isinstance(value, int | float) else _FIGURES.get(value, value)
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, or all of the whole part; no trailing zeros: 25412, 276, 9.4, 0.05; "?" for nothing."""
+    if value is None:
+        return "?"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{float(f'{value:.3g}'):.12g}"
+
+
+StageRule = Callable[[StageProfile], Found]
+CellRule = Callable[[CellContext], Found]
+RunRule = Callable[[RunContext], Found]
+"""A finding about a cell carries the cell's id as its `stage_id`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A family of rules, and the text of every code that they find."""
+
+    explanations: Mapping[Code, Explanation]
+    of_stages: Mapping[int, StageRule] = field(default_factory=dict)
+    """By place: findings of a stage come in this order, over all families."""
+    of_cells: Sequence[CellRule] = ()
+    of_runs: Sequence[RunRule] = ()
+
+
+def graded(value: float, invalid_beyond: float) -> Literal["Suspect", "Invalid"]:
+    """Invalid above the second threshold of a rule."""
+    return "Invalid" if value > invalid_beyond else "Suspect"
+
+
+def overridden(findings: Iterable[StageFinding], rules: Sequence[RuleSeverity]) -> list[StageFinding]:
+    """The findings as the spec wants them: with another severity, or left out. What was changed stays to be seen."""
+    wanted = {rule.code: rule.severity for rule in rules}
+    changed = []
+    for finding in findings:
+        severity = wanted.get(finding.code.value, finding.severity)
+        if severity == "Off":
+            continue
+        if severity != finding.severity:
+            finding = replace(finding, severity=severity, default_severity=finding.severity)
+        changed.append(finding)
+    return changed
+
+
+MAX_CODES = 24
+"""As many as a finding's evidence holds."""
+
+
+def not_checked(where: str, missed: Sequence[NotChecked]) -> list[StageFinding]:
+    """One Note that names every rule and why, or nothing."""
+    if not missed:
+        return []
+    reasons = {each.code.value: each.why for each in missed}
+    evidence = dict(list(reasons.items())[:MAX_CODES])
+    return [StageFinding(Code.NOT_CHECKED, "Note", where, evidence, weight=len(reasons))]
+
+
+RULES = Rules(
+    {
+        Code.NOT_CHECKED: Explanation(
+            meaning="What these rules look for was not looked for: their input is missing. It may be there or not.",
+            remedy="The evidence names each rule and what it lacked. Counters: let client and operator reach /metrics, and "
+            "leave out --disable-log-stats. Samples or requests: measure longer. At an endpoint.url only the client can look.",
+            sentence=lambda evidence: "; ".join(f"{code}: {why}" for code, why in evidence.items()),
+        )
+    }
+)

@@ -1,0 +1,110 @@
+"""Too few requests for a percentile, repeats that disagree, and stages that were never measured."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from benchrun.api import Cell
+from benchrun.judge.objectives import pool_of
+from benchrun.judge.rules.rule import CellContext, Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding
+from benchrun.measure import percentiles, repeats
+from benchrun.measure.cells import rounded
+
+
+def too_few_samples(cell: CellContext) -> Found:
+    """Percentiles of the spec, those of its objectives too, without a two-sided 95 % interval at this number of values."""
+    counts = _counts(cell)
+    open_ended = sorted(
+        percentile for percentile, count in counts.items() if percentiles.percentile_ranks(count, percentile) is None
+    )
+    needed = {percentile: percentiles.least_count(percentile) for percentile in open_ended}
+    if not needed:
+        return []
+    hungriest = max(needed, key=lambda percentile: needed[percentile] or 0)
+    evidence: Evidence = {
+        "samples": counts[hungriest],
+        "percentiles": ", ".join(f"{percentile:g}" for percentile in open_ended),
+        "percentile": hungriest,
+        "needed": needed[hungriest],
+    }
+    return [StageFinding(Code.TOO_FEW_SAMPLES, "Note", cell.cell.id, evidence, weight=hungriest)]
+
+
+def _counts(cell: CellContext) -> Mapping[float, int]:
+    """How many values each percentile rests on: answered requests, or what an objective's own latency has, where that is
+    less. What was not measured lacks no samples."""
+    requests = cell.pools["e2el"].count if cell.pools else 0
+    counts = dict.fromkeys(map(float, cell.percentiles), requests) if requests else {}
+    for objective in cell.objectives:
+        percentile, values = float(objective.percentile), pool_of(objective, cell.pools).count
+        if values:
+            counts[percentile] = min(counts.get(percentile, values), values)
+    return counts
+
+
+def repeats_disagree(cell: CellContext) -> Found:
+    """Coefficient of variation of the repeats' throughput, mean TTFT, TPOT and E2EL; the worst of those that noise does not
+    explain."""
+    stages = [stage.batches for stage in cell.stages]
+    if len(cell.cell.stage_ids) < 2 or not stages:
+        return []
+    if len(stages) < 2:
+        return [NotChecked(Code.REPEATS_DISAGREE, "a single repeat was measured")]
+    spreads = {figure: repeats.between_groups([stage[figure] for stage in stages]) for figure in stages[0]}
+    apart = {figure: spread for figure, spread in spreads.items() if _disagrees(spread, cell)}
+    if not apart:
+        return []
+    worst = max(apart, key=lambda figure: apart[figure].cv_percent or 0.0)
+    means = [sum(stage[worst]) / len(stage[worst]) for stage in stages if stage[worst]]
+    evidence = {
+        "figure": worst,
+        "cvPercent": rounded(apart[worst].cv_percent),
+        "suspectPercent": cell.thresholds.repeats_cv_percent,
+        "repeats": len(means),
+        "least": rounded(min(means)),
+        "most": rounded(max(means)),
+        "chance": rounded(apart[worst].p_value),
+        "suspectChance": cell.thresholds.chance_of_alarm,
+        "figures": ", ".join(apart),
+    }
+    weight = apart[worst].cv_percent or 0.0
+    return [StageFinding(Code.REPEATS_DISAGREE, "Suspect", cell.cell.id, evidence, weight=weight)]
+
+
+def _disagrees(spread: repeats.Spread, cell: CellContext) -> bool:
+    if spread.cv_percent is None or spread.p_value is None:
+        return False
+    return spread.cv_percent > cell.thresholds.repeats_cv_percent and spread.p_value < cell.thresholds.chance_of_alarm
+
+
+def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]:
+    """One finding for each repeat of the cell that has no record."""
+    evidence = {"planned": len(cell.stage_ids), "measured": sum(stage in measured for stage in cell.stage_ids)}
+    return [StageFinding(Code.RECORD_MISSING, "Invalid", s, evidence) for s in cell.stage_ids if s not in measured]
+
+
+RULES = Rules(
+    of_cells=(too_few_samples, repeats_disagree),
+    explanations={
+        Code.TOO_FEW_SAMPLES: Explanation(
+            meaning="With so few requests no value of the sample bounds this percentile with 95 % certainty: another run may "
+            "well give another one.",
+            remedy="Send more requests or repeat more often (p99 needs 368 in all, p99.9 3688), or ask for a lower percentile.",
+            sentence="{samples} requests are too few to bound these percentiles: {percentiles}[; the last of them "
+            "needs {needed}].",
+        ),
+        Code.REPEATS_DISAGREE: Explanation(
+            meaning="The same load gave different figures from repeat to repeat, by more than the requests' own noise: a single "
+            "figure for this load point hides that.",
+            remedy="Look for what changes between repeats: other work on the node, clocks, a cache that fills. Near capacity "
+            "every queue differs: measure longer, or at less load.",
+            sentence="{figure} is between {least} and {most} in {repeats} repeats: coefficient of variation "
+            "{cvPercent} % (threshold {suspectPercent} %).",
+        ),
+        Code.RECORD_MISSING: Explanation(
+            meaning="A planned stage was not measured to its end; the cell lacks that repeat.",
+            remedy="See the run's message for why it ended early.",
+            sentence="{measured} of {planned} repeats were measured.",
+        ),
+    },
+)

@@ -1,0 +1,282 @@
+"""Who was measured: servers that are not the run's own, serve another model, were replaced meanwhile, or also served others."""
+
+from __future__ import annotations
+
+import ipaddress
+import posixpath
+from collections.abc import Sequence
+from itertools import compress
+
+from benchrun_client.contract import START_TIME, ServedModel, ServerEdge
+
+from benchrun.judge.rules.rule import Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.measure.cells import rounded
+from benchrun.measure.edges import (
+    PROMPT_TOKENS,
+    REQUESTS_FINISHED,
+    answering,
+    fallen_counters,
+    is_restarted,
+    of_vllm,
+    rise,
+)
+
+MAX_CHARS = 150
+"""Of a name, a path or a list of addresses in the evidence."""
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def wrong_server(stage: StageProfile) -> Found:
+    """The addresses that the client measured at, held against those of the run's own pods. An endpoint has none."""
+    if not stage.expected.servers:
+        return []
+    own = {server.role: server.addresses for server in stage.servers}
+    known = [
+        (edge, _is_own(edge, own.get(edge.role, ()), stage.expected.servers.get(edge.role))) for edge in stage.edges
+    ]
+    foreign = [edge for edge, is_own in known if is_own is False]
+    if foreign:
+        first = foreign[0]
+        evidence: Evidence = {
+            "servers": len(foreign),
+            "server": first.address,
+            "role": first.role,
+            "ownServers": ", ".join(own[first.role])[:MAX_CHARS],
+        }
+        return [StageFinding(Code.WRONG_SERVER, "Invalid", stage.id, evidence, weight=len(foreign))]
+    if not known:
+        return [NotChecked(Code.WRONG_SERVER, "the record names no server")]
+    if any(is_own is None for _, is_own in known):
+        return [NotChecked(Code.WRONG_SERVER, "the addresses of the run's server pods are not all known")]
+    return []
+
+
+def _is_own(edge: ServerEdge, own: Sequence[str], started: int | None) -> bool | None:
+    """Whether a pod of the role has the address; None: not the addresses of all of them are known."""
+    measured, pods = _ip(edge.address.rpartition(":")[0].strip("[]")), {_ip(address) for address in own}
+    if measured is None or measured in pods:
+        return None if measured is None else True
+    alike = [pod for pod in pods if pod is not None and pod.version == measured.version]
+    return False if started is not None and len(alike) >= started else None
+
+
+def _ip(text: str) -> _Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def wrong_model(stage: StageProfile) -> Found:
+    """What /v1/models says of the name that requests carry: that it is there, and of the run's own servers that it stands for
+    the model that they were told to serve."""
+    expected = stage.expected
+    if expected.offline:
+        return []  # our own code loads the model that it is told, and tells of no other
+    listed = [(edge, edge.served) for edge in of_vllm(stage.edges)]
+    wrong = [(edge, served) for edge, served in listed if served is not None and _is_wrong(edge, served, stage)]
+    if wrong:
+        edge, served = wrong[0]
+        evidence: Evidence = {
+            "servers": len(wrong),
+            "server": edge.address,
+            "askedName": expected.served_name[-MAX_CHARS:],
+            "listedName": served.id[-MAX_CHARS:],
+            "askedModel": expected.model[-MAX_CHARS:] if expected.model is not None else None,
+            "listedModel": served.root[-MAX_CHARS:] if served.root is not None else None,
+        }
+        return [StageFinding(Code.WRONG_MODEL, "Invalid", stage.id, evidence, weight=len(wrong))]
+    why = next((why for _, served in listed if (why := _missing(served, stage)) is not None), None)
+    if not listed:
+        why = "the record names no server"
+    return [] if why is None else [NotChecked(Code.WRONG_MODEL, why)]
+
+
+def _is_wrong(edge: ServerEdge, served: ServedModel, stage: StageProfile) -> bool:
+    expected = stage.expected
+    if served.id != expected.served_name:
+        # A gateway may know a model by names that it does not list. Nothing stands between a Service and vLLM in its pods.
+        return bool(expected.servers) or (expected.through_service and REQUESTS_FINISHED in (edge.after or {}))
+    return _has_source(served) and expected.model is not None and not _is_same(served.root or "", expected.model)
+
+
+def _has_source(served: ServedModel) -> bool:
+    """Servers other than vLLM may repeat the name as the root, which says nothing of where the model comes from."""
+    return bool(served.root) and served.root != served.id
+
+
+def _missing(served: ServedModel | None, stage: StageProfile) -> str | None:
+    """What a server left out, so that it could not be checked."""
+    expected = stage.expected
+    if served is None:
+        return "a server lists no models"
+    if served.id != expected.served_name:
+        return "the endpoint does not list the name in the requests"
+    if expected.model not in (None, served.id) and not _has_source(served):
+        return "a server does not tell where its model comes from"
+    return None
+
+
+def _is_same(root: str, expected: str) -> bool:
+    """Whether a server that says it serves `root` serves the model asked for. vLLM repeats what it was told; an image may hand it
+    the place where it keeps that model, whose path names it: a folder called alike, or the hub's cache."""
+    if posixpath.normpath(root) == posixpath.normpath(expected):
+        return True
+    if not root.startswith("/") or expected.startswith("/"):
+        return False
+    folders, model = posixpath.normpath(root).casefold().split("/"), expected.casefold().split("/")
+    return folders[-1] == model[-1] or "--".join(("models", *model)) in folders
+
+
+_READ = ("generation_tokens", "prompt_tokens", "requests_finished", "prefix_queries")
+"""Counters that the operator's samples hold."""
+
+
+def server_restarted(stage: StageProfile) -> Found:
+    """The process has another start time at the end or in a sample, or (where it tells none) its counters fell."""
+    restarted = _restarted_at_edges(stage) or _restarted_between_samples(stage)
+    if restarted:
+        evidence: Evidence = {"servers": len(restarted), **restarted[0]}
+        return [StageFinding(Code.SERVER_RESTARTED, "Invalid", stage.id, evidence, weight=len(restarted))]
+    fallen = [(edge, counters[0]) for edge in stage.edges if (counters := fallen_counters(edge))]
+    if fallen:
+        edge, counter = fallen[0]
+        before, after = ((counters or {}).get(counter) for counters in (edge.before, edge.after))
+        return [_counter_fell(stage, len(fallen), edge.address, counter, before, after)]
+    fallen_between = _fallen_between_samples(stage)
+    read = any(edge.before is not None and edge.after is not None for edge in stage.edges)
+    if fallen_between or read or len(stage.samples) > 1:
+        return fallen_between
+    # It may have been replaced between two instants that nobody read.
+    return [NotChecked(Code.SERVER_RESTARTED, "no server was read at both ends, or meanwhile")]
+
+
+def _counter_fell(
+    stage: StageProfile, servers: int, server: str, counter: str, before: float | None, after: float | None
+) -> StageFinding:
+    evidence: Evidence = {"servers": servers, "server": server, "counter": counter, "before": before, "after": after}
+    return StageFinding(Code.COUNTERS_RESET, "Invalid", stage.id, evidence, weight=servers)
+
+
+def _fallen_between_samples(stage: StageProfile) -> list[StageFinding]:
+    """A counter that began anew and rose past where it was looks whole at the edges, not to whoever read it meanwhile."""
+    last: dict[tuple[str, str], float] = {}
+    for sample in sorted(stage.samples, key=lambda s: s.at):
+        for counter in _READ:
+            now = getattr(sample, counter)
+            if now is None:
+                continue
+            before = last.get((sample.pod, counter), now)
+            if now < before:
+                return [_counter_fell(stage, 1, sample.pod, counter, before, now)]
+            last[sample.pod, counter] = now
+    return []
+
+
+def _restarted_at_edges(stage: StageProfile) -> list[Evidence]:
+    return [
+        _start_times(edge.address, (edge.before or {}).get(START_TIME), (edge.after or {}).get(START_TIME))
+        for edge in stage.edges
+        if is_restarted(edge)
+    ]
+
+
+def _restarted_between_samples(stage: StageProfile) -> list[Evidence]:
+    """Seen by the operator while the client could not read the closing edge."""
+    starts: dict[str, set[float]] = {}
+    for sample in stage.samples:
+        if sample.start_time is not None:
+            starts.setdefault(sample.pod, set()).add(sample.start_time)
+    return [_start_times(pod, min(seen), max(seen)) for pod, seen in starts.items() if len(seen) > 1]
+
+
+def _start_times(server: str, before: float | None, after: float | None) -> Evidence:
+    """Unix seconds at which its process began, as it said first and last."""
+    return {"server": server, "startedBefore": before, "startedAfter": after}
+
+
+# A request of ours finishes at most once, whatever becomes of it here: failed and aborted ones finish never or once. So more
+# requests finished than were sent is somebody else's doing, and a single one is enough to know it. Requests that somebody
+# sends but that don't finish in the stage show in the prompt tokens, which are counted with the first token.
+
+
+def foreign_traffic(stage: StageProfile) -> Found:
+    """Requests finished and, for Completions, prompt tokens processed beyond those of this stage."""
+    threshold = stage.thresholds.foreign_invalid_percent
+    sent, finished = len(stage.requests.ok), rise(answering(stage.edges), REQUESTS_FINISHED)
+    prompted = rise(answering(stage.edges), PROMPT_TOKENS)
+    if finished is None or prompted is None:
+        return [NotChecked(Code.FOREIGN_TRAFFIC, "a server's requests and prompt tokens were not read at both ends")]
+    sent_tokens, slack = _prompt_tokens(stage)
+    more_requests = 100 * max(finished - sent, 0) / sent
+    # A chat template adds tokens that older load engines don't count.
+    comparable = stage.expected.api == "Completions" and sent_tokens > 0
+    more_tokens = 100 * max(prompted - sent_tokens - slack, 0) / sent_tokens if comparable else 0.0
+    if max(more_requests, more_tokens) <= threshold:
+        return []
+    evidence = {
+        "sentRequests": sent,
+        "finishedRequests": finished,
+        "moreRequestsPercent": rounded(more_requests),
+        "sentPromptTokens": sent_tokens,
+        "uncertainPromptTokens": slack,
+        "promptTokens": prompted,
+        "morePromptTokensPercent": rounded(more_tokens),
+        "invalidPercent": threshold,
+    }
+    weight = max(more_requests, more_tokens)
+    return [StageFinding(Code.FOREIGN_TRAFFIC, "Invalid", stage.id, evidence, weight=weight)]
+
+
+def _prompt_tokens(stage: StageProfile) -> tuple[int, int]:
+    """Tokens of all prompts sent, and how many more they may be by the server's tokenizer.
+
+    Where the server's closing count came, its prompt tokens came with it, though not to the oldest load engines: those
+    know their own count, without the token that begins a sequence. Without it the prompt is the client's count alone,
+    which another tokenizer may double.
+    """
+    columns = stage.requests
+    sent_tokens = sum(columns.input_tokens)
+    uncertain = sent_tokens - sum(compress(columns.input_tokens, columns.ended))
+    return sent_tokens, len(columns.ok) + uncertain
+
+
+RULES = Rules(
+    of_stages={30: wrong_server, 40: wrong_model, 50: server_restarted, 60: foreign_traffic},
+    explanations={
+        Code.WRONG_SERVER: Explanation(
+            meaning="Requests went to a server that is not one of the run's pods: its figures are not those of the run's servers.",
+            remedy="Run again. If it comes back, look up the name of the run's Service from the client's node: something answers "
+            "for it that is not this cluster's DNS.",
+            sentence="{server} is not one of the run's {role} pods ({ownServers}).",
+        ),
+        Code.WRONG_MODEL: Explanation(
+            meaning="A server lists another model than the one asked for: the figures are those of that model.",
+            remedy="See the arguments in the server's log: an image with an entry point of its own may drop the model it is told. "
+            "If the model comes with the image, name its directory as model.source.path.",
+            sentence="The server at {server} lists the model {listedName}[ ({listedModel})]; the run expects "
+            "{askedName}[ ({askedModel})].",
+        ),
+        Code.SERVER_RESTARTED: Explanation(
+            meaning="A server's process started anew during the stage: the stage saw two servers, one of them loading.",
+            remedy="See why it ended (kubectl describe pod, the previous container's log), then run again.",
+            sentence="{server} restarted: its start time was {startedBefore} and then {startedAfter} (Unix seconds). "
+            "Servers that restarted: {servers}.",
+        ),
+        Code.COUNTERS_RESET: Explanation(
+            meaning="A counter of a server fell during the stage, which happens only when its process was replaced.",
+            remedy="See why it ended (kubectl describe pod, the previous container's log), then run again.",
+            sentence="The counter {counter} of {server} fell from {before} to {after}.",
+        ),
+        Code.FOREIGN_TRAFFIC: Explanation(
+            meaning="The servers worked for somebody else during the stage: every latency and throughput is that of a load "
+            "nobody asked for.",
+            remedy="Measure a server of your own, or keep other clients, probes that send completions and other runs away "
+            "from it meanwhile. If their load belongs to the question, say so in validity.severities.",
+            sentence="The servers finished {finishedRequests} requests where {sentRequests} were sent "
+            "({moreRequestsPercent} % more), and processed {morePromptTokensPercent} % more prompt tokens "
+            "than were sent (threshold {invalidPercent} %).",
+        ),
+    },
+)

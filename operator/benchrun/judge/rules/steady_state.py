@@ -1,0 +1,252 @@
+"""Not a steady state: a stage too short, a growing queue, creeping latencies, or figures that drift from repeat to repeat."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchrun.judge.rules.rule import (
+    CellSummary,
+    Code,
+    Evidence,
+    Explanation,
+    Found,
+    NotChecked,
+    Rules,
+    RunContext,
+    StageFinding,
+    StageProfile,
+    Thresholds,
+)
+from benchrun.measure import cells, percentiles, plateau, significance
+from benchrun.measure.repeats import between_groups
+
+BEYOND_CAPACITY = "arrivals beyond capacity"
+MIN_ANSWER_TIMES = 3
+"""Mean E2ELs that a plateau under a rate lasts before the requests in the system are looked at."""
+SKIPPED_SHARE = 0.1
+"""Of the first requests, where hardly any plateau is left: they met an empty server."""
+
+
+def not_steady_state(stage: StageProfile) -> Found:
+    """A trend both large and certain: of the requests in the system under a rate, of E2EL where users keep up the load."""
+    expected = stage.expected
+    if expected.all_at_once or expected.follows_trace or expected.whole_batches or not stage.answered:
+        return []
+    where = stage.plateau
+    if where is plateau.NoPlateau.ANSWERS_OUTLAST_SENDING:
+        return _growing_queue(stage)
+    if isinstance(where, plateau.NoPlateau):
+        return [NotChecked(Code.NOT_STEADY_STATE, where.value)]
+    if expected.closed_loop:
+        return _closed_loop(stage, where)
+    arriving = plateau.Plateau(where.start_us, min(where.end_us, max(stage.due_us)), where.started)
+    # Whether the number of requests in the system could have come to rest, even where some answers are long.
+    is_long = arriving.length_us * len(stage.e2el_us) >= MIN_ANSWER_TIMES * sum(stage.e2el_us)
+    return _open_loop(stage, arriving) if is_long else _growing_queue(stage)
+
+
+def _open_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
+    thresholds = stage.thresholds
+    in_system = stage.demand.means(where.start_us, where.end_us, parts=percentiles.BATCHES)
+    moved = _moved(stage, "requestsInSystem", in_system, thresholds.steady_change_percent)
+    if moved is None:
+        return []
+    arrived = sum(1 for instant in stage.due_us if where.start_us < instant <= where.end_us)
+    completed, seconds = cells.completed_in(stage.requests, where), where.length_us / 1e6
+    rising = moved.percent > 0
+    short = rising and 100 * completed < thresholds.steady_completed_percent * arrived
+    cause = BEYOND_CAPACITY if short else "latencies rise" if rising else "latencies fall"
+    rates = {
+        "arrivalsPerSecond": cells.rounded(arrived / seconds),
+        "completionsPerSecond": cells.rounded(completed / seconds),
+        "completedPercent": cells.rounded(100 * completed / arrived) if arrived else None,
+        "capacityPercent": thresholds.steady_completed_percent,
+    }
+    return [_finding(stage, moved, cause, rates)]
+
+
+def _closed_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
+    requests = stage.requests
+    latencies = [requests.e2el_us[i] for i in where.started if requests.ok[i]]
+    moved = _moved(stage, "e2el", latencies, stage.thresholds.steady_change_percent)
+    if moved is None:
+        return []
+    return [_finding(stage, moved, "latencies rise" if moved.percent > 0 else "latencies fall", {})]
+
+
+def _growing_queue(stage: StageProfile) -> Found:
+    """Answers take about as long as the sending: either the stage is too short for them, or the queue grows."""
+    requests, due = stage.requests, stage.due_us
+    waits = [requests.queue_us[i] + requests.ttft_us[i] for i in stage.answered]
+    waits = waits[round(SKIPPED_SHARE * len(waits)) :]
+    moved = _moved(stage, "queueWaitAndTtft", waits, stage.thresholds.queue_growth_percent)
+    if moved is None or moved.percent < 0:
+        return [NotChecked(Code.NOT_STEADY_STATE, "answers took about as long as the sending")]
+    arriving, whole = (max(due) - min(due)) / 1e6, (stage.flight.instants_us[-1] - min(due)) / 1e6
+    rates = {
+        "arrivalsPerSecond": cells.rounded(len(due) / arriving) if arriving > 0 else None,
+        "completionsPerSecond": cells.rounded(len(stage.answered) / whole) if whole > 0 else None,
+    }
+    return [_finding(stage, moved, BEYOND_CAPACITY, rates)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A figure whose trend is both large and no chance."""
+
+    percent: float
+    """From the first to the last of its values, by the trend; negative where it fell."""
+    evidence: Evidence
+
+
+def _moved(stage: StageProfile, figure: str, values: Sequence[float], percent: float) -> _Moved | None:
+    """The trend of a series in order of time, if it is beyond `percent` and chance does not make it."""
+    found = significance.trend(values)
+    if found is None or found.p_value >= stage.thresholds.chance_of_alarm:
+        return None
+    change = 100 * found.relative_change
+    if abs(change) <= percent:
+        return None
+    evidence: Evidence = {
+        "figure": figure,
+        "changePercent": cells.rounded(change),
+        "suspectPercent": percent,
+        "chance": cells.rounded(found.p_value),
+        "suspectChance": stage.thresholds.chance_of_alarm,
+    }
+    return _Moved(change, evidence)
+
+
+def _finding(stage: StageProfile, moved: _Moved, cause: str, rates: Evidence) -> StageFinding:
+    evidence: Evidence = {"cause": cause, **moved.evidence, **rates}
+    return StageFinding(Code.NOT_STEADY_STATE, "Suspect", stage.id, evidence, weight=abs(moved.percent))
+
+
+def window_too_short(stage: StageProfile) -> Found:
+    """Too few requests for those under way at a time, or too few seconds.
+
+    Under way are the users of a closed loop, and what an open one brought about: a cap that it never met says nothing. A
+    load sent all at once has no rounds, only a duration.
+    """
+    expected, thresholds, requests = stage.expected, stage.thresholds, len(stage.requests.ok)
+    if not any(stage.requests.ok):
+        return []
+    seconds = stage.seconds
+    concurrency = float(expected.concurrency or 0) if expected.closed_loop else stage.mean_in_flight
+    needed = 0.0 if expected.all_at_once else thresholds.requests_a_user * concurrency
+    share = min(requests / needed if needed else 1.0, seconds / thresholds.window_seconds)
+    if share >= 1:
+        return []
+    evidence = {
+        "requests": requests,
+        "concurrency": cells.rounded(concurrency),
+        "neededRequests": cells.rounded(needed),
+        "seconds": cells.rounded(seconds),
+        "neededSeconds": thresholds.window_seconds,
+    }
+    return [StageFinding(Code.WINDOW_TOO_SHORT, "Suspect", stage.id, evidence, weight=1 - share)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """One figure of one cell over its repeats, in order of measurement."""
+
+    cell: CellSummary
+    repeats: Sequence[Sequence[float]]
+    """Batch means of each."""
+
+    @property
+    def means(self) -> Sequence[float]:
+        return [math.fsum(batches) / len(batches) for batches in self.repeats]
+
+    @property
+    def change_percent(self) -> float:
+        first, last = self.means[0], self.means[-1]
+        return 100 * (last / first - 1) if first > 0 else 0.0
+
+
+def drift(run: RunContext) -> Found:
+    """For each cell that drifts, the figure that moved most.
+
+    Two questions, and chance answers them independently: whether the repeats of all cells come in an order that random
+    orders seldom have; and whether a cell's repeats lie further apart than its own noise sets them.
+    """
+    courses = {figure: _courses(run, figure) for figure in ("meanTtftMs", "meanTpotMs", "meanE2elMs")}
+    found: dict[str, StageFinding] = {}
+    for figure, of_figure in courses.items():
+        for finding in _drifting(figure, of_figure, run.thresholds):
+            known = found.get(finding.stage_id)
+            if known is None or finding.weight > known.weight:
+                found[finding.stage_id] = finding
+    return list(found.values())
+
+
+def _courses(run: RunContext, figure: str) -> list[_Course]:
+    courses = []
+    for cell in run.cells.values():
+        ordered = sorted(cell.stages, key=lambda stage: stage.sequence)
+        repeats = [batches for stage in ordered if (batches := stage.batches[figure])]
+        if len(repeats) > 1:
+            courses.append(_Course(cell, repeats))
+    return courses
+
+
+def _drifting(figure: str, courses: Sequence[_Course], thresholds: Thresholds) -> list[StageFinding]:
+    chance = significance.common_order_p_value([course.means for course in courses])
+    if chance > thresholds.drift_order_chance:
+        return []
+    rising = sum(significance.surplus(course.means) for course in courses) > 0
+    findings = []
+    for course in courses:
+        change, noise = course.change_percent, between_groups(course.repeats).p_value
+        along = change > 0 if rising else change < 0
+        if not along or abs(change) <= thresholds.drift_percent or noise is None or noise >= thresholds.chance_of_alarm:
+            continue
+        evidence = {
+            "figure": figure,
+            "first": cells.rounded(course.means[0]),
+            "last": cells.rounded(course.means[-1]),
+            "changePercent": cells.rounded(change),
+            "suspectPercent": thresholds.drift_percent,
+            "repeats": len(course.repeats),
+            "cellsCompared": len(courses),
+            "chanceOfOrder": cells.rounded(chance),
+            "suspectChanceOfOrder": thresholds.drift_order_chance,
+            "chanceOfSpread": cells.rounded(noise),
+            "suspectChanceOfSpread": thresholds.chance_of_alarm,
+        }
+        findings.append(StageFinding(Code.DRIFT, "Suspect", course.cell.cell.id, evidence, weight=abs(change)))
+    return findings
+
+
+RULES = Rules(
+    of_stages={300: window_too_short, 310: not_steady_state},
+    of_runs=(drift,),
+    explanations={
+        Code.NOT_STEADY_STATE: Explanation(
+            meaning="Queue or latency moved in one direction through the whole plateau: a longer stage would give other numbers, "
+            "so these belong to no load. Beyond capacity they grow without end.",
+            remedy="Beyond capacity, ask for a lower rate or compare throughput only. Otherwise measure longer, and look at what "
+            "changes in the server meanwhile (heat, memory, other work).",
+            sentence="{figure} changed by {changePercent} % during the stage (threshold {suspectPercent} %)[; "
+            "{arrivalsPerSecond} requests/s arrived and {completionsPerSecond} were completed].",
+        ),
+        Code.WINDOW_TOO_SHORT: Explanation(
+            meaning="The stage is mostly its own beginning and end, where fewer requests compete than the load point says: "
+            "throughput is too low, latencies may be off either way.",
+            remedy="Send more requests, ten or more for each that is under way at a time, and for ten seconds or longer.",
+            sentence="{requests} requests in {seconds} s with {concurrency} in flight (needed: {neededRequests} "
+            "requests and {neededSeconds} s).",
+        ),
+        Code.DRIFT: Explanation(
+            meaning="From repeat to repeat the figures moved in one direction over the whole run: what is measured later looks "
+            "better or worse for being later.",
+            remedy="Look for what changes with time: heat and clocks, memory that fills, other work on the node. Let the order "
+            "of load points be shuffled, and warm up longer.",
+            sentence="{figure} changed by {changePercent} % over {repeats} repeats, from {first} to {last} ms "
+            "(threshold {suspectPercent} %).",
+        ),
+    },
+)

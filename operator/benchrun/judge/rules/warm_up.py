@@ -1,0 +1,171 @@
+"""An engine that was not warm: it compiled, its first requests were slow, or its warm-up was not done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from statistics import median
+
+from benchrun.api import ServerStatus
+from benchrun.judge.rules.rule import Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.measure.cells import milliseconds, rounded
+
+MIN_REQUESTS = 20
+"""Fewer have no usual latency to be held against."""
+
+
+def known_compilations(servers: Sequence[ServerStatus]) -> tuple[float, ...] | None:
+    """When the server compiled while it served, in Unix seconds; None: its log was not read, or there are several servers."""
+    found = servers[0].compilations if len(servers) == 1 else None
+    return None if found is None else tuple(found.at)
+
+
+def compilation_in_window(stage: StageProfile) -> Found:
+    """The server's log tells of compiling between the first send and the last answer."""
+    if stage.compilations is None:
+        return [NotChecked(Code.COMPILATION_IN_WINDOW, "the server's log could not be read")]
+    first, last = stage.record.first_send_unix_us / 1e6, stage.record.last_receive_unix_us / 1e6
+    inside = sorted(instant for instant in stage.compilations if first <= instant <= last)
+    if not inside:
+        return []
+    evidence = {"compilations": len(inside), "firstAfterSeconds": rounded(inside[0] - first)}
+    return [StageFinding(Code.COMPILATION_IN_WINDOW, "Suspect", stage.id, evidence, weight=len(inside))]
+
+
+def cold_start(stage: StageProfile) -> Found:
+    """The stage begins with requests whose TTFT is far above the usual, and chance does not set them there.
+
+    A queue explains no slow beginning: whoever is served first finds the server empty. So the row of slow requests has to
+    begin with the very first, and in a closed loop to last for the whole first wave, whose later ones do wait for each other.
+    The wave then has to end late as well: an engine that shares its time between prompts and tokens gives a burst its first
+    tokens late, yet its last ones hardly later than usual.
+    """
+    shape, thresholds = stage, stage.thresholds
+    if stage.expected.all_at_once:
+        return []
+    if len(stage.ttft_us) < MIN_REQUESTS:
+        return [NotChecked(Code.COLD_START, f"fewer than {MIN_REQUESTS} answers")]
+    users = (stage.expected.concurrency or 1) if stage.expected.closed_loop else 1
+    beginning = _slow_beginning(stage)
+    if beginning.requests < users or not beginning.certain(thresholds.chance_of_alarm):
+        return []
+    if _long_prompts_explain(shape, beginning) or (users > 1 and not _ends_late(shape, beginning)):
+        return []
+    evidence = {
+        "slowRequests": beginning.requests,
+        "requests": len(stage.ttft_us),
+        "medianTtftOfThemMs": rounded(milliseconds(beginning.median_us)),
+        "medianTtftOfOthersMs": rounded(milliseconds(beginning.usual_us)),
+        "slowestOfOthersMs": rounded(milliseconds(beginning.slowest_other_us)),
+        "slowFromMs": rounded(milliseconds(beginning.slow_from_us)),
+        "chance": rounded(beginning.chance),
+        "suspectChance": thresholds.chance_of_alarm,
+        "suspectFactor": thresholds.cold_start_factor,
+    }
+    weight = beginning.median_us / max(1.0, beginning.usual_us)
+    return [StageFinding(Code.COLD_START, "Suspect", stage.id, evidence, weight=weight)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """The slow requests that a stage begins with."""
+
+    requests: int
+    median_us: float
+    usual_us: float
+    """Median of all others."""
+    slowest_other_us: float
+    slow_from_us: float
+    chance: float
+    """How likely a random order puts so many slow ones first."""
+    outstanding: bool
+    """The first alone, and the slowest other is not a third as slow."""
+
+    def certain(self, chance_of_alarm: float) -> bool:
+        return self.requests > 0 and (self.outstanding or self.chance <= chance_of_alarm)
+
+
+def _slow_beginning(stage: StageProfile) -> _Beginning:
+    ttft_us, thresholds = stage.ttft_us, stage.thresholds
+    usual = median(ttft_us)
+    slow_from = max(thresholds.cold_start_factor * usual, usual + 1000 * thresholds.cold_start_floor_ms)
+    row = sum(1 for _ in takewhile(lambda ttft: ttft > slow_from, ttft_us))
+    slow = sum(1 for ttft in ttft_us if ttft > slow_from)
+    others = ttft_us[row:]
+    return _Beginning(
+        requests=row,
+        median_us=median(ttft_us[:row]) if row else 0.0,
+        usual_us=median(others) if others else 0.0,
+        slowest_other_us=max(others, default=0.0),
+        slow_from_us=slow_from,
+        chance=_chance_of_row(row, slow, len(ttft_us)),
+        outstanding=row == 1 and ttft_us[0] > thresholds.cold_start_factor * max(others),
+    )
+
+
+def _chance_of_row(row: int, slow: int, requests: int) -> float:
+    """That in a random order of `requests` the first `row` are all among the `slow` ones."""
+    ways_to_pick = math.lgamma(slow + 1) - math.lgamma(slow - row + 1)
+    return math.exp(ways_to_pick - math.lgamma(requests + 1) + math.lgamma(requests - row + 1))
+
+
+def _long_prompts_explain(stage: StageProfile, beginning: _Beginning) -> bool:
+    """A long prompt takes its time, and the requests behind it wait."""
+    tokens = list(map(stage.requests.input_tokens.__getitem__, stage.answered))
+    times = max(tokens[: beginning.requests]) / max(1.0, median(tokens))
+    return beginning.median_us <= max(1.0, times) * beginning.slow_from_us
+
+
+def _ends_late(stage: StageProfile, beginning: _Beginning) -> bool:
+    first, others = stage.e2el_us[: beginning.requests], stage.e2el_us[beginning.requests :]
+    return median(first) - median(others) >= (beginning.median_us - beginning.usual_us) / 2
+
+
+def warmup_incomplete(stage: StageProfile) -> Found:
+    """Fewer answers than requests. Told with the first stage of a workload: the others follow on that one, whatever the
+    warm-up was."""
+    warmup = stage.record.warmup
+    if warmup is None or warmup.answered >= warmup.requests:
+        return []
+    missing = warmup.requests - warmup.answered
+    evidence: Evidence = {
+        "requests": warmup.requests,
+        "answered": warmup.answered,
+        "failed": warmup.failed,
+        "cutShort": missing - warmup.failed,
+        "seconds": rounded(warmup.took_us / 1e6),
+    }
+    weight = missing / warmup.requests
+    return [StageFinding(Code.WARMUP_INCOMPLETE, "Note", stage.id, evidence, weight=weight)]
+
+
+RULES = Rules(
+    of_stages={270: compilation_in_window, 280: cold_start, 290: warmup_incomplete},
+    explanations={
+        Code.COMPILATION_IN_WINDOW: Explanation(
+            meaning="The server compiled kernels while it was measured. All requests wait meanwhile: the tail of the latencies "
+            "is the compiler's, the median hardly changes.",
+            remedy="Warm up with the same lengths and at the same concurrency (measurement.warmup.auto), with more requests if "
+            "that is done already.",
+            sentence="Compilations during the stage: {compilations}, the first {firstAfterSeconds} s after its start.",
+        ),
+        Code.COLD_START: Explanation(
+            meaning="The first requests were far slower than the rest, though they met an empty server: it was still warming "
+            "up. Means and high percentiles contain that.",
+            remedy="Leave measurement.warmup.auto on. With it, raise its maxSeconds if it was cut short, or look at what idles "
+            "before this stage.",
+            sentence="The first {slowRequests} of {requests} requests have a median TTFT of {medianTtftOfThemMs} ms, "
+            "the others {medianTtftOfOthersMs} ms (threshold {slowFromMs} ms).",
+        ),
+        Code.WARMUP_INCOMPLETE: Explanation(
+            meaning="The workload's warm-up was cut short, or its requests failed: the first stage may have met shapes that the "
+            "server had not compiled, and connections not yet open.",
+            remedy="Raise measurement.warmup.auto.maxSeconds, or shorten the requests. Where requests failed, the server's log "
+            "says why.",
+            sentence="{answered} of {requests} warm-up requests were answered in {seconds} s: {failed} failed, "
+            "{cutShort} were cut short.",
+        ),
+    },
+)

@@ -1,0 +1,223 @@
+"""The load that a stage was expected to have, and its profile: what its requests show, computed once for all rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import compress
+from operator import sub
+from typing import Literal
+
+from benchrun_client.contract import RequestColumns, ServerEdge, StageRecord
+
+from benchrun.api import BenchmarkRunSpec, CachePolicy, Cell, ServerStatus
+from benchrun.judge.thresholds import Thresholds
+from benchrun.measure import cells, exposition, percentiles
+from benchrun.measure.plateau import InFlight, NoPlateau, Plateau, in_flight, plateau
+from benchrun.measure.windows import Window
+from benchrun.plan.files import model_files, served_name
+from benchrun.plan.roles import role_replicas
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedLoad:
+    """A load point of a workload, in numbers."""
+
+    rate: float | None
+    """Arrivals a second of an open loop; None: users, a trace, or all at once."""
+    concurrency: int | None
+    """Users of a closed loop, or the cap of an open one; None: no bound."""
+    closed_loop: bool
+    """Whether each answer brings the next request. A rate of "inf" under a cap is one; without a cap all come at once."""
+    api: Literal["Completions", "Chat"]
+    ignore_eos: bool
+    cache_policy: CachePolicy
+    scrape_interval_seconds: float
+    follows_trace: bool = False
+    """Whether requests arrive at recorded instants: an open loop without a rate."""
+    through_service: bool = False
+    """Whether requests go through a Service, whose pods were listed when the run began: others may join it."""
+    offline: bool = False
+    """Whether the engine has no API server in front: no gaps between tokens are known, and it gets a load as a whole."""
+    whole_batches: bool = False
+    """Whether the engine is given a batch at a time, and the next when all of it is answered."""
+    servers: Mapping[str, int] = field(default_factory=dict)
+    """How many servers of each role the run starts; empty at an endpoint."""
+    served_name: str = ""
+    """The name in the requests."""
+    model: str | None = None
+    """The hub id or path that the run's servers are told; None at an endpoint, whose owner chose where its model comes from."""
+
+    @property
+    def all_at_once(self) -> bool:
+        """Every request is sent at the first instant: what is measured is the draining of a queue."""
+        return self.rate is None and self.concurrency is None and not self.follows_trace
+
+    @property
+    def capped(self) -> bool:
+        """An open loop whose arrivals may have to wait in the client."""
+        return self.rate is not None and self.concurrency is not None
+
+    @property
+    def has_due_instants(self) -> bool:
+        """Whether each request is to be sent at an instant of its own, and nothing holds it back but the client."""
+        return (self.rate is not None and not self.capped) or self.follows_trace
+
+
+def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
+    """The load that the spec defines for a cell."""
+    workload = next(w for w in spec.workloads if w.name == cell.workload)
+    rate = float(cell.value) if cell.axis == "rate" and cell.value != "inf" else None
+    users = int(cell.value) if cell.axis in ("concurrency", "batch") else workload.load.max_concurrency
+    return ExpectedLoad(
+        rate=rate,
+        concurrency=users,
+        closed_loop=rate is None and users is not None and cell.axis != "batch",
+        api=workload.api,
+        ignore_eos=workload.ignore_eos,
+        cache_policy=spec.measurement.cache_policy,
+        scrape_interval_seconds=float(spec.measurement.scrape_interval_seconds),
+        follows_trace=cell.axis == "speed",
+        offline=spec.offline is not None,
+        whole_batches=cell.axis == "batch",
+        servers=role_replicas(spec),
+        served_name=served_name(spec.model),
+        model=model_files(spec.model).model if spec.endpoint is None else None,
+        through_service=spec.endpoint is not None and spec.endpoint.service_ref is not None,
+    )
+
+
+THROUGHPUT_PARTS = 20
+MIN_THROUGHPUT_PARTS = 6
+"""Four parts are left of six: fewer tell nothing of their noise."""
+REQUESTS_A_PART = 5
+
+
+@dataclass(frozen=True)
+class StageProfile:
+    """A measured stage with what is known of it; failed requests are in the flight and in no other figure."""
+
+    record: StageRecord
+    expected: ExpectedLoad
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    windows: tuple[Window, ...] = ()
+    """The operator's samples of the servers meanwhile, by role."""
+    compilations: tuple[float, ...] | None = None
+    """Unix seconds at which the server's log tells of compiling, over the whole run; None: the log could not be read."""
+    servers: Sequence[ServerStatus] = ()
+    """What the status tells of the servers, one entry a role."""
+
+    @property
+    def id(self) -> str:
+        """Of the stage."""
+        return self.record.stage_id
+
+    @property
+    def requests(self) -> RequestColumns:
+        """Of the record, in order of sending."""
+        return self.record.requests
+
+    @property
+    def edges(self) -> Sequence[ServerEdge]:
+        """The servers' counters before and after the stage."""
+        return self.record.servers
+
+    @property
+    def samples(self) -> Sequence[exposition.Sample]:
+        """Of all servers."""
+        return [sample for window in self.windows for sample in window.samples]
+
+    @property
+    def seconds(self) -> float:
+        """From the first request to the last answer."""
+        return cells.duration_seconds(self.record)
+
+    @cached_property
+    def due_us(self) -> Sequence[int]:
+        """When requests arrived: a cap may have sent them later."""
+        return list(map(sub, self.requests.start_us, self.requests.queue_us))
+
+    @cached_property
+    def flight(self) -> InFlight:
+        """Requests under way, from their sending on."""
+        return in_flight(self.requests)
+
+    @cached_property
+    def demand(self) -> InFlight:
+        """Requests under way or held back by the client's cap."""
+        return in_flight(self.requests, with_client_queue=True) if self.expected.capped else self.flight
+
+    @cached_property
+    def plateau(self) -> Plateau | NoPlateau:
+        """Where the expected load holds."""
+        if self.expected.follows_trace:
+            return NoPlateau.FOLLOWS_TRACE
+        if self.expected.whole_batches:
+            return NoPlateau.WHOLE_BATCHES
+        return plateau(
+            self.requests,
+            self.flight,
+            request_rate=math.inf if self.expected.rate is None else self.expected.rate,
+            max_concurrency=self.expected.concurrency,
+        )
+
+    @cached_property
+    def mean_in_flight(self) -> float:
+        """Over the whole stage, by Little's law; 0 where nothing was answered."""
+        return sum(self.e2el_us) / 1e6 / self.seconds if self.seconds > 0 else 0.0
+
+    @cached_property
+    def answered(self) -> Sequence[int]:
+        """Positions in the record's columns of the requests that were answered."""
+        return list(compress(range(len(self.requests.ok)), self.requests.ok))
+
+    @cached_property
+    def ttft_us(self) -> Sequence[int]:
+        """Of answered requests, in order of sending."""
+        return list(map(self.requests.ttft_us.__getitem__, self.answered))
+
+    @property
+    def mean_ttft_ms(self) -> float | None:
+        """Of answered requests; None where there are none."""
+        return sum(self.ttft_us) / len(self.ttft_us) / 1000 if self.ttft_us else None
+
+    @cached_property
+    def e2el_us(self) -> Sequence[int]:
+        """Of answered requests, in order of sending."""
+        return list(map(self.requests.e2el_us.__getitem__, self.answered))
+
+    @cached_property
+    def tpot_us(self) -> Sequence[float]:
+        """Of requests answered with more than one token, in order of sending."""
+        rows = zip(self.e2el_us, self.ttft_us, self._tokens, strict=True)
+        return [(e2el - ttft) / (tokens - 1) for e2el, ttft, tokens in rows if tokens > 1]
+
+    @cached_property
+    def batches(self) -> Mapping[str, Sequence[float]]:
+        """The figures in which repeats are compared, each as means of batches in order of time; without values, none."""
+        latencies = {"meanTtftMs": self.ttft_us, "meanTpotMs": self.tpot_us, "meanE2elMs": self.e2el_us}
+        batches = {
+            figure: [mean / 1000 for mean in percentiles.batch_means(values)] for figure, values in latencies.items()
+        }
+        return {**batches, "outputTokensPerSecond": self._throughput_batches()}
+
+    def _throughput_batches(self) -> list[float]:
+        """Output tokens a second in equal parts of the stage, a request's tokens counted at its end.
+
+        Without the first part, in which most answers are still to come, and the last, in which they run out.
+        """
+        parts = min(THROUGHPUT_PARTS, len(self.answered) // REQUESTS_A_PART)
+        length = self.seconds / max(1, parts)
+        if parts < MIN_THROUGHPUT_PARTS or length <= 0:
+            return []
+        tokens = [0] * (parts + 1)
+        starts = map(self.requests.start_us.__getitem__, self.answered)
+        for start, e2el, count in zip(starts, self.e2el_us, self._tokens, strict=True):
+            tokens[min(parts, int((start + e2el) / 1e6 / length))] += count
+        return [count / length for count in tokens[1 : parts - 1]]
+
+    @cached_property
+    def _tokens(self) -> Sequence[int]:
+        return list(map(self.requests.output_tokens.__getitem__, self.answered))

@@ -1,0 +1,263 @@
+"""Statistical tests: Student and Welch, Hochberg's correction, order and trend of series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, combinations, pairwise
+from statistics import median
+
+from benchrun.measure.percentiles import BATCHES, batch_means, variance_inflation
+
+# ---- distributions of Student and Fisher ------------------------------------------------------------------------------
+
+CONFIDENCE = 0.95
+MAX_DEGREES_OF_FREEDOM = 1e6
+"""More are counted as this many: the two-sided p-value would change by less than a millionth."""
+_TINY = 1e-300
+_CONVERGED = 1e-15
+_MAX_TERMS = 10_000
+"""Terms needed grow with the root of the larger parameter; this many serve parameters up to a million."""
+
+
+def regularized_beta(a: float, b: float, x: float) -> float:
+    """The regularised incomplete beta function: the probability that a Beta(a, b) variable is below `x`.
+
+    Relative error below 1e-9 for parameters up to 500,000.
+    """
+    if not 0 < x < 1:
+        return float(x >= 1)
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    # The fraction converges fast below the mean; above it, the other tail is taken.
+    if x < (a + 1) / (a + b + 2):
+        return math.exp(log_front) * _fraction(a, b, x) / a
+    return 1.0 - math.exp(log_front) * _fraction(b, a, 1.0 - x) / b
+
+
+def _fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction of the incomplete beta function, by Lentz's method."""
+    numerator, denominator = 1.0, 1.0 / _kept_off_zero(1.0 - (a + b) * x / (a + 1))
+    value = denominator
+    for m in range(1, _MAX_TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        step = 1.0
+        for coefficient in (even, odd):
+            denominator = 1.0 / _kept_off_zero(1.0 + coefficient * denominator)
+            numerator = _kept_off_zero(1.0 + coefficient / numerator)
+            step = denominator * numerator
+            value *= step
+        if abs(step - 1.0) < _CONVERGED:
+            break
+    return value
+
+
+def _kept_off_zero(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY
+
+
+def student_p_value(t: float, degrees_of_freedom: float) -> float:
+    """The probability of a value further from 0 than `t`, on either side."""
+    if math.isinf(t):
+        return 0.0
+    square, freedom = t * t, min(degrees_of_freedom, MAX_DEGREES_OF_FREEDOM)
+    if square < freedom:
+        # From the nearer end: a share close to 1 has lost its digits.
+        return 1.0 - regularized_beta(0.5, freedom / 2, square / (freedom + square))
+    return regularized_beta(freedom / 2, 0.5, freedom / (freedom + square))
+
+
+@lru_cache(maxsize=1024)
+def student_quantile(confidence: float, degrees_of_freedom: float) -> float:
+    """The `t` with `confidence` (0 to 1, exclusive) of the values between -t and t: 2.776 for 0.95 and 4."""
+    error, t = 1.0 - confidence, 0.0
+    while True:
+        # Newton's method from below: the p-value falls ever more slowly, so that no step goes too far.
+        step = (student_p_value(t, degrees_of_freedom) - error) / (2 * _density(t, degrees_of_freedom))
+        if step <= 1e-14 * t:
+            return t
+        t += step
+
+
+def _density(t: float, freedom: float) -> float:
+    log_peak = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - 0.5 * math.log(math.pi * freedom)
+    return math.exp(log_peak - (freedom + 1) / 2 * math.log1p(t * t / freedom))
+
+
+def fisher_p_value(f: float, between: float, within: float) -> float:
+    """The probability of a value above `f` with these degrees of freedom."""
+    return 1.0 if f <= 0 else regularized_beta(within / 2, between / 2, within / (within + between * f))
+
+
+# ---- Welch's interval for the difference of two means -----------------------------------------------------------------
+# A value here is one *fresh server's* figure: values of one server share its luck, and an interval from them says nothing
+# about the next server.
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean, and how far it may be off."""
+
+    value: float
+    squared_error: float
+    """Variance of the values over their number."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A difference of two means, before it is said how sure to be of its interval."""
+
+    estimate: float
+    squared_error: float
+    degrees_of_freedom: float
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided: the probability of so large a difference when there is none."""
+        if self.squared_error == 0:
+            return 1.0 if self.estimate == 0 else 0.0
+        return student_p_value(self.estimate / math.sqrt(self.squared_error), self.degrees_of_freedom)
+
+    def reach(self, confidence: float) -> float:
+        """Half the width of the interval; 0 where no value differed from its own side's others."""
+        if self.squared_error == 0:
+            return 0.0
+        return student_quantile(confidence, self.degrees_of_freedom) * math.sqrt(self.squared_error)
+
+
+def mean_of(values: Sequence[float]) -> Mean:
+    """The mean of two values or more."""
+    mean = math.fsum(values) / len(values)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return Mean(mean, variance / len(values), len(values))
+
+
+def welch(first: Mean, second: Mean) -> Contrast:
+    """`second` minus `first`, whose scatter may differ; each the mean of two values or more."""
+    estimate, squared_error = second.value - first.value, first.squared_error + second.squared_error
+    if squared_error == 0:
+        return Contrast(estimate, 0.0, float(first.count + second.count - 2))
+    # Shares, not squares of tiny errors, which could vanish.
+    share_1, share_2 = first.squared_error / squared_error, second.squared_error / squared_error
+    freedom = 1 / (share_1**2 / (first.count - 1) + share_2**2 / (second.count - 1))
+    return Contrast(estimate, squared_error, freedom)
+
+
+def log_ratio_percent(log_ratio: float) -> float:
+    """A logarithm of a ratio as a change in percent; infinite beyond what a float holds."""
+    return 100 * math.expm1(log_ratio) if log_ratio < 700 else math.inf
+
+
+# ---- many questions, one error rate -----------------------------------------------------------------------------------
+
+
+def hochberg_levels(p_values: Sequence[float], *, error: float) -> list[float]:
+    """The error rate at which Hochberg's procedure puts each question, in the order given, when all together may err by `error`.
+
+    A question is answered "yes" exactly where its p-value is at most its level. From the largest p-value down, the first is
+    tested at `error`, the second at half of it, the third at a third ...; the first "yes" is the answer to all smaller ones.
+    Figures of one measurement move together, and where all of them changed each may then be tested at `error` (Holm would test
+    the first at a fifth of it, of five). Y. Hochberg, Biometrika 75 (1988); holds for independent and for positively
+    dependent questions (S. K. Sarkar, Annals of Statistics 26, 1998).
+    """
+    descending = sorted(p_values, reverse=True)
+    agreed = next((place for place, p in enumerate(descending, start=1) if p <= error / place), len(p_values) + 1)
+    yes = error / agreed
+    # Everything larger was a "no" at a level of its own; at the strictest of them, equals have the same level.
+    no = error / max(agreed - 1, 1)
+    threshold = descending[agreed - 1] if agreed <= len(p_values) else -1.0
+    return [yes if p <= threshold else no for p in p_values]
+
+
+# ---- the test of Mann and Kendall -------------------------------------------------------------------------------------
+# Whether series rise or fall: rising and falling pairs are counted within each series and summed, so series of different
+# levels can stand together. Exact: the distribution of the sum is worked out, not approximated.
+
+
+def surplus(values: Sequence[float]) -> int:
+    """Rising pairs less falling ones, over all pairs of a series in order of time."""
+    return sum((b > a) - (b < a) for a, b in combinations(values, 2))
+
+
+def common_order_p_value(series: Sequence[Sequence[float]]) -> float:
+    """How likely random orders would have so many of all pairs rising, or falling. Equal values make it careful."""
+    return _order_p_value(tuple(map(len, series)), abs(sum(map(surplus, series))))
+
+
+def monotone_p_value(values: Sequence[float], *, inflation: float = 1.0) -> float:
+    """The same for one series. `inflation` is how many times independence overstates what is known."""
+    return _order_p_value((len(values),), math.ceil(abs(surplus(values)) / math.sqrt(inflation) - 1e-9))
+
+
+@lru_cache(maxsize=256)
+def _order_p_value(lengths: tuple[int, ...], surplus: int) -> float:
+    """The share of all orders of such series whose rising pairs outnumber the falling ones, or the reverse, by `surplus`."""
+    if surplus <= 0:
+        return 1.0
+    pairs = sum(length * (length - 1) // 2 for length in lengths)
+    return min(1.0, 2 * sum(_falling_pairs(lengths)[: (pairs - surplus) // 2 + 1]))
+
+
+def _falling_pairs(lengths: Sequence[int]) -> list[float]:
+    """The probabilities of 0, 1, 2 ... falling pairs in all, in random orders.
+
+    A value falls behind 0 to n of the n before it in its series, each equally likely, whatever the others do.
+    """
+    chances = [1.0]
+    for before in (n for length in lengths for n in range(1, length)):
+        sums = [0.0, *accumulate([*chances, *[0.0] * before])]
+        chances = [(sums[i + 1] - sums[max(0, i - before)]) / (before + 1) for i in range(len(chances) + before)]
+    return chances
+
+
+# ---- trend ------------------------------------------------------------------------------------------------------------
+# Two things look like a trend and are not: neighbours that resemble each other, and a few large values. The test of Mann and
+# Kendall looks at the order of values alone, and its count is shrunk by the correlation of neighbours. That is too careful
+# where a queue grows without end: a sum of random steps is correlated all along. So a second test finds whether the steps
+# from one batch to the next have a direction, which those of a queue that keeps its level never have. Either may find the
+# trend; the p-value pays for testing twice.
+
+MIN_BATCHES = 10
+"""With fewer, resemblance of neighbours can't be told from a trend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How a series moved."""
+
+    relative_change: float
+    """From the begin of the series to its end, as a share of its mean: 0.5 is half the mean upward."""
+    p_value: float
+    """Two-sided: how likely a series that keeps its level would seem to move so steadily."""
+
+
+def trend(values: Sequence[float], *, batches: int = BATCHES) -> Trend | None:
+    """The trend of values in order of time, none negative; None below `MIN_BATCHES` values, where nothing can be said."""
+    means = batch_means(values, batches=batches)
+    if len(means) < MIN_BATCHES:
+        return None
+    slope, level = theil_sen_slope(means), math.fsum(means) / len(means)
+    residuals = [mean - level - slope * (i - (len(means) - 1) / 2) for i, mean in enumerate(means)]
+    ordered = monotone_p_value(means, inflation=variance_inflation([residuals], fitted=2))
+    return Trend(
+        relative_change=slope * len(means) / level if level else 0.0,
+        p_value=min(1.0, 2 * min(ordered, _directed_steps_p_value(means))),
+    )
+
+
+def theil_sen_slope(values: Sequence[float]) -> float:
+    """The median of the slopes between any two values, a place: a few large values don't turn it. 0 for less than two."""
+    slopes = [(b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(values), 2)]
+    return median(slopes) if slopes else 0.0
+
+
+def _directed_steps_p_value(values: Sequence[float]) -> float:
+    steps = [b - a for a, b in pairwise(values)]
+    mean = math.fsum(steps) / len(steps)
+    squares = math.fsum((step - mean) ** 2 for step in steps)
+    if squares == 0:
+        return 1.0 if mean == 0 else 0.0
+    return student_p_value(mean / math.sqrt(squares / (len(steps) - 1) / len(steps)), len(steps) - 1)

@@ -1,0 +1,103 @@
+"""Names: of the API group and its kinds, and of everything that a run owns, labels and annotations included."""
+
+from __future__ import annotations
+
+import hashlib
+
+GROUP = "benchrun.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "BenchmarkRun"
+PLURAL = "benchmarkruns"
+SHORT_NAME = "bmr"
+CATEGORY = "benchrun"
+
+FIELD_MANAGER = f"{GROUP}/operator"
+LABEL_RUN = f"{GROUP}/run"
+LABEL_RUN_UID = f"{GROUP}/run-uid"
+LABEL_ROLE = f"{GROUP}/role"
+LABEL_SEQUENCE = f"{GROUP}/sequence"
+LABEL_SWEEP = f"{GROUP}/sweep"
+ANNOTATION_DIGEST = f"{GROUP}/record-digest"
+ANNOTATION_STAGE = f"{GROUP}/stage"
+ANNOTATION_PLAN_DIGEST = f"{GROUP}/plan-digest"
+ANNOTATION_THROUGH = f"{GROUP}/timeline-through"
+ANNOTATION_BYTES = f"{GROUP}/stored-bytes"
+ANNOTATION_ENDS_SEARCH = f"{GROUP}/ends-search"
+ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
+ANNOTATION_VARIANT = f"{GROUP}/variant"
+ANNOTATION_HOLD = f"{GROUP}/hold-seconds"
+"""How long a server may be held once scheduled, for whoever releases it without an operator."""
+
+LABEL_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+"""Which pod of an indexed Job a pod is."""
+LABEL_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
+"""Which pod of its group a pod is, where LeaderWorkerSet made it; the leader, which answers, is 0."""
+
+ROLE_SERVER = "server"
+ROLE_PREFILL = "prefill"
+ROLE_DECODE = "decode"
+ROLE_PROXY = "proxy"
+SERVING_ROLES = (ROLE_SERVER, ROLE_PREFILL, ROLE_DECODE, ROLE_PROXY)
+"""Whatever stands between the client's request and its answer."""
+ANSWERING_ROLES = (ROLE_SERVER, ROLE_DECODE)
+"""Those that write answers: what they count, the client counts."""
+PREFILLING_ROLES = (ROLE_SERVER, ROLE_PREFILL)
+"""Those that compute prompts."""
+ROLE_CLIENT = "client"
+ROLE_PLAN = "plan"
+ROLE_STAGE = "stage"
+ROLE_TIMELINE = "timeline"
+
+MAX_RUN_NAME = 40
+
+
+def child_name(run: str, uid: str, role: str) -> str:
+    """`br-<run>-<eight hexadecimal digits of the uid>-<role>`: deterministic, and never one that vLLM would read a variable
+    from.
+
+    Children of a deleted run are collected some seconds later. Those of the next run of that name must not meet them: a name
+    would be taken, kubelet would mount the old plan for the new one, and DNS would lead to the old server. At most 63
+    characters, since Services and the host names of an indexed Job's pods must be labels: parts have at most 10.
+    """
+    return f"br-{run}-{_digits(uid)[:8]}-{role}"
+
+
+def plan_name(run: str, uid: str) -> str:
+    """ConfigMap of the plan."""
+    return child_name(run, uid, ROLE_PLAN)
+
+
+def group_name(run: str, uid: str) -> str:
+    """LeaderWorkerSet of servers over several nodes: `br-<run>-<five hexadecimal digits of the uid>`. At most 49 characters:
+    names of StatefulSets add three, and stand in a label with eleven more."""
+    return f"br-{run}-{_digits(uid)[:5]}"
+
+
+def stage_name(run: str, uid: str, sequence: int) -> str:
+    """ConfigMap of one stage's record and timeline."""
+    return child_name(run, uid, f"stage-{sequence:03d}")
+
+
+def timeline_name(run: str, uid: str, chunk: int) -> str:
+    """ConfigMap of one timeline chunk taken within a long stage."""
+    return child_name(run, uid, f"chunk-{chunk:03d}")
+
+
+def _digits(uid: str) -> str:
+    return hashlib.sha256(uid.encode()).hexdigest()
+
+
+def cell_id(workload: str, axis: str, value: str) -> str:
+    """A workload at a load point: `chat/rate=4`."""
+    return f"{workload}/{axis}={value}"
+
+
+def stage_id(workload: str, axis: str, value: str, repeat: int) -> str:
+    """One repeat of a cell: `chat/rate=4/r2`."""
+    return f"{cell_id(workload, axis, value)}/r{repeat}"
+
+
+def labels(*, run: str, uid: str, role: str) -> dict[str, str]:
+    """Labels of a child. Nothing of the run's own labels is copied: GitOps tools would prune what carries theirs."""
+    return {LABEL_RUN: run, LABEL_RUN_UID: uid, LABEL_ROLE: role}

@@ -1,0 +1,155 @@
+"""Runs that have ended, read from their raw status: their figures, and how a sweep sees them.
+
+Total functions: whatever is missing or of another type is left out; nothing raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from benchrun.api import Reason
+from benchrun.observe import raw
+from benchrun.observe.views import Run
+
+HEADLINE_FIGURES = (
+    "request_throughput",
+    "output_throughput",
+    "request_goodput",
+    "median_ttft_ms",
+    "p99_ttft_ms",
+    "median_tpot_ms",
+    "p99_tpot_ms",
+    "p99_e2el_ms",
+)
+"""Under the names they have in `status.results[].metrics`."""
+MAX_CELLS = 16
+"""Load points remembered of one run."""
+_MAX_WORD_CHARS = 40
+_MAX_CELL_CHARS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class CellFigures:
+    """One load point."""
+
+    cell: str
+    workload: str
+    axis: str
+    value: str
+    verdict: str
+    figures: tuple[float | None, ...]
+    """One for each of HEADLINE_FIGURES; None where nothing was measured, or too few requests bound it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """One run."""
+
+    ended_at: datetime
+    phase: str
+    verdict: str
+    """Empty for a run that nothing was measured in."""
+    cells: tuple[CellFigures, ...]
+    cells_left_out: int
+    """Load points beyond MAX_CELLS."""
+
+
+def finished_run_of(status: raw.Object) -> FinishedRun | None:
+    """From the status of a run that has ended; None where it does not say when that was."""
+    ended_at = raw.instant(status.get("completionTime"))
+    if ended_at is None:
+        return None
+    headline = raw.text(raw.mapping(status.get("headline")).get("cell"), _MAX_CELL_CHARS)
+    rows = {name: row for row in raw.mappings(status.get("results")) if (name := _cell(row))}
+    # The one that `kubectl get` shows is never among those left out.
+    kept = sorted(rows, key=lambda name: name != headline)[:MAX_CELLS]
+    return FinishedRun(
+        ended_at=ended_at,
+        phase=raw.text(status.get("phase"), _MAX_WORD_CHARS),
+        verdict=raw.text(status.get("verdict"), _MAX_WORD_CHARS),
+        cells=tuple(_figures_of(rows[name]) for name in kept),
+        cells_left_out=len(rows) - len(kept),
+    )
+
+
+def _figures_of(row: raw.Object) -> CellFigures:
+    metrics = raw.mapping(row.get("metrics"))
+    listed = row.get("uncertain")
+    uncertain = listed if isinstance(listed, list) else []
+    return CellFigures(
+        cell=_cell(row),
+        workload=raw.text(row.get("workload"), _MAX_WORD_CHARS),
+        axis=raw.text(row.get("axis"), _MAX_WORD_CHARS),
+        value=raw.text(row.get("value"), _MAX_WORD_CHARS),
+        verdict=raw.text(row.get("verdict"), _MAX_WORD_CHARS),
+        figures=tuple(None if name in uncertain else _finite(metrics.get(name)) for name in HEADLINE_FIGURES),
+    )
+
+
+def _cell(row: raw.Object) -> str:
+    return raw.text(row.get("cell"), _MAX_CELL_CHARS)
+
+
+def _finite(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) <= raw.MAX_NUMBER else None
+
+
+State = Literal["Running", "Completed", "Failed", "Cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class SweptRun:
+    """One run of a sweep."""
+
+    name: str
+    uid: str
+    state: State
+    cancelling: bool
+    """Whether it was told to end."""
+    deleting: bool
+    reason: str = ""
+    """Why it ended early: the reason of its condition Failed."""
+    message: str = ""
+    held_seconds: float = 0.0
+    """How long a run that has ended held its server: from the server's scheduling to its release."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over, whichever way."""
+        return self.state != "Running"
+
+
+def swept_runs(runs: Iterable[Run]) -> dict[str, SweptRun]:
+    """The runs by name."""
+    return {run.name: _swept(run) for run in runs}
+
+
+def _swept(run: Run) -> SweptRun:
+    complete, failed = raw.condition(run.status, "Complete"), raw.condition(run.status, "Failed")
+    state: State = "Running"
+    if failed.get("status") == "True":
+        state = "Cancelled" if failed.get("reason") == Reason.CANCELLED else "Failed"
+    elif complete.get("status") == "True":
+        state = "Completed"
+    early = state in ("Failed", "Cancelled")
+    return SweptRun(
+        name=run.name,
+        uid=run.uid,
+        state=state,
+        cancelling=run.spec.get("cancel") is True,
+        deleting=run.deleting,
+        reason=raw.text(failed.get("reason"), 128) if early else "",
+        message=raw.text(failed.get("message"), raw.MAX_MESSAGE_CHARS) if early else "",
+        held_seconds=_held_seconds(run) if state != "Running" else 0.0,
+    )
+
+
+def _held_seconds(run: Run) -> float:
+    since = raw.instant(run.status.get("scheduledTime"))
+    until = raw.instant(run.status.get("serverReleasedTime")) or raw.instant(run.status.get("completionTime"))
+    return max(0.0, (until - since).total_seconds()) if since is not None and until is not None else 0.0

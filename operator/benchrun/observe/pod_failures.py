@@ -1,0 +1,265 @@
+"""Why a pod can't do its work: the evidence of one pod, and failures that any pod can have. Checks are pure and silent unless sure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from benchrun.api import Reason
+from benchrun.names import ROLE_CLIENT, ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
+from benchrun.observe.last_words import CAUSE_IS_ABOVE, bounded, last_words
+from benchrun.observe.views import Child, Diagnosis, Pod, Termination
+
+_SPLIT = "spec.server.disaggregated"
+_PATHS = {ROLE_CLIENT: "spec.client", ROLE_PROXY: f"{_SPLIT}.proxy"}
+_OWN_RESOURCES = {role: f"{_SPLIT}.{role}" for role in (ROLE_PREFILL, ROLE_DECODE)}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A pod, and what its main container left behind."""
+
+    pod: Pod
+    log: str
+    """End of the container's log: the fetched tail where there is one, else its termination message."""
+    words: str
+    """The error in it, without the traceback."""
+
+    @property
+    def ending(self) -> Termination | None:
+        """How the container ended last; a container that was started again is told by its ending before."""
+        return self.pod.terminated or self.pod.last_terminated
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code of that ending."""
+        return None if self.ending is None else self.ending.exit_code
+
+    @property
+    def endings(self) -> int:
+        """How often the container has ended; while it runs again, its restarts are its endings."""
+        runs_now = self.pod.terminated is None and self.pod.waiting_reason is None
+        return 0 if self.ending is None else self.pod.restarts + (0 if runs_now else 1)
+
+    @property
+    def spec_path(self) -> str:
+        """Where in the spec this pod is described."""
+        return _PATHS.get(self.pod.role, "spec.server")
+
+    @property
+    def resources_path(self) -> str:
+        """Where its resources are asked for."""
+        return f"{_OWN_RESOURCES.get(self.pod.role, self.spec_path)}.resources"
+
+    @property
+    def is_cause_hidden(self) -> bool:
+        """The error only points to one further up in the log than this reaches."""
+        return CAUSE_IS_ABOVE in self.words
+
+    def says(self, *phrases: str) -> bool:
+        """Whether the log holds one of these phrases, in any case."""
+        log = self.log.lower()
+        return any(phrase.lower() in log for phrase in phrases)
+
+
+Check = Callable[[Evidence], Diagnosis | None]
+
+
+def evidence_of(pod: Pod, log_tail: str | None) -> Evidence:
+    """A pod's evidence. The fetched log speaks only where the termination message is silent or points further up: by the
+    time it is fetched the container may run again."""
+    ending = pod.terminated or pod.last_terminated
+    message = ending.message if ending is not None else ""
+    by_message = Evidence(pod=pod, log=message, words=last_words(message))
+    if ending is None or not log_tail or (message and not by_message.is_cause_hidden):
+        return by_message
+    return Evidence(pod=pod, log=log_tail, words=last_words(log_tail))
+
+
+def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagnosis | None:
+    """The first terminal diagnosis of any pod, else the first that may still resolve."""
+    ordered = list(checks)
+    each = [next((d for check in ordered if (d := check(evidence)) is not None), None) for evidence in found]
+    known = [diagnosis for diagnosis in each if diagnosis is not None]
+    return next((diagnosis for diagnosis in known if diagnosis.terminal), known[0] if known else None)
+
+
+def diagnosis_of(
+    pods: Iterable[Pod], checks: Iterable[Check], *, if_deleted: Check, log_tail: str | None
+) -> Diagnosis | None:
+    """By all checks for pods that stay; by one for those being deleted, whose containers end because they are."""
+    listed = list(pods)
+    staying = (evidence_of(pod, log_tail) for pod in listed if not pod.deleting)
+    leaving = (evidence_of(pod, None) for pod in listed if pod.deleting)
+    found = first_diagnosis(staying, checks)
+    return found if found is not None and found.terminal else first_diagnosis(leaving, (if_deleted,)) or found
+
+
+def diagnosed(reason: str, what: str, remedy: str, *, terminal: bool = True) -> Diagnosis:
+    """What happened and what to change, as one message."""
+    return Diagnosis(reason, f"{what.rstrip('. ')}. {remedy}", terminal)
+
+
+_ENOUGH_RESTARTS = 2
+_CANNOT_START = ("RunContainerError", "StartError", "ContainerCannotRun")
+
+
+def crash_loop(evidence: Evidence) -> Diagnosis | None:
+    """Two restarts, or the kubelet's back-off. Where the log only points to a cause further up, that is looked at first."""
+    pod = evidence.pod
+    looping = pod.restarts >= _ENOUGH_RESTARTS or pod.waiting_reason == "CrashLoopBackOff"
+    stuck = pod.waiting_reason in _CANNOT_START
+    if evidence.ending is None or not (looping or stuck or evidence.is_cause_hidden):
+        return None
+    words = evidence.words or bounded(pod.waiting_message or "") or "its log is empty"
+    what = f"The container ended with exit code {evidence.exit_code}, {pod.restarts} restarts so far: {words}"
+    terminal = pod.restarts >= _ENOUGH_RESTARTS or (looping and not evidence.is_cause_hidden)
+    return diagnosed(Reason.CRASH_LOOP, what, "The end of its log has more.", terminal=terminal)
+
+
+def out_of_memory(evidence: Evidence) -> Diagnosis | None:
+    """The kernel ended the container at its memory limit."""
+    if evidence.ending is None or evidence.ending.reason != "OOMKilled":
+        return None
+    remedy = f"Raise the memory limit in {evidence.resources_path}; a server needs about twice the size of its weights."
+    return diagnosed(Reason.OUT_OF_MEMORY, "The container was ended at its memory limit", remedy)
+
+
+_TAKEN = (
+    "Evicted",
+    "Preempting",
+    "PreemptionByScheduler",
+    "DeletionByTaintManager",
+    "EvictionByEvictionAPI",
+    "DeletionByPodGC",
+    "TerminationByKubelet",
+    "NodeLost",
+    "NodeShutdown",
+    "Shutdown",
+    "Terminated",
+)
+_NEVER_ADMITTED = ("violates PodSecurity", "admission webhook", "denied the request")
+
+
+def evicted(evidence: Evidence) -> Diagnosis | None:
+    """The node or the scheduler ended the pod, or the node is gone."""
+    reason = evidence.pod.pod_reason
+    if reason not in _TAKEN:
+        return None
+    words = bounded(f"{reason}: {evidence.pod.pod_message}" if evidence.pod.pod_message else reason)
+    remedy = (
+        f"Run again where it is left alone: requests equal to limits in {evidence.resources_path}, "
+        f"and a priority class in {evidence.spec_path}.pod."
+    )
+    return diagnosed(Reason.EVICTED, f"The cluster took the pod away ({words})", remedy)
+
+
+def refused_by_node(evidence: Evidence) -> Diagnosis | None:
+    """The kubelet would not start a pod that the scheduler gave it; another one is made."""
+    reason = evidence.pod.pod_reason or ""
+    if evidence.pod.phase != "Failed" or not reason.startswith(("OutOf", "UnexpectedAdmissionError", "NodeAffinity")):
+        return None
+    words = bounded(f"{reason}: {evidence.pod.pod_message}" if evidence.pod.pod_message else reason)
+    remedy = "Another pod is tried; if it goes on, look at the node's device plugin."
+    return diagnosed(Reason.POD_REJECTED, f"The node refused the pod ({words})", remedy, terminal=False)
+
+
+def rejected(child: Child | None) -> Diagnosis | None:
+    """The API server refuses the pods of a Deployment: a quota (which may come free) or a policy (which won't)."""
+    if child is None or child.failure is None:
+        return None
+    terminal = any(phrase in child.failure for phrase in _NEVER_ADMITTED)
+    remedy = (
+        "Change the spec so that the namespace's policy admits the pod."
+        if terminal
+        else "It goes on when the namespace's quota has room."
+    )
+    what = f"The pod was not admitted: {bounded(child.failure)}"
+    return diagnosed(Reason.POD_REJECTED, what, remedy, terminal=terminal)
+
+
+_NEVER = ("InvalidImageName", "ErrImageNeverPull")
+_GIVEN_UP_ONCE = "ImagePullBackOff"
+"""The kubelet has tried, failed, and waits: an error that one more try mends does not get so far."""
+_TRYING = ("ErrImagePull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed")
+_WRONG_USER = ("container has runAsNonRoot and image will run as root", "image has non-numeric user")
+_CONFIG = ("CreateContainerConfigError", "CreateContainerError")
+
+
+def image_pull(evidence: Evidence) -> Diagnosis | None:
+    """The image is not to be had. A first failed pull may be a passing trouble of the registry."""
+    reason = evidence.pod.waiting_reason
+    if reason not in (*_NEVER, _GIVEN_UP_ONCE, *_TRYING):
+        return None
+    words = bounded(evidence.pod.waiting_message or reason)
+    remedy = (
+        f"Check {evidence.spec_path}.image, and {evidence.spec_path}.pod.imagePullSecrets if the registry is private."
+    )
+    what = f"The image {evidence.pod.image or ''} can't be pulled: {words}".replace("  ", " ")
+    return diagnosed(Reason.IMAGE_PULL, what, remedy, terminal=reason not in _TRYING)
+
+
+def container_config(evidence: Evidence) -> Diagnosis | None:
+    """Something the container refers to is missing (a Secret, a ConfigMap): it may still be created, so we wait."""
+    if evidence.pod.waiting_reason not in _CONFIG:
+        return None
+    words = bounded(evidence.pod.waiting_message or evidence.pod.waiting_reason)
+    if any(phrase in words for phrase in _WRONG_USER):
+        remedy = f"Set runAsUser in {evidence.spec_path}.pod.securityContext, or use an image whose user is not root."
+        return diagnosed(Reason.CONTAINER_CONFIG, f"The container can't be made: {words}", remedy)
+    remedy = f"Create what is missing in the run's namespace, or correct {evidence.spec_path} and spec.model."
+    return diagnosed(Reason.CONTAINER_CONFIG, f"The container can't be made: {words}", remedy, terminal=False)
+
+
+# The scheduler tells how many nodes failed for which reason: "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2
+# node(s) didn't match Pod's node affinity/selector. preemption: ...". Only where every node fails for a reason that waiting
+# does not mend is it structural. A resource that no node has reads like one that is in use, so it is waited for.
+
+_HEAD = re.compile(r"^0/(?P<nodes>\d+) nodes are available: (?P<reasons>.*)", re.DOTALL)
+_TAIL = re.compile(r"\.? (no new claims to deallocate|preemption: ).*", re.DOTALL)
+_REASON = re.compile(r"^(?P<nodes>\d+) (?P<why>.+)$", re.DOTALL)
+_STRUCTURAL = (
+    "node(s) didn't match Pod's node affinity/selector",
+    "node(s) didn't match scheduler-enforced node affinity",
+    "node(s) didn't match the requested node name",
+)
+_TAINT = re.compile(r"^node\(s\) had untolerated taint \{(?P<key>[^:}=]+)")
+_PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node.cluster.x-k8s.io/", "ToBeDeleted")
+"""Set by the cluster on nodes that start, fail or go. From 1.34 the scheduler no longer names the taint; then we wait."""
+
+
+def unschedulable(evidence: Evidence) -> Diagnosis | None:
+    """The scheduler found no node."""
+    message = evidence.pod.unschedulable
+    if message is None or evidence.pod.node is not None:
+        return None
+    words = bounded(_TAIL.sub("", message))
+    if is_structural(message):
+        remedy = f"Correct nodeSelector, affinity and tolerations in {evidence.spec_path}.pod, or add such a node."
+        return diagnosed(Reason.UNSCHEDULABLE, f"No node can ever take the pod: {words}", remedy)
+    if "persistentvolumeclaim" in words.lower():
+        data = "the files of spec.workloads, " if evidence.pod.role == ROLE_CLIENT else ""
+        places = f"{data}spec.model.source.pvc and {evidence.spec_path}.pod.volumes"
+        remedy = f"It goes on when the claim exists and has its volume; check {places}."
+    else:
+        remedy = f"It goes on when a node has room; if none ever will, lower {evidence.resources_path}."
+    return diagnosed(Reason.UNSCHEDULABLE, f"No node can take the pod now: {words}", remedy, terminal=False)
+
+
+def is_structural(message: str) -> bool:
+    """Whether every node of the cluster fails for a reason that only another spec or another node mends."""
+    head = _HEAD.match(_TAIL.sub("", message))
+    if head is None:
+        return False
+    reasons = [_REASON.match(part) for part in head["reasons"].rstrip(". ").split(", ")]
+    if not all(reason is not None and _never_mends(reason["why"]) for reason in reasons):
+        return False
+    return 0 < int(head["nodes"]) == sum(int(reason["nodes"]) for reason in reasons if reason is not None)
+
+
+def _never_mends(why: str) -> bool:
+    taint = _TAINT.match(why)
+    if taint is not None:
+        return not taint["key"].strip().startswith(_PASSING_TAINTS)
+    return why.rstrip(". ") in _STRUCTURAL

@@ -1,0 +1,183 @@
+"""The matrix of a sweep laid over its template: variants, their order, and the manifest of each run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from benchrun import names
+from benchrun.api import BenchmarkRunSpec, EnvVar, Resources, Started, first_problem, json_name
+from benchrun.api.sweep.spec import KIND as SWEEP_KIND
+from benchrun.api.sweep.spec import MAX_RETRIES, BenchmarkSweepSpec, Settings, combinations
+from benchrun.names import API_VERSION, KIND
+from benchrun.plan.pods import Manifest, Owner
+from benchrun.plan.stages import gpus
+
+_OF_A_SERVER = ("replicas", "nodes_per_replica", "disaggregated")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One row of the matrix."""
+
+    number: int
+    """From 1, as listed."""
+    name: str
+    spec: BenchmarkRunSpec
+    """Of each of its runs."""
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that its server asks for."""
+        return gpus(self.spec)
+
+
+def variants(sweep: BenchmarkSweepSpec) -> tuple[Variant, ...]:
+    """All variants, as listed. Raises ValueError naming the variant whose spec is none, or what two axes both set."""
+    return tuple(
+        Variant(number, name, _laid_over(sweep.template, name, settings))
+        for number, (name, settings) in enumerate(combinations(sweep.matrix), start=1)
+    )
+
+
+def _laid_over(template: BenchmarkRunSpec, name: str, settings: Sequence[Settings]) -> BenchmarkRunSpec:
+    _refuse_twice_set(name, settings)
+    spec = template
+    for each in settings:
+        many = next((what for what in _OF_A_SERVER if getattr(each, what) is not None), None)
+        if many is not None and spec.server is None:
+            what = f"variant {name}: {json_name(many)}"
+            raise ValueError(f"spec.matrix: {what} can't be set; with offline there is one engine, of one pod")
+        server = {spec.started_name: _started(spec.started, each)} if spec.started is not None else {}
+        model = {"model": each.model} if each.model is not None else {}
+        spec = spec.model_copy(update=server | model)
+    try:
+        return BenchmarkRunSpec.model_validate(spec_body(spec))
+    except ValidationError as error:
+        raise ValueError(f"spec.matrix: variant {name}: its run's {first_problem(error)}") from error
+
+
+def spec_body(spec: BenchmarkRunSpec) -> dict[str, Any]:
+    """The spec as a manifest holds it: what was written, without what is left out."""
+    return spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+
+
+def _started(started: Started, settings: Settings) -> Started:
+    update: dict[str, Any] = {} if settings.image is None else {"image": settings.image}
+    update |= {what: given for what in _OF_A_SERVER if (given := getattr(settings, what)) is not None}
+    if settings.args:
+        update["args"] = [*started.args, *settings.args]
+    if settings.env:
+        update["env"] = _env(started.env, settings.env)
+    if settings.disaggregated is not None:
+        # Those of the template are of another server: the roles have their own.
+        update |= {"replicas": 1, "nodes_per_replica": 1, "resources": Resources()}
+    elif settings.resources is not None:
+        update["resources"] = _resources(started.resources, settings.resources)
+    return started.model_copy(update=update)
+
+
+def _env(template: Sequence[EnvVar], settings: Sequence[EnvVar]) -> list[EnvVar]:
+    return list({variable.name: variable for variable in (*template, *settings)}.values())
+
+
+def _resources(template: Resources, settings: Resources) -> Resources:
+    return Resources(limits={**template.limits, **settings.limits}, requests={**template.requests, **settings.requests})
+
+
+def _refuse_twice_set(name: str, settings: Sequence[Settings]) -> None:
+    """Two axes that set the same thing would make variants that are not what their name says."""
+    counted = Counter(what for each in settings for what in set(_set_by(each)))
+    twice = next((what for what, times in counted.items() if times > 1), None)
+    if twice is not None:
+        raise ValueError(f"spec.matrix: variant {name}: two axes set {twice}")
+
+
+def _set_by(settings: Settings) -> Iterator[str]:
+    yield from (arg.partition("=")[0] for arg in settings.args if arg.startswith("-"))
+    yield from (f"env {variable.name}" for variable in settings.env)
+    yield from (json_name(what) for what in ("image", "model", *_OF_A_SERVER) if getattr(settings, what) is not None)
+    if settings.resources is not None:
+        yield from (f"resources.limits {key}" for key in settings.resources.limits)
+        yield from (f"resources.requests {key}" for key in settings.resources.requests)
+
+
+# ---- order ------------------------------------------------------------------------------------------------------------
+
+_VERSION = "benchrun.sweep-order/1"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One run of a variant: one fresh server."""
+
+    name: str
+    variant: Variant
+    replication: int
+    """From 1."""
+    attempt: int = 1
+    """From 1: how often it was started on a fresh server."""
+
+
+def run_name(sweep: str, variant: int, replication: int) -> str:
+    """`<sweep>-v<variant>-r<replication>`: deterministic, of one run only, and at most 40 characters."""
+    return f"{sweep}-v{variant}-r{replication}"
+
+
+def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
+    """The run as planned, and its retries: `-a2` and so on at the end of the name."""
+    retries = (
+        replace(planned, name=f"{planned.name}-a{attempt}", attempt=attempt) for attempt in range(2, MAX_RETRIES + 2)
+    )
+    return (planned, *retries)
+
+
+def planned_runs(sweep: str, spec: BenchmarkSweepSpec, variants: Sequence[Variant]) -> tuple[PlannedRun, ...]:
+    """All runs in the order in which they are started. Equal specs give equal orders, whatever the sweep is called."""
+    return tuple(
+        PlannedRun(run_name(sweep, variant.number, replication), variant, replication)
+        for replication in range(1, spec.replications + 1)
+        for variant in _block(spec, variants, replication)
+    )
+
+
+def _block(spec: BenchmarkSweepSpec, variants: Sequence[Variant], replication: int) -> Sequence[Variant]:
+    if spec.order == "AsListed":
+        return variants
+    seed = str(spec.template.measurement.seed)
+    return sorted(variants, key=lambda variant: _place(seed, str(replication), variant.name))
+
+
+def _place(*parts: str) -> bytes:
+    """A number to sort by: as good as random."""
+    return hashlib.sha256("\x1f".join((_VERSION, *parts)).encode()).digest()
+
+
+def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
+    """A BenchmarkRun that the sweep controls: it goes with its sweep. The label is for people, the reference is what counts."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": run.name,
+            "namespace": sweep.namespace,
+            "labels": {names.LABEL_SWEEP: sweep.name},
+            "annotations": {names.ANNOTATION_VARIANT: run.variant.name},
+            "ownerReferences": [
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": SWEEP_KIND,
+                    "name": sweep.name,
+                    "uid": sweep.uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": spec_body(run.variant.spec),
+    }

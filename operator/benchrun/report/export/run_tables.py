@@ -1,0 +1,286 @@
+"""The tables of an exported run (stages, servers, replicas, requests), column by column, as CSV and as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchrun_client.contract import RequestColumns
+
+from benchrun.api import OUTPUT_COST, TOKENS_PER_JOULE, TOTAL_COST, RoleFigures, ServerStatus, answering
+from benchrun.judge.row import certainty, costs, tokens_per_joule
+from benchrun.measure import cells
+from benchrun.measure.windows import Replica
+from benchrun.names import ROLE_PROXY
+from benchrun.report.export.exported import ExportedRun, ExportedStage, pools, server_version
+from benchrun.report.export.formats import TABLES, Format, TableName, register
+from benchrun.report.export.tables import Column, Files, Table, Value, as_csv, as_parquet, table_of
+
+LOAD_FIGURES = (
+    "running_mean", "running_max", "waiting_mean", "waiting_max", "kv_cache_mean_percent", "kv_cache_max_percent",
+    "preemptions", "prefix_hit_percent",
+)  # fmt: skip
+_KEYS: tuple[Column[Any], ...] = (
+    Column("namespace", "text", lambda row: row.run.namespace),
+    Column("run", "text", lambda row: row.run.name),
+    Column("run_uid", "text", lambda row: row.run.uid),
+    Column("stage", "text", lambda row: row.stage.id),
+)
+"""What the tables are joined by."""
+
+
+@dataclass(frozen=True, slots=True)
+class _StageRow:
+    run: ExportedRun
+    stage: ExportedStage
+    server: ServerStatus | None
+    metrics: Mapping[str, float | None]
+    """By vLLM's names, with the costs and tokens per joule."""
+    uncertain: Sequence[str]
+    answering: RoleFigures | None
+    """Of the servers that write answers; the table of servers has those of every role."""
+
+
+def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
+    shown, percentiles = pools([stage]), run.spec.measurement.percentiles
+    if stage.workload.load.max_concurrency is not None:
+        shown = {**shown, **cells.queue_pools([stage.record])}
+    metrics = cells.pooled_metrics([stage.record], shown, percentiles)
+    vllms = [each for each in stage.servers if each.role != ROLE_PROXY]
+    spent = tokens_per_joule(metrics, vllms) | costs(metrics, run.status.cost)
+    uncertain = certainty(shown, percentiles).uncertain
+    return _StageRow(run, stage, run.server, {**metrics, **spent}, uncertain, answering(stage.servers))
+
+
+def _number(name: str) -> Column[_StageRow]:
+    return Column(name, "number", lambda row: row.metrics.get(name))
+
+
+def _count(name: str) -> Column[_StageRow]:
+    return Column(name, "integer", lambda row: _whole(row.metrics.get(name)))
+
+
+_STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
+    *_KEYS,
+    Column("workload", "text", lambda row: row.stage.workload.name),
+    Column("load_point", "text", lambda row: row.stage.load_point),
+    Column("repeat", "integer", lambda row: row.stage.repeat),
+    Column("sequence", "integer", lambda row: row.stage.record.sequence),
+    Column("request_rate", "number", lambda row: row.stage.request_rate),
+    Column("max_concurrency", "integer", lambda row: row.stage.max_concurrency),
+    Column("verdict", "text", lambda row: row.stage.verdict),
+    Column("findings", "texts", lambda row: row.stage.findings),
+    Column("uncertain", "texts", lambda row: row.uncertain),
+    Column("model", "text", lambda row: row.run.spec.model.name),
+    Column("server_image", "text", lambda row: row.server.image if row.server else None),
+    Column("server_version", "text", lambda row: server_version(row.run, row.stage)),
+    Column("gpu", "text", lambda row: row.server.gpu if row.server else None),
+    Column("gpus", "integer", lambda row: row.run.gpus if row.server and row.run.spec.started else None),
+    Column("engine", "text", lambda row: row.stage.record.engine.name),
+    Column("engine_version", "text", lambda row: row.stage.record.engine.version),
+    Column("prompts_digest", "text", lambda row: row.stage.record.prompts_digest),
+    Column("began", "instant", lambda row: row.stage.began),
+    Column("ended", "instant", lambda row: row.stage.ended),
+    Column("requests", "integer", lambda row: len(row.stage.record.requests.ok)),
+    *map(_count, ("completed", "failed")),
+    Column("duration_seconds", "number", lambda row: row.metrics["duration"]),
+    *map(_count, ("total_input_tokens", "total_output_tokens")),
+    *map(_number, ("request_throughput", "output_throughput", "total_token_throughput")),
+)
+
+
+def _of_server(name: str) -> Column[_StageRow]:
+    return Column(name, "number", lambda row: getattr(row.answering, name, None))
+
+
+_SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
+    *map(_of_server, (*LOAD_FIGURES, "coverage_percent")),
+    Column("gpu_power_mean_watts", "number", lambda row: cells.rounded(row.stage.gpus.power_mean_watts)),
+    Column("gpu_memory_max_mib", "number", lambda row: cells.rounded(row.stage.gpus.memory_max_mib)),
+    Column("sm_clock_mean_mhz", "number", lambda row: cells.rounded(row.stage.gpus.sm_clock_mean_mhz)),
+    _number(TOKENS_PER_JOULE),
+    Column("currency", "text", lambda row: row.run.status.cost.currency if row.run.status.cost else None),
+    Column("cost_per_hour", "number", lambda row: row.run.status.cost.per_hour if row.run.status.cost else None),
+    _number(OUTPUT_COST),
+    _number(TOTAL_COST),
+)
+
+
+def stage_table(run: ExportedRun) -> Table:
+    """One row a stage. Latencies are milliseconds under vLLM's own names, throughputs a second; five significant digits."""
+    columns = (*_STAGE_COLUMNS, *map(_number, _latency_names(run)), *_SPENT_COLUMNS)
+    return table_of("stages", columns, (_stage_row(run, stage) for stage in run.stages))
+
+
+def _latency_names(run: ExportedRun) -> list[str]:
+    percentiles = [f"p{cells.percentile_word(each)}" for each in run.spec.measurement.percentiles]
+    names = [f"{figure}_{each}_ms" for each in cells.LATENCIES for figure in ("mean", "median", "std", *percentiles)]
+    if all(workload.load.max_concurrency is None for workload in run.spec.workloads):
+        return names
+    queued = (cells.QUEUE_TIME, cells.QUEUED_TTFT, cells.QUEUED_E2EL)
+    return names + [f"{figure}_{each}_ms" for each in queued for figure in ("mean", "median", *percentiles)]
+
+
+@dataclass(frozen=True, slots=True)
+class _RoleRow:
+    """A role within a stage: what its servers did, and what is known of them. An endpoint's servers are known by what they report."""
+
+    run: ExportedRun
+    stage: ExportedStage
+    role: str
+    figures: RoleFigures | None
+    held: ServerStatus | None
+
+    @property
+    def version(self) -> str | None:
+        edges = self.stage.record.servers
+        reported = next((edge.version for edge in edges if edge.role == self.role and edge.version), None)
+        return reported or (self.held.version if self.held else None)
+
+    @property
+    def started(self) -> ServerStatus | None:
+        """What the run itself started."""
+        return self.held if self.run.spec.started is not None else None
+
+
+def _of_role(name: str, attribute: str | None = None) -> Column[_RoleRow]:
+    return Column(name, "number", lambda row: getattr(row.figures, attribute or name, None))
+
+
+_SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
+    *_KEYS,
+    Column("verdict", "text", lambda row: row.stage.verdict),
+    Column("role", "text", lambda row: row.role),
+    Column("replicas", "integer", lambda row: row.started.replicas if row.started else None),
+    Column("server_image", "text", lambda row: row.started.image if row.started else None),
+    Column("server_version", "text", lambda row: row.version),
+    Column("gpu", "text", lambda row: row.started.gpu if row.started and row.started.gpus else None),
+    Column("gpus", "integer", lambda row: row.started.gpus if row.started else None),
+    Column("kv_cache_tokens", "integer", lambda row: row.held.kv_cache_tokens if row.held else None),
+    *map(_of_role, (*LOAD_FIGURES, "fetched_tokens", "fetched_percent", "transfer_failures")),
+    *map(_of_role, ("gpu_power_mean_watts", "gpu_memory_max_mib", "sm_clock_mean_mhz", "coverage_percent")),
+    _of_role("proxy_added_mean_ms", "added_mean_ms"),
+    _of_role("proxy_cpu_cores", "cores"),
+)
+
+
+def server_table(run: ExportedRun) -> Table:
+    """One row a stage and role. Figures are those of all servers of the role in the stage's own window; `kv_cache_tokens` is what
+    each of them holds."""
+    held = {server.role: server for server in run.status.servers}
+    rows = []
+    for stage in run.stages:
+        figures = {each.role: each for each in stage.servers}
+        roles = dict.fromkeys((*held, *figures))
+        rows += [_RoleRow(run, stage, role, figures.get(role), held.get(role)) for role in roles]
+    return table_of("servers", _SERVER_COLUMNS, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReplicaRow:
+    run: ExportedRun
+    stage: ExportedStage
+    replica: Replica
+
+
+def _server_count(name: str) -> Column[_ReplicaRow]:
+    return Column(name, "integer", lambda row: _whole(getattr(row.replica, name)))
+
+
+def _of_replica(name: str) -> Column[_ReplicaRow]:
+    return Column(name, "number", lambda row: cells.rounded(getattr(row.replica.figures, name)))
+
+
+_REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
+    *_KEYS,
+    Column("verdict", "text", lambda row: row.stage.verdict),
+    Column("role", "text", lambda row: row.replica.figures.role),
+    Column("address", "text", lambda row: row.replica.address),
+    Column("pod", "text", lambda row: row.replica.pod),
+    *map(_server_count, ("requests_finished", "prompt_tokens", "generation_tokens")),
+    # By the server's own counters: other figures than `mean_ttft_ms` and `queue_ms` of the client.
+    Column("server_mean_ttft_ms", "number", lambda row: cells.rounded(row.replica.mean_ttft_ms)),
+    Column("server_mean_queue_ms", "number", lambda row: cells.rounded(row.replica.mean_queue_ms)),
+    *map(_of_replica, ("prefix_hit_percent", "preemptions", "running_mean", "running_max")),
+    *map(_of_replica, ("waiting_mean", "waiting_max", "kv_cache_max_percent")),
+)
+
+
+def replica_table(run: ExportedRun) -> Table:
+    """One row a stage and vLLM server; the proxy is in the table of servers alone."""
+    rows = (_ReplicaRow(run, stage, replica) for stage in run.stages for replica in stage.replicas)
+    return table_of("replicas", _REPLICA_COLUMNS, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _RequestRow:
+    run_uid: str
+    stage: ExportedStage
+    requests: RequestColumns
+    number: int
+    ok: bool
+
+
+_REQUEST_COLUMNS: tuple[Column[_RequestRow], ...] = (
+    Column("run_uid", "text", lambda row: row.run_uid),
+    Column("stage", "text", lambda row: row.stage.id),
+    Column("verdict", "text", lambda row: row.stage.verdict),
+    Column("request", "integer", lambda row: row.number),
+    Column("ok", "flag", lambda row: row.ok),
+    Column("start_ms", "number", lambda row: row.requests.start_us[row.number] / 1000),
+    Column("queue_ms", "number", lambda row: row.requests.queue_us[row.number] / 1000),
+    Column("ttft_ms", "number", lambda row: row.requests.ttft_us[row.number] / 1000 if row.ok else None),
+    Column("tpot_ms", "number", lambda row: _tpot_ms(row.requests, row.number) if row.ok else None),
+    Column("e2el_ms", "number", lambda row: row.requests.e2el_us[row.number] / 1000 if row.ok else None),
+    Column("input_tokens", "integer", lambda row: row.requests.input_tokens[row.number]),
+    Column("output_tokens", "integer", lambda row: row.requests.output_tokens[row.number] if row.ok else None),
+    Column("asked_tokens", "integer", lambda row: row.requests.asked_tokens[row.number]),
+    Column("closed", "flag", lambda row: bool(row.requests.ended[row.number]) if row.ok else None),
+)
+
+
+def request_table(run: ExportedRun) -> Table:
+    """One row a request in order of sending, in milliseconds. `start_ms` counts from the stage's first request; `closed` is whether
+    the server's final token count arrived. A failed request has no times and no output."""
+    return table_of("requests", _REQUEST_COLUMNS, _request_rows(run))
+
+
+def _request_rows(run: ExportedRun) -> Iterator[_RequestRow]:
+    for stage in run.stages:
+        requests = stage.record.requests
+        yield from (_RequestRow(run.uid, stage, requests, number, bool(ok)) for number, ok in enumerate(requests.ok))
+
+
+def _tpot_ms(requests: RequestColumns, number: int) -> float | None:
+    """Time per output token after the first; a one-token answer has none."""
+    after_first = requests.output_tokens[number] - 1
+    return (requests.e2el_us[number] - requests.ttft_us[number]) / after_first / 1000 if after_first > 0 else None
+
+
+def _whole(count: float | None) -> Value:
+    return None if count is None else int(count)
+
+
+_TABLES: Mapping[TableName, Callable[[ExportedRun], Table]] = {
+    "stages": stage_table,
+    "servers": server_table,
+    "replicas": replica_table,
+    "requests": request_table,
+}
+
+
+def _csv(run: ExportedRun, table: TableName) -> bytes:
+    return as_csv(_TABLES[table](run))
+
+
+def _parquet(run: ExportedRun, table: TableName) -> bytes:
+    return as_parquet(_TABLES[table](run), run_uid=run.uid)
+
+
+def _folder(ending: str, write: Callable[[ExportedRun, TableName], bytes]) -> Callable[[ExportedRun], Files]:
+    return lambda run: {f"{table}.{ending}": write(run, table) for table in TABLES}
+
+
+register("csv", Format("tables of stages, of their servers and of requests", _folder("csv", _csv), _csv))
+register("parquet", Format("the same, with types", _folder("parquet", _parquet), _parquet, is_text=False))

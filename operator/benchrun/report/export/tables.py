@@ -1,0 +1,132 @@
+"""Tables of figures with typed columns, and the files they become: CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeVar
+
+Kind = Literal["text", "texts", "integer", "number", "flag", "instant"]
+Value = str | Sequence[str] | int | float | bool | datetime | None
+"""None: not known."""
+Files = Mapping[str, bytes]
+"""Contents by their path in a folder, with forward slashes."""
+Json = dict[str, Any]
+T = TypeVar("T")
+_NANOSECOND_DIGITS = 9
+
+
+class NotExportable(ValueError):
+    """The run does not fit into this format; the text says why and what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """One column; its name ends with the unit."""
+
+    name: str
+    kind: Kind
+    value: Callable[[T], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of values in the order of the columns."""
+
+    name: str
+    columns: Sequence[Column[Any]]
+    rows: Sequence[tuple[Value, ...]]
+
+
+def table_of(name: str, columns: Sequence[Column[T]], rows: Iterable[T]) -> Table:
+    """Every column's value of every row."""
+    return Table(name, columns, [tuple(column.value(row) for column in columns) for row in rows])
+
+
+def as_json(value: Json | Sequence[Json]) -> bytes:
+    """Indented, with a line break at the end. NaN and infinity are not valid JSON and raise ValueError."""
+    return f"{json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
+
+
+def as_json_lines(values: Sequence[Json]) -> bytes:
+    """One object a line."""
+    return "".join(f"{json.dumps(value, ensure_ascii=False, allow_nan=False)}\n" for value in values).encode()
+
+
+def without_unknown(value: Json) -> Json:
+    """Without the fields that are None, in nested objects too: for formats in which what is unknown is left out."""
+    return {
+        name: without_unknown(each) if isinstance(each, dict) else each
+        for name, each in value.items()
+        if each is not None
+    }
+
+
+def seconds(microseconds: float) -> float:
+    """Without the noise that a division leaves in the last digits."""
+    return round(microseconds / 1e6, _NANOSECOND_DIGITS)
+
+
+# ---- CSV (RFC 4180): a head line, commas, quotes where needed; what is not known is an empty field ----------------------
+
+_BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
+_NUMBER = re.compile(r"[-+]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?")
+
+
+def as_csv(table: Table) -> bytes:
+    """UTF-8. Instants are RFC 3339; lists are joined with semicolons, since their words hold none."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(column.name for column in table.columns)
+    writer.writerows([_field(value) for value in row] for row in table.rows)
+    return text.getvalue().encode()
+
+
+def _field(value: Value) -> str | int | float:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, int | float):
+        return value
+    text = value if isinstance(value, str) else ";".join(value)
+    # A spreadsheet runs what begins like a formula, whatever its quotes. A number stays one.
+    return f"'{text}" if text.startswith(_BEGIN_FORMULAS) and not _NUMBER.fullmatch(text) else text
+
+
+# ---- Parquet by pyarrow, an extra of the command: `pip install 'benchrun-operator[export]'` ------------------------------
+
+RUN_KEY = b"benchrun.run_uid"
+"""In the file's own metadata."""
+
+
+def as_parquet(table: Table, *, run_uid: str) -> bytes:
+    """Every column has its type even where all its values are null. Raises NotExportable without pyarrow."""
+    try:
+        # Fifty megabytes to download, for this format alone.
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise NotExportable("Parquet needs pyarrow: pip install 'benchrun-operator[export]'") from error
+    types: Mapping[Kind, Any] = {
+        "text": pyarrow.string(),
+        "texts": pyarrow.list_(pyarrow.string()),
+        "integer": pyarrow.int64(),
+        "number": pyarrow.float64(),
+        "flag": pyarrow.bool_(),
+        "instant": pyarrow.timestamp("us", tz="UTC"),
+    }
+    fields = [(column.name, types[column.kind]) for column in table.columns]
+    schema = pyarrow.schema(fields, metadata={RUN_KEY: run_uid.encode()})
+    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
+    arrays = [pyarrow.array(values, type=field.type) for values, field in zip(columns, schema, strict=True)]
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(arrays, schema=schema), buffer)
+    return buffer.getvalue()

@@ -1,0 +1,192 @@
+"""Changes against a baseline, and the front of throughput per GPU against TPOT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchrun.report.html.blocks import ChartSpec
+from benchrun.report.html.charts import theme
+
+ROW_HEIGHT = 24
+MAX_LABEL_WIDTH, CHARACTER_WIDTH = 150, 7.2
+"""Pixels; of the widest font that a browser may fall back to."""
+PERCENT = "datum.value === 0 ? '0' : format(datum.value, '+~r')"
+"""How a tick reads (a Vega expression)."""
+LEAST_REACH = 2.0
+"""Percent: less is not told apart on the axis."""
+MARGINS = 58
+_WORDS = ("Better", "Worse", "NoDetectableDifference", "Unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One change, in percent."""
+
+    label: str
+    change: float
+    low: float | None
+    high: float | None
+    word: str
+    told: str
+
+
+def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSpec:
+    """In the order given; `limit_percent`: the change from which on a figure has regressed, with its sign."""
+    order = [bar.label for bar in bars]
+    room = min(MAX_LABEL_WIDTH, round(CHARACTER_WIDTH * max(map(len, order))))
+    names = {"title": None, "labelLimit": MAX_LABEL_WIDTH, "minExtent": room, "ticks": False, "domain": False}
+    y: dict[str, object] = {"field": "label", "type": "nominal", "sort": order, "axis": names}
+    low, high = reach(bars, limit_percent)
+    axis = {"title": "change against the baseline, %", "labelExpr": PERCENT, "tickCount": 5}
+    across = {"domain": [low, high], "nice": False, "clamp": True}
+    scale = {"domain": list(_WORDS), "range": [theme.OF_WORDS[word] for word in _WORDS]}
+    colour = {"field": "word", "type": "nominal", "scale": scale, "legend": None}
+    low_to_high = {"x": theme.quantitative("low"), "x2": {"field": "high"}, "y": y}
+    layers: list[dict[str, object]] = [
+        {
+            "mark": {"type": "bar", "height": 13, "opacity": 0.55, "aria": True},
+            "encoding": {
+                "x": theme.quantitative("change", axis=axis, scale=across, stack=None),
+                "y": y,
+                "color": colour,
+                "description": {"field": "told"},
+            },
+        },
+        {
+            "mark": {"type": "rule", "stroke": theme.INK, "strokeWidth": 1.6},
+            "transform": [{"filter": "isValid(datum.low)"}],
+            "encoding": low_to_high,
+        },
+        *(_end(end, y, low, high) for end in ("low", "high")),
+        _line(0.0, stroke=theme.GREY),
+        *([_line(limit_percent, stroke=theme.SOFT_INK, strokeDash=[4, 3])] if limit_percent is not None else []),
+    ]
+    return theme.card(
+        {"data": theme.values([_row(bar) for bar in bars]), "layer": layers}, height=MARGINS + ROW_HEIGHT * len(bars)
+    )
+
+
+def reach(bars: Sequence[Bar], limit_percent: float | None) -> tuple[float, float]:
+    """Ends of the axis: all changes, and of their intervals so much that one wide one does not flatten all others."""
+    farthest = max(
+        LEAST_REACH, 1.5 * max(abs(bar.change) for bar in bars), *([2 * abs(limit_percent)] if limit_percent else [])
+    )
+    ends = [0.0, *(end for bar in bars for end in (bar.change, bar.low, bar.high) if end is not None)]
+    marks = [*ends, limit_percent] if limit_percent is not None else ends
+    return max(min(marks) - 1, -farthest), min(max(marks) + 1, farthest)
+
+
+def _end(field: str, y: dict[str, object], low: float, high: float) -> dict[str, object]:
+    """Where an interval ends within the chart."""
+    return {
+        "mark": {"type": "tick", "thickness": 1.6, "size": 9, "color": theme.INK},
+        "transform": [{"filter": f"isValid(datum.low) && datum.{field} >= {low} && datum.{field} <= {high}"}],
+        "encoding": {"x": theme.quantitative(field), "y": y},
+    }
+
+
+def _line(at: float, **mark: object) -> dict[str, object]:
+    return {
+        "mark": {"type": "rule", "strokeWidth": 1.2, **mark},
+        "data": theme.values([{"at": at}]),
+        "encoding": {"x": theme.quantitative("at")},
+    }
+
+
+def _row(bar: Bar) -> dict[str, object]:
+    row: dict[str, object] = {"label": bar.label, "change": bar.change, "word": bar.word, "told": bar.told}
+    return row | {"low": bar.low, "high": bar.high} if bar.low is not None and bar.high is not None else row
+
+
+MAX_COLOURS = len(theme.RAMP)
+"""Variants that can be told apart; of more only the front is coloured."""
+SHAPES = (
+    "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left"
+)  # fmt: skip
+"""So that variants can be told apart without colours."""
+LEGEND_COLUMNS, LEGEND_ROW_HEIGHT, LABEL_WIDTH = 2, 18, 130
+"""Pixels."""
+MARGIN = 1.1
+FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"
+"""How a tick of tokens reads (a Vega expression)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A variant at a load point."""
+
+    variant: str
+    tpot_ms: float
+    per_gpu: float
+    """Output tokens a second and GPU."""
+    on_front: bool
+    told: str
+    """In words, shown where the pointer rests."""
+
+
+def front_chart(points: Sequence[Point]) -> ChartSpec:
+    """Better is up and to the left. The line goes through the front: at a TPOT on it, no more throughput can be had."""
+    variants = list(dict.fromkeys(point.variant for point in points))
+    x = theme.quantitative("tpot", **_titled(theme.latency_axis([point.tpot_ms for point in points], from_zero=False)))
+    most = max(point.per_gpu for point in points)
+    y = theme.quantitative(
+        "perGPU",
+        scale={"domain": [0, most * MARGIN], "nice": True},
+        axis={"title": "output tokens/s per GPU", "labelExpr": FROM_ZERO, "tickCount": 5},
+    )
+    few = len(variants) <= MAX_COLOURS
+    look = _by_variant(variants) if few else _by_front()
+    layers: list[dict[str, object]] = [
+        {
+            "mark": {
+                "type": "line",
+                "stroke": theme.SOFT_INK,
+                "strokeWidth": 1.5,
+                "strokeDash": [5, 3],
+                "interpolate": "step-after",
+            },
+            "data": theme.values([_front_row(point) for point in points if point.on_front]),
+            "encoding": {"x": x, "y": y},
+        },
+        *(_points(points, {"x": x, "y": y, **look}, on_front=on_front) for on_front in (False, True)),
+    ]
+    rows = -(-len(variants) // LEGEND_COLUMNS) if few else 0
+    return theme.card({"layer": layers}, height=theme.CARD_HEIGHT + 20 + rows * LEGEND_ROW_HEIGHT)
+
+
+def _points(points: Sequence[Point], encoding: dict[str, object], *, on_front: bool) -> dict[str, object]:
+    """Those of the front are large and full, the others small."""
+    size = {"size": 130, "opacity": 1} if on_front else {"size": 45, "opacity": 0.7}
+    return {
+        "mark": {"type": "point", "filled": True, "aria": True, **size},
+        "data": theme.values([_front_row(point) for point in points if point.on_front == on_front]),
+        "encoding": {**encoding, "description": {"field": "told"}},
+    }
+
+
+def _by_variant(variants: Sequence[str]) -> dict[str, object]:
+    """A colour and a shape each."""
+    field = {"field": "variant", "type": "nominal"}
+    legend = {"title": None, "columns": LEGEND_COLUMNS, "labelLimit": LABEL_WIDTH, "symbolOpacity": 1}
+    colours = {"domain": list(variants), "range": theme.ramp(len(variants))}
+    shapes = {"domain": list(variants), "range": list(SHAPES[: len(variants)])}
+    return {
+        "color": {**field, "scale": colours, "legend": legend},
+        "shape": {**field, "scale": shapes, "legend": legend},
+    }
+
+
+def _by_front() -> dict[str, object]:
+    scale = {"domain": [True, False], "range": [theme.BLUE, theme.GREY]}
+    return {"color": {"field": "onFront", "type": "nominal", "scale": scale, "legend": None}}
+
+
+def _titled(axis: dict[str, object]) -> dict[str, object]:
+    shown = axis["axis"]
+    return {**axis, "axis": {**(shown if isinstance(shown, dict) else {}), "title": "mean TPOT"}}
+
+
+def _front_row(point: Point) -> dict[str, object]:
+    row = {"variant": point.variant, "tpot": point.tpot_ms, "perGPU": point.per_gpu}
+    return {**row, "onFront": point.on_front, "told": point.told}

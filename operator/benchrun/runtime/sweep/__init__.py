@@ -1,1 +1,0 @@
-"""Sweeps in the running operator: one more kind of key on the same queue."""

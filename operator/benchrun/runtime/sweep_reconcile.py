@@ -1,0 +1,198 @@
+"""One pass over one sweep: look, decide, cancel and create, write the status once, say it. All of it can be repeated."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from benchrun.api import BenchmarkRunStatus, status_changes
+from benchrun.api.sweep.status import essence
+from benchrun.decide.sweep.decision import NotCreated, SweepDecision, SweepWorld, TableMade, TableWanted
+from benchrun.decide.sweep.reconcile import decide
+from benchrun.decide.world import Ref
+from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, Occupied
+from benchrun.effects.judge_child import JudgeChild, NotJudged
+from benchrun.judge_process.job import Part, SweepJob
+from benchrun.names import KIND
+from benchrun.observe import raw
+from benchrun.observe.ended_runs import swept_runs
+from benchrun.observe.last_words import bounded
+from benchrun.observe.trim import run_of
+from benchrun.observe.views import Key, Sweep, SweepKey
+from benchrun.runtime.memory import Memories, SweepMemory
+from benchrun.runtime.passes import RETRY_SECONDS, Reconciler
+
+logger = logging.getLogger(__name__)
+
+NOT_CREATED_RETRY_SECONDS = 15.0
+"""How often a run that was refused is offered again; a change of the sweep or its runs comes before."""
+LEFTOVER_SECONDS = 2.0
+"""How often it is looked whether a run of an earlier sweep of the same name is gone."""
+TABLE_SECONDS = 1.0
+"""How long a pass waits for its table."""
+READINGS = 3
+"""How often in a pass figures are read: a run may vanish in between, and then others may be wanted."""
+_QUOTA = "exceeded quota"
+
+
+@dataclass(kw_only=True, eq=False)
+class SweepReconciler(Reconciler):
+    """Makes passes over sweeps."""
+
+    judge: JudgeChild
+    enqueue: Callable[[Key], None]
+
+    def __post_init__(self) -> None:
+        self.memories = Memories(SweepMemory)
+
+    async def __call__(self, key: SweepKey) -> float | None:
+        """One pass; see `guard`."""
+        return await self.guard(key, lambda: self._pass(key))
+
+    async def _pass(self, key: SweepKey) -> float | None:
+        sweep = self.indexes.sweep(key)
+        if sweep is None or sweep.deleting:
+            # The garbage collector removes the runs, with or without us.
+            self.memories.drop(key)
+            return None
+        memory = self.memories.of(key, sweep.uid)
+        seen = (sweep.version, swept_runs(self.indexes.runs_of(sweep.uid)))
+        if memory.settled == seen:
+            return None
+        memory.settled = None
+        decision = await self._decided(sweep, memory)
+        if decision.table is not None:
+            await self._make_table(key, sweep, decision.table, memory)
+            decision = decide(self._world(sweep, memory))
+        if decision.read:
+            return RETRY_SECONDS  # runs come and go faster than they can be read
+        await self._cancel(decision.cancel)
+        if await self._create(decision, memory):
+            return 0.0  # it is decided anew with what was found out
+        changes = status_changes(sweep.status, decision.status)
+        if changes:
+            await self.change_status(sweep, changes)
+        await self.post(sweep, decision.events)
+        if decision.forget:
+            self.memories.drop(key)
+            return None
+        retry = None
+        if decision.create and memory.not_created is not None:
+            retry = LEFTOVER_SECONDS if memory.not_created.leftover else NOT_CREATED_RETRY_SECONDS
+        # A table that is still to be made is asked for by the next pass.
+        memory.settled = seen if retry is None and decision.table is None else None
+        return retry
+
+    async def _decided(self, sweep: Sweep, memory: SweepMemory) -> SweepDecision:
+        decision = decide(self._world(sweep, memory))
+        for _ in range(READINGS):
+            if not decision.read:
+                break
+            for name in decision.read:
+                await self._read(sweep, name, memory)
+            decision = decide(self._world(sweep, memory))
+        return decision
+
+    def _world(self, sweep: Sweep, memory: SweepMemory) -> SweepWorld:
+        runs = swept_runs(self.indexes.runs_of(sweep.uid))
+        return SweepWorld(sweep=sweep, runs=runs, collected=memory.collected(), now=self.now())
+
+    async def _read(self, sweep: Sweep, name: str, memory: SweepMemory) -> None:
+        """Straight from the API server: the index keeps no results of runs that have ended."""
+        try:
+            body = await self.cluster.get(KIND, namespace=sweep.namespace, name=name)
+        except NotFound:
+            self.indexes.drop(KIND, sweep.namespace, name)
+            return
+        self._learnt(body)
+        run = run_of(body)
+        if run.sweep_uid == sweep.uid:
+            memory.measured[run.uid] = _essence(run.status)
+
+    async def _make_table(self, key: SweepKey, sweep: Sweep, wanted: TableWanted, memory: SweepMemory) -> None:
+        """Have the table made, and wait a moment for it: a pass does not stand still for the judge, and is made again when the
+        table is there."""
+        if memory.making is None:
+            memory.making = asyncio.create_task(self._table(key, sweep, wanted, memory), name="table of a sweep")
+        await asyncio.wait({memory.making}, timeout=TABLE_SECONDS)
+
+    async def _table(self, key: SweepKey, sweep: Sweep, wanted: TableWanted, memory: SweepMemory) -> None:
+        job = SweepJob(spec=sweep.spec, baseline=wanted.baseline, runs=wanted.runs, missing=dict(wanted.missing))
+        figures = ((run.uid, memory.measured[run.uid]) for run in wanted.runs)
+        parts = (
+            Part.of("run", status.model_dump_json(by_alias=True, exclude_none=True).encode(), name=uid)
+            for uid, status in figures
+        )
+        table, problem = None, ""
+        try:
+            table = await self.judge.table(job, parts)
+        except NotJudged as error:
+            problem = error.reason
+        except Exception as error:
+            logger.exception("%s/%s: its table", sweep.namespace, sweep.name)
+            problem = type(error).__name__
+        if problem:
+            logger.warning("%s/%s: its table is not made: %s", sweep.namespace, sweep.name, problem)
+        memory.table = TableMade(wanted, table, problem)
+        memory.making = memory.settled = None
+        self.enqueue(key)
+
+    async def _cancel(self, refs: Iterable[Ref]) -> None:
+        """Tell each of the runs to end, whatever the others answer. Raises what failed first."""
+        failed: list[ClusterError] = []
+        for ref in refs:
+            try:
+                self._learnt(await self.cluster.cancel_run(ref))
+            except ClusterError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    async def _create(self, decision: SweepDecision, memory: SweepMemory) -> bool:
+        """Whether something turned out that is to be decided on."""
+        before = memory.not_created
+        for manifest in decision.create:
+            memory.not_created = None
+            try:
+                self._learnt(await self.cluster.create_run(manifest))
+            except Occupied as error:
+                if not _is_leftover(error.found, manifest):
+                    memory.conflict = str(error)
+                    return True
+                name = manifest["metadata"]["name"]
+                message = f"waiting for run {name} of an earlier sweep of this name to be removed"
+                memory.not_created = NotCreated(name, message, curable=True, leftover=True)
+                break
+            except (Forbidden, Invalid) as error:
+                memory.not_created = _refused(manifest, error)
+                break
+        return memory.not_created is not None and memory.not_created != before
+
+    def _learnt(self, body: dict[str, Any] | None) -> None:
+        """A run as it came back. Its watch event will be no news to the index, so that it is put on the queue here."""
+        key = self.indexes.learnt(KIND, body) if body is not None else None
+        if key is not None:
+            self.enqueue(key)
+
+
+def _essence(status: dict[str, object]) -> BenchmarkRunStatus:
+    try:
+        return essence(BenchmarkRunStatus.model_validate(status))
+    except ValueError:
+        return BenchmarkRunStatus()  # written by another version of the API: there, but not to be compared
+
+
+def _is_leftover(found: dict[str, Any], manifest: dict[str, Any]) -> bool:
+    """Whether the run that has the name belongs to a sweep of our sweep's name that was deleted, and goes with it."""
+    owner, ours = raw.controller(found["metadata"]), raw.controller(manifest["metadata"])
+    same = (owner.get("kind"), owner.get("name")) == (ours.get("kind"), ours.get("name"))
+    return same and owner.get("uid") != ours.get("uid")
+
+
+def _refused(manifest: dict[str, Any], error: ClusterError) -> NotCreated:
+    name, told = manifest["metadata"]["name"], bounded(str(error)).rstrip(". ")
+    message = f"run {name} is refused by the API server: {told}"
+    return NotCreated(name, message, curable=isinstance(error, Forbidden), quota=_QUOTA in str(error))

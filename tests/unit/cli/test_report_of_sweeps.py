@@ -1,0 +1,279 @@
+"""`benchrun report` of sweeps: on files and on what kubectl gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchrun.api.sweep.status import essence
+from benchrun.cli.__main__ import TABLE_WIDTH, main
+from unit.cli.fake_kubectl import FakeKubectl
+from unit.judge.comparison.sides import row, run
+from unit.plan.specs import concurrencies, spec_body, workload
+from unit.report.finished_sweeps import FinishedSweep, Measured, batches, finished_sweep
+from unit.report.going_on import run_body, running
+from unit.sweep import simulated
+from unit.sweep.simulated import SimulatedCluster, SimulatedOperator
+from unit.sweep.sweeps import NAME, THREE, a_run, ended, failed, sweep_body
+
+Capture = pytest.CaptureFixture[str]
+NO_RUN = 'Error from server (NotFound): benchmarkruns.benchrun.dev "seqs" not found'
+
+
+@pytest.fixture
+def body(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A sweep of three variants: a baseline, a faster one, and one that ran out of memory."""
+    throughput = {"seqs-v1-r1": 1000.0, "seqs-v2-r1": 1250.0}
+    monkeypatch.setattr(
+        simulated,
+        "figures",
+        lambda name: essence(run(name, [row(repeats=5, cv=1.0, OutputThroughput=throughput[name])]).status),
+    )
+    cluster = SimulatedCluster(sweep_body(THREE))
+    for name in throughput:
+        cluster.runs[name] = a_run(name, status=ended())
+    cluster.runs["seqs-v3-r1"] = a_run("seqs-v3-r1", status=failed("OutOfGPUMemory", "CUDA out of memory"))
+    SimulatedOperator(cluster).make_pass()
+    return {"kind": "BenchmarkSweep", "metadata": {"name": NAME}, "spec": cluster.spec, "status": cluster.status}
+
+
+@pytest.fixture
+def file(tmp_path: Path, body: dict[str, Any]) -> str:
+    """It holds a run of that name as well."""
+    path = tmp_path / "sweeps.json"
+    path.write_text(json.dumps({"kind": "List", "items": [{"kind": "BenchmarkRun", "metadata": {"name": NAME}}, body]}))
+    return str(path)
+
+
+def lines(said: str) -> list[list[str]]:
+    return [line.split() for line in said.splitlines()]
+
+
+def test_figures_then_changes_then_who_did_best(file: str, capsys: Capture) -> None:
+    assert main(["report", NAME, "--sweep", "-f", file]) == 2, "a run failed: the table has a hole"
+    said = lines(capsys.readouterr().out)
+    assert said[0][:2] == ["seqs:", "Valid"]
+    assert ["base", "chat/rate=4", "1", "9.4", "1000", "43", "11", "1440", "Valid"] in said
+    assert ["wide", "chat/rate=4", "1", "9.4", "1250", "43", "11", "1440", "Valid"] in said
+    assert ["wider", "chat/rate=4", "0", *"-----", "OutOfGPUMemory"] in said
+    [change] = [line for line in said if line[:3] == ["wide", "chat/rate=4", "OutputThroughput"]]
+    assert (change[3:7], change[-1]) == (["1000", "1250", "+25.0", "%"], "Better")
+    assert ["chat", "throughput", "wide", "chat/rate=4", "1250", "-"] in said
+
+
+def test_what_is_to_be_known_of_the_table_is_said(file: str, capsys: Capture) -> None:
+    main(["report", NAME, "--sweep", "-f", file])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "against base, within one server: the intervals hold the noise of repeats" in said
+    assert "wider: OutOfGPUMemory in seqs-v3-r1: CUDA out of memory" in said
+
+
+@pytest.mark.parametrize("options", [[], ["--sweep"]])
+def test_it_is_asked_of_the_cluster(
+    options: list[str], kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture
+) -> None:
+    kubectl.fails("get", "benchmarkruns.benchrun.dev", NAME, error=NO_RUN)
+    kubectl.answer("get", "benchmarksweeps.benchrun.dev", NAME, out=json.dumps(body))
+    assert main(["report", NAME, "-n", "lab", *options]) == 2
+    assert "against base" in capsys.readouterr().out
+
+
+def test_where_a_run_has_its_name_the_option_says_which_is_meant(
+    kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture
+) -> None:
+    kubectl.gives("get", "benchmarkruns.benchrun.dev", NAME, body=run_body(running()))
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=body)
+    assert main(["report", NAME]) == 0
+    assert "against base" not in capsys.readouterr().out
+    assert main(["report", NAME, "--sweep"]) == 2
+    assert "against base" in capsys.readouterr().out
+
+
+def test_a_sweep_that_nobody_looked_at_yet(kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture) -> None:
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body={**body, "status": {"observedGeneration": -1}})
+    assert main(["report", NAME, "--sweep"]) == 0
+    assert capsys.readouterr().out.startswith("seqs: Unknown")
+
+
+def test_a_file_without_it_is_named(file: str, capsys: Capture) -> None:
+    assert main(["report", "other", "--sweep", "-f", file]) == 1
+    assert "holds no BenchmarkSweep other" in " ".join(capsys.readouterr().err.split())
+    assert main(["report", "other", "--sweep", "-f", f"{file}.none"]) == 1
+    assert "No such file" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_sweep_without_a_name_is_that_of_the_file(file: str, capsys: Capture) -> None:
+    assert main(["report", "--sweep", "-f", file]) == 2
+    assert "against base" in capsys.readouterr().out
+    assert main(["report", "--sweep"]) == 1
+    assert "which sweep? Give its name, or -f FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("what", "options"), [("BenchmarkRun or BenchmarkSweep", []), ("BenchmarkSweep", ["--sweep"])], ids=["", "sweep"]
+)
+def test_a_name_that_is_none_is_answered_with_those_that_there_are(
+    what: str, options: list[str], kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    for resource in ("benchmarkruns", "benchmarksweeps"):
+        error = f'Error from server (NotFound): {resource}.benchrun.dev "sqes" not found'
+        kubectl.fails("get", f"{resource}.benchrun.dev", "sqes", error=error, unless="--ignore-not-found")
+    kubectl.answer("get", "benchmarksweeps.benchrun.dev", "sqes", "--ignore-not-found")
+    kubectl.gives("get", "benchmarkruns.benchrun.dev", body={"items": []})
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", body={"items": [{"metadata": {"name": "seqs"}}]})
+    assert main(["report", "sqes", "-n", "lab", *options]) == 1
+    assert capsys.readouterr().err == f"benchrun: there is no {what} sqes in namespace lab; did you mean seqs?\n"
+
+
+# ---- forms -----------------------------------------------------------------------------------------------------------
+
+
+def written(folder: Path, found: FinishedSweep) -> str:
+    path = folder / "sweep.json"
+    path.write_text(json.dumps(found.body), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("code", "measured"),
+    [(0, {"base": Measured()}), (4, {"base": Measured(verdict="Invalid")}), (2, {"base": Measured(), "wide": None})],
+    ids=["Valid", "Invalid", "a run failed"],
+)
+@pytest.mark.parametrize("form", [[], ["--markdown"], ["--html", "page.html"]], ids=["tables", "Markdown", "HTML"])
+def test_the_exit_code_is_that_of_the_verdict(
+    code: int, measured: dict[str, Measured | None], form: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", NAME, "-f", written(tmp_path, finished_sweep(measured)), *form]) == code
+
+
+def test_a_wide_table_is_as_wide_as_it_must_be(tmp_path: Path, capsys: Capture) -> None:
+    file = written(tmp_path, batches())
+    assert main(["report", NAME, "-f", file]) == 0
+    narrow = capsys.readouterr().out.splitlines()
+    assert max(map(len, narrow)) <= TABLE_WIDTH
+    assert "total tok/s" not in narrow[1]
+    assert main(["report", NAME, "-f", file, "--wide"]) == 0
+    wide = capsys.readouterr().out.splitlines()
+    assert len(wide[1]) > TABLE_WIDTH
+    assert lines("\n".join(wide))[2] == [
+        *("10000", "chat/rate=inf", "1", "20.3", "81.2", "81", "25400", "81", "43", "11", "1440"),
+        *("33", "491", "9.4%", "0.2%", "Valid"),
+    ]  # fmt: skip
+
+
+def test_markdown_goes_to_standard_output(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["report", NAME, "-f", written(tmp_path, batches()), "--markdown"]) == 0
+    assert capsys.readouterr().out.startswith("## seqs: Valid\n\n")
+
+
+def test_a_sweep_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -> None:
+    going_on = {"kind": "BenchmarkSweep", "metadata": {"name": NAME}, "spec": sweep_body(), "status": {}}
+    file, page = tmp_path / "s.json", tmp_path / "page.html"
+    file.write_text(json.dumps(going_on), encoding="utf-8")
+    assert main(["report", NAME, "-f", str(file), "--html", str(page)]) == 1
+    assert "seqs has not ended" in capsys.readouterr().err
+    assert not page.exists()
+
+
+# ---- what the status had no room for ---------------------------------------------------------------------------------
+
+EIGHT = range(8, 16)
+
+
+@pytest.fixture(scope="module")
+def large() -> FinishedSweep:
+    """A sweep of 256 rows, each with every figure; its last variant did not start."""
+    server = {"running_mean": 123.4, "waiting_mean": 234.5, "kv_cache_max_percent": 98.7, "prefix_hit_percent": 1.2}
+    measured: dict[str, Measured | None] = {f"variant-{n:02d}": Measured(server=server) for n in range(31)}
+    cells = [f"{'w' * 12}/concurrency={users}" for users in EIGHT]
+    template = spec_body(workloads=[workload("w" * 12, load=concurrencies(*EIGHT))])
+    return finished_sweep(measured | {"lame": None}, cells=cells, replications=2, template=template)
+
+
+def shown_rows(said: str) -> list[list[str]]:
+    """Of the first table."""
+    table, _, _ = said.partition("latencies in milliseconds")
+    return [line for line in lines(table) if line and (line[0].startswith("variant-") or line[0] == "lame")]
+
+
+def test_rows_that_the_status_has_no_room_for_come_from_the_runs(
+    kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture
+) -> None:
+    assert {"results", "results[].metrics"} <= {cut.field for cut in large.status.truncated}
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
+    kubectl.gives(
+        "get", "benchmarkruns.benchrun.dev", f"--selector=benchrun.dev/sweep={NAME}", body={"items": large.runs}
+    )
+    assert main(["report", NAME, "--sweep", "--wide"]) == 2
+    said = capsys.readouterr().out
+    rows = shown_rows(said)
+    assert len(rows) == 32 * 8
+    assert all("98.7%" in row for row in rows if row[0] != "lame")
+    assert "did not fit" not in said
+
+
+def test_of_a_file_that_holds_the_runs_as_well(large: FinishedSweep, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "all.json"
+    file.write_text(json.dumps({"kind": "List", "items": [large.body, *large.runs]}))
+    assert main(["report", NAME, "-f", str(file)]) == 2
+    assert len(shown_rows(capsys.readouterr().out)) == 32 * 8
+
+
+@pytest.mark.parametrize("gone", ["one run", "all runs", "figures of one", "somebody else's"])
+def test_where_runs_are_gone_the_status_is_shown_with_what_is_missing(
+    gone: str, large: FinishedSweep, tmp_path: Path, capsys: Capture
+) -> None:
+    runs = [dict(run) for run in large.runs]
+    match gone:
+        case "one run":
+            runs = runs[1:]
+        case "all runs":
+            runs = []
+        case "figures of one":
+            runs[0]["status"] = {**runs[0]["status"], "results": "many"}
+        case _:
+            runs[0]["metadata"] = {**runs[0]["metadata"], "ownerReferences": []}
+    file = tmp_path / "some.json"
+    file.write_text(json.dumps({"kind": "List", "items": [large.body, *runs]}))
+    assert main(["report", NAME, "-f", str(file)]) == 2
+    said = capsys.readouterr().out
+    assert len(shown_rows(said)) == len(large.status.results) < 32 * 8
+    assert "did not fit into the status" in " ".join(said.split())
+
+
+def test_who_may_not_read_runs_sees_the_status(kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture) -> None:
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
+    kubectl.fails("get", "benchmarkruns.benchrun.dev", error="Error from server (Forbidden): no")
+    assert main(["report", NAME, "--sweep"]) == 2
+    assert len(shown_rows(capsys.readouterr().out)) == len(large.status.results)
+
+
+def test_whoever_watched_it_sees_the_whole_table_too(
+    kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture
+) -> None:
+    kubectl.watch(large.body, of=NAME)
+    kubectl.watch(run_body(running()), of=f"--selector=benchrun.dev/sweep={NAME}")
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
+    kubectl.gives(
+        "get", "benchmarkruns.benchrun.dev", f"--selector=benchrun.dev/sweep={NAME}", body={"items": large.runs}
+    )
+    assert main(["watch", NAME, "--sweep", "--wide"]) == 2
+    assert len(shown_rows(capsys.readouterr().out)) == 32 * 8
+
+
+@pytest.mark.parametrize("gone", ["benchmarksweeps.benchrun.dev", "benchmarkruns.benchrun.dev"])
+def test_what_is_gone_after_watching_leaves_the_table_of_the_status(
+    gone: str, kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture
+) -> None:
+    kubectl.watch(large.body, of=NAME)
+    kubectl.watch(run_body(running()), of=f"--selector=benchrun.dev/sweep={NAME}")
+    kubectl.fails("get", gone, error="Error from server (Forbidden): no")
+    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
+    kubectl.gives("get", "benchmarkruns.benchrun.dev", body={"items": large.runs})
+    assert main(["watch", NAME, "--sweep"]) == 2
+    said = capsys.readouterr().out
+    assert len(shown_rows(said)) == len(large.status.results) < 32 * 8
+    assert "did not fit into the status" in " ".join(said.split())

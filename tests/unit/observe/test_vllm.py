@@ -1,0 +1,138 @@
+"""A start told by vLLM's log: the words of several versions, several processes, and logs that say nothing."""
+
+from __future__ import annotations
+
+import pytest
+from benchrun.api import MAX_COMPILATIONS
+from benchrun.observe.vllm import StartupPhases, compilations, startup_phases
+from hypothesis import given
+from hypothesis import strategies as st
+
+CPU_0_32 = """\
+(Worker pid=25433) INFO 11-21 14:59:03 [base_loader.py:82] Initializing model took 0.291762 seconds
+(Worker pid=25433) INFO 11-21 14:59:03 [default_loader.py:501] Loading weights took 0.02 seconds
+(Worker pid=25433) INFO 11-21 14:59:04 [cpu_model_runner.py:87] Warming up model for the compilation...
+(Worker pid=25433) INFO 11-21 14:59:27 [monitor.py:91] [backbone] Initial profiling/warmup run took 0.04 s
+(EngineCore pid=25220) INFO 11-21 14:59:28 [core.py:402] init engine (profile, create kv cache, warmup model) took 24.46 s
+"""
+"""As a server without GPUs wrote it, which compiles in its warm-up and does not say how long."""
+
+GPU_0_32 = """\
+(EngineCore pid=374) INFO 11-21 10:00:20 [weight_utils.py:532] Time spent downloading weights for org/m: 30.500000 seconds
+(EngineCore pid=374) INFO 11-21 10:00:30 [default_loader.py:501] Loading weights took 8.13 seconds
+(EngineCore pid=374) INFO 11-21 10:00:31 [gpu_model_runner.py:5149] Model loading took 14.99 GiB memory and 40.750000 seconds
+(EngineCore pid=374) INFO 11-21 10:00:55 [monitor.py:62] [backbone] torch.compile took 12.90 s in total
+(EngineCore pid=374) INFO 11-21 10:01:10 [gpu_model_runner.py:6581] Graph capturing finished in 9 secs, took 0.66 GiB
+(EngineCore pid=374) INFO 11-21 10:01:12 [core.py:349] init engine (profile, create kv cache, warmup model) took 42.68 s \
+(compilation: 13.01 s)
+"""
+
+OLDER = """\
+INFO 06-05 09:07:40 [weight_utils.py:292] Time spent downloading weights for org/m: 4.250000 seconds
+INFO 06-05 09:07:44 [loader.py:458] Loading weights took 3.51 seconds
+INFO 06-05 09:07:45 [gpu_model_runner.py:1276] Model loading took 14.9889 GiB and 8.500000 seconds
+INFO 06-05 09:08:00 [monitor.py:33] torch.compile takes 14.61 s in total
+INFO 06-05 09:08:36 [core.py:167] init engine (profile, create kv cache, warmup model) took 47.64 seconds
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "log"),
+    [
+        pytest.param(StartupPhases(None, 0.02, None, 24.46), CPU_0_32, id="0.32 on CPUs"),
+        pytest.param(StartupPhases(30.5, 10.25, 13.01, 29.67), GPU_0_32, id="0.32 on a GPU"),
+        pytest.param(StartupPhases(4.25, 4.25, 14.61, 33.03), OLDER, id="of 2025"),
+        pytest.param(StartupPhases(), "", id="no log"),
+        pytest.param(StartupPhases(), "INFO: Application startup complete.\n" * 9, id="nothing of it"),
+        pytest.param(
+            StartupPhases(compile=61.5),
+            "torch.compile and initial profiling/warmup run together took 61.50 s in total",
+            id="compiled within the first run",
+        ),
+        pytest.param(
+            StartupPhases(compile=20.0, warm_up=10.0),
+            "init engine (profile, create kv cache, warmup model) took 30.00 s (compilation: 20.00 s — language_model: 15.00 s, "
+            "encoder: 5.00 s)",
+            id="with an encoder",
+        ),
+        pytest.param(StartupPhases(), "Loading weights took nan seconds", id="no number"),
+    ],
+)
+def test_what_a_log_tells(told: StartupPhases, log: str) -> None:
+    assert startup_phases(log) == told
+
+
+def test_of_the_ranks_the_slowest_counts() -> None:
+    lines = (
+        f"(Worker_TP{rank} pid={rank}) INFO Loading weights took {seconds} seconds"
+        for rank, seconds in enumerate((3.5, 9.25))
+    )
+    assert startup_phases("\n".join(lines)).load == 9.25
+
+
+def test_a_draft_model_is_loaded_after_the_model() -> None:
+    lines = [
+        "(EngineCore pid=7) INFO Loading weights took 3.5 seconds",
+        "(EngineCore pid=7) INFO Loading weights took 0.5 seconds",
+    ]
+    assert startup_phases("\n".join(lines)).load == 4.0
+
+
+def test_parts_are_never_negative() -> None:
+    log = "Time spent downloading weights for m: 9.0 seconds\nModel loading took 1 GiB memory and 8.9 seconds"
+    assert startup_phases(log) == StartupPhases(download=9.0, load=0.0)
+
+
+@given(st.text())
+def test_any_log_can_be_read(log: str) -> None:
+    startup_phases(log)
+
+
+AT = "2026-11-21T12:00:{}Z"
+PREFIX = "(EngineCore_0 pid=7) WARNING 11-21 12:00:01 [jit_monitor.py:120]"
+END = "This causes a latency spike; consider extending warmup to cover this shape/config."
+TRITON = f"{PREFIX} Triton kernel JIT compilation during inference: _topk. {END}"
+TILELANG = f"{PREFIX} TileLang JIT compilation during inference: mhc. {END}"
+NOISE = 'INFO: 10.0.0.1:5 - "POST /v1/completions HTTP/1.1" 200 OK'
+ZERO = 1_795_262_400.0
+
+
+def log(*lines: tuple[str, str]) -> str:
+    return "\n".join(f"{AT.format(second)} {text}" for second, text in lines)
+
+
+def test_each_is_told_with_the_kubelets_instant() -> None:
+    text = log(("01.5", NOISE), ("02.123456789", TRITON), ("03", NOISE), ("04", TILELANG))
+    assert compilations(text, complete=True) == (ZERO + 2.123456, ZERO + 4)
+
+
+@pytest.mark.parametrize(
+    ("expected", "text", "complete"),
+    [
+        pytest.param((), log(("01", NOISE)), True, id="none"),
+        pytest.param((), "", True, id="empty log"),
+        pytest.param(None, log(("01", NOISE)), False, id="none in the part that was read"),
+        pytest.param(None, log(("01", TRITON)), False, id="one in the part that was read: there may be more"),
+        pytest.param((), TRITON, True, id="no instant"),
+        pytest.param((), f"2026-11-21T12:00:00 {TRITON}", True, id="an instant without a zone"),
+        pytest.param((), f"99999-99-99T00:00:00Z {TRITON}", True, id="an instant that is none"),
+        pytest.param(
+            (),
+            log(("01", "Kernel JIT monitor activated; monitored JIT compilations during inference")),
+            True,
+            id="start",
+        ),
+    ],
+)
+def test_what_is_found(expected: tuple[float, ...] | None, text: str, complete: bool) -> None:
+    assert compilations(text, complete=complete) == expected
+
+
+def test_a_log_full_of_them_is_bounded() -> None:
+    kept = compilations(log(*[("01", TRITON)] * MAX_COMPILATIONS), complete=True)
+    assert kept is not None
+    assert len(kept) == MAX_COMPILATIONS
+
+
+def test_more_than_are_kept_are_not_known() -> None:
+    assert compilations(log(*[("01", TRITON)] * (MAX_COMPILATIONS + 1)), complete=True) is None

@@ -1,0 +1,114 @@
+"""Distributions and the timeline: what is drawn, and what the tables hold."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from benchrun.measure.cells import latencies
+from benchrun.report.html.sections.records import (
+    MANY_STAGES,
+    MAX_LINES,
+    distributions_section,
+    evenly,
+    timeline_section,
+)
+from report_kit.simulated_run import simulated_run
+from unit.report.html.reported_runs import (
+    charts_of,
+    data_of,
+    measured,
+    prose_of,
+    reported,
+    tables_of,
+    with_status,
+)
+
+
+def test_each_latency_has_its_distribution() -> None:
+    section = distributions_section(reported())
+    assert section is not None
+    assert [chart.title.partition(":")[0] for chart in charts_of(section)] == ["TTFT", "TPOT", "ITL", "E2EL"]
+
+
+def test_a_line_is_the_distribution_of_its_load_point() -> None:
+    section = distributions_section(reported())
+    assert section is not None
+    rows = [row for row in data_of(charts_of(section)[0].spec) if row.get("load") == "8"]
+    pool = latencies(reported().records_of("chat/rate=8"), "ttft")
+    assert rows[-1]["share"] == 1.0
+    assert rows[-1]["ms"] == pytest.approx(pool.values[-1] / 1000, rel=1e-4)
+    assert all(a["ms"] <= b["ms"] and a["share"] <= b["share"] for a, b in pairwise(rows))
+
+
+def test_tables_hold_every_load_point_though_not_all_are_drawn() -> None:
+    rates = tuple(str(rate) for rate in range(1, 13))
+    section = distributions_section(reported(simulated_run(rates=rates, repeats=1, requests=40)))
+    assert section is not None
+    assert {row["load"] for row in data_of(charts_of(section)[0].spec) if "load" in row} < set(rates)
+    assert [row[0] for row in tables_of(section)[0].rows.rows] == list(rates)
+    assert f"{MAX_LINES} of 12 load points are drawn" in prose_of(section)
+
+
+def test_the_first_and_the_last_are_always_drawn() -> None:
+    rows = measured().status.results
+    assert evenly(rows, 2) == [rows[0], rows[-1]]
+    assert evenly(rows, 8) == list(rows)
+
+
+def test_gaps_between_chunks_are_not_shown_as_gaps_between_tokens() -> None:
+    rows = [row.model_copy(update={"findings": ["ChunksAreNotTokens"]}) for row in measured().status.results]
+    section = distributions_section(with_status(reported(), results=rows))
+    assert section is not None
+    assert not any(chart.title.startswith("ITL") for chart in charts_of(section))
+
+
+def test_records_that_are_not_at_hand_are_said() -> None:
+    left = [record for record in measured().records if not record.stage_id.startswith("chat/rate=2/")]
+    section = distributions_section(reported(records=left))
+    assert section is not None
+    assert "chat/rate=2: 0 of 2" in prose_of(section)
+
+
+def test_without_records_nothing_is_drawn() -> None:
+    section = distributions_section(reported(records=()))
+    assert section is not None
+    assert charts_of(section) == []
+
+
+def test_all_stages_are_on_the_timeline_and_readings_under_them() -> None:
+    section = timeline_section(reported())
+    assert section is not None
+    (chart,) = charts_of(section)
+    rows = data_of(chart.spec)
+    assert sum("told" in row for row in rows) >= len(measured().records)
+    assert {row["line"] for row in rows if "line" in row} == {"running", "waiting", "KV cache"}
+    highest = max(sample.waiting or 0 for sample in measured().samples)
+    assert max(
+        row["high"] for row in rows if row.get("line") == "waiting" and row["high"] is not None
+    ) == pytest.approx(highest, rel=1e-3)
+
+
+def test_many_stages_get_a_drawing_with_room_for_each() -> None:
+    run = simulated_run(rates=("8", "16"), repeats=MANY_STAGES // 2 + 1, requests=20)
+    section = timeline_section(reported(run))
+    assert section is not None
+    assert [chart.title for chart in charts_of(section)] == ["The run over time", "Every stage"]
+
+
+def test_a_timeline_without_readings_has_its_stages() -> None:
+    section = timeline_section(reported(samples=()))
+    assert section is not None
+    assert "No samples" in prose_of(section)
+    assert not any("line" in row for row in data_of(charts_of(section)[0].spec))
+
+
+def test_a_timeline_without_records_has_its_readings() -> None:
+    section = timeline_section(reported(records=()))
+    assert section is not None
+    assert "Records of 0 of 12 stages" in prose_of(section)
+    assert any(row.get("line") == "running" for row in data_of(charts_of(section)[0].spec))
+
+
+def test_nothing_measured_has_no_timeline() -> None:
+    assert timeline_section(reported(records=(), samples=())) is None
