@@ -14,6 +14,7 @@ import json
 import logging
 import ssl
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from pathlib import Path
@@ -90,7 +91,7 @@ def peek_run_uid(path: Path) -> str:
     return uid if isinstance(uid, str) and len(uid) <= 64 else ""
 
 
-class BaseRun:
+class BaseRun(ABC):
     """What every shard does from plan to exit, whichever it is."""
 
     def __init__(self, *, plan_path: Path, address: str, port: int, setup: ShardSetup) -> None:
@@ -112,8 +113,8 @@ class BaseRun:
             self._background.run(self._end_failed(error))
         end_process(0)
 
-    def _measure(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _measure(self) -> None: ...
 
     def _finish_recording(self) -> None:
         for record in self._recording:
@@ -127,8 +128,8 @@ class BaseRun:
         if code:
             self._sibling_failed(shard, code)
 
-    def _sibling_failed(self, shard: int, code: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _sibling_failed(self, shard: int, code: int) -> None: ...
 
     def _watched(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return self._background.watch(work, end_failed=self._end_failed)
@@ -142,9 +143,9 @@ class BaseRun:
         await self._say_goodbye(failure)
         end_process(failure.exit_code)
 
+    @abstractmethod
     async def _say_goodbye(self, failure: RunFailure) -> None:
         """What others still need of a process that failed."""
-        raise NotImplementedError
 
 
 class Run(BaseRun):

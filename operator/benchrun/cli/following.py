@@ -16,6 +16,7 @@ from benchrun.observe import raw
 from benchrun.plan.stored import RECORD_KEY, stored_part, stored_record
 from benchrun.report.exit_codes import exit_code, sweep_exit_code
 from benchrun.report.followed import (
+    MAX_STAGES,
     Followed,
     FollowedSweep,
     StageLine,
@@ -245,6 +246,7 @@ class _FinishedStages:
         done, known = raw.number(progress.get("stagesDone")), self._known
         if known < 0:
             known = done if status.get("completionTime") is not None else max(0, done - LATEST_STAGES)
+        known = max(known, done - MAX_STAGES)  # a status may claim any number
         finished = [await self._line(body, sequence, is_last=sequence == done - 1) for sequence in range(known, done)]
         self._known, self._under_way = max(known, done), raw.text(progress.get("stage")) or self._under_way
         return finished

@@ -12,6 +12,7 @@ import pytest
 from benchrun.cli import following
 from benchrun.cli.__main__ import main
 from benchrun.cli.following import MAX_TARGETS, objects
+from benchrun.report.followed import MAX_STAGES
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.cli.test_interrupts import PYTHONPATH
 from unit.report.going_on import ended, live, run_body, running
@@ -61,6 +62,14 @@ def test_a_cluster_that_never_answered_is_an_error_at_once(kubectl: FakeKubectl,
     assert main(["watch", "chat"]) == 1
     assert "the cluster at 10.0.0.1:6443 does not answer; is it up" in capsys.readouterr().err
     assert len(kubectl.asked()) == 1
+
+
+def test_a_status_that_claims_any_number_of_stages_is_not_read_record_by_record(kubectl: FakeKubectl) -> None:
+    claimed = running(done=0, total=1_000), running(done=1_000, total=1_000)
+    kubectl.watch(*map(run_body, claimed), run_body(ended()))
+    kubectl.fails("configmaps", error="Error from server (NotFound): not found")
+    assert main(["watch", "chat"]) == 0
+    assert sum("configmaps" in asked for asked in kubectl.asked()) == MAX_STAGES
 
 
 def test_a_run_that_is_deleted_meanwhile_ends_it(kubectl: FakeKubectl, capsys: Capture) -> None:
