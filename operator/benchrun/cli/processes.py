@@ -7,7 +7,7 @@ import codecs
 import io
 import signal
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -72,11 +72,17 @@ def run_interruptibly(main: Coroutine[Any, Any, T]) -> T:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await main
 
+    outer = interruptible()
     try:
-        return asyncio.run(interruptible())
+        with ExitStack() as stack:
+            with held_back():  # a loop that was half made can't be closed
+                runner = stack.enter_context(asyncio.Runner())
+            return runner.run(outer)
     except asyncio.CancelledError:
         raise Terminated from None
     finally:
+        outer.close()
+        main.close()
         signal.signal(signal.SIGTERM, before)
 
 

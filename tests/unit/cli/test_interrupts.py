@@ -112,6 +112,37 @@ def test_a_second_ctrl_c_does_not_wait(path: str, kubectl: FakeKubectl) -> None:
     assert "Traceback" not in said
 
 
+INTERRUPTED_WHILE_A_LOOP_IS_MADE = """
+import asyncio, os, signal
+from benchrun.cli import processes
+
+class Loop(asyncio.SelectorEventLoop):
+    def _make_self_pipe(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        super()._make_self_pipe()
+
+async def main():
+    print("begun")
+
+asyncio.set_event_loop_policy(type("Policy", (asyncio.DefaultEventLoopPolicy,), {"_loop_factory": Loop})())
+try:
+    processes.run_interruptibly(main())
+except KeyboardInterrupt as interrupt:
+    print(processes.exit_code_of(interrupt))
+"""
+
+
+def test_an_interrupt_while_an_event_loop_is_made_leaves_no_traceback() -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_WHILE_A_LOOP_IS_MADE],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": PYTHONPATH},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert (child.stdout, child.stderr) == ("130\n", "")
+
+
 def test_a_timeout_cancels_too_if_asked(path: str, kubectl: FakeKubectl) -> None:
     kubectl.gives("get", "chat", body=run_body(running()), unless="--watch")
     kubectl.answer("patch")
