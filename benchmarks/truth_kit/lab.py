@@ -8,9 +8,10 @@ import secrets
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -79,16 +80,29 @@ class Experiment:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outcome:
     """What came of an experiment."""
 
     spec: BenchmarkRunSpec
     records: tuple[StageRecord, ...]
-    judged: Judged
+    samples: tuple[Sample, ...]
+    compilations: tuple[float, ...]
     truth: tuple[Mapping[str, Any], ...]
     """The servers' own log, one object a finished request."""
     wall_seconds: float
+
+    @cached_property
+    def judged(self) -> Judged:
+        """What the judge says of the stages that there are records of."""
+        measured = {record.stage_id for record in self.records}
+        of_cells = (replace(c, stage_ids=tuple(s for s in c.stage_ids if s in measured)) for c in cells(self.spec))
+        kept = [cell for cell in of_cells if cell.stage_ids]
+        return results(kept, self.records, self.samples, spec=self.spec, compilations=self.compilations)
+
+    def only(self, kept: Callable[[StageRecord], bool]) -> Outcome:
+        """As if the other stages had not been planned."""
+        return replace(self, records=tuple(filter(kept, self.records)))
 
 
 class Failed(RuntimeError):
@@ -110,8 +124,7 @@ async def measure(experiment: Experiment) -> Outcome:
         # Read once the servers have ended: they write their log when they have time.
         truth = tuple(line for each in servers for line in _log(each))
     compilations = tuple(at for each in servers for at in each.compilations)
-    judged = results(cells(spec), records, samples, spec=spec, compilations=compilations)
-    return Outcome(spec, tuple(records), judged, truth, time.monotonic() - began)
+    return Outcome(spec, tuple(records), tuple(samples), compilations, truth, time.monotonic() - began)
 
 
 async def _measure(
