@@ -21,8 +21,8 @@ from benchrun.api import (
     Truncated,
 )
 from benchrun.judge.comparison.against_baseline import MeasuredNow, against_baseline
+from benchrun.judge.result_row import cost_status
 from benchrun.judge.results import Judged, results
-from benchrun.judge.row import cost_status
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.judge.thresholds import Thresholds, judge_of
 from benchrun.measure.exposition import Sample

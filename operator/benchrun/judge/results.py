@@ -21,13 +21,13 @@ from benchrun.api import (
 )
 from benchrun.judge.comparison.against_baseline import SHARE_BYTES
 from benchrun.judge.explain.cells import Limits, Seen, explanations, seen_at
-from benchrun.judge.fitting import MAX_BYTES, fitted
 from benchrun.judge.objectives import TRUSTED
-from benchrun.judge.row import cost_status, gpus_of, measured_row, priced, row, shared_out
-from benchrun.judge.rules.catalogue import aggregate, judge_cell, judge_run, verdict_of_findings, worst
+from benchrun.judge.result_row import cost_status, gpus_of, measured_row, priced, row, shared_out
+from benchrun.judge.rules.all_rules import aggregate, judge_cell, judge_run, verdict_of_findings, worst
 from benchrun.judge.rules.rule import CellContext, CellSummary, RunContext, StageFinding, StageProfile, overridden
-from benchrun.judge.searching import SEARCH_BYTES, deciding, search_results
+from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_profile import expected_load
+from benchrun.judge.status_size import MAX_BYTES, fitted
 from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.measure import cells, exposition, percentiles, pressure
 from benchrun.measure.windows import windows

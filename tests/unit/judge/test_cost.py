@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from benchrun.api import COSTS, TOKENS_PER_JOULE, Cost, CostStatus, Result, RoleFigures, ServerStatus
+from benchrun.judge.result_row import PER_GPU, cost_status, gpus_of, priced, shared_out, tokens_per_joule
 from benchrun.judge.results import results
-from benchrun.judge.row import PER_GPU, cost_status, gpus_of, priced, shared_out, tokens_per_joule
 from unit.judge.specs import spec
 from unit.measure.records import cell, record, requests, sample
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import compress
 
 from benchrun.api import Severity
-from benchrun.judge.rules.rule import Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure.cells import failed_requests, rounded
 from benchrun.measure.edges import ADMISSION_REJECTIONS, GENERATION_TOKENS, answering, of_vllm, rise
 
@@ -223,64 +223,20 @@ RULES = Rules(
         150: token_counts_disagree,
         160: chunks_are_not_tokens,
     },
-    explanations={
-        Code.ALL_REQUESTS_FAILED: Explanation(
-            meaning="No request of the stage was answered; it has no latencies.",
-            remedy="Read the error in the evidence: a wrong model name, an endpoint without this API, or a prompt longer than "
-            "the model takes are the usual causes.",
-            sentence="All {requests} requests failed.[ Error: {error}]",
-        ),
-        Code.REQUESTS_FAILED: Explanation(
-            meaning="More requests failed than validity.maxFailedPercent allows. Failed requests are missing from every latency, "
-            "so the figures describe only those that got through.",
-            remedy="Lower the load, or remove the cause that the evidence names. Raise validity.maxFailedPercent only if failures "
-            "are what you measure.",
-            sentence="{failed} of {requests} requests failed ({failedPercent} %, threshold {maxFailedPercent} %).[ "
-            "Error: {error}]",
-        ),
-        Code.NO_OUTPUT: Explanation(
-            meaning="Requests were answered, but without a single token: latencies and throughput say nothing.",
-            remedy="Ask the server by hand: a model that ends at once needs ignoreEOS, a proxy may drop the stream.",
-            sentence="{answered} requests were answered, with {outputTokens} output tokens in all.",
-        ),
-        Code.REQUESTS_REJECTED: Explanation(
-            meaning="The server or a gateway turned requests away. Those that were let in met less load than the load point "
-            "names, so their latencies are too good for it.",
-            remedy="Lower the load, or raise the limit that rejects: the server's max-num-queued-reqs and "
-            "max-num-queued-tokens, or a gateway's rate limit.",
-            sentence="{rejectedPercent} % of {requests} requests were rejected: {tooManyRequests} with 429, "
-            "{serviceUnavailable} with 503[; the servers counted {rejectedByServers}].",
-        ),
-        Code.OUTPUT_TOO_SHORT: Explanation(
-            meaning="Answers were shorter than asked for: less work was measured than the load point names. End-to-end latency "
-            "is too low, and throughput is that of another workload.",
-            remedy="Leave ignoreEOS at true, or ask for no more tokens than the model gives by itself. With ignoreEOS the "
-            "context or a limit of the server cuts answers: see its max-model-len.",
-            sentence="Answers have {meanOutputTokens} of {askedTokens} expected tokens on average ({percent} %; "
-            "threshold {suspectPercent} %, Invalid below {invalidPercent} %).",
-        ),
-        Code.STREAM_TRUNCATED: Explanation(
-            meaning="Streams broke off before their last token and still count as answered: their latencies are those of "
-            "unfinished answers.",
-            remedy="See the server's log for errors during the stage, and the time limits of every proxy on the way.",
-            sentence="{truncated} of {answered} answers broke off ({truncatedPercent} %, threshold {invalidPercent} "
-            "%).",
-        ),
-        Code.TOKEN_COUNTS_DISAGREE: Explanation(
-            meaning="Client and servers counted different numbers of output tokens: throughput and time per output token are "
-            "off by as much.",
-            remedy="Less at the server: some server's metrics page is not read, or a proxy answers. More: other traffic, or "
-            "broken streams. Without counts in its answers, check that the tokenizer is the model's.",
-            sentence="The client counted {clientTokens} output tokens and the servers {serverTokens}: "
-            "{differencePercent} % apart (threshold {suspectPercent} %).",
-        ),
-        Code.CHUNKS_ARE_NOT_TOKENS: Explanation(
-            meaning="The server sends several tokens in one chunk, so the gaps between chunks are not those between tokens: "
-            "inter-token latency is left out. Time per output token (TPOT) holds.",
-            remedy="Read TPOT instead. To have ITL, leave out speculative decoding, --stream-interval and output parsers, or "
-            "unload the server's frontend.",
-            sentence="{outputTokens} output tokens came in {chunks} chunks: {chunksPerToken} chunks a token "
-            "(threshold {noteBelow}).",
-        ),
+    sentences={
+        (10, Code.ALL_REQUESTS_FAILED): "All {requests} requests failed.[ Error: {error}]",
+        (20, Code.REQUESTS_FAILED): "{failed} of {requests} requests failed ({failedPercent} %, threshold "
+        "{maxFailedPercent} %).[ Error: {error}]",
+        (30, Code.NO_OUTPUT): "{answered} requests were answered, with {outputTokens} output tokens in all.",
+        (150, Code.REQUESTS_REJECTED): "{rejectedPercent} % of {requests} requests were rejected: {tooManyRequests} "
+        "with 429, {serviceUnavailable} with 503[; the servers counted {rejectedByServers}].",
+        (130, Code.OUTPUT_TOO_SHORT): "Answers have {meanOutputTokens} of {askedTokens} expected tokens on average "
+        "({percent} %; threshold {suspectPercent} %, Invalid below {invalidPercent} %).",
+        (140, Code.STREAM_TRUNCATED): "{truncated} of {answered} answers broke off ({truncatedPercent} %, threshold "
+        "{invalidPercent} %).",
+        (310, Code.TOKEN_COUNTS_DISAGREE): "The client counted {clientTokens} output tokens and the servers "
+        "{serverTokens}: {differencePercent} % apart (threshold {suspectPercent} %).",
+        (350, Code.CHUNKS_ARE_NOT_TOKENS): "{outputTokens} output tokens came in {chunks} chunks: {chunksPerToken} "
+        "chunks a token (threshold {noteBelow}).",
     },
 )

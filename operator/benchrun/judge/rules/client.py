@@ -10,7 +10,6 @@ from benchrun.api import Severity
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
-    Explanation,
     Found,
     NotChecked,
     Rules,
@@ -143,26 +142,11 @@ def shards_out_of_step(stage: StageProfile) -> Found:
 
 RULES = Rules(
     of_stages={220: client_saturated, 230: client_throttled, 240: shards_out_of_step},
-    explanations={
-        Code.CLIENT_SATURATED: Explanation(
-            meaning="The client could not keep up: it sent late or read tokens late. TTFT and the tails of all latencies are too "
-            "high, and TPOT may be too low.",
-            remedy="Give the client more CPU (client.resources) and a node of its own, or lower the load. One process carries "
-            "about 150 streams; client.parallelism has several send the load together.",
-            sentence=_saturated_sentence,
-        ),
-        Code.CLIENT_THROTTLED: Explanation(
-            meaning="The kernel stopped the client for having used up its CPU limit. For as long it neither sent nor read: "
-            "latencies near those instants are too high.",
-            remedy="Raise the CPU limit in client.resources, or set none and only a request.",
-            sentence="The kernel throttled the client in {throttledPeriods} scheduling periods within {wallSeconds} s.",
-        ),
-        Code.SHARDS_OUT_OF_STEP: Explanation(
-            meaning="The processes that send the load together did not begin the stage at one instant. Their requests are shifted "
-            "against each other by as much, and the first seconds had less load than asked for.",
-            remedy="Give each process of the client a core (client.resources), and its pods nodes that nobody else keeps busy.",
-            sentence="{processes} client processes started up to {apartMs} ms apart, clock error included (threshold "
-            "{suspectMs} ms).",
-        ),
+    sentences={
+        (180, Code.CLIENT_SATURATED): _saturated_sentence,
+        (190, Code.CLIENT_THROTTLED): "The kernel throttled the client in {throttledPeriods} scheduling periods "
+        "within {wallSeconds} s.",
+        (200, Code.SHARDS_OUT_OF_STEP): "{processes} client processes started up to {apartMs} ms apart, clock error "
+        "included (threshold {suspectMs} ms).",
     },
 )

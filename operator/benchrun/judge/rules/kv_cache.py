@@ -8,7 +8,6 @@ from benchrun.api import Severity
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
-    Explanation,
     Found,
     NotChecked,
     Rules,
@@ -139,38 +138,15 @@ def kv_recomputed(stage: StageProfile) -> Found:
 
 RULES = Rules(
     of_stages={70: prefix_cache, 80: cache_reset, 90: kv_recomputed, 170: preempted},
-    explanations={
-        Code.PREFIX_CACHE_CONTAMINATED: Explanation(
-            meaning="Prompts were found in the prefix cache that the workload does not repeat: somebody else sent them, or sent "
-            "them before. TTFT is too low and throughput too high, by an amount that can't be computed.",
-            remedy="The cachePolicy Share causes this: use Isolate or Reset. Else measure a server that nobody else uses, "
-            "change measurement.seed if it has seen this traffic, or start it with --no-enable-prefix-caching.",
-            sentence="{hitPercent} % of the prompt tokens were in the prefix cache, {beyondPercent} % more than the "
-            "workload repeats (threshold {suspectPercent} %, Invalid above {invalidPercent} %).",
-        ),
-        Code.CACHE_RESET_FAILED: Explanation(
-            meaning="The prefix cache was to be emptied before the stage and was not: prompts of earlier stages may be found in "
-            "it, which makes TTFT too low.",
-            remedy="Read the server's answer in the evidence. Blocks that a request still holds can't be freed: keep other "
-            "clients away. Or take cachePolicy Isolate, which needs no reset.",
-            sentence="The prefix cache was not emptied in {attempts} attempts. Answer: {answer}",
-        ),
-        Code.PREEMPTED: Explanation(
-            meaning="The KV cache was full: running requests lost their blocks, waited and were computed anew. Some answers "
-            "have long pauses, and part of the server's work was done twice.",
-            remedy="Lower the concurrency or max-num-seqs, shorten the requests, or give the KV cache more memory "
-            "(gpu-memory-utilization, kv-cache-memory-bytes). Leave it if that limit is what you measure.",
-            sentence="Preemptions: {preemptions} in {requests} requests ({percent} %, Suspect above {suspectPercent} "
-            "%).",
-        ),
-        Code.KV_RECOMPUTED: Explanation(
-            meaning="The servers that decode computed the prompts themselves, after others had computed them already: each prompt "
-            "cost twice, and the figures are not those of a disaggregated server.",
-            remedy="See that both roles reach each other by the connector: its address, port and shared storage, equal block sizes "
-            "and model arguments, and the log of a decode server. Prompts shorter than a block are never transferred.",
-            sentence="The decode servers computed {recomputedPercent} % of {promptTokens} prompt tokens themselves "
-            "(threshold {suspectPercent} %, Invalid above {invalidPercent} %)[; {failedTransfers} transfers "
-            "failed].",
-        ),
+    sentences={
+        (100, Code.PREFIX_CACHE_CONTAMINATED): "{hitPercent} % of the prompt tokens were in the prefix cache, "
+        "{beyondPercent} % more than the workload repeats (threshold {suspectPercent} %, Invalid above "
+        "{invalidPercent} %).",
+        (110, Code.CACHE_RESET_FAILED): "The prefix cache was not emptied in {attempts} attempts. Answer: {answer}",
+        (320, Code.PREEMPTED): "Preemptions: {preemptions} in {requests} requests ({percent} %, Suspect above "
+        "{suspectPercent} %).",
+        (120, Code.KV_RECOMPUTED): "The decode servers computed {recomputedPercent} % of {promptTokens} prompt "
+        "tokens themselves (threshold {suspectPercent} %, Invalid above {invalidPercent} %)[; {failedTransfers} "
+        "transfers failed].",
     },
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchrun.api import Severity
-from benchrun.judge.rules.rule import Code, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
 from benchrun.measure import cells, percentiles
 
@@ -154,34 +154,13 @@ def overload_of(stages: Sequence[StageProfile], found: Sequence[StageFinding]) -
 
 RULES = Rules(
     of_stages={180: rate_not_achieved, 190: concurrency_not_reached, 200: queue_wait_hidden, 210: all_at_once},
-    explanations={
-        Code.RATE_NOT_ACHIEVED: Explanation(
-            meaning="Requests were sent more slowly than asked: the server had less to do than the load point says, so its "
-            "latencies are too low.",
-            remedy="Give the client more CPU, or ask for less. A finding ClientSaturated or ClientThrottled beside this one "
-            "names the cause.",
-            sentence="{sentRate} of {askedRate} requests/s were sent ({sentPercent} %; threshold {suspectPercent} %, "
-            "Invalid below {invalidPercent} %).",
-        ),
-        Code.CONCURRENCY_NOT_REACHED: Explanation(
-            meaning="Fewer requests were under way than users were asked for: the numbers belong to a smaller concurrency.",
-            remedy="Send at least ten requests a user. If they are enough, the client is late with its next request: give it "
-            "more CPU.",
-            sentence="{meanInFlight} requests were in flight on average, with {users} users ({reachedPercent} %, "
-            "threshold {suspectPercent} %).",
-        ),
-        Code.QUEUE_WAIT_HIDDEN: Explanation(
-            meaning="The cap held requests back that were due. TTFT and E2EL start at the sending and leave that wait out, "
-            "though a user would have felt it.",
-            remedy="Read the latencies named including_client_queue, or leave maxConcurrency out to let the server queue.",
-            sentence="Requests waited {meanQueueWaitMs} ms in the client on average and {p99QueueWaitMs} ms at p99 "
-            "(threshold {lineMs} ms).",
-        ),
-        Code.ALL_AT_ONCE: Explanation(
-            meaning="All requests were sent at the first instant. Throughput is that of a full server; TTFT is a place in the "
-            "queue and grows with the number of requests.",
-            remedy="Compare throughput only. For latencies ask for a finite rate, or for a number of users.",
-            sentence="All {requests} requests were sent at once[; the mean TTFT is {meanTtftMs} ms].",
-        ),
+    sentences={
+        (160, Code.RATE_NOT_ACHIEVED): "{sentRate} of {askedRate} requests/s were sent ({sentPercent} %; threshold "
+        "{suspectPercent} %, Invalid below {invalidPercent} %).",
+        (170, Code.CONCURRENCY_NOT_REACHED): "{meanInFlight} requests were in flight on average, with {users} users "
+        "({reachedPercent} %, threshold {suspectPercent} %).",
+        (370, Code.QUEUE_WAIT_HIDDEN): "Requests waited {meanQueueWaitMs} ms in the client on average and "
+        "{p99QueueWaitMs} ms at p99 (threshold {lineMs} ms).",
+        (380, Code.ALL_AT_ONCE): "All {requests} requests were sent at once[; the mean TTFT is {meanTtftMs} ms].",
     },
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from benchrun_client.contract import ServerEdge
 
-from benchrun.judge.rules.rule import Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure.cells import rounded
 from benchrun.measure.edges import REQUESTS_FINISHED, answering, by_role, of_vllm, proxy_figures, rise, rise_at
 from benchrun.measure.windows import Window, is_busy
@@ -185,39 +185,17 @@ def proxy_saturated(stage: StageProfile) -> Found:
 
 RULES = Rules(
     of_stages={130: replicas_unequal, 140: load_uneven, 250: proxy_saturated, 260: role_idle},
-    explanations={
-        Code.REPLICAS_UNEQUAL: Explanation(
-            meaning="The servers of the run are not alike, or one was there for a part of the stage only, or one that nobody knew "
-            "of answered: the figures are a mixture that belongs to no configuration.",
-            remedy="Run again with equal servers: one image by its digest, one set of arguments, one kind of GPU, and nothing "
-            "that scales them meanwhile.",
-            sentence="Of {servers} servers of one role: different versions {versions}[ ({versionsNamed})], settings {settings}, "
-            "models {models}[ ({modelsNamed})][; {server} was there at one end of the stage only]; "
-            "{byUnknownServersPercent} % of the answers came from unknown servers (threshold {invalidPercent} %).",
-        ),
-        Code.LOAD_UNEVEN: Explanation(
-            meaning="Some servers answered many more requests than others: the busiest sets the tail and the limit, while the "
-            "others idle.",
-            remedy="See how traffic is spread: connections kept open behind a Service stay with one server, and a gateway may "
-            "route by prefix. Servers that the run itself starts get their requests in turns.",
-            sentence="{servers} servers answered between {smallestSharePercent} % and {largestSharePercent} % of "
-            "{requests} requests: {server} is {offPercent} % off an equal share (threshold {suspectPercent} "
-            "%).",
-        ),
-        Code.ROLE_IDLE: Explanation(
-            meaning="Servers of one role had nothing to do for much of the time, while requests queued at those of the other: the "
-            "GPUs are split in another proportion than the work is.",
-            remedy="Move a server, or GPUs, from the idle role to the one that queues (replicas of prefill and decode).",
-            sentence="The {idleRole} servers were idle in {idlePercent} % of the samples, while requests queued at "
-            "{queueRole} in {queuedPercent} % (threshold {notePercent} %).",
-        ),
-        Code.PROXY_SATURATED: Explanation(
-            meaning="The proxy between client and servers took a part of the time that counts: latencies and throughput are its own "
-            "as well as the servers'.",
-            remedy="Give the proxy a whole core (server.disaggregated.proxy.resources) and room for all requests under way "
-            "(--max-in-flight), or measure fewer streams at once.",
-            sentence="The proxy added {addedMeanMs} ms to the mean TTFT[ and held requests back for {queuedMeanMs} "
-            "ms] (threshold {suspectMs} ms), and used {cores} cores (threshold {suspectCores}).",
-        ),
+    sentences={
+        (220, Code.REPLICAS_UNEQUAL): "Of {servers} servers of one role: different versions {versions}[ "
+        "({versionsNamed})], settings {settings}, models {models}[ ({modelsNamed})][; {server} was there at one end "
+        "of the stage only]; {byUnknownServersPercent} % of the answers came from unknown servers (threshold "
+        "{invalidPercent} %).",
+        (230, Code.LOAD_UNEVEN): "{servers} servers answered between {smallestSharePercent} % and "
+        "{largestSharePercent} % of {requests} requests: {server} is {offPercent} % off an equal share (threshold "
+        "{suspectPercent} %).",
+        (360, Code.ROLE_IDLE): "The {idleRole} servers were idle in {idlePercent} % of the samples, while requests "
+        "queued at {queueRole} in {queuedPercent} % (threshold {notePercent} %).",
+        (210, Code.PROXY_SATURATED): "The proxy added {addedMeanMs} ms to the mean TTFT[ and held requests back for "
+        "{queuedMeanMs} ms] (threshold {suspectMs} ms), and used {cores} cores (threshold {suspectCores}).",
     },
 )

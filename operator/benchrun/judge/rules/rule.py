@@ -1,8 +1,8 @@
-"""What a rule is, what it gives back, and the explanation of a code with the sentence of its evidence.
+"""What a rule is, what it gives back, and the sentence of a code's evidence.
 
 A rule looks at a stage, at a cell or at the whole run, and returns what it found: nothing when all is well. It never
 guesses: where its input is missing it returns `NotChecked`, because "not checked" must not read as "checked and fine".
-Each file of this folder has a family of rules, and lists them with their explanations in `RULES` at its end.
+Each file of this folder has a family of rules, and lists them with the sentences of their codes in `RULES` at its end.
 """
 
 from __future__ import annotations
@@ -106,20 +106,8 @@ class RunContext:
     cells: Mapping[str, CellSummary]
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Text of a code, the same in every run."""
-
-    meaning: str
-    """What it does to the numbers."""
-    remedy: str
-    """What to change."""
-    sentence: str | Callable[[Evidence], str]
-    """The evidence in words: a template for `in_words`, or a function."""
-
-    def evidence_sentence(self, evidence: Evidence) -> str:
-        """The deciding numbers with their units and the threshold."""
-        return in_words(self.sentence, evidence) if isinstance(self.sentence, str) else self.sentence(evidence)
+Sentence = str | Callable[[Evidence], str]
+"""The deciding numbers of a code with their units and the threshold: a template for `in_words`, or a function."""
 
 
 def in_words(template: str, evidence: Evidence) -> str:
@@ -160,9 +148,10 @@ RunRule = Callable[[RunContext], Found]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A family of rules, and the text of every code that they find."""
+    """A family of rules, and the sentence of every code that they find."""
 
-    explanations: Mapping[Code, Explanation]
+    sentences: Mapping[tuple[int, Code], Sentence]
+    """By place and code: findings of one severity are shown in this order, over all families."""
     of_stages: Mapping[int, StageRule] = field(default_factory=dict)
     """By place: findings of a stage come in this order, over all families."""
     of_cells: Sequence[CellRule] = ()
@@ -201,13 +190,4 @@ def not_checked(where: str, missed: Sequence[NotChecked]) -> list[StageFinding]:
     return [StageFinding(Code.NOT_CHECKED, "Note", where, evidence, weight=len(reasons))]
 
 
-RULES = Rules(
-    {
-        Code.NOT_CHECKED: Explanation(
-            meaning="What these rules look for was not looked for: their input is missing. It may be there or not.",
-            remedy="The evidence names each rule and what it lacked. Counters: let client and operator reach /metrics, and "
-            "leave out --disable-log-stats. Samples or requests: measure longer. At an endpoint.url only the client can look.",
-            sentence=lambda evidence: "; ".join(f"{code}: {why}" for code, why in evidence.items()),
-        )
-    }
-)
+RULES = Rules({(400, Code.NOT_CHECKED): lambda evidence: "; ".join(f"{code}: {why}" for code, why in evidence.items())})

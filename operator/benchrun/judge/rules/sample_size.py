@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from benchrun.api import Cell
 from benchrun.judge.objectives import pool_of
-from benchrun.judge.rules.rule import CellContext, Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding
+from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, StageFinding
 from benchrun.measure import percentiles, repeats
 from benchrun.measure.cells import rounded
 
@@ -85,26 +85,11 @@ def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]
 
 RULES = Rules(
     of_cells=(too_few_samples, repeats_disagree),
-    explanations={
-        Code.TOO_FEW_SAMPLES: Explanation(
-            meaning="With so few requests no value of the sample bounds this percentile with 95 % certainty: another run may "
-            "well give another one.",
-            remedy="Send more requests or repeat more often (p99 needs 368 in all, p99.9 3688), or ask for a lower percentile.",
-            sentence="{samples} requests are too few to bound these percentiles: {percentiles}[; the last of them "
-            "needs {needed}].",
-        ),
-        Code.REPEATS_DISAGREE: Explanation(
-            meaning="The same load gave different figures from repeat to repeat, by more than the requests' own noise: a single "
-            "figure for this load point hides that.",
-            remedy="Look for what changes between repeats: other work on the node, clocks, a cache that fills. Near capacity "
-            "every queue differs: measure longer, or at less load.",
-            sentence="{figure} is between {least} and {most} in {repeats} repeats: coefficient of variation "
-            "{cvPercent} % (threshold {suspectPercent} %).",
-        ),
-        Code.RECORD_MISSING: Explanation(
-            meaning="A planned stage was not measured to its end; the cell lacks that repeat.",
-            remedy="See the run's message for why it ended early.",
-            sentence="{measured} of {planned} repeats were measured.",
-        ),
+    sentences={
+        (340, Code.TOO_FEW_SAMPLES): "{samples} requests are too few to bound these percentiles: {percentiles}[; the "
+        "last of them needs {needed}].",
+        (290, Code.REPEATS_DISAGREE): "{figure} is between {least} and {most} in {repeats} repeats: coefficient of "
+        "variation {cvPercent} % (threshold {suspectPercent} %).",
+        (40, Code.RECORD_MISSING): "{measured} of {planned} repeats were measured.",
     },
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
-from benchrun.judge.rules.rule import Code, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure import exposition, percentiles
 from benchrun.measure.cells import rounded
 from benchrun.measure.windows import Window
@@ -129,22 +129,10 @@ def _standard_error(values: Sequence[float]) -> float:
 
 RULES = Rules(
     of_stages={320: scrape_coverage, 330: littles_law},
-    explanations={
-        Code.SCRAPE_COVERAGE_LOW: Explanation(
-            meaning="Many samples of the servers' metrics are missing: figures by role (running, waiting, KV cache) may have "
-            "missed what mattered. Latencies and throughput don't rest on them.",
-            remedy="See whether the operator restarted or /metrics answers slowly; measurement.scrapeIntervalSeconds may be too "
-            "short for many servers.",
-            sentence="{samples} of {expected} expected samples were taken ({coveragePercent} %, threshold "
-            "{notePercent} %).",
-        ),
-        Code.LITTLES_LAW_BROKEN: Explanation(
-            meaning="The client waited for more requests, or for fewer, than the servers held. Somewhere between them requests "
-            "wait unseen, or one side's figures are wrong.",
-            remedy="Look for a proxy or gateway on the way, for a saturated client, and for servers that are not in this run's "
-            "list.",
-            sentence="The client had {clientInFlight} requests in flight and the servers {serversInFlight}: "
-            "{differencePercent} % apart (threshold {suspectPercent} %).",
-        ),
+    sentences={
+        (390, Code.SCRAPE_COVERAGE_LOW): "{samples} of {expected} expected samples were taken ({coveragePercent} %, "
+        "threshold {notePercent} %).",
+        (300, Code.LITTLES_LAW_BROKEN): "The client had {clientInFlight} requests in flight and the servers "
+        "{serversInFlight}: {differencePercent} % apart (threshold {suspectPercent} %).",
     },
 )

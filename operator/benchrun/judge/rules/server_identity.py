@@ -9,7 +9,7 @@ from itertools import compress
 
 from benchrun_client.contract import START_TIME, ServedModel, ServerEdge
 
-from benchrun.judge.rules.rule import Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure.cells import rounded
 from benchrun.measure.edges import (
     PROMPT_TOKENS,
@@ -244,39 +244,15 @@ def _prompt_tokens(stage: StageProfile) -> tuple[int, int]:
 
 RULES = Rules(
     of_stages={30: wrong_server, 40: wrong_model, 50: server_restarted, 60: foreign_traffic},
-    explanations={
-        Code.WRONG_SERVER: Explanation(
-            meaning="Requests went to a server that is not one of the run's pods: its figures are not those of the run's servers.",
-            remedy="Run again. If it comes back, look up the name of the run's Service from the client's node: something answers "
-            "for it that is not this cluster's DNS.",
-            sentence="{server} is not one of the run's {role} pods ({ownServers}).",
-        ),
-        Code.WRONG_MODEL: Explanation(
-            meaning="A server lists another model than the one asked for: the figures are those of that model.",
-            remedy="See the arguments in the server's log: an image with an entry point of its own may drop the model it is told. "
-            "If the model comes with the image, name its directory as model.source.path.",
-            sentence="The server at {server} lists the model {listedName}[ ({listedModel})]; the run expects "
-            "{askedName}[ ({askedModel})].",
-        ),
-        Code.SERVER_RESTARTED: Explanation(
-            meaning="A server's process started anew during the stage: the stage saw two servers, one of them loading.",
-            remedy="See why it ended (kubectl describe pod, the previous container's log), then run again.",
-            sentence="{server} restarted: its start time was {startedBefore} and then {startedAfter} (Unix seconds). "
-            "Servers that restarted: {servers}.",
-        ),
-        Code.COUNTERS_RESET: Explanation(
-            meaning="A counter of a server fell during the stage, which happens only when its process was replaced.",
-            remedy="See why it ended (kubectl describe pod, the previous container's log), then run again.",
-            sentence="The counter {counter} of {server} fell from {before} to {after}.",
-        ),
-        Code.FOREIGN_TRAFFIC: Explanation(
-            meaning="The servers worked for somebody else during the stage: every latency and throughput is that of a load "
-            "nobody asked for.",
-            remedy="Measure a server of your own, or keep other clients, probes that send completions and other runs away "
-            "from it meanwhile. If their load belongs to the question, say so in validity.severities.",
-            sentence="The servers finished {finishedRequests} requests where {sentRequests} were sent "
-            "({moreRequestsPercent} % more), and processed {morePromptTokensPercent} % more prompt tokens "
-            "than were sent (threshold {invalidPercent} %).",
-        ),
+    sentences={
+        (50, Code.WRONG_SERVER): "{server} is not one of the run's {role} pods ({ownServers}).",
+        (60, Code.WRONG_MODEL): "The server at {server} lists the model {listedName}[ ({listedModel})]; the run "
+        "expects {askedName}[ ({askedModel})].",
+        (70, Code.SERVER_RESTARTED): "{server} restarted: its start time was {startedBefore} and then {startedAfter} "
+        "(Unix seconds). Servers that restarted: {servers}.",
+        (80, Code.COUNTERS_RESET): "The counter {counter} of {server} fell from {before} to {after}.",
+        (90, Code.FOREIGN_TRAFFIC): "The servers finished {finishedRequests} requests where {sentRequests} were sent "
+        "({moreRequestsPercent} % more), and processed {morePromptTokensPercent} % more prompt tokens than were sent "
+        "(threshold {invalidPercent} %).",
     },
 )

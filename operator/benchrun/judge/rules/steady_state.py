@@ -10,7 +10,6 @@ from benchrun.judge.rules.rule import (
     CellSummary,
     Code,
     Evidence,
-    Explanation,
     Found,
     NotChecked,
     Rules,
@@ -224,29 +223,12 @@ def _drifting(figure: str, courses: Sequence[_Course], thresholds: Thresholds) -
 RULES = Rules(
     of_stages={300: window_too_short, 310: not_steady_state},
     of_runs=(drift,),
-    explanations={
-        Code.NOT_STEADY_STATE: Explanation(
-            meaning="Queue or latency moved in one direction through the whole plateau: a longer stage would give other numbers, "
-            "so these belong to no load. Beyond capacity they grow without end.",
-            remedy="Beyond capacity, ask for a lower rate or compare throughput only. Otherwise measure longer, and look at what "
-            "changes in the server meanwhile (heat, memory, other work).",
-            sentence="{figure} changed by {changePercent} % during the stage (threshold {suspectPercent} %)[; "
-            "{arrivalsPerSecond} requests/s arrived and {completionsPerSecond} were completed].",
-        ),
-        Code.WINDOW_TOO_SHORT: Explanation(
-            meaning="The stage is mostly its own beginning and end, where fewer requests compete than the load point says: "
-            "throughput is too low, latencies may be off either way.",
-            remedy="Send more requests, ten or more for each that is under way at a time, and for ten seconds or longer.",
-            sentence="{requests} requests in {seconds} s with {concurrency} in flight (needed: {neededRequests} "
-            "requests and {neededSeconds} s).",
-        ),
-        Code.DRIFT: Explanation(
-            meaning="From repeat to repeat the figures moved in one direction over the whole run: what is measured later looks "
-            "better or worse for being later.",
-            remedy="Look for what changes with time: heat and clocks, memory that fills, other work on the node. Let the order "
-            "of load points be shuffled, and warm up longer.",
-            sentence="{figure} changed by {changePercent} % over {repeats} repeats, from {first} to {last} ms "
-            "(threshold {suspectPercent} %).",
-        ),
+    sentences={
+        (270, Code.NOT_STEADY_STATE): "{figure} changed by {changePercent} % during the stage (threshold "
+        "{suspectPercent} %)[; {arrivalsPerSecond} requests/s arrived and {completionsPerSecond} were completed].",
+        (330, Code.WINDOW_TOO_SHORT): "{requests} requests in {seconds} s with {concurrency} in flight (needed: "
+        "{neededRequests} requests and {neededSeconds} s).",
+        (280, Code.DRIFT): "{figure} changed by {changePercent} % over {repeats} repeats, from {first} to {last} ms "
+        "(threshold {suspectPercent} %).",
     },
 )

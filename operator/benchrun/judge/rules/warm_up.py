@@ -9,7 +9,7 @@ from itertools import takewhile
 from statistics import median
 
 from benchrun.api import ServerStatus
-from benchrun.judge.rules.rule import Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure.cells import milliseconds, rounded
 
 MIN_REQUESTS = 20
@@ -143,29 +143,12 @@ def warmup_incomplete(stage: StageProfile) -> Found:
 
 RULES = Rules(
     of_stages={270: compilation_in_window, 280: cold_start, 290: warmup_incomplete},
-    explanations={
-        Code.COMPILATION_IN_WINDOW: Explanation(
-            meaning="The server compiled kernels while it was measured. All requests wait meanwhile: the tail of the latencies "
-            "is the compiler's, the median hardly changes.",
-            remedy="Warm up with the same lengths and at the same concurrency (measurement.warmup.auto), with more requests if "
-            "that is done already.",
-            sentence="Compilations during the stage: {compilations}, the first {firstAfterSeconds} s after its start.",
-        ),
-        Code.COLD_START: Explanation(
-            meaning="The first requests were far slower than the rest, though they met an empty server: it was still warming "
-            "up. Means and high percentiles contain that.",
-            remedy="Leave measurement.warmup.auto on. With it, raise its maxSeconds if it was cut short, or look at what idles "
-            "before this stage.",
-            sentence="The first {slowRequests} of {requests} requests have a median TTFT of {medianTtftOfThemMs} ms, "
-            "the others {medianTtftOfOthersMs} ms (threshold {slowFromMs} ms).",
-        ),
-        Code.WARMUP_INCOMPLETE: Explanation(
-            meaning="The workload's warm-up was cut short, or its requests failed: the first stage may have met shapes that the "
-            "server had not compiled, and connections not yet open.",
-            remedy="Raise measurement.warmup.auto.maxSeconds, or shorten the requests. Where requests failed, the server's log "
-            "says why.",
-            sentence="{answered} of {requests} warm-up requests were answered in {seconds} s: {failed} failed, "
-            "{cutShort} were cut short.",
-        ),
+    sentences={
+        (240, Code.COMPILATION_IN_WINDOW): "Compilations during the stage: {compilations}, the first "
+        "{firstAfterSeconds} s after its start.",
+        (250, Code.COLD_START): "The first {slowRequests} of {requests} requests have a median TTFT of "
+        "{medianTtftOfThemMs} ms, the others {medianTtftOfOthersMs} ms (threshold {slowFromMs} ms).",
+        (260, Code.WARMUP_INCOMPLETE): "{answered} of {requests} warm-up requests were answered in {seconds} s: "
+        "{failed} failed, {cutShort} were cut short.",
     },
 )

@@ -1,10 +1,11 @@
-"""All rules in their order, the text of every code; rules applied to stages, cells and runs, and the verdict of what they find."""
+"""All rules in their order, applied to stages, cells and runs; the verdict, the list and the sentences of what they find."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from benchrun.api import Code, Finding, Verdict
+from benchrun.judge.finding_pages import page_of
 from benchrun.judge.rules import (
     answers,
     client,
@@ -22,17 +23,21 @@ from benchrun.judge.rules.rule import (
     SEVERITIES,
     CellContext,
     Evidence,
-    Explanation,
     Found,
     NotChecked,
     RunContext,
+    Sentence,
     StageFinding,
+    in_words,
 )
 from benchrun.judge.stage_profile import StageProfile
 
 _FAMILIES = [answers, sample_size, server_identity, kv_cache, replicas]
 _FAMILIES += [load, client, warm_up, steady_state, scraping, rule]
-EXPLANATIONS: Mapping[Code, Explanation] = {c: text for f in _FAMILIES for c, text in f.RULES.explanations.items()}
+SENTENCES: Mapping[Code, Sentence] = {
+    code: sentence for (_, code), sentence in sorted(entry for f in _FAMILIES for entry in f.RULES.sentences.items())
+}
+"""Of every code, in the order in which findings of one severity are shown."""
 STAGE_RULES = tuple(found for _, found in sorted(entry for f in _FAMILIES for entry in f.RULES.of_stages.items()))
 CELL_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_cells)
 RUN_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_runs)
@@ -40,9 +45,10 @@ RUN_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_runs)
 
 def evidence_sentence(code: str, evidence: Evidence) -> str:
     """The evidence of a finding in words; its keys and values where the code is not known here."""
-    if code not in EXPLANATIONS or not evidence:
+    if code not in SENTENCES or not evidence:
         return ", ".join(f"{key} {value}" for key, value in evidence.items())
-    return EXPLANATIONS[Code(code)].evidence_sentence(evidence)
+    sentence = SENTENCES[Code(code)]
+    return in_words(sentence, evidence) if isinstance(sentence, str) else sentence(evidence)
 
 
 def judge_stage(stage: StageProfile) -> list[StageFinding]:
@@ -93,14 +99,14 @@ def aggregate(findings: Iterable[StageFinding]) -> tuple[Finding, ...]:
     by_code: dict[Code, list[StageFinding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
-    entries = [_entry(by_code[code]) for code in Code if code in by_code]
+    entries = [_entry(by_code[code]) for code in SENTENCES if code in by_code]
     return tuple(sorted(entries, key=lambda entry: -SEVERITIES.index(entry.severity)))
 
 
 def _entry(found: list[StageFinding]) -> Finding:
     # max keeps the first of equals: the earliest stage.
     worst = max(found, key=lambda finding: (SEVERITIES.index(finding.severity), finding.weight))
-    explanation = EXPLANATIONS[worst.code]
+    page = page_of(worst.code)
     return Finding(
         code=worst.code,
         severity=worst.severity,
@@ -108,6 +114,6 @@ def _entry(found: list[StageFinding]) -> Finding:
         count=len({finding.stage_id for finding in found}),
         worst_stage=worst.stage_id,
         evidence=dict(worst.evidence),
-        meaning=explanation.meaning,
-        remedy=explanation.remedy,
+        meaning=page.meaning,
+        remedy=page.remedy,
     )

@@ -21,7 +21,7 @@ from benchrun.api import (
 )
 from benchrun.judge.explain.cells import Explained, Explanation
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
-from benchrun.judge.rules.catalogue import verdict_of_findings
+from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
 from benchrun.measure import cells, edges, plateau, repeats, windows
 from benchrun.measure.gpus import gpu_figures
