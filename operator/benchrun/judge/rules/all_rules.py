@@ -53,31 +53,26 @@ def evidence_sentence(code: str, evidence: Evidence) -> str:
 
 def judge_stage(stage: StageProfile) -> list[StageFinding]:
     """Everything that any rule finds at one stage."""
-    found = (each for put in STAGE_RULES for each in put(stage))
-    return _split(found, where=stage.id)
+    return _split((each for find in STAGE_RULES for each in find(stage)), where=stage.id)
 
 
 def judge_cell(cell: CellContext) -> list[StageFinding]:
     """Everything found at the cell's stages and at the cell as a whole."""
     of_stages = [finding for stage in cell.stages for finding in judge_stage(stage)]
-    of_cell = _split((each for put in CELL_RULES for each in put(cell)), where=cell.cell.id)
+    of_cell = _split((each for find in CELL_RULES for each in find(cell)), where=cell.cell.id)
     measured = {stage.id for stage in cell.stages}
     return [*of_stages, *of_cell, *sample_size.missing_records(cell.cell, measured)]
 
 
 def judge_run(run: RunContext) -> list[StageFinding]:
     """What rules find that look over all cells; each finding names its cell."""
-    return _split((each for put in RUN_RULES for each in put(run)), where="")
+    return _split((each for find in RUN_RULES for each in find(run)), where="")
 
 
 def _split(found: Found, *, where: str) -> list[StageFinding]:
-    findings: list[StageFinding] = []
-    missed: list[NotChecked] = []
-    for each in found:
-        if isinstance(each, NotChecked):
-            missed.append(each)
-        else:
-            findings.append(each)
+    every = list(found)
+    findings = [each for each in every if isinstance(each, StageFinding)]
+    missed = [each for each in every if isinstance(each, NotChecked)]
     return [*findings, *rule.not_checked(where, missed)] if where else findings
 
 
@@ -85,7 +80,7 @@ _WORST_LAST: tuple[Verdict, ...] = ("Unknown", "Valid", "Suspect", "Invalid")
 
 
 def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
-    """Of a stage that was judged: a Note is no blemish."""
+    """Of a stage that was judged: a Note leaves it Valid."""
     return worst("Valid" if finding.severity == "Note" else finding.severity for finding in findings) or "Valid"
 
 
