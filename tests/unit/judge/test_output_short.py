@@ -88,7 +88,7 @@ def test_evidence_of_short_answers(word: str, ignore_eos: bool) -> None:
 
 def test_tokens_that_are_guessed_from_the_text_only_count_when_they_are_far_too_few() -> None:
     assert unchecked(output_too_short(context()(answers([90, 90], unended=2)))) == [
-        NotChecked(Code.OUTPUT_TOO_SHORT, "the server tells no token counts, which is what ends a stream")
+        NotChecked(Code.OUTPUT_TOO_SHORT, "the server does not end its streams with token counts")
     ]
     assert only(output_too_short(context()(answers([79, 79], unended=2)))).severity == "Invalid"
     assert only(output_too_short(context()(answers([90, 90], unended=1)))).severity == "Suspect"

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchrun.api import Severity
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -40,17 +39,13 @@ class _Sign:
     name: str
     value: float
     threshold: float
-    invalid_factor: float | None = None
-    """How many times the threshold makes a stage Invalid; None: it makes no stage Invalid."""
+    invalid_factor: float = math.inf
+    """Times the threshold above which the stage is Invalid."""
 
     @property
     def load(self) -> float:
         """1 is the threshold."""
         return self.value / self.threshold
-
-    @property
-    def severity(self) -> Severity:
-        return graded(self.load, math.inf if self.invalid_factor is None else self.invalid_factor)
 
 
 def client_saturated(stage: StageProfile) -> Found:
@@ -62,7 +57,7 @@ def client_saturated(stage: StageProfile) -> Found:
         known = {"TTFT at the servers": at_server, "event-loop lag": client.lag_p99_us}
         missing = [name for name, value in known.items() if value is None]
         return [NotChecked(Code.CLIENT_SATURATED, f"unknown: {', '.join(missing)}")] if missing else []
-    worst = max(crossed, key=lambda sign: (sign.severity == "Invalid", sign.load))
+    worst = max(crossed, key=lambda sign: (sign.load > sign.invalid_factor, sign.load))
     evidence: Evidence = {sign.name: rounded(sign.value) for sign in signs} | {
         "eventLoopLagMaxMs": rounded(milliseconds(client.lag_max_us)),
         "proxyLookups": "true" if stage.record.engine.trust_env else "false",
@@ -70,9 +65,10 @@ def client_saturated(stage: StageProfile) -> Found:
         "crossed": ", ".join(sign.name for sign in crossed),
         "worst": worst.name,
         "line": rounded(worst.threshold),
-        "lineForInvalid": rounded(worst.invalid_factor * worst.threshold) if worst.invalid_factor is not None else None,
+        "lineForInvalid": rounded(worst.invalid_factor * worst.threshold) if worst.invalid_factor < math.inf else None,
     }
-    return [StageFinding(Code.CLIENT_SATURATED, worst.severity, stage.id, evidence, weight=worst.load)]
+    severity = graded(worst.load, worst.invalid_factor)
+    return [StageFinding(Code.CLIENT_SATURATED, severity, stage.id, evidence, weight=worst.load)]
 
 
 def _saturated_sentence(evidence: Evidence) -> str:
@@ -111,7 +107,7 @@ def _signs(stage: StageProfile, at_server: float | None) -> list[_Sign]:
 def _server_ttft_ms(stage: StageProfile) -> float | None:
     """The servers' own mean, where it is of the requests that the client saw answered.
 
-    Of a server that is split in two it is the proxy's, which has the ways between the roles in it: they are not the client's.
+    Of a disaggregated server it is the proxy's, which includes the transfer between the roles: that is not the client's.
     """
     answered = sum(stage.requests.ok)
     if edges.proxy_edges(stage.record):
