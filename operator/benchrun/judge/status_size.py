@@ -8,7 +8,7 @@ throughput and mean latencies, the digest of the traffic, and the mark on an unc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -85,7 +85,11 @@ def _without(pattern: str) -> _Cut:
     gone = re.compile(pattern)
 
     def cut(row: Result) -> Result:
-        by_key = {"metrics": row.metrics, "steady": row.steady, "intervals": row.intervals}
+        by_key: dict[str, Mapping[str, object]] = {
+            "metrics": row.metrics,
+            "steady": row.steady,
+            "intervals": row.intervals,
+        }
         kept = {name: {k: v for k, v in figures.items() if not gone.match(k)} for name, figures in by_key.items()}
         return row.model_copy(update={**kept, "uncertain": [key for key in row.uncertain if not gone.match(key)]})
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from benchrun.api import Severity
 from benchrun.judge.rules.kv_cache import cache_reset, prefix_cache
-from benchrun.judge.rules.rule import Code, StageFinding
+from benchrun.judge.rules.rule import Code
 from benchrun_client.contract import START_TIME, CacheReset, ServerEdge
-from unit.judge.stages import asked, context, findings, unchecked
-from unit.measure.records import STAGE, ZERO, edge, record
+from unit.judge.stages import asked, context, findings, one_finding, unchecked
+from unit.measure.records import ZERO, edge, record
 
 HITS, QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
 EXTERNAL_HITS, EXTERNAL_QUERIES = f"external_{HITS}", f"external_{QUERIES}"
@@ -62,25 +62,20 @@ def test_what_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None
 
 
 def test_evidence_has_the_figures_and_the_lines() -> None:
-    assert prefix_cache(CONTEXT(record(servers=(looked_up(30, 1000),)))) == [
-        StageFinding(
-            Code.PREFIX_CACHE_CONTAMINATED,
-            "Suspect",
-            STAGE,
-            {
-                "hitTokens": 30.0,
-                "externalHitTokens": 0.0,
-                "lookedUpTokens": 1000.0,
-                "hitPercent": 3.0,
-                "declaredPercent": 0.0,
-                "beyondPercent": 3.0,
-                "suspectPercent": 1.0,
-                "invalidPercent": 10.0,
-                "cachePolicy": "Isolate",
-            },
-            weight=3.0,
-        )
-    ]
+    assert prefix_cache(CONTEXT(record(servers=(looked_up(30, 1000),)))) == one_finding(
+        Code.PREFIX_CACHE_CONTAMINATED,
+        "Suspect",
+        3.0,
+        hitTokens=30.0,
+        externalHitTokens=0.0,
+        lookedUpTokens=1000.0,
+        hitPercent=3.0,
+        declaredPercent=0.0,
+        beyondPercent=3.0,
+        suspectPercent=1.0,
+        invalidPercent=10.0,
+        cachePolicy="Isolate",
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,11 +148,9 @@ FAILED = CacheReset(succeeded=False, attempts=5, answer='{"success": false}')
 
 
 def test_a_reset_that_failed() -> None:
-    assert cache_reset(RESET(record(cache_reset=FAILED))) == [
-        StageFinding(
-            Code.CACHE_RESET_FAILED, "Suspect", STAGE, {"attempts": 5, "answer": '{"success": false}'}, weight=5
-        )
-    ]
+    assert cache_reset(RESET(record(cache_reset=FAILED))) == one_finding(
+        Code.CACHE_RESET_FAILED, "Suspect", 5, attempts=5, answer='{"success": false}'
+    )
 
 
 def test_a_reset_that_succeeded_at_last() -> None:

@@ -167,10 +167,11 @@ def overridden(findings: Iterable[StageFinding], rules: Sequence[RuleSeverity]) 
     changed = []
     for finding in findings:
         severity = severities.get(finding.code.value, finding.severity)
-        if severity not in ("Off", finding.severity):
+        if severity == "Off":
+            continue
+        if severity != finding.severity:
             finding = replace(finding, severity=severity, default_severity=finding.severity)
-        if severity != "Off":
-            changed.append(finding)
+        changed.append(finding)
     return changed
 
 
