@@ -75,7 +75,7 @@ def judged_run(
     baseline: Run | None = None,
     ended_early: bool = False,
 ) -> Judgement:
-    """Judge a run by these records, in order of measurement. `records` may open each as it is asked for.
+    """Judge a run by these records, in order of measurement. `records` may open each on access.
 
     `servers`, `client`: as the last status will have them.
     `baseline`: the run that the spec names; None: there is none. A run that ended early is compared with nothing.
@@ -169,7 +169,7 @@ def rejudge(
 ) -> Rejudged:
     """Judge what is there.
 
-    A record that was not kept is not held against its cell; a stage that was never measured is, as it was the first time.
+    A record that was not kept does not make its cell Invalid; a stage that was never measured does, as it did the first time.
     """
     here = {record.stage_id for record in records}
     judged_once = {row.cell: row.repeats for row in stored.results}

@@ -1,4 +1,4 @@
-"""How a cell fared against the latency limits of the spec.
+"""Whether a cell meets the latency objectives of the spec.
 
 An objective is met or missed with 95 % certainty or not at all: by the interval of its percentile, which must lie wholly
 on one side of the limit. Where so few requests give no interval, an objective is never met; enough requests above the

@@ -67,14 +67,14 @@ def tokens_per_joule(metrics: Mapping[str, float | None], roles: Sequence[RoleFi
 def row(measured: Result, found: Sequence[StageFinding], explanation: Explanation | None) -> Result:
     """The row of a cell with what only the whole run shows: all that was `found` at it, and why requests waited."""
     verdict = verdict_of_findings(found)
-    update = {
+    update: dict[str, object] = {
         "verdict": verdict,
         "findings": _codes(found),
         "objectives": measured.objectives if verdict in TRUSTED else inconclusive(measured.objectives),
     }
     if explanation is not None:
         update |= {"waiting": explanation.waiting, "bottleneck": explanation.bottleneck}
-        # Each role by itself, where the row's own sentences are about one of several.
+        # For each role, where the row's own sentences are about one of several.
         by_role = explanation.by_role if len(explanation.by_role) > 1 else {}
         words = {role: {"waiting": of.waiting.reason, "limit": of.bottleneck.limit} for role, of in by_role.items()}
         update["roles"] = [each.model_copy(update=words.get(each.role)) for each in measured.roles]

@@ -1,4 +1,4 @@
-"""Why requests waited and the bottleneck, for every cell of a run: each by itself, then among those of its workload."""
+"""Why requests waited and the bottleneck, for every cell of a run: alone, then among those of its workload."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _lengths(cell: CellContext, role: str) -> Lengths | None:
 
 
 def _point(cell: CellContext, under: Pressure | None, role: str) -> OperatingPoint | None:
-    """Tokens a second over all stages, against what ran meanwhile: those that the role computes."""
+    """Tokens a second over all stages, with what ran during them: those that the role computes."""
     tokens = 0
     for columns in (stage.requests for stage in cell.stages):
         tokens += sum(compress(columns.input_tokens, columns.ok)) if role in PREFILLING_ROLES else 0

@@ -120,7 +120,7 @@ def _step_budget(limits: ServerLimits, lengths: Lengths | None) -> str:
 def _beyond_capacity(pressure: Pressure, overload: Overload) -> Waiting:
     sentence = (
         f"Arrivals exceed capacity: {number(overload.arrival_rate)} requests a second came and "
-        f"{number(overload.completion_rate)} were completed, so that those under way went from "
+        f"{number(overload.completion_rate)} were completed, so that requests in flight went from "
         f"{number(overload.under_way_before)} to {number(overload.under_way_after)} in {number(overload.seconds)} s; "
         f"{held_at(pressure)}."
     )

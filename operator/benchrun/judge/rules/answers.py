@@ -85,7 +85,7 @@ class _Answers:
 
 
 def output_too_short(stage: StageProfile) -> Found:
-    """The mean output of the answered requests, against the mean of what they asked for."""
+    """The mean output of the answered requests, against the expected mean."""
     answers, thresholds = _answers(stage), stage.thresholds
     if answers.count == 0 or answers.percent >= thresholds.output_suspect_percent:
         return []
@@ -144,7 +144,7 @@ def _answers(stage: StageProfile) -> _Answers:
 def token_counts_disagree(stage: StageProfile) -> Found:
     """How far the servers' rise lies outside of what the client's answers explain.
 
-    A failed request may have cost the servers anything between nothing and all it asked for.
+    A failed request may have cost the servers anything between nothing and all of its tokens.
     """
     columns = stage.requests
     counted = sum(compress(columns.output_tokens, columns.ok))

@@ -45,7 +45,7 @@ def rate_not_achieved(stage: StageProfile) -> Found:
 
 
 def concurrency_not_reached(stage: StageProfile) -> Found:
-    """Mean requests under way, from where they first come up to the users until the last request is sent."""
+    """Mean requests in flight, from where they first reach the users until the last request is sent."""
     users, thresholds = stage.expected.concurrency, stage.thresholds
     failed, requests = cells.failed_requests(stage.record), len(stage.requests.ok)
     if not stage.expected.closed_loop or users is None or failed == requests:
