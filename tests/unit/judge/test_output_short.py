@@ -11,9 +11,9 @@ from benchrun.judge.rules.answers import (
     token_counts_disagree,
 )
 from benchrun.judge.rules.rule import Code, NotChecked
-from benchrun_client.contract import START_TIME, GapCounts, ServerEdge, StageRecord
+from benchrun_client.contract import GapCounts, ServerEdge, StageRecord
 from unit.judge.stages import asked, context, findings, one_finding, only, unchecked
-from unit.measure.records import ZERO, edge, record, requests
+from unit.measure.records import edge, record, requests
 
 
 def answers(
@@ -182,20 +182,6 @@ def test_tokens(found: bool, servers: tuple[ServerEdge, ...], failed: int) -> No
         (f.code, f.severity) for f in findings(token_counts_disagree(context()(thousand(*servers, failed=failed))))
     ]
     assert codes == ([(Code.TOKEN_COUNTS_DISAGREE, "Suspect")] if found else [])
-
-
-@pytest.mark.parametrize(
-    "servers",
-    [
-        pytest.param((), id="no server's page could be read"),
-        pytest.param((ServerEdge(address="a", before=ZERO, after=None),), id="the closing edge is missing"),
-        pytest.param((ServerEdge(address="a", before={}, after={}),), id="a page without this counter"),
-        pytest.param((edge(after={START_TIME: 5.0}),), id="the server restarted"),
-    ],
-)
-def test_unread_counts_are_told(servers: tuple[ServerEdge, ...]) -> None:
-    (missed,) = unchecked(token_counts_disagree(context()(thousand(*servers))))
-    assert missed.code is Code.TOKEN_COUNTS_DISAGREE
 
 
 def test_no_token_is_no_disagreement() -> None:

@@ -6,9 +6,9 @@ import pytest
 from benchrun.api import Severity
 from benchrun.judge.rules.kv_cache import preempted
 from benchrun.judge.rules.rule import Code
-from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
-from unit.judge.stages import context, findings, one_finding, unchecked
-from unit.measure.records import ZERO, edge, record, requests
+from benchrun_client.contract import StageRecord
+from unit.judge.stages import context, findings, one_finding
+from unit.measure.records import edge, record, requests
 
 PREEMPTIONS = "num_preemptions_total"
 
@@ -32,19 +32,6 @@ def two_hundred(*preemptions: float) -> StageRecord:
 def test_preemptions(severity: Severity | None, preemptions: tuple[float, ...]) -> None:
     found = findings(preempted(context()(two_hundred(*preemptions))))
     assert [(f.code, f.severity) for f in found] == ([(Code.PREEMPTED, severity)] if severity else [])
-
-
-@pytest.mark.parametrize(
-    "servers",
-    [
-        pytest.param((), id="no server's page could be read"),
-        pytest.param((ServerEdge(address="a", before=None, after=ZERO),), id="the opening edge is missing"),
-        pytest.param((edge(after={START_TIME: 5.0}),), id="the server restarted"),
-    ],
-)
-def test_what_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
-    (missed,) = unchecked(preempted(context()(record(servers=servers))))
-    assert missed.code is Code.PREEMPTED
 
 
 def test_evidence() -> None:

@@ -6,9 +6,9 @@ import pytest
 from benchrun.api import Severity
 from benchrun.judge.rules.kv_cache import cache_reset, prefix_cache
 from benchrun.judge.rules.rule import Code
-from benchrun_client.contract import START_TIME, CacheReset, ServerEdge
+from benchrun_client.contract import CacheReset, ServerEdge
 from unit.judge.stages import asked, context, findings, one_finding, unchecked
-from unit.measure.records import ZERO, edge, record
+from unit.measure.records import edge, record
 
 HITS, QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
 EXTERNAL_HITS, EXTERNAL_QUERIES = f"external_{HITS}", f"external_{QUERIES}"
@@ -42,23 +42,6 @@ def test_hits(severity: Severity | None, servers: tuple[ServerEdge, ...]) -> Non
 def test_hits_before_the_stage_are_not_its_own() -> None:
     warm = edge(before={HITS: 5000.0, QUERIES: 5000.0}, rises={QUERIES: 1000.0})
     assert prefix_cache(CONTEXT(record(servers=(warm,)))) == []
-
-
-@pytest.mark.parametrize(
-    "servers",
-    [
-        pytest.param((), id="no server's page could be read"),
-        pytest.param((ServerEdge(address="a", before=ZERO, after=None),), id="the closing edge is missing"),
-        pytest.param((ServerEdge(address="a", before={}, after={}),), id="a page without these counters"),
-        pytest.param(
-            (looked_up(0, 10), ServerEdge(address="b", before=None, after=ZERO)), id="one of two servers unread"
-        ),
-        pytest.param((edge(after={START_TIME: 5.0}),), id="the server restarted"),
-    ],
-)
-def test_what_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
-    (missed,) = unchecked(prefix_cache(CONTEXT(record(servers=servers))))
-    assert missed.code is Code.PREFIX_CACHE_CONTAMINATED
 
 
 def test_evidence_has_the_figures_and_the_lines() -> None:

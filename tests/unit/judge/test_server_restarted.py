@@ -194,21 +194,6 @@ def test_prompt_tokens_of_chats_are_not_compared() -> None:
     assert findings(foreign_traffic(chat(sent(10, served(11, 9000))))) != []
 
 
-@pytest.mark.parametrize(
-    "servers",
-    [
-        pytest.param((), id="no server's page could be read"),
-        pytest.param((ServerEdge(address="a", before=ZERO, after=None),), id="the closing edge is missing"),
-        pytest.param((ServerEdge(address="a", before={}, after={}),), id="a page without these counters"),
-        pytest.param((ServerEdge(address="a", before={FINISHED: 0}, after={FINISHED: 9}),), id="requests alone"),
-        pytest.param((edge(after={START_TIME: 5.0}),), id="the server restarted"),
-    ],
-)
-def test_what_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
-    (missed,) = unchecked(foreign_traffic(context()(sent(10, *servers))))
-    assert missed.code is Code.FOREIGN_TRAFFIC
-
-
 def test_evidence() -> None:
     assert foreign_traffic(context()(sent(20, served(21, 2520)))) == one_finding(
         Code.FOREIGN_TRAFFIC,
