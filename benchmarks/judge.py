@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 
 from benchrun.api import BenchmarkRunSpec
 from benchrun.judge.results import cell_context, results
-from benchrun.judge.rules.catalogue import judge_cell
+from benchrun.judge.rules.all_rules import judge_cell
 from benchrun.judge.thresholds import thresholds_of
 from benchrun.judge_process.judging import PackedRecords
 from benchrun.measure.exposition import Sample

@@ -1,5 +1,7 @@
 """`python -m dev.generate [--check] [ROOT]`: writes what is made from the API models and the pages of findings, or says that it
-is out of date."""
+is out of date.
+
+Codes are written first: everything else imports them, and is therefore imported where it is rendered."""
 
 from __future__ import annotations
 
@@ -11,32 +13,37 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from benchrun.api.schema.crd import CRD_NAME, custom_resource_definition
-from benchrun.api.schema.sweep_crd import CRD_NAME as SWEEP_CRD_NAME
-from benchrun.api.schema.sweep_crd import custom_resource_definition as sweep_definition
 
-from dev.findings_index import index_text
-from dev.reference import reference_text
-from dev.sweep_reference import sweep_reference_text
+from dev.finding_codes import codes_text
 
 COMMAND = "python -m dev.generate"
-CRD_FILE = f"crds/{CRD_NAME}.yaml"
-CHART_CRD_FILE = f"charts/benchrun/files/{CRD_NAME}.yaml"
-SWEEP_CRD_FILE = f"crds/{SWEEP_CRD_NAME}.yaml"
-CHART_SWEEP_CRD_FILE = f"charts/benchrun/files/{SWEEP_CRD_NAME}.yaml"
+CODES_FILE = "operator/benchrun/api/codes.py"
+CRD_FILE = "crds/benchmarkruns.benchrun.dev.yaml"
+CHART_CRD_FILE = "charts/benchrun/files/benchmarkruns.benchrun.dev.yaml"
+SWEEP_CRD_FILE = "crds/benchmarksweeps.benchrun.dev.yaml"
+CHART_SWEEP_CRD_FILE = "charts/benchrun/files/benchmarksweeps.benchrun.dev.yaml"
 REFERENCE_FILE = "docs/reference/benchmarkrun.md"
 SWEEP_REFERENCE_FILE = "docs/reference/benchmarksweep.md"
 FINDINGS_FILE = "docs/findings/README.md"
 
 
+def codes_module() -> str:
+    """The codes of findings, from the names of their pages."""
+    return f"# Generated from the names of the pages in docs/findings by: {COMMAND}\n{codes_text()}"
+
+
 def crd_text() -> str:
     """The CustomResourceDefinition of runs as YAML; the same models always give the same bytes."""
+    from benchrun.api.schema.crd import custom_resource_definition
+
     return _definition_text(custom_resource_definition())
 
 
 def sweep_crd_text() -> str:
     """That of sweeps."""
-    return _definition_text(sweep_definition())
+    from benchrun.api.schema.sweep_crd import custom_resource_definition
+
+    return _definition_text(custom_resource_definition())
 
 
 def _definition_text(definition: dict[str, Any]) -> str:
@@ -49,20 +56,27 @@ def _definition_text(definition: dict[str, Any]) -> str:
 
 def reference_page() -> str:
     """The reference page of the API, as Markdown."""
+    from dev.reference import reference_text
+
     return f"<!-- Generated from operator/benchrun/api by: {COMMAND} -->\n{reference_text()}"
 
 
 def sweep_reference_page() -> str:
     """That of sweeps."""
+    from dev.sweep_reference import sweep_reference_text
+
     return f"<!-- Generated from operator/benchrun/api/sweep by: {COMMAND} -->\n{sweep_reference_text()}"
 
 
 def findings_page() -> str:
     """The list of findings, from their pages."""
+    from dev.findings_index import index_text
+
     return f"<!-- Generated from the pages of this folder by: {COMMAND} -->\n{index_text()}"
 
 
 GENERATED: dict[str, Callable[[], str]] = {
+    CODES_FILE: codes_module,
     CRD_FILE: crd_text,
     CHART_CRD_FILE: crd_text,
     SWEEP_CRD_FILE: sweep_crd_text,
@@ -77,7 +91,7 @@ GENERATED: dict[str, Callable[[], str]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the generated files under ROOT; with --check, write nothing and return 1 if one of them differs."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="Write the generated files.")
-    parser.add_argument("--check", action="store_true", help="only tell whether they are up to date")
+    parser.add_argument("--check", action="store_true", help="only check whether they are up to date")
     parser.add_argument("root", nargs="?", type=Path, default=Path(), help="root of the repository (default: here)")
     options = parser.parse_args(arguments)
     stale = [

@@ -4,6 +4,7 @@ Other packages import from here; the modules below import from each other."""
 
 from benchrun.api.base import *
 from benchrun.api.cells import *
+from benchrun.api.codes import *
 from benchrun.api.comparison import *
 from benchrun.api.conditions import *
 from benchrun.api.datasets import *

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, Decimal, Percentile, Rule, SpecModel, Text, Unique, exactly_one
-from benchrun.api.conditions import FIXED, Code
+from benchrun.api.codes import FIXED, Code
 from benchrun.api.pods import PodOverrides, Resources
 
 AUTO = "Auto"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from benchrun_client.contract import DatasetFacts, StageRecord
@@ -10,8 +10,8 @@ from benchrun_client.contract import DatasetFacts, StageRecord
 from benchrun.api import (
     BenchmarkRunSpec,
     BenchmarkRunStatus,
-    Cell,
     ClientStatus,
+    Code,
     ConditionStatus,
     DatasetStatus,
     Judgement,
@@ -21,8 +21,8 @@ from benchrun.api import (
     Truncated,
 )
 from benchrun.judge.comparison.against_baseline import MeasuredNow, against_baseline
+from benchrun.judge.result_row import cost_status
 from benchrun.judge.results import Judged, results
-from benchrun.judge.row import cost_status
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.judge.thresholds import Thresholds, judge_of
 from benchrun.measure.exposition import Sample
@@ -33,34 +33,34 @@ from benchrun.plan.stages import cells
 MAX_DATASETS = 16
 """A mix may have eight of them, and a run sixteen mixes; with so many the status stays small."""
 SOURCE_CHARACTERS = 160
+"""The last of a path: they identify it better than the first."""
 
 
 def dataset_statuses(
     records: Iterable[StageRecord], *, workloads: int
 ) -> tuple[list[DatasetStatus], tuple[Truncated, ...]]:
-    """Of each workload once, in the order in which they were measured; all records of a workload tell the same, so that no
-    more are looked at than it takes to meet so many `workloads`."""
+    """Of each workload once, in the order in which they were measured. All records of a workload have the same facts: reading
+    stops when so many `workloads` were found."""
     facts: dict[str, tuple[DatasetFacts, ...]] = {}
     for record in records:
         facts.setdefault(record.stage_id.partition("/")[0], record.datasets)
         if len(facts) == workloads:
             break
-    found = [_status(workload, each, of_mix=len(read) > 1) for workload, read in facts.items() for each in read]
+    found = [
+        DatasetStatus(
+            name=f"{workload}/{each.part}" if len(of_workload) > 1 or each.part else workload,
+            source=each.source[-SOURCE_CHARACTERS:],
+            sha256=each.sha256,
+            rows_read=each.rows_read,
+            rows_used=each.rows_used,
+            rows_dropped=each.rows_dropped,
+        )
+        for workload, of_workload in facts.items()
+        for each in of_workload
+    ]
     if len(found) <= MAX_DATASETS:
         return found, ()
     return found[:MAX_DATASETS], (Truncated(field="datasets", total=len(found), included=MAX_DATASETS),)
-
-
-def _status(workload: str, facts: DatasetFacts, *, of_mix: bool) -> DatasetStatus:
-    return DatasetStatus(
-        name=f"{workload}/{facts.part}" if of_mix or facts.part else workload,
-        # The end of a path tells more than its beginning.
-        source=facts.source[-SOURCE_CHARACTERS:],
-        sha256=facts.sha256,
-        rows_read=facts.rows_read,
-        rows_used=facts.rows_used,
-        rows_dropped=facts.rows_dropped,
-    )
 
 
 def judged_run(
@@ -75,7 +75,7 @@ def judged_run(
     baseline: Run | None = None,
     ended_early: bool = False,
 ) -> Judgement:
-    """Judge a run by these records, in order of measurement. `records` may open each as it is asked for.
+    """Judge a run by these records, in order of measurement. `records` may open each on access.
 
     `servers`, `client`: as the last status will have them.
     `baseline`: the run that the spec names; None: there is none. A run that ended early is compared with nothing.
@@ -89,7 +89,9 @@ def judged_run(
         servers=servers,
     )
     datasets, datasets_cut = dataset_statuses(records, workloads=len(spec.workloads))
-    failed = _every_request_failed(found)
+    # In all stages: a repeat that was lost leaves the others.
+    of_code = next((f for f in found.findings if f.code == Code.ALL_REQUESTS_FAILED), None)
+    failed = of_code is not None and of_code.count == sum(row.repeats for row in found.results)
     judgement = Judgement(
         results=list(found.results),
         searches=list(found.searches),
@@ -113,28 +115,17 @@ def judged_run(
     return against_baseline(MeasuredNow(name, uid, spec, servers), judgement, spec.baseline, baseline)
 
 
-def _every_request_failed(found: Judged) -> bool:
-    """In all stages: a repeat that was lost leaves the others."""
-    entry = next((f for f in found.findings if f.code == "AllRequestsFailed"), None)
-    return entry is not None and entry.count == sum(row.repeats for row in found.results)
-
-
 def _client_status(records: Sequence[StageRecord], pod: ClientStatus | None) -> ClientStatus | None:
-    """What its pod tells of the client, and the engine as the first record does; None: nothing was measured."""
+    """The pod's, with engine and shards of the first record; None: nothing was measured."""
     if not records:
         return None
-    first = records[0]
-    return (pod or ClientStatus()).model_copy(
-        update={
-            "engine": first.engine.name,
-            "engine_version": first.engine.version,
-            "shards": first.shards.count if first.shards is not None else None,
-        }
-    )
+    engine, shards = records[0].engine, records[0].shards
+    known = {"engine": engine.name, "engine_version": engine.version, "shards": shards.count if shards else None}
+    return (pod or ClientStatus()).model_copy(update=known)
 
 
 def _objectives_met(found: Judged) -> ConditionStatus:
-    """Unknown unless all could be told: an objective nobody could judge is not met. A search that found a load met them."""
+    """Unknown unless all are certain: an inconclusive objective is not met. A search that found a load met them."""
     searches = {search.workload for search in found.searches}
     outcomes = {o.outcome for r in found.results for o in r.objectives if r.workload not in searches}
     outcomes |= {"Met" if s.lower is not None else s.upper_outcome or "Inconclusive" for s in found.searches}
@@ -146,7 +137,9 @@ def _objectives_met(found: Judged) -> ConditionStatus:
 def _sentence(found: Judged) -> str:
     verdict, total = found.verdict, len(found.results)
     if found.searches:
-        return _search_sentence(found)
+        sentences = "; ".join(f"{search.workload}: {search.sentence}" for search in found.searches)
+        worth = {"Valid": "", "Suspect": " Some numbers it rests on are suspect, see findings."}
+        return f"{sentences}.{worth.get(verdict, ' Numbers it rests on are invalid, see findings.')}"
     points = "the load point" if total == 1 else f"all {total} load points"
     if verdict == "Valid":
         return f"measured {points}; every number is valid"
@@ -156,20 +149,14 @@ def _sentence(found: Judged) -> str:
     return f"measured {points}, but {invalid} of {total} are invalid: their numbers mean nothing, see findings"
 
 
-def _search_sentence(found: Judged) -> str:
-    sentences = "; ".join(f"{search.workload}: {search.sentence}" for search in found.searches)
-    worth = {"Valid": "", "Suspect": " Some numbers it rests on are suspect, see findings."}
-    return f"{sentences}.{worth.get(found.verdict, ' Numbers it rests on are invalid, see findings.')}"
-
-
 @dataclass(frozen=True, slots=True)
 class Rejudged:
-    """What today's rules find."""
+    """What the rules of this version find."""
 
     status: BenchmarkRunStatus
     """As stored, with the new rows, findings and verdict. Only of cells that have a record left."""
     missing: Mapping[str, int]
-    """Records that were judged once and are not there any more, by cell."""
+    """Records that were judged once and are lost, by cell."""
 
 
 def rejudge(
@@ -182,20 +169,22 @@ def rejudge(
 ) -> Rejudged:
     """Judge what is there.
 
-    A record that was not kept is not held against its cell; a stage that was never measured is, as it was the first time.
+    A record that was not kept does not make its cell Invalid; a stage that was never measured does, as it did the first time.
     """
     here = {record.stage_id for record in records}
     judged_once = {row.cell: row.repeats for row in stored.results}
     planned, missing = [], {}
     known = (*cells(spec), *probed_cells(spec, records))
     for cell in known:
-        left = _without_lost(cell, here, measured=judged_once.get(cell.id, len(cell.stage_ids)))
-        lost = len(cell.stage_ids) - len(left.stage_ids)
+        absent = [stage for stage in cell.stage_ids if stage not in here]
+        there = len(cell.stage_ids) - len(absent)
+        # Of the stages that have no record, the earliest were measured.
+        lost = set(absent[: max(0, judged_once.get(cell.id, len(cell.stage_ids)) - there)])
         if lost:
-            missing[cell.id] = lost
-        if not here.isdisjoint(left.stage_ids):
-            planned.append(left)
-    # Loads that a search chose are in no plan: where all their records are lost, their row alone tells of them.
+            missing[cell.id] = len(lost)
+        if there:
+            planned.append(replace(cell, stage_ids=tuple(s for s in cell.stage_ids if s not in lost)))
+    # Loads that a search chose are not in the plan: where all their records are lost, only their row is left.
     ids = {cell.id for cell in known}
     missing |= {row.cell: row.repeats for row in stored.results if row.cell not in ids}
     found = results(
@@ -216,7 +205,7 @@ def rejudge(
         "judge": judge_of(spec, thresholds),
         "cost": stored.cost or cost_status(spec.cost, stored.servers),
         "truncated": list(found.truncated),
-        "comparison": None,  # its figures were held against rows that may have another verdict now
+        "comparison": None,  # it was made with rows that may have another verdict now
     }
     return Rejudged(stored.model_copy(update=update), missing)
 
@@ -226,10 +215,3 @@ def with_severities(spec: BenchmarkRunSpec, wanted: Sequence[RuleSeverity]) -> B
     rules = {rule.code: rule for rule in (*spec.validity.severities, *wanted)}
     validity = spec.validity.model_copy(update={"severities": list(rules.values())})
     return spec.model_copy(update={"validity": validity})
-
-
-def _without_lost(cell: Cell, here: Collection[str], *, measured: int) -> Cell:
-    """The cell without the stages whose record is lost: of those that have none, the earliest were measured."""
-    absent = [stage for stage in cell.stage_ids if stage not in here]
-    lost = set(absent[: max(0, measured - (len(cell.stage_ids) - len(absent)))])
-    return replace(cell, stage_ids=tuple(stage for stage in cell.stage_ids if stage not in lost))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,13 +21,13 @@ from benchrun.api import (
 )
 from benchrun.judge.comparison.against_baseline import SHARE_BYTES
 from benchrun.judge.explain.cells import Limits, Seen, explanations, seen_at
-from benchrun.judge.fitting import MAX_BYTES, fitted
 from benchrun.judge.objectives import TRUSTED
-from benchrun.judge.row import cost_status, gpus_of, measured_row, priced, row, shared_out
-from benchrun.judge.rules.catalogue import aggregate, judge_cell, judge_run, verdict_of_findings, worst
+from benchrun.judge.result_row import cost_status, gpus_of, measured_row, row, with_costs, with_throughput_per_gpu
+from benchrun.judge.rules.all_rules import aggregate, judge_cell, judge_run, verdict_of_findings, worst
 from benchrun.judge.rules.rule import CellContext, CellSummary, RunContext, StageFinding, StageProfile, overridden
-from benchrun.judge.searching import SEARCH_BYTES, deciding, search_results
+from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_profile import expected_load
+from benchrun.judge.status_size import MAX_BYTES, fitted
 from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.measure import cells, exposition, percentiles, pressure
 from benchrun.measure.windows import windows
@@ -58,8 +58,8 @@ def _marked(figure: str) -> str:
 
 
 def p99_ttft(cell: CellContext) -> str:
-    """For the column. Where a cap held back an open loop, the wait in the client is in it and it says so: "143 ms with
-    queue"; of too few requests: "143? ms"."""
+    """For the column. Where a cap held back an open loop it includes the wait in the client: "143 ms with queue"; of too few
+    requests: "143? ms"."""
     pool = cell.queued.get(cells.QUEUED_TTFT, cell.pools["ttft"])
     value = cells.milliseconds(pool.percentile(99))
     if value is None:
@@ -77,8 +77,8 @@ def shown(value: float | None) -> str:
     return f"{value:.{decimals}f}"
 
 
-# A record takes hundreds of bytes a request while it is open, and all that is said of a cell a few thousand in all. So cells
-# are judged one after the other, and no more records are open at a time than those of one.
+# A record takes hundreds of bytes a request while it is open, and a judged cell a few thousand in all. So cells are judged
+# one after the other, and no more records are open at a time than those of one.
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +88,13 @@ class JudgedCell:
     summary: CellSummary
     """What rules of the run, and searches, look at."""
     seen: Sequence[StageFinding]
-    """As the rules have it."""
+    """As the rules found it, before the severities of the spec."""
     row: Result
-    """As its findings make it that the spec wants; what only the whole run tells is still to come."""
+    """By its own findings, with the severities of the spec; what only the whole run shows is added later."""
     p99_ttft: str
     """For the headline."""
     explained_by: Seen | None
     """What its explanation rests on; None: nothing was measured."""
-
-
-def judged_cell(context: CellContext, *, spec: BenchmarkRunSpec, limits: Limits) -> JudgedCell:
-    """Put the rules of stages and cells to it, and make its row."""
-    seen = judge_cell(context)
-    return JudgedCell(
-        summary=context.summary(),
-        seen=seen,
-        row=measured_row(context, overridden(seen, spec.validity.severities), spec=spec),
-        p99_ttft=p99_ttft(context),
-        # Why requests waited does not depend on what the reader wants to hear of.
-        explained_by=seen_at(context, seen, limits) if context.stages else None,
-    )
 
 
 def cell_context(
@@ -122,17 +109,17 @@ def cell_context(
 ) -> CellContext:
     """What rules are given of a cell. `records`: its own, in order of repeats; the others are as `results` takes them."""
     expected = expected_load(spec, cell)
-
-    def measured(record: StageRecord) -> StageProfile:
-        seen = windows(record, samples, scrape_interval=expected.scrape_interval_seconds)
-        return StageProfile(record, expected, thresholds, seen, compilations, servers)
-
+    seconds = expected.scrape_interval_seconds
+    stages = (
+        StageProfile(r, expected, thresholds, windows(r, samples, scrape_interval=seconds), compilations, servers)
+        for r in records
+    )
     return CellContext(
         cell=cell,
         thresholds=thresholds,
         expected=expected,
         percentiles=spec.measurement.percentiles,
-        stages=tuple(map(measured, records)),
+        stages=tuple(stages),
         pools=cells.pools_of(records),
         objectives=spec.objectives,
     )
@@ -156,76 +143,66 @@ def results(
     *,
     spec: BenchmarkRunSpec,
     compilations: tuple[float, ...] | None = None,
-    servers: Sequence[ServerStatus] | None = None,
+    servers: Sequence[ServerStatus] = (),
     thresholds: Thresholds | None = None,
 ) -> Judged:
     """Judge these cells by these records; a cell without all of them is Invalid. No record at all: Unknown, no rows.
 
-    `records`: those of a cell are taken when it is judged, and let go after it, so a sequence may open each as it is asked.
-    `compilations`: Unix seconds at which the server's log tells of compiling; None where it could not be read.
-    `servers`: what the servers say of themselves and where their pods were; None where the spec is all that is known of them.
+    `records`: those of a cell are read when it is judged and released after it, so a sequence may open each on access.
+    `compilations`: Unix seconds at which the server compiled, by its log; None where it could not be read.
+    `servers`: what the servers report and where their pods were; none where only the spec is known of them.
     `thresholds`: None for those of the spec.
     """
     places = {record.stage_id: place for place, record in enumerate(records)}
     if not any(stage in places for cell in plan_cells for stage in cell.stage_ids):
         return Judged((), (), "Unknown", None, ())
-    lines, limits = thresholds or thresholds_of(spec), _limits(spec, servers or ())
+    limits, severities = thresholds or thresholds_of(spec), spec.validity.severities
+    server_limits = _server_limits(spec, servers)
 
     def judged(cell: Cell) -> JudgedCell:
         of_cell = [records[places[stage]] for stage in cell.stage_ids if stage in places]
-        context = cell_context(
-            cell, of_cell, samples, lines, spec=spec, compilations=compilations, servers=servers or ()
+        context = cell_context(cell, of_cell, samples, limits, spec=spec, compilations=compilations, servers=servers)
+        seen = judge_cell(context)
+        return JudgedCell(
+            summary=context.summary(),
+            seen=seen,
+            row=measured_row(context, overridden(seen, severities), spec=spec),
+            p99_ttft=p99_ttft(context),
+            # Why requests waited does not depend on the severities of the spec.
+            explained_by=seen_at(context, seen, server_limits) if of_cell else None,
         )
-        return judged_cell(context, spec=spec, limits=limits)
 
     by_cell = {cell.id: judged(cell) for cell in plan_cells}
     summaries = {cell_id: each.summary for cell_id, each in by_cell.items()}
-    found = _as_wanted(by_cell, judge_run(RunContext(lines, summaries)), spec)
-    explained = explanations(_explained_by(by_cell), trusted=_trusted(found))
-    cost, gpus = cost_status(spec.cost, servers or ()), gpus_of(servers or ())
-    judged_rows = (row(each.row, found[cell_id], explained.get(cell_id)) for cell_id, each in by_cell.items())
-    rows = [priced(shared_out(each, gpus), cost) for each in judged_rows]
+    of_run = judge_run(RunContext(limits, summaries))
+    found = {
+        cell_id: overridden([*each.seen, *(f for f in of_run if f.stage_id == cell_id)], severities)
+        for cell_id, each in by_cell.items()
+    }
+    seen_by_cell = {cell_id: each.explained_by for cell_id, each in by_cell.items() if each.explained_by}
+    trusted = {cell_id for cell_id, of_cell in found.items() if verdict_of_findings(of_cell) != "Invalid"}
+    explained = explanations(seen_by_cell, trusted=trusted)
+    bare_rows = (row(each.row, found[cell_id], explained.get(cell_id)) for cell_id, each in by_cell.items())
+    cost, gpus = cost_status(spec.cost, servers), gpus_of(servers)
+    rows = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
     searches = search_results(spec, summaries, rows)
-    elsewhere = (SHARE_BYTES if spec.baseline else 0) + SEARCH_BYTES * len(searches)
-    kept, truncated = fitted(rows, findings, max_bytes=MAX_BYTES - elsewhere)
+    max_bytes = MAX_BYTES - (SHARE_BYTES if spec.baseline else 0) - SEARCH_BYTES * len(searches)
+    kept, truncated = fitted(rows, findings, max_bytes=max_bytes)
     relied_on = deciding(rows, searches)
-    return Judged(
-        results=kept,
-        findings=findings,
-        verdict=worst(each.verdict for each in relied_on) or "Unknown",
-        headline=headline(relied_on, lambda cell_id: by_cell[cell_id].p99_ttft),
-        truncated=truncated,
-        searches=searches,
-    )
+    verdict = worst(each.verdict for each in relied_on) or "Unknown"
+    best = headline(relied_on, lambda cell_id: by_cell[cell_id].p99_ttft)
+    return Judged(kept, findings, verdict, best, truncated, searches)
 
 
-def _as_wanted(
-    by_cell: Mapping[str, JudgedCell], of_run: Sequence[StageFinding], spec: BenchmarkRunSpec
-) -> Mapping[str, Sequence[StageFinding]]:
-    """All findings by cell, those of the run's rules among them, as the spec wants them."""
-    seen = {cell_id: [*each.seen, *(f for f in of_run if f.stage_id == cell_id)] for cell_id, each in by_cell.items()}
-    return {cell_id: tuple(overridden(of_cell, spec.validity.severities)) for cell_id, of_cell in seen.items()}
-
-
-def _explained_by(by_cell: Mapping[str, JudgedCell]) -> Mapping[str, Seen]:
-    return {cell_id: each.explained_by for cell_id, each in by_cell.items() if each.explained_by is not None}
-
-
-def _trusted(found: Mapping[str, Sequence[StageFinding]]) -> frozenset[str]:
-    return frozenset(cell_id for cell_id, of_cell in found.items() if verdict_of_findings(of_cell) != "Invalid")
-
-
-def _limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> Limits:
+def _server_limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> Limits:
     """Of one server of each role: all of a role are alike."""
     by_role = {server.role: server for server in servers}
     split = spec.server is not None and spec.server.disaggregated is not None
     roles = (ROLE_PREFILL, ROLE_DECODE) if split else tuple(by_role) or (ROLE_SERVER,)
-    return {role: _limits_of(spec, role, by_role.get(role)) for role in roles}
-
-
-def _limits_of(spec: BenchmarkRunSpec, role: str, server: ServerStatus | None) -> pressure.ServerLimits:
-    args = spec.started.args_of(role) if spec.started is not None else None
-    if server is None:
-        return pressure.server_limits(args)
-    return pressure.server_limits(args, server.reported, kv_cache_tokens=server.kv_cache_tokens)
+    limits = {}
+    for role in roles:
+        args = spec.started.args_of(role) if spec.started is not None else None
+        reported, tokens = (by_role[role].reported, by_role[role].kv_cache_tokens) if role in by_role else (None, None)
+        limits[role] = pressure.server_limits(args, reported, kv_cache_tokens=tokens)
+    return limits

@@ -1,4 +1,4 @@
-"""The load that a stage was expected to have, and its profile: what its requests show, computed once for all rules."""
+"""The expected load of a stage, and its profile: what its requests show, computed once for all rules."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class ExpectedLoad:
     served_name: str = ""
     """The name in the requests."""
     model: str | None = None
-    """The hub id or path that the run's servers are told; None at an endpoint, whose owner chose where its model comes from."""
+    """The hub id or path in the arguments of the run's servers; None at an endpoint."""
 
     @property
     def all_at_once(self) -> bool:
-        """Every request is sent at the first instant: what is measured is the draining of a queue."""
+        """Every request is sent at the first instant: the draining of a queue is measured."""
         return self.rate is None and self.concurrency is None and not self.follows_trace
 
     @property
@@ -62,7 +62,7 @@ class ExpectedLoad:
 
     @property
     def has_due_instants(self) -> bool:
-        """Whether each request is to be sent at an instant of its own, and nothing holds it back but the client."""
+        """Whether each request has its own instant to be sent, and only the client can delay it."""
         return (self.rate is not None and not self.capped) or self.follows_trace
 
 
@@ -91,23 +91,23 @@ def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
 
 THROUGHPUT_PARTS = 20
 MIN_THROUGHPUT_PARTS = 6
-"""Four parts are left of six: fewer tell nothing of their noise."""
+"""Four parts are left of six: too few to estimate their noise with less."""
 REQUESTS_A_PART = 5
 
 
 @dataclass(frozen=True)
 class StageProfile:
-    """A measured stage with what is known of it; failed requests are in the flight and in no other figure."""
+    """A measured stage with what is known of it; failed requests count as in flight and in no other figure."""
 
     record: StageRecord
     expected: ExpectedLoad
     thresholds: Thresholds = field(default_factory=Thresholds)
     windows: tuple[Window, ...] = ()
-    """The operator's samples of the servers meanwhile, by role."""
+    """The operator's samples of the servers during the stage, by role."""
     compilations: tuple[float, ...] | None = None
-    """Unix seconds at which the server's log tells of compiling, over the whole run; None: the log could not be read."""
+    """Unix seconds at which the server compiled, over the whole run, by its log; None: the log could not be read."""
     servers: Sequence[ServerStatus] = ()
-    """What the status tells of the servers, one entry a role."""
+    """One entry a role, from the status."""
 
     @property
     def id(self) -> str:
@@ -141,12 +141,12 @@ class StageProfile:
 
     @cached_property
     def flight(self) -> InFlight:
-        """Requests under way, from their sending on."""
+        """Requests in flight, from their sending on."""
         return in_flight(self.requests)
 
     @cached_property
     def demand(self) -> InFlight:
-        """Requests under way or held back by the client's cap."""
+        """Requests in flight or held back by the client's cap."""
         return in_flight(self.requests, with_client_queue=True) if self.expected.capped else self.flight
 
     @cached_property
@@ -198,9 +198,7 @@ class StageProfile:
     def batches(self) -> Mapping[str, Sequence[float]]:
         """The figures in which repeats are compared, each as means of batches in order of time; without values, none."""
         latencies = {"meanTtftMs": self.ttft_us, "meanTpotMs": self.tpot_us, "meanE2elMs": self.e2el_us}
-        batches = {
-            figure: [mean / 1000 for mean in percentiles.batch_means(values)] for figure, values in latencies.items()
-        }
+        batches = {name: [mean / 1000 for mean in percentiles.batch_means(us)] for name, us in latencies.items()}
         return {**batches, "outputTokensPerSecond": self._throughput_batches()}
 
     def _throughput_batches(self) -> list[float]:

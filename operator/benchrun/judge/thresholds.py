@@ -1,4 +1,4 @@
-"""The thresholds of all rules, and why they are where they are. A run names the digest of its thresholds."""
+"""The thresholds of all rules, with their reasons. A run names the digest of its thresholds."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Thresholds:
     """Failed requests are missing from every latency, and it is the slow ones that fail: above 1 % a p99 can be wrong
     by as much as it is wide. Set by `validity.maxFailedPercent`."""
     prefix_hits_suspect_percent: float = 1.0
-    """Prompts that share nothing hit nothing. Up to 1 % is chance: short common beginnings, a canary asked twice."""
+    """Prompts that share nothing hit nothing. Up to 1 % is chance: short common beginnings, a canary sent twice."""
     prefix_hits_invalid_percent: float = 10.0
     """With a tenth of the prompt tokens not computed, TTFT and throughput measure the cache as much as the model."""
     output_suspect_percent: float = 95.0
-    """Of the tokens asked for. With the end of sequence ignored the share is 100 %; a model may cut one answer in twenty
-    short by a little before the load is another one."""
+    """Of the expected tokens. With the end of sequence ignored the share is 100 %; one answer in twenty may be a little short
+    before the load differs."""
     output_invalid_percent: float = 80.0
     """With a fifth of the output missing, end-to-end latency and throughput are those of another workload. A count that
     is guessed from the text errs by less than that."""
@@ -34,49 +34,48 @@ class Thresholds:
     token_difference_suspect_percent: float = 1.0
     """Both sides count exactly, so any difference is real; below 1 % it moves no throughput by more than repeats do."""
     chunks_a_token_note: float = 0.9
-    """One token a chunk gives 1, two a chunk give 0.5. Down to 0.9 it is a frontend that now and then joins what waits."""
+    """One token a chunk gives 1, two a chunk give 0.5. Down to 0.9 it is a frontend that sometimes joins waiting tokens."""
     foreign_invalid_percent: float = 1.0
-    """Nothing of our own is ever counted twice, so the threshold only spares long stages a single probe."""
+    """The run's own requests are never counted twice, so the threshold only allows a single probe in a long stage."""
     preempted_suspect_percent: float = 1.0
-    """Above one request in a hundred it is preemption that a p99 shows."""
+    """Above one request in a hundred a p99 shows preemption."""
     unknown_servers_invalid_percent: float = 1.0
-    """Of the answers, by servers that nobody knew of. Each server counts its own to the last one, so the threshold only spares a
-    count that comes late."""
+    """Of the answers, by unknown servers. Each server counts all of its answers, so the threshold only allows a late count."""
     uneven_suspect_percent: float = 10.0
-    """Off an equal share. A server with a tenth more load meets its limit at a tenth less of the total."""
+    """Off an equal share. A server with a tenth more load reaches its limit at a tenth less of the total."""
     uneven_chance: float = 1e-4
     """How often requests spread at random may be called uneven: once in 10,000 stages, so that it never shows in a run."""
     sent_rate_suspect_percent: float = 97.0
-    """Of the rate asked for. The load engine stretches its random gaps so that a client that keeps up errs by nothing;
-    near capacity a queue's length moves several times as much as the rate does."""
+    """Of the expected rate. The load engine stretches its random gaps so that a client that keeps up is exact; near capacity a
+    queue's length changes several times as much as the rate."""
     sent_rate_invalid_percent: float = 90.0
     """With a tenth of the arrivals missing, the latencies are those of another load point."""
     concurrency_suspect_percent: float = 95.0
-    """Of the users asked for, over the time in which all of them should be waiting for answers. The next request leaves
-    within microseconds of an answer, so even 5 % are a client that is late or requests that are too few."""
+    """Of the expected users, over the time in which all of them should wait for answers. The next request leaves within
+    microseconds of an answer, so even 5 % mean a late client or too few requests."""
     queue_wait_note_ms: float = 1.0
     """Of mean or p99. Below it the client's queue is its own bookkeeping."""
     queue_wait_note_percent: float = 1.0
-    """Of the mean latency: less would not show beside it."""
+    """Of the mean latency: less does not matter beside it."""
     client_gap_suspect_ms: float = 5.0
     """TTFT at the client beyond the server's own. A near network, HTTP and one turn of an event loop take 1 to 3 ms."""
     client_gap_suspect_percent: float = 5.0
     """Of the server's TTFT: beside a slow first token a few milliseconds more don't matter."""
     client_lag_suspect_ms: float = 10.0
-    """p99 of how late the client sends, or comes to what is due: by as much its latencies can be wrong."""
+    """p99 of how late the client sends or runs what is due: its latencies can be wrong by as much."""
     client_cores_suspect: float = 0.6
     """A process. An event loop beyond half a core makes its answers wait for each other; from there on the tail of the
-    latencies describes the client. It never makes a stage Invalid by itself: what it does to the figures, gap and lag tell."""
+    latencies describes the client. It never makes a stage Invalid by itself: gap and lag show its effect on the figures."""
     client_invalid_factor: float = 3.0
-    """Times the thresholds of gap and lag. Overload grows faster than load does, so between once and thrice lies little."""
+    """Times the thresholds of gap and lag. Overload grows faster than load, so little lies between once and three times."""
     skew_suspect_ms: float = 20.0
-    """Between the first and the last of a client's processes to begin, and what their clocks may be off. Processes that wait
-    for an instant wake up within a few milliseconds of it; beyond that the beginning of the load is not what was asked for."""
+    """Between the first and the last of a client's processes to begin, with the error of their clocks. Processes that wait for
+    an instant wake up within a few milliseconds of it; beyond that the beginning of the load is not the expected one."""
     recomputed_suspect_percent: float = 50.0
-    """Of the prompt tokens at the servers that decode. The last block of a prompt is always computed there, which of short
-    prompts is a good part; beyond half of it, TTFT is more of decode's own prefill than of the transfer."""
+    """Of the prompt tokens at the decode servers. The last block of a prompt is always computed there, a large part of a short
+    prompt; beyond half of it, TTFT measures decode's own prefill more than the transfer."""
     recomputed_invalid_percent: float = 90.0
-    """With nine tenths computed twice it is no disaggregated server that was measured."""
+    """With nine tenths computed twice the measured server is not a disaggregated one."""
     proxy_added_suspect_ms: float = 5.0
     """To the mean time to first token, by a proxy that alone takes 1 to 2 ms."""
     proxy_added_suspect_percent: float = 5.0
@@ -86,43 +85,42 @@ class Thresholds:
     idle_readings_percent: float = 50.0
     """Of the samples: one role without any request in half of them, while another has a queue in as many."""
     cold_start_factor: float = 3.0
-    """Times the usual TTFT. Lengths of prompts rarely set the first requests apart by that much, compiling always does."""
+    """Times the usual TTFT. Prompt lengths rarely make the first requests that much slower, compiling always does."""
     cold_start_floor_ms: float = 100.0
     """And at least this much above the usual: opening the connections of a first wave takes tens of milliseconds."""
     chance_of_alarm: float = 1e-3
-    """How often a rule that asks whether something is more than noise may take noise for more, a question. About five
-    such questions are put to a stage, and each finding also needs an effect that matters, which noise rarely has: all
-    together stay well below one stage in a hundred."""
+    """False alarm rate of a significance test. A stage has about five tests, and each finding also needs an effect that
+    matters, which noise rarely has: together they stay well below one stage in a hundred."""
     requests_a_user: float = 10.0
-    """Requests for each that is under way at a time: the first and the last of each user run beside too few others, and
-    these are a fifth of ten."""
+    """Requests for each that is in flight at a time: the first and the last of each user run beside too few others, and these
+    are a fifth of ten."""
     window_seconds: float = 10.0
-    """Shorter, and a garbage collection or a clock that rises is a part of the result; samples are ten at most."""
+    """In less time a garbage collection or a rising clock is a part of the result, and there are ten samples at most."""
     steady_change_percent: float = 25.0
-    """From the begin of the plateau to its end, of the mean: a figure that moves by a quarter is the figure of no load."""
+    """From the begin of the plateau to its end, of the mean: a figure that moves by a quarter describes no single load."""
     steady_completed_percent: float = 97.0
     """Answers in percent of arrivals on a plateau with a rising queue: below it the queue grows because capacity is short,
     not because requests take a little longer."""
     queue_growth_percent: float = 100.0
     """Growth of TTFT, of its mean, where answers outlast the sending and no plateau is left: more than a growing batch
-    does to it."""
+    causes."""
     repeats_cv_percent: float = 10.0
     """Coefficient of variation: half of what users look for between two configurations lies below 10 %."""
     drift_percent: float = 10.0
     """From a cell's first repeat to its last: then the order of measurement decides which load point looks better."""
     drift_order_chance: float = 0.1
     """How often repeats in a random order may pass for an ordered series. Four repeats in order happen by chance once in
-    twelve; the noise between them is asked about separately, so that both together make an alarm."""
+    twelve; the noise between them is tested separately, and both together make an alarm."""
     scrape_coverage_note_percent: float = 80.0
-    """Of the samples the interval should give. Means bear the loss of one in five; maxima and short queues are missed."""
+    """Of the expected samples. Means tolerate the loss of one in five; maxima and short queues are missed."""
     littles_law_suspect_percent: float = 15.0
-    """Between the requests the servers hold and those the client waits for. Network and front end account for less."""
+    """Between the requests at the servers and those the client waits for. Network and front end explain less."""
     littles_law_floor_ms: float = 20.0
     """A request, at least: beside very short requests the way to the server and back is not small."""
     littles_law_errors: float = 4.0
-    """Standard errors of the difference: samples once a second of a queue that wavers say little each."""
+    """Standard errors of the difference: single samples of a queue that varies are weak evidence."""
     littles_law_samples: float = 10.0
-    """Samples below which even that can't be told."""
+    """Samples needed to estimate that error."""
 
     def digest(self) -> str:
         """SHA-256 of the numbers under their names."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchrun.api import BenchmarkRunStatus, Change, Code, ComparedCell, Gate, Result, Verdict
-from benchrun.judge.rules.catalogue import worst
+from benchrun.judge.rules.all_rules import worst
 from benchrun.report.rows import ABSENT, Rows, figure
 
 WORDS = {"NoDetectableDifference": "no difference"}

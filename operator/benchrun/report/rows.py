@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Generic, TypeVar
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.judge.rules.catalogue import evidence_sentence
+from benchrun.judge.rules.all_rules import evidence_sentence
 
 ABSENT = "-"
 """Shown where nothing was measured: never 0."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from benchrun.api import KEYS, OUTPUT_COST, TOKENS_PER_JOULE
 from benchrun.api.sweep.status import BenchmarkSweepStatus, BestVariant, FrontPoint, Row, VariantStatus
-from benchrun.judge.row import PER_GPU
+from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.sweep.measured import KV_CACHE, PREFIX_HITS, RUNNING, WAITING
 from benchrun.report.comparison_rows import CHANGE_HEADERS, change_cells
 from benchrun.report.result_rows import NO_TEXTS, cost_columns, cost_header, metric, texts_a_second

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, Code
-from benchrun.judge.rules import catalogue
+from benchrun.judge.rules import all_rules
 from benchrun.judge.rules.rule import NotChecked, StageFinding, StageProfile
 from benchrun.measure.exposition import ServerFacts
 from benchrun.observe.views import Termination
@@ -103,7 +103,7 @@ def test_every_rule_fires_in_every_cell(monkeypatch: pytest.MonkeyPatch) -> None
             yield StageFinding(code, finding.severity, stage.id, finding.evidence)
             yield NotChecked(code, WHY)
 
-    monkeypatch.setattr(catalogue, "STAGE_RULES", (every_rule,))
+    monkeypatch.setattr(all_rules, "STAGE_RULES", (every_rule,))
     status = LARGEST.arrived(*range(64)).ended().status
     assert {Code(finding.code) for finding in status.findings} == set(Code)
     assert min(finding.count for finding in status.findings) >= 64

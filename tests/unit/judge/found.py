@@ -79,6 +79,11 @@ SPEC = spec(
 )
 
 
+def example_of(code: Code) -> Finding:
+    """The finding of a code."""
+    return findings_of(code, repeats=2 if code is Code.RECORD_MISSING else 1)[code]
+
+
 def findings_of(code: Code, *, repeats: int = 1) -> dict[str, Finding]:
     """What is found where this code must be; of a single record, in a cell of so many repeats."""
     scene = SCENES[code] if code in SCENES else Scene([FOUND_BY[code]], of=cell(repeats=repeats))

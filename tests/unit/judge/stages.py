@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchrun.api import ServerStatus
-from benchrun.judge.rules.rule import Found, NotChecked, StageFinding, StageProfile
+from benchrun.api import ServerStatus, Severity
+from benchrun.judge.rules.rule import Code, Found, NotChecked, StageFinding, StageProfile
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.windows import Window
 from benchrun_client.contract import StageRecord
+from unit.measure.records import STAGE
 
 Profiled = Callable[[StageRecord], StageProfile]
 
@@ -63,3 +64,8 @@ def only(found: Found) -> StageFinding:
     """The one thing found."""
     (finding,) = findings(found)
     return finding
+
+
+def one_finding(code: Code, severity: Severity, weight: float, **evidence: float | str | None) -> list[StageFinding]:
+    """What a rule returns that found one thing at the stage of `record()`."""
+    return [StageFinding(code, severity, STAGE, evidence, weight=weight)]

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from benchrun.api import Severity
 from benchrun.judge.rules.load import all_at_once, concurrency_not_reached, queue_wait_hidden, rate_not_achieved
-from benchrun.judge.rules.rule import Code, StageFinding
+from benchrun.judge.rules.rule import Code
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
-from unit.judge.stages import asked, context, findings, unchecked, users
-from unit.measure.records import STAGE, record, requests
+from unit.judge.stages import asked, context, findings, one_finding, unchecked, users
+from unit.measure.records import record, requests
 
 SECOND = 1_000_000
 
@@ -74,23 +74,18 @@ def test_gaps_that_fall_badly_are_no_delay(count: int) -> None:
 
 
 def test_evidence_of_a_missed_rate() -> None:
-    assert rate_not_achieved(context(of=asked(rate=1.0))(spread(80, 100.0))) == [
-        StageFinding(
-            Code.RATE_NOT_ACHIEVED,
-            "Invalid",
-            STAGE,
-            {
-                "requests": 80,
-                "askedRate": 1.0,
-                "sentRate": 0.8,
-                "sentPercent": 80.0,
-                "sendingSeconds": 100.0,
-                "suspectPercent": 97.0,
-                "invalidPercent": 90.0,
-            },
-            weight=20.0,
-        )
-    ]
+    assert rate_not_achieved(context(of=asked(rate=1.0))(spread(80, 100.0))) == one_finding(
+        Code.RATE_NOT_ACHIEVED,
+        "Invalid",
+        20.0,
+        requests=80,
+        askedRate=1.0,
+        sentRate=0.8,
+        sentPercent=80.0,
+        sendingSeconds=100.0,
+        suspectPercent=97.0,
+        invalidPercent=90.0,
+    )
 
 
 # ---- users ----------------------------------------------------------------------------------------------------------
@@ -151,15 +146,16 @@ def test_a_slow_ramp_and_the_drain_do_not_count() -> None:
 
 
 def test_evidence_of_missing_users() -> None:
-    assert concurrency_not_reached(context(of=users(20))(taking_turns(18, 10))) == [
-        StageFinding(
-            Code.CONCURRENCY_NOT_REACHED,
-            "Suspect",
-            STAGE,
-            {"users": 20, "meanInFlight": 18.0, "reachedPercent": 90.0, "requests": 180, "suspectPercent": 95.0},
-            weight=10.0,
-        )
-    ]
+    assert concurrency_not_reached(context(of=users(20))(taking_turns(18, 10))) == one_finding(
+        Code.CONCURRENCY_NOT_REACHED,
+        "Suspect",
+        10.0,
+        users=20,
+        meanInFlight=18.0,
+        reachedPercent=90.0,
+        requests=180,
+        suspectPercent=95.0,
+    )
 
 
 # ---- the client's queue ---------------------------------------------------------------------------------------------
@@ -192,25 +188,20 @@ def test_only_a_capped_rate_hides_waits(of: ExpectedLoad) -> None:
 
 def test_evidence_of_hidden_waits() -> None:
     stage = spread(4, 10.0, queue_us=[0, 0, 2000, 2000], e2el_us=[50_000] * 4)
-    assert queue_wait_hidden(context(of=CAPPED)(stage)) == [
-        StageFinding(
-            Code.QUEUE_WAIT_HIDDEN,
-            "Note",
-            STAGE,
-            {
-                "meanQueueWaitMs": 1.0,
-                "p99QueueWaitMs": 2.0,
-                "meanE2elMs": 50.0,
-                "meanE2elWithQueueMs": 51.0,
-                "maxConcurrency": 4,
-                "askedRate": 10.0,
-                "lineMs": 1.0,
-                "noteMs": 1.0,
-                "notePercent": 1.0,
-            },
-            weight=2.0,
-        )
-    ]
+    assert queue_wait_hidden(context(of=CAPPED)(stage)) == one_finding(
+        Code.QUEUE_WAIT_HIDDEN,
+        "Note",
+        2.0,
+        meanQueueWaitMs=1.0,
+        p99QueueWaitMs=2.0,
+        meanE2elMs=50.0,
+        meanE2elWithQueueMs=51.0,
+        maxConcurrency=4,
+        askedRate=10.0,
+        lineMs=1.0,
+        noteMs=1.0,
+        notePercent=1.0,
+    )
 
 
 def test_nothing_answered_hides_nothing() -> None:
@@ -223,9 +214,9 @@ def test_nothing_answered_hides_nothing() -> None:
 
 def test_all_at_once_is_noted_with_its_ttft() -> None:
     stage = spread(2, 0.0, ttft_us=[1_000, 3_000], e2el_us=[9_000, 9_000])
-    assert all_at_once(context(of=asked(rate=None))(stage)) == [
-        StageFinding(Code.ALL_AT_ONCE, "Note", STAGE, {"requests": 2, "meanTtftMs": 2.0})
-    ]
+    assert all_at_once(context(of=asked(rate=None))(stage)) == one_finding(
+        Code.ALL_AT_ONCE, "Note", 0.0, requests=2, meanTtftMs=2.0
+    )
 
 
 @pytest.mark.parametrize("of", [asked(rate=4.0), users(8), CAPPED], ids=["rate", "users", "both"])

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from benchrun.api import Severity
 from benchrun.judge.rules.client import client_saturated, client_throttled, shards_out_of_step
-from benchrun.judge.rules.rule import Code, StageFinding
+from benchrun.judge.rules.rule import Code
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun_client.contract import ServerEdge, Shards, StageRecord
-from unit.judge.stages import asked, context, findings, only, unchecked, users
-from unit.measure.records import STAGE, client, edge, record, requests
+from unit.judge.stages import asked, context, findings, one_finding, only, unchecked, users
+from unit.measure.records import client, edge, record, requests
 
 SUM, COUNT = "time_to_first_token_seconds_sum", "time_to_first_token_seconds_count"
 
@@ -108,27 +108,22 @@ def test_what_is_unknown_does_not_hide_what_is_known() -> None:
 
 def test_evidence_names_all_figures_and_the_line_crossed_most() -> None:
     measured = stage(ttft_ms=80.0, queue_us=[2_000] * 100, cpu_seconds=9.0, lag_p99_us=4_000)
-    assert client_saturated(context()(measured)) == [
-        StageFinding(
-            Code.CLIENT_SATURATED,
-            "Invalid",
-            STAGE,
-            {
-                "ttftGapMs": 30.0,
-                "sendLagP99Ms": 2.0,
-                "eventLoopLagP99Ms": 4.0,
-                "coresAProcess": 0.9,
-                "eventLoopLagMaxMs": 1.0,
-                "proxyLookups": "false",
-                "serverTtftMs": 50.0,
-                "crossed": "ttftGapMs, coresAProcess",
-                "worst": "ttftGapMs",
-                "line": 5.0,
-                "lineForInvalid": 15.0,
-            },
-            weight=6.0,
-        )
-    ]
+    assert client_saturated(context()(measured)) == one_finding(
+        Code.CLIENT_SATURATED,
+        "Invalid",
+        6.0,
+        ttftGapMs=30.0,
+        sendLagP99Ms=2.0,
+        eventLoopLagP99Ms=4.0,
+        coresAProcess=0.9,
+        eventLoopLagMaxMs=1.0,
+        proxyLookups="false",
+        serverTtftMs=50.0,
+        crossed="ttftGapMs, coresAProcess",
+        worst="ttftGapMs",
+        line=5.0,
+        lineForInvalid=15.0,
+    )
 
 
 def test_what_may_have_made_the_gap_is_told() -> None:
@@ -154,15 +149,9 @@ def test_failed_requests_have_no_ttft() -> None:
 def test_throttling(found: bool, periods: int) -> None:
     assert (
         client_throttled(context()(stage(throttled_periods=periods)))
-        == [
-            StageFinding(
-                Code.CLIENT_THROTTLED,
-                "Suspect",
-                STAGE,
-                {"throttledPeriods": periods, "wallSeconds": 10.0},
-                weight=periods,
-            )
-        ][: int(found)]
+        == one_finding(Code.CLIENT_THROTTLED, "Suspect", periods, throttledPeriods=periods, wallSeconds=10.0)[
+            : int(found)
+        ]
     )
 
 

@@ -11,8 +11,8 @@ from benchrun.judge.rules.warm_up import cold_start, compilation_in_window, warm
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun_client.contract import StageRecord, WarmupOutcome
 from unit.judge.queues import Server, closed_loop, open_loop
-from unit.judge.stages import asked, context, findings, unchecked, users
-from unit.measure.records import STAGE, record, requests
+from unit.judge.stages import asked, context, findings, one_finding, unchecked, users
+from unit.measure.records import record, requests
 
 # ---- compilation ----------------------------------------------------------------------------------------------------
 
@@ -38,11 +38,9 @@ def test_a_log_that_cannot_be_read_tells_nothing() -> None:
 
 
 def test_evidence_of_compiling() -> None:
-    assert compilation_in_window(context(compilations=(1007.0, 1002.5))(record())) == [
-        StageFinding(
-            Code.COMPILATION_IN_WINDOW, "Suspect", STAGE, {"compilations": 2, "firstAfterSeconds": 2.5}, weight=2
-        )
-    ]
+    assert compilation_in_window(context(compilations=(1007.0, 1002.5))(record())) == one_finding(
+        Code.COMPILATION_IN_WINDOW, "Suspect", 2, compilations=2, firstAfterSeconds=2.5
+    )
 
 
 # ---- cold start -----------------------------------------------------------------------------------------------------
@@ -145,25 +143,20 @@ def test_a_first_wave_that_waits_for_its_own_prefills_is_not_cold(
 
 
 def test_evidence_of_a_cold_start() -> None:
-    assert cold_start(context(of=OPEN)(stage([800, 900, 1000] + [20] * 97))) == [
-        StageFinding(
-            Code.COLD_START,
-            "Suspect",
-            STAGE,
-            {
-                "slowRequests": 3,
-                "requests": 100,
-                "medianTtftOfThemMs": 900.0,
-                "medianTtftOfOthersMs": 20.0,
-                "slowestOfOthersMs": 20.0,
-                "slowFromMs": 120.0,
-                "chance": 6.1843e-06,
-                "suspectChance": 0.001,
-                "suspectFactor": 3.0,
-            },
-            weight=45.0,
-        )
-    ]
+    assert cold_start(context(of=OPEN)(stage([800, 900, 1000] + [20] * 97))) == one_finding(
+        Code.COLD_START,
+        "Suspect",
+        45.0,
+        slowRequests=3,
+        requests=100,
+        medianTtftOfThemMs=900.0,
+        medianTtftOfOthersMs=20.0,
+        slowestOfOthersMs=20.0,
+        slowFromMs=120.0,
+        chance=6.1843e-06,
+        suspectChance=0.001,
+        suspectFactor=3.0,
+    )
 
 
 def after(answered: int, failed: int = 0) -> StageRecord:
@@ -193,12 +186,6 @@ def test_what_is_missing_is_told_apart(failed: int, cut_short: int, measured: St
 
 
 def test_evidence() -> None:
-    assert warmup_incomplete(context()(after(12, failed=1))) == [
-        StageFinding(
-            Code.WARMUP_INCOMPLETE,
-            "Note",
-            STAGE,
-            {"requests": 16, "answered": 12, "failed": 1, "cutShort": 3, "seconds": 60.01},
-            weight=0.25,
-        )
-    ]
+    assert warmup_incomplete(context()(after(12, failed=1))) == one_finding(
+        Code.WARMUP_INCOMPLETE, "Note", 0.25, requests=16, answered=12, failed=1, cutShort=3, seconds=60.01
+    )

@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 from benchrun.api import COSTS, TOKENS_PER_JOULE, Cost, CostStatus, Result, RoleFigures, ServerStatus
+from benchrun.judge.result_row import (
+    PER_GPU,
+    cost_status,
+    gpus_of,
+    tokens_per_joule,
+    with_costs,
+    with_throughput_per_gpu,
+)
 from benchrun.judge.results import results
-from benchrun.judge.row import PER_GPU, cost_status, gpus_of, priced, shared_out, tokens_per_joule
 from unit.judge.specs import spec
 from unit.measure.records import cell, record, requests, sample
 
@@ -44,18 +51,20 @@ def test_without_a_gpu_its_price_is_not_that_of_the_servers(held: list[ServerSta
 
 def test_without_a_price_nothing_is_said() -> None:
     assert cost_status(None, servers(1)) is None
-    assert priced(measured(duration=1.0), None) == measured(duration=1.0)
+    assert with_costs(measured(duration=1.0), None) == measured(duration=1.0)
 
 
 def test_by_hand() -> None:
     """50 s at a dollar a second, for 100,000 tokens out and 400,000 in."""
-    row = priced(measured(duration=50.0, total_output_tokens=100_000, total_input_tokens=400_000), A_DOLLAR_A_SECOND)
+    row = with_costs(
+        measured(duration=50.0, total_output_tokens=100_000, total_input_tokens=400_000), A_DOLLAR_A_SECOND
+    )
     assert row.metrics["cost_per_million_output_tokens"] == 500.0
     assert row.metrics["cost_per_million_total_tokens"] == 100.0
 
 
 def test_five_digits() -> None:
-    row = priced(measured(duration=1.0, total_output_tokens=3, total_input_tokens=4), A_DOLLAR_A_SECOND)
+    row = with_costs(measured(duration=1.0, total_output_tokens=3, total_input_tokens=4), A_DOLLAR_A_SECOND)
     assert [row.metrics[key] for key in COSTS] == [333_330.0, 142_860.0]
 
 
@@ -71,12 +80,12 @@ def test_five_digits() -> None:
     ],
 )
 def test_what_is_not_known_is_null_and_never_free(metrics: dict[str, Any], price: float | None) -> None:
-    row = priced(measured(**metrics), CostStatus(currency="USD", per_hour=price))
+    row = with_costs(measured(**metrics), CostStatus(currency="USD", per_hour=price))
     assert [row.metrics[key] for key in COSTS] == [None, None]
 
 
 def test_prompts_alone_have_a_cost_of_all_tokens() -> None:
-    row = priced(measured(duration=1.0, total_output_tokens=0, total_input_tokens=1_000_000), A_DOLLAR_A_SECOND)
+    row = with_costs(measured(duration=1.0, total_output_tokens=0, total_input_tokens=1_000_000), A_DOLLAR_A_SECOND)
     assert [row.metrics[key] for key in COSTS] == [None, 1.0]
 
 
@@ -129,7 +138,7 @@ def test_it_stands_in_the_row_of_a_run_whose_gpus_were_read() -> None:
 
 def test_gpus_of_every_role_share_the_throughput() -> None:
     held = gpus_of(servers(2, 0, 4))
-    assert shared_out(measured(output_throughput=1000.0), held).metrics == {
+    assert with_throughput_per_gpu(measured(output_throughput=1000.0), held).metrics == {
         "output_throughput": 1000.0,
         PER_GPU: 166.67,
     }
@@ -138,12 +147,12 @@ def test_gpus_of_every_role_share_the_throughput() -> None:
 @pytest.mark.parametrize("held", [servers(), servers(0, 0)])
 def test_without_a_gpu_nothing_is_said(held: list[ServerStatus]) -> None:
     row = measured(output_throughput=1000.0)
-    assert shared_out(row, gpus_of(held)) == row
+    assert with_throughput_per_gpu(row, gpus_of(held)) == row
 
 
 @pytest.mark.parametrize("metrics", [{}, {"output_throughput": None}])
 def test_of_an_unknown_throughput_so_is_its_share(metrics: dict[str, float | None]) -> None:
-    assert shared_out(measured(**metrics), 2).metrics[PER_GPU] is None
+    assert with_throughput_per_gpu(measured(**metrics), 2).metrics[PER_GPU] is None
 
 
 def test_rows_of_a_run_have_it_beside_their_costs() -> None:
@@ -156,5 +165,5 @@ def test_rows_of_a_run_have_it_beside_their_costs() -> None:
 
 
 def test_a_run_whose_servers_are_not_known_has_none() -> None:
-    [row] = results([cell()], [record()], [], spec=spec(), servers=None).results
+    [row] = results([cell()], [record()], [], spec=spec(), servers=()).results
     assert PER_GPU not in row.metrics

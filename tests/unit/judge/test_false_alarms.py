@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from benchrun.judge.rules.catalogue import judge_cell, judge_run
+from benchrun.judge.rules.all_rules import judge_cell, judge_run
 from benchrun.judge.rules.rule import CellContext, Code, RunContext, StageFinding, StageProfile
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.cells import pools_of

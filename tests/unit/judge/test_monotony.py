@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchrun.api import Verdict
 from benchrun.judge.results import Judged, results
-from benchrun.judge.rules.catalogue import verdict_of_findings
+from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun_client.contract import START_TIME, StageRecord
 from hypothesis import given

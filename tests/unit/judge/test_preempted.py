@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from benchrun.api import Severity
 from benchrun.judge.rules.kv_cache import preempted
-from benchrun.judge.rules.rule import Code, StageFinding
-from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
-from unit.judge.stages import context, findings, unchecked
-from unit.measure.records import STAGE, ZERO, edge, record, requests
+from benchrun.judge.rules.rule import Code
+from benchrun_client.contract import StageRecord
+from unit.judge.stages import context, findings, one_finding
+from unit.measure.records import edge, record, requests
 
 PREEMPTIONS = "num_preemptions_total"
 
@@ -34,26 +34,7 @@ def test_preemptions(severity: Severity | None, preemptions: tuple[float, ...]) 
     assert [(f.code, f.severity) for f in found] == ([(Code.PREEMPTED, severity)] if severity else [])
 
 
-@pytest.mark.parametrize(
-    "servers",
-    [
-        pytest.param((), id="no server's page could be read"),
-        pytest.param((ServerEdge(address="a", before=None, after=ZERO),), id="the opening edge is missing"),
-        pytest.param((edge(after={START_TIME: 5.0}),), id="the server restarted"),
-    ],
-)
-def test_what_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]) -> None:
-    (missed,) = unchecked(preempted(context()(record(servers=servers))))
-    assert missed.code is Code.PREEMPTED
-
-
 def test_evidence() -> None:
-    assert preempted(context()(two_hundred(5.0))) == [
-        StageFinding(
-            Code.PREEMPTED,
-            "Suspect",
-            STAGE,
-            {"preemptions": 5.0, "requests": 200, "percent": 2.5, "suspectPercent": 1.0},
-            weight=2.5,
-        )
-    ]
+    assert preempted(context()(two_hundred(5.0))) == one_finding(
+        Code.PREEMPTED, "Suspect", 2.5, preemptions=5.0, requests=200, percent=2.5, suspectPercent=1.0
+    )

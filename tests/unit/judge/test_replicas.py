@@ -10,8 +10,8 @@ import pytest
 from benchrun.judge.rules.replicas import load_uneven, replicas_unequal
 from benchrun.judge.rules.rule import Code, StageFinding
 from benchrun_client.contract import ServerEdge
-from unit.judge.stages import asked, context, findings, unchecked
-from unit.measure.records import STAGE, ZERO, edge, record, requests
+from unit.judge.stages import asked, context, findings, one_finding, unchecked
+from unit.measure.records import ZERO, edge, record, requests
 
 FINISHED = "request_success_total"
 
@@ -70,25 +70,20 @@ def test_equality_that_cannot_be_checked_is_said(servers: tuple[ServerEdge, ...]
 
 
 def test_evidence_of_unequal_replicas() -> None:
-    assert unequal(server("a"), server("b", version="0.31.0"), server("c", after=None)) == [
-        StageFinding(
-            Code.REPLICAS_UNEQUAL,
-            "Invalid",
-            STAGE,
-            {
-                "servers": 3,
-                "versions": 2,
-                "settings": 1,
-                "models": 0,
-                "readAtOneEndOnly": 1,
-                "server": "c",
-                "versionsNamed": "0.31.0; 0.32.0",
-                "byUnknownServersPercent": 0.0,
-                "invalidPercent": 1.0,
-            },
-            weight=2.0,
-        )
-    ]
+    assert unequal(server("a"), server("b", version="0.31.0"), server("c", after=None)) == one_finding(
+        Code.REPLICAS_UNEQUAL,
+        "Invalid",
+        2.0,
+        servers=3,
+        versions=2,
+        settings=1,
+        models=0,
+        readAtOneEndOnly=1,
+        server="c",
+        versionsNamed="0.31.0; 0.32.0",
+        byUnknownServersPercent=0.0,
+        invalidPercent=1.0,
+    )
 
 
 def test_long_names_have_equal_room() -> None:
@@ -176,22 +171,17 @@ def test_shares_that_cannot_be_checked_are_said(servers: tuple[ServerEdge, ...])
 
 
 def test_evidence_of_uneven_load() -> None:
-    assert uneven(300, 500, 400) == [
-        StageFinding(
-            Code.LOAD_UNEVEN,
-            "Suspect",
-            STAGE,
-            {
-                "servers": 3,
-                "requests": 1200.0,
-                "smallestSharePercent": 25.0,
-                "largestSharePercent": 41.667,
-                "offPercent": 25.0,
-                "suspectPercent": 10.0,
-                "chance": 1.6692e-08,
-                "suspectChance": 1e-4,
-                "server": "s0",
-            },
-            weight=25.0,
-        )
-    ]
+    assert uneven(300, 500, 400) == one_finding(
+        Code.LOAD_UNEVEN,
+        "Suspect",
+        25.0,
+        servers=3,
+        requests=1200.0,
+        smallestSharePercent=25.0,
+        largestSharePercent=41.667,
+        offPercent=25.0,
+        suspectPercent=10.0,
+        chance=1.6692e-08,
+        suspectChance=1e-4,
+        server="s0",
+    )

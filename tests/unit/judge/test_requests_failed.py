@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from benchrun.judge.rules.answers import no_output, requests_failed, requests_rejected
-from benchrun.judge.rules.rule import Code, StageFinding
+from benchrun.judge.rules.rule import Code
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import ServerEdge, StageRecord
-from unit.judge.stages import context, findings, only
+from unit.judge.stages import context, findings, one_finding, only
 from unit.measure.records import STAGE, edge, record, requests
 
 
@@ -40,15 +40,16 @@ def test_failed_requests(code: Code | None, failed: int, requests_sent: int, lim
 
 def test_evidence_of_too_many_failures() -> None:
     failing = stage(2, 3, errors={"Bad Gateway": 1, "timeout": 5})
-    assert requests_failed(context()(failing)) == [
-        StageFinding(
-            Code.REQUESTS_FAILED,
-            "Invalid",
-            STAGE,
-            {"requests": 3, "failed": 2, "failedPercent": 66.667, "maxFailedPercent": 1.0, "error": "timeout"},
-            weight=200 / 3,
-        )
-    ]
+    assert requests_failed(context()(failing)) == one_finding(
+        Code.REQUESTS_FAILED,
+        "Invalid",
+        200 / 3,
+        requests=3,
+        failed=2,
+        failedPercent=66.667,
+        maxFailedPercent=1.0,
+        error="timeout",
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,21 +119,16 @@ def test_evidence() -> None:
         errors={"Too Many Requests": 1, "Service Unavailable": 2, "Bad Gateway": 9},
         servers=(edge(rises={REJECTIONS: 2.0}),),
     )
-    assert requests_rejected(context()(stage)) == [
-        StageFinding(
-            Code.REQUESTS_REJECTED,
-            "Suspect",
-            STAGE,
-            {
-                "requests": 50,
-                "tooManyRequests": 1,
-                "serviceUnavailable": 2,
-                "rejectedByServers": 2.0,
-                "rejectedPercent": 6.0,
-            },
-            weight=6.0,
-        )
-    ]
+    assert requests_rejected(context()(stage)) == one_finding(
+        Code.REQUESTS_REJECTED,
+        "Suspect",
+        6.0,
+        requests=50,
+        tooManyRequests=1,
+        serviceUnavailable=2,
+        rejectedByServers=2.0,
+        rejectedPercent=6.0,
+    )
 
 
 def test_a_count_that_is_not_told_is_none() -> None:

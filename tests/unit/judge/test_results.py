@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Cell, Finding, Headline, Result, RoleFigures
-from benchrun.judge.fitting import fitted
+from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Finding, Headline, Result, RoleFigures
+from benchrun.judge.finding_pages import page_of
 from benchrun.judge.judged_run import MAX_DATASETS, dataset_statuses
 from benchrun.judge.results import Judged, results
-from benchrun.judge.rules.catalogue import EXPLANATIONS
+from benchrun.judge.status_size import fitted
 from benchrun.measure.cells import pooled_metrics, pools_of
 from benchrun.measure.exposition import Sample
 from benchrun_client.contract import DatasetFacts, ServerEdge, StageRecord
@@ -184,12 +184,12 @@ def with_every_rule_firing(rows: Sequence[Result]) -> tuple[list[Result], list[F
             count=64,
             worst_stage="a" * 60,
             evidence={f"figure{n}": 1234.5 for n in range(8)},
-            meaning=EXPLANATIONS[code].meaning,
-            remedy=EXPLANATIONS[code].remedy,
+            meaning=page_of(code).meaning,
+            remedy=page_of(code).remedy,
         )
-        for code in EXPLANATIONS
+        for code in Code
     ]
-    codes = [code.value for code in EXPLANATIONS]
+    codes = [code.value for code in Code]
     return [row.model_copy(update={"findings": codes}) for row in rows], findings
 
 

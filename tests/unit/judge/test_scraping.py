@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.judge.rules.rule import Code, Found, StageFinding
+from benchrun.judge.rules.rule import Code, Found
 from benchrun.judge.rules.scraping import littles_law, scrape_coverage
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun.measure.exposition import Sample
 from benchrun.measure.windows import Window
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
-from unit.judge.stages import Profiled, context, findings, unchecked, users
-from unit.measure.records import STAGE, record, requests, sample
+from unit.judge.stages import Profiled, context, findings, one_finding, unchecked, users
+from unit.measure.records import record, requests, sample
 
 BEGIN = 1000.0
 
@@ -54,15 +54,16 @@ def test_no_reading_at_all_is_not_checked(of: Profiled) -> None:
 
 
 def test_evidence_of_low_coverage() -> None:
-    assert scrape_coverage(read(*every(1, 30), expected=60)(record())) == [
-        StageFinding(
-            Code.SCRAPE_COVERAGE_LOW,
-            "Note",
-            STAGE,
-            {"samples": 30, "expected": 60, "coveragePercent": 50.0, "notePercent": 80.0, "scrapeIntervalSeconds": 1.0},
-            weight=50.0,
-        )
-    ]
+    assert scrape_coverage(read(*every(1, 30), expected=60)(record())) == one_finding(
+        Code.SCRAPE_COVERAGE_LOW,
+        "Note",
+        50.0,
+        samples=30,
+        expected=60,
+        coveragePercent=50.0,
+        notePercent=80.0,
+        scrapeIntervalSeconds=1.0,
+    )
 
 
 # ---- Little's law ---------------------------------------------------------------------------------------------------
@@ -159,22 +160,17 @@ def test_clocks_that_differ_break_no_law(clock_seconds: float) -> None:
 
 
 def test_evidence_of_a_broken_law() -> None:
-    assert littles_law(holding(*[(50, 10)] * 20)(standing(100))) == [
-        StageFinding(
-            Code.LITTLES_LAW_BROKEN,
-            "Suspect",
-            STAGE,
-            {
-                "clientInFlight": 100.0,
-                "serversInFlight": 60.0,
-                "differencePercent": 40.0,
-                "suspectPercent": 15.0,
-                "millisecondsARequest": 400.0,
-                "suspectMilliseconds": 20.0,
-                "difference": 40.0,
-                "explainedByNoise": 0.0,
-                "samples": 20,
-            },
-            weight=40.0,
-        )
-    ]
+    assert littles_law(holding(*[(50, 10)] * 20)(standing(100))) == one_finding(
+        Code.LITTLES_LAW_BROKEN,
+        "Suspect",
+        40.0,
+        clientInFlight=100.0,
+        serversInFlight=60.0,
+        differencePercent=40.0,
+        suspectPercent=15.0,
+        millisecondsARequest=400.0,
+        suspectMilliseconds=20.0,
+        difference=40.0,
+        explainedByNoise=0.0,
+        samples=20,
+    )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from benchrun.judge.rules.rule import Code, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, StageProfile
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY, not_steady_state, window_too_short
 from benchrun.judge.stage_profile import ExpectedLoad
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
-from unit.judge.stages import asked, context, findings, only, unchecked, users
+from unit.judge.stages import asked, context, findings, one_finding, only, unchecked, users
 from unit.measure.records import STAGE, record, requests
 
 SECOND = 1_000_000
@@ -179,12 +179,13 @@ def test_length(short: bool, of: ExpectedLoad, measured: StageRecord) -> None:
 
 
 def test_evidence_of_a_short_stage() -> None:
-    assert window_too_short(context(of=users(16))(stage(40, 8.0))) == [
-        StageFinding(
-            Code.WINDOW_TOO_SHORT,
-            "Suspect",
-            STAGE,
-            {"requests": 40, "concurrency": 16.0, "neededRequests": 160.0, "seconds": 8.0, "neededSeconds": 10.0},
-            weight=0.75,
-        )
-    ]
+    assert window_too_short(context(of=users(16))(stage(40, 8.0))) == one_finding(
+        Code.WINDOW_TOO_SHORT,
+        "Suspect",
+        0.75,
+        requests=40,
+        concurrency=16.0,
+        neededRequests=160.0,
+        seconds=8.0,
+        neededSeconds=10.0,
+    )

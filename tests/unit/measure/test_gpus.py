@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from benchrun.judge.row import role_figures
+from benchrun.judge.result_row import role_figures
 from benchrun.measure.exposition import UnreadablePage
 from benchrun.measure.gpus import GpuFigures, gpu_figures, gpu_values
 from benchrun.measure.server_figures import Sample

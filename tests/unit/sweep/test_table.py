@@ -10,7 +10,7 @@ import pytest
 from benchrun.api import Objective, Result, RoleFigures, SearchResult
 from benchrun.api.sweep.status import FoundLoad, essence
 from benchrun.judge.comparison.comparability import MeasuredRun
-from benchrun.judge.row import PER_GPU
+from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
 from benchrun.judge.sweep.measured import Side, found_loads
 from benchrun.judge.sweep.table import ONE_LEFT, Table, table

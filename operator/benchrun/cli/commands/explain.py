@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
-from dataclasses import dataclass
-from importlib.resources import files
-from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -17,54 +12,14 @@ from rich.text import Text
 
 from benchrun.api import Code
 from benchrun.cli import errors
-from benchrun.judge.rules import catalogue, rule
+from benchrun.judge.finding_pages import Page, page_of
+from benchrun.judge.rules import all_rules
 from benchrun.report.exit_codes import PASSED
-
-CHECKOUT = Path(__file__).parents[4] / "docs/findings"
-"""Where the pages are written; an installation from a checkout reads them there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One finding, explained."""
-
-    code: Code
-    text: str
-    """Markdown."""
-
-    @property
-    def summary(self) -> str:
-        """What was found, in a sentence: the first below the title."""
-        return self._lead[0]
-
-    @property
-    def severity(self) -> str:
-        """Severities it may have: "Suspect or Invalid"."""
-        said = [word for word in rule.SEVERITIES if word in re.findall(r"\w+", self._lead[1])]
-        return " or ".join(said)
-
-    @property
-    def _lead(self) -> tuple[str, str]:
-        """The paragraph below the title: its first sentence, and the one that names the severity."""
-        paragraph = " ".join(self.text.split("\n\n")[1].split())
-        first, _, severity = paragraph.partition(". ")
-        return f"{first.removesuffix('.')}.", severity
-
-
-def page_of(code: Code) -> Page | None:
-    """The page of a code; None if the installation lacks it."""
-    place = _folder() / f"{code}.md"
-    return Page(code, place.read_text(encoding="utf-8")) if place.is_file() else None
 
 
 def pages() -> list[Page]:
-    """All there are, in the order of codes."""
-    return [page for code in Code if (page := page_of(code)) is not None]
-
-
-def _folder() -> Traversable:
-    installed = files("benchrun") / "findings"
-    return installed if installed.is_dir() else CHECKOUT
+    """All there are, in the order of results."""
+    return list(map(page_of, all_rules.SENTENCES))
 
 
 DESCRIPTION = "What a finding means, how it is detected and what to do; without a code, the list of all."
@@ -82,7 +37,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.code is None:
         console.print(_list())
         return PASSED
-    text = _text(_known_code(options.code))
+    text = page_of(_known_code(options.code)).text
     if console.is_terminal:
         console.print(Markdown(text))
     else:
@@ -96,13 +51,6 @@ def _known_code(text: str) -> Code:
     if found is None:
         raise errors.unknown("finding", text, list(Code))
     return found
-
-
-def _text(code: Code) -> str:
-    """The page; of an installation without pages, what the status says."""
-    page = page_of(code)
-    explanation = catalogue.EXPLANATIONS[code]
-    return page.text if page is not None else f"# {code}\n\n{explanation.meaning}\n\n{explanation.remedy}\n"
 
 
 def _list() -> Table:

@@ -1,1 +1,1 @@
-"""Why requests waited and what limits a load point."""
+"""Why requests waited, and the bottleneck of a load point."""

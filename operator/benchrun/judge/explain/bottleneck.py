@@ -1,4 +1,4 @@
-"""What limits a load point, in a sentence with its numbers."""
+"""The bottleneck of a load point, in a sentence with its numbers."""
 
 from __future__ import annotations
 
@@ -35,20 +35,18 @@ def client_limits(finding: StageFinding) -> Bottleneck:
 
 def throughput_is_flat(pair: Comparison, where: str) -> Bottleneck:
     """More running brought nothing. `where`: "from chat/rate=1 to chat/rate=4"."""
-    usage = (
-        f" and KV cache usage from {percent(pair.low.kv_percent)} to {percent(pair.high.kv_percent)}"
-        if pair.low.kv_percent is not None and pair.high.kv_percent is not None
-        else ""
-    )
+    low, high, usage = pair.low, pair.high, ""
+    if low.kv_percent is not None and high.kv_percent is not None:
+        usage = f" and KV cache usage from {percent(low.kv_percent)} to {percent(high.kv_percent)}"
     sentence = (
-        f"Throughput stays flat {where} ({number(pair.low.throughput)} and {number(pair.high.throughput)} tok/s) while "
-        f"running goes from {number(pair.low.running)} to {number(pair.high.running)}{usage}: compute is the limit."
+        f"Throughput stays flat {where} ({number(low.throughput)} and {number(high.throughput)} tok/s) while "
+        f"running goes from {number(low.running)} to {number(high.running)}{usage}: compute is the limit."
     )
     return _bottleneck("Compute", sentence, pair_evidence(pair))
 
 
 def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
-    """Nothing waited, and no comparison shows a limit."""
+    """Nothing waited, and no comparison shows a bottleneck."""
     rate = f" at {number(point.throughput)} tok/s" if point is not None else ""
     sentence = (
         f"The server kept up{rate}: {number(pressure.running_mean)} requests ran on average and "
@@ -80,37 +78,38 @@ def steps_are_full(full: FullSteps, pressure: Pressure) -> Bottleneck:
     return _bottleneck("Compute", sentence, evidence)
 
 
-def places_are_taken(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
-    """As many run as may."""
-    sentence = f"The limit on running requests: {held_at(pressure)}, {_meanwhile(pressure)}.{_and_growth(grew)}"
-    return _bottleneck("SequenceLimit", sentence, _held_evidence(pressure))
-
-
-def memory_is_full(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
-    """No more fit the KV cache."""
-    preempted = f", {number(pressure.preemptions)} preemptions" if pressure.preemptions else ""
-    sentence = (
-        f"KV memory is the limit: {number(pressure.queued_running)} running requests fill it (up to "
-        f"{percent(pressure.kv_max_percent)} in use{preempted}), {_meanwhile(pressure)}.{_and_growth(grew)}"
-    )
-    return _bottleneck("KVMemory", sentence, _held_evidence(pressure))
-
-
-def unknown_limit(pressure: Pressure) -> Bottleneck:
-    """Requests wait for their turn in steps that may have room left."""
-    sentence = (
-        f"Bottleneck unknown from this load alone: {number(pressure.queued_running)} ran, {_meanwhile(pressure)}, with at most "
-        f"{percent(pressure.kv_max_percent)} of the KV cache in use; throughput with another number running is not known."
-    )
-    return _bottleneck("Unknown", sentence, _held_evidence(pressure))
+def held_back(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
+    """What keeps requests in the queue: as many run as may, or as fit the KV cache; else they wait for their turn in steps that
+    may have room left. `grew`: throughput that still rose with what ran."""
+    limit: Limit = "Unknown"
+    waited = f"while {number(pressure.waiting_mean)} waited on average"
+    running, usage = number(pressure.queued_running), percent(pressure.kv_max_percent)
+    if pressure.hold is Hold.SEQUENCES:
+        limit, sentence = "SequenceLimit", f"The limit on running requests: {held_at(pressure)}, {waited}."
+    elif pressure.hold is Hold.KV_CACHE:
+        preempted = f", {number(pressure.preemptions)} preemptions" if pressure.preemptions else ""
+        fill = f"{running} running requests fill it (up to {usage} in use{preempted})"
+        limit, sentence = "KVMemory", f"KV memory is the limit: {fill}, {waited}."
+    else:
+        sentence = (
+            f"Bottleneck unknown from this load alone: {running} ran, {waited}, with at most {usage} of the KV cache in use; "
+            "throughput with another number running is not known."
+        )
+    if grew is not None and limit != "Unknown":
+        sentence = f"{sentence} {growth(grew)}."
+    evidence = {
+        "runningWhileQueued": rounded(pressure.queued_running),
+        "waitingMean": rounded(pressure.waiting_mean),
+        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
+        "preemptions": pressure.preemptions,
+    }
+    return _bottleneck(limit, sentence, evidence)
 
 
 def growth(pair: Comparison) -> str:
     """ "Throughput grows by 80 % as running goes from 20 to 60"."""
-    return (
-        f"Throughput grows by {number(pair.change_percent)} % as running goes from {number(pair.low.running)} to "
-        f"{number(pair.high.running)}"
-    )
+    running = f"{number(pair.low.running)} to {number(pair.high.running)}"
+    return f"Throughput grows by {number(pair.change_percent)} % as running goes from {running}"
 
 
 def pair_evidence(pair: Comparison) -> Evidence:
@@ -131,26 +130,9 @@ def _bottleneck(limit: Limit, sentence: str, evidence: Evidence) -> Bottleneck:
     return Bottleneck(limit=limit, sentence=sentence, evidence=kept)
 
 
-def _meanwhile(pressure: Pressure) -> str:
-    return f"while {number(pressure.waiting_mean)} waited on average"
-
-
-def _and_growth(grew: Comparison | None) -> str:
-    return f" {growth(grew)}." if grew is not None else ""
-
-
-def _held_evidence(pressure: Pressure) -> Evidence:
-    return {
-        "runningWhileQueued": rounded(pressure.queued_running),
-        "waitingMean": rounded(pressure.waiting_mean),
-        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
-        "preemptions": pressure.preemptions,
-    }
-
-
-# Something is always full; the question is whether more of it would bring more. Compute is therefore claimed only where it
-# shows: throughput that stays flat while more runs at once, between load points or within one, or steps full of prompts.
-# Where throughput grew with what ran, or nothing is known about it, the limit is what holds the queue back.
+# Compute is the bottleneck only where it shows: throughput that stays flat while more runs at once, between load points or
+# within one, or steps full of prompts. Where throughput grew with what ran, or nothing is known about it, the bottleneck is
+# what keeps requests in the queue.
 
 MAX_PREEMPTED_PERCENT = 1.0
 """Of the requests: with more, work is done twice, and a throughput that does not grow proves nothing about compute."""
@@ -191,7 +173,7 @@ class Observed:
 
 def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottleneck:
     """Of one load point; `others` are the comparable ones of its workload."""
-    # A client that is late and yet keeps a queue standing at the server is not what holds it back.
+    # A client that is late and yet keeps a queue at the server is not the bottleneck.
     if observed.client is not None and not observed.queues:
         return client_limits(observed.client)
     pressure = observed.pressure
@@ -199,30 +181,21 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
         return Bottleneck(
             limit="Unknown", sentence="Bottleneck unknown: no sample caught the server busy.", evidence={"readings": 0}
         )
-    among = _flat_among(observed.comparable, others)
+    point = observed.comparable
+    pairs = (pair for other in others for pair in comparisons([point, other])) if point is not None else ()
+    # The widest comparison with another load point that shows no gain.
+    among = max((pair for pair in pairs if pair.is_flat), key=lambda pair: pair.running_ratio, default=None)
     if among is not None:
         return throughput_is_flat(among, f"from {among.low.name} to {among.high.name}")
     inside = None if observed.works_twice else within(observed.stretches, always_busy=observed.always_busy)
     if inside is not None and inside.is_flat:
         return throughput_is_flat(inside, "within this load point")
-    return _held(observed, pressure, inside) if observed.queues else kept_up(pressure, observed.point)
-
-
-def _flat_among(point: OperatingPoint | None, others: Sequence[OperatingPoint]) -> Comparison | None:
-    """The widest comparison of this point with another that shows no gain."""
-    if point is None:
-        return None
-    pairs = (pair for other in others for pair in comparisons([point, other]))
-    return max((pair for pair in pairs if pair.is_flat), key=lambda pair: pair.running_ratio, default=None)
-
-
-def _held(observed: Observed, pressure: Pressure, inside: Comparison | None) -> Bottleneck:
-    """Requests wait. Full steps prove compute unless throughput grew with what ran, or work was done twice."""
+    if not observed.queues:
+        return kept_up(pressure, observed.point)
+    # Full steps prove compute unless throughput grew with what ran, or work was done twice.
     grew = inside if inside is not None and inside.grows else None
     if grew is None and not observed.works_twice:
         full = full_steps(pressure, observed.stretches, observed.lengths)
         if full is not None:
             return steps_are_full(full, pressure)
-    if pressure.hold is Hold.SEQUENCES:
-        return places_are_taken(pressure, grew)
-    return memory_is_full(pressure, grew) if pressure.hold is Hold.KV_CACHE else unknown_limit(pressure)
+    return held_back(pressure, grew)

@@ -1,4 +1,4 @@
-"""Why requests waited and what limits, for every cell of a run: each by itself, then among those of its workload."""
+"""Why requests waited and the bottleneck, for every cell of a run: alone, then among those of its workload."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import compress
 from typing import NamedTuple
-
-from benchrun_client.contract import RequestColumns
 
 from benchrun.api import Bottleneck, Waiting
 from benchrun.judge.explain.bottleneck import Observed, bottleneck
@@ -60,8 +58,7 @@ class Seen(NamedTuple):
 
 
 def explanations(seen: Mapping[str, Seen], *, trusted: Collection[str]) -> Mapping[str, Explanation]:
-    """Of every measured cell, by its id. Those that are not among the `trusted` are explained, too, but no other is compared
-    with them."""
+    """Of every measured cell, by its id. Those that are not `trusted` are explained too, but no other is compared with them."""
 
     def others(role: str, cell_id: str) -> list[OperatingPoint]:
         of_workload = (
@@ -75,10 +72,8 @@ def explanations(seen: Mapping[str, Seen], *, trusted: Collection[str]) -> Mappi
 
 
 def _explanation(seen: Seen, others: Callable[[str], list[OperatingPoint]]) -> Explanation:
-    by_role = {
-        role: Explained(of_role.waiting, bottleneck(of_role.observed, others(role)))
-        for role, of_role in seen.roles.items()
-    }
+    roles = seen.roles.items()
+    by_role = {role: Explained(of.waiting, bottleneck(of.observed, others(role))) for role, of in roles}
     own = by_role[seen.limiting]
     if len(by_role) == 1:
         return Explanation(*own, by_role)
@@ -89,7 +84,7 @@ def _explanation(seen: Seen, others: Callable[[str], list[OperatingPoint]]) -> E
 
 
 def seen_at(cell: CellContext, found: Sequence[StageFinding], limits: Limits) -> Seen:
-    """Of a cell with a record. `found` is what the rules see, whatever the spec makes of it."""
+    """Of a cell with a record. `found`: before the severities of the spec."""
     windows = [window for stage in cell.stages for window in stage.windows]
     roles = list(dict.fromkeys(window.role for window in windows)) or [ROLE_SERVER]
     return Seen(
@@ -111,7 +106,7 @@ def _role_seen(cell: CellContext, role: str, found: Sequence[StageFinding], limi
         lengths=lengths,
         requests=sum(len(stage.requests.ok) for stage in cell.stages),
         always_busy=cell.expected.closed_loop or cell.expected.all_at_once or cell.expected.whole_batches,
-        client=_client(found),
+        client=max((f for f in found if f.code is Code.CLIENT_SATURATED), key=lambda f: f.weight, default=None),
     )
     return RoleSeen(observed, waited)
 
@@ -122,12 +117,12 @@ def _queued_share(observed: Observed) -> float:
 
 
 def _queue_ms(cell: CellContext, role: str) -> float | None:
-    """Mean wait of a request in the servers, over all stages; None where a server did not count at both ends."""
+    """Mean wait of a request in the servers, over all stages; None where a server was not read at both ends."""
     edges = [by_role(stage.edges).get(role, ()) for stage in cell.stages]
-    sums = [rise(of_role, QUEUE_TIME_SUM) for of_role in edges]
-    counts = [rise(of_role, QUEUE_TIME_COUNT) for of_role in edges]
-    seconds, requests = (math.fsum(v for v in values if v is not None) for values in (sums, counts))
-    return None if None in (*sums, *counts) or not requests else 1000 * seconds / requests
+    waits = [(rise(servers, QUEUE_TIME_SUM), rise(servers, QUEUE_TIME_COUNT)) for servers in edges]
+    known = [(seconds, requests) for seconds, requests in waits if seconds is not None and requests is not None]
+    requests = math.fsum(count for _, count in known)
+    return 1000 * math.fsum(seconds for seconds, _ in known) / requests if requests and known == waits else None
 
 
 def _lengths(cell: CellContext, role: str) -> Lengths | None:
@@ -142,21 +137,12 @@ def _lengths(cell: CellContext, role: str) -> Lengths | None:
 
 
 def _point(cell: CellContext, under: Pressure | None, role: str) -> OperatingPoint | None:
-    """Tokens a second over all stages, against what ran meanwhile: those that the role computes."""
-    columns = [stage.requests for stage in cell.stages]
-    tokens = sum(sum(compress(column, c.ok)) for c in columns for column in _computed(c, role))
+    """Tokens a second over all stages, with what ran during them: those that the role computes."""
+    tokens = 0
+    for columns in (stage.requests for stage in cell.stages):
+        tokens += sum(compress(columns.input_tokens, columns.ok)) if role in PREFILLING_ROLES else 0
+        tokens += sum(compress(columns.output_tokens, columns.ok)) if role in ANSWERING_ROLES else 0
     seconds = math.fsum(stage.seconds for stage in cell.stages)
     if under is None or not seconds or not tokens:
         return None
     return OperatingPoint(cell.cell.id, under.running_mean, tokens / seconds, under.kv_mean_percent)
-
-
-def _computed(columns: RequestColumns, role: str) -> Sequence[Sequence[int]]:
-    prompts = (columns.input_tokens,) if role in PREFILLING_ROLES else ()
-    return (*prompts, columns.output_tokens) if role in ANSWERING_ROLES else prompts
-
-
-def _client(found: Sequence[StageFinding]) -> StageFinding | None:
-    """Where the client was found saturated; the worst of the stages."""
-    saturated = [f for f in found if f.code is Code.CLIENT_SATURATED]
-    return max(saturated, key=lambda finding: finding.weight, default=None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from benchrun.api import Waiting
 from benchrun.judge.rules.load import Overload
-from benchrun.judge.rules.rule import Evidence, number
+from benchrun.judge.rules.rule import number
 from benchrun.measure.cells import rounded
 from benchrun.measure.pressure import Hold, Lengths, Pressure, ServerLimits
 
@@ -17,13 +17,13 @@ def percent(value: float | None) -> str:
 
 
 MIN_QUEUED_SHARE = 0.1
-"""Of the samples: a queue seen more seldom is the moment in which a load begins, and no figure is about it."""
+"""Of the samples: a rarer queue is the moment in which a load begins."""
 
 MIN_QUEUE_MS = 1.0
-"""By the servers' own count: below it no request waited that anybody would ask about."""
+"""By the servers' own count: a shorter mean wait does not matter."""
 
 STAYED_SHARE = 0.95
-"""Of the limit: what runs on average, for words that it stayed there."""
+"""Of the limit: as many as must run on average to say that running stayed there."""
 
 
 def waiting(
@@ -57,28 +57,40 @@ def _waiting(
             sentence="Why requests waited is unknown: no sample caught the server busy.",
             evidence={"readings": 0},
         )
+    evidence, usage = _evidence(pressure), pressure.kv_max_percent
     if pressure.queued < MIN_QUEUED_SHARE * pressure.readings:
-        return Waiting(reason="None", sentence=_hardly_any(pressure), evidence=_evidence(pressure))
-    if overload is not None:
-        return Waiting(
-            reason="BeyondCapacity", sentence=_piling_up(pressure, overload), evidence=_rates(pressure, overload)
-        )
-    if pressure.hold is None:
         sentence = (
-            f"{_queue(pressure)}, but none of these samples has the KV cache usage: what they waited for is unknown."
+            f"Hardly any request waited in the server: a queue in {pressure.queued} of {pressure.readings} samples "
+            f"({number(pressure.waiting_mean)} waiting on average), with {number(pressure.running_mean)} running on average."
         )
-        return Waiting(reason="Unknown", sentence=sentence, evidence=_evidence(pressure))
+        return Waiting(reason="None", sentence=sentence, evidence=evidence)
+    if overload is not None:
+        return _beyond_capacity(pressure, overload)
+    queue = (
+        f"Requests waited in {pressure.queued} of {pressure.readings} samples ({number(pressure.waiting_mean)} on average, "
+        f"{number(pressure.waiting_max)} at most)"
+    )
+    if pressure.hold is None:
+        sentence = f"{queue}, but none of these samples has the KV cache usage: what they waited for is unknown."
+        return Waiting(reason="Unknown", sentence=sentence, evidence=evidence)
     if pressure.hold is Hold.SEQUENCES:
-        return Waiting(reason="SequenceLimit", sentence=_no_place(pressure), evidence=_evidence(pressure))
+        room = "" if usage is None else f"; the KV cache had room, with at most {percent(usage)} in use"
+        sentence = f"{queue} while {held_at(pressure)}{room}."
+        return Waiting(reason="SequenceLimit", sentence=sentence, evidence=evidence)
     if pressure.hold is Hold.KV_CACHE:
-        return Waiting(reason="KVCacheFull", sentence=_no_memory(pressure), evidence=_evidence(pressure))
-    evidence = {**_evidence(pressure), "maxNumBatchedTokens": limits.step_tokens}
-    return Waiting(reason="TokenBudget", sentence=_no_step(pressure, limits, lengths), evidence=evidence)
+        preempted = f", and {number(pressure.preemptions)} were preempted" if pressure.preemptions else ""
+        by = f"{number(pressure.queued_running)} running requests{preempted}"
+        sentence = f"{queue} because the KV cache was full: up to {percent(usage)} in use by {by}."
+        return Waiting(reason="KVCacheFull", sentence=sentence, evidence=evidence)
+    sentence = f"{queue} {_room_left(pressure)}: {_step_budget(limits, lengths)}."
+    return Waiting(
+        reason="TokenBudget", sentence=sentence, evidence={**evidence, "maxNumBatchedTokens": limits.step_tokens}
+    )
 
 
 def held_at(pressure: Pressure) -> str:
-    """Where running stood while others waited: "running stayed at 256, the server's max-num-seqs"; "reached", where requests that
-    end together leave a gauge below it for a part of each step."""
+    """What ran while others waited: "running stayed at 256, the server's max-num-seqs"; "reached", where requests that end
+    together leave the gauge below it for a part of each step."""
     if pressure.hold is Hold.SEQUENCES:
         whose = "the server's max-num-seqs" if pressure.sequence_limit_is_set else "as high as it ever went"
         limit, mean = number(pressure.sequence_limit), pressure.queued_running
@@ -89,62 +101,39 @@ def held_at(pressure: Pressure) -> str:
     return f"{number(pressure.queued_running)} ran on average and {usage}"
 
 
-def _hardly_any(pressure: Pressure) -> str:
-    return (
-        f"Hardly any request waited in the server: a queue in {pressure.queued} of {pressure.readings} samples "
-        f"({number(pressure.waiting_mean)} waiting on average), with {number(pressure.running_mean)} running on average."
-    )
-
-
-def _queue(pressure: Pressure) -> str:
-    return (
-        f"Requests waited in {pressure.queued} of {pressure.readings} samples ({number(pressure.waiting_mean)} on average, "
-        f"{number(pressure.waiting_max)} at most)"
-    )
-
-
-def _no_place(pressure: Pressure) -> str:
-    usage = pressure.kv_max_percent
-    room = "" if usage is None else f"; the KV cache had room, with at most {percent(usage)} in use"
-    return f"{_queue(pressure)} while {held_at(pressure)}{room}."
-
-
-def _no_memory(pressure: Pressure) -> str:
-    preempted = f", and {number(pressure.preemptions)} were preempted" if pressure.preemptions else ""
-    return (
-        f"{_queue(pressure)} because the KV cache was full: up to {percent(pressure.kv_max_percent)} in use by "
-        f"{number(pressure.queued_running)} running requests{preempted}."
-    )
-
-
-def _no_step(pressure: Pressure, limits: ServerLimits, lengths: Lengths | None) -> str:
+def _room_left(pressure: Pressure) -> str:
+    known = pressure.sequence_limit is not None
     bound = (
-        f"below the limit of {number(pressure.sequence_limit)}"
-        if pressure.sequence_limit is not None
-        else f"at most {number(pressure.running_max)}"
+        f"below the limit of {number(pressure.sequence_limit)}" if known else f"at most {number(pressure.running_max)}"
     )
-    room = (
-        f"although only {number(pressure.queued_running)} ran ({bound}) and the KV cache had room "
-        f"({percent(pressure.kv_max_percent)} at most)"
-    )
+    usage = percent(pressure.kv_max_percent)
+    return f"although only {number(pressure.queued_running)} ran ({bound}) and the KV cache had room ({usage} at most)"
+
+
+def _step_budget(limits: ServerLimits, lengths: Lengths | None) -> str:
     if limits.step_tokens is None or lengths is None:
-        return (
-            f"{_queue(pressure)} {room}: they wait for their turn in the steps, which take so many tokens and no more."
-        )
-    fitting = limits.step_tokens / max(1.0, lengths.prompt)
-    return (
-        f"{_queue(pressure)} {room}: a step takes {limits.step_tokens} tokens, "
-        f"about {number(round(fitting, 1))} prompts of {number(lengths.prompt)}."
-    )
+        return "they wait for their turn in the steps, which take so many tokens and no more"
+    prompts = number(round(limits.step_tokens / max(1.0, lengths.prompt), 1))
+    return f"a step takes {limits.step_tokens} tokens, about {prompts} prompts of {number(lengths.prompt)}"
 
 
-def _piling_up(pressure: Pressure, overload: Overload) -> str:
-    return (
+def _beyond_capacity(pressure: Pressure, overload: Overload) -> Waiting:
+    sentence = (
         f"Arrivals exceed capacity: {number(overload.arrival_rate)} requests a second came and "
-        f"{number(overload.completion_rate)} were completed, so that those under way went from "
+        f"{number(overload.completion_rate)} were completed, so that requests in flight went from "
         f"{number(overload.under_way_before)} to {number(overload.under_way_after)} in {number(overload.seconds)} s; "
         f"{held_at(pressure)}."
     )
+    evidence: dict[str, float | str | None] = {
+        "arrivalsPerSecond": rounded(overload.arrival_rate),
+        "completionsPerSecond": rounded(overload.completion_rate),
+        "underWayBefore": overload.under_way_before,
+        "underWayAfter": overload.under_way_after,
+        "seconds": rounded(overload.seconds),
+        "runningWhileQueued": rounded(pressure.queued_running),
+        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
+    }
+    return Waiting(reason="BeyondCapacity", sentence=sentence, evidence=evidence)
 
 
 def _evidence(pressure: Pressure) -> dict[str, float | str | None]:
@@ -159,16 +148,3 @@ def _evidence(pressure: Pressure) -> dict[str, float | str | None]:
         "preemptions": pressure.preemptions,
     }
     return {name: value for name, value in figures.items() if value is not None}
-
-
-def _rates(pressure: Pressure, overload: Overload) -> dict[str, float | str | None]:
-    found: Evidence = {
-        "arrivalsPerSecond": rounded(overload.arrival_rate),
-        "completionsPerSecond": rounded(overload.completion_rate),
-        "underWayBefore": overload.under_way_before,
-        "underWayAfter": overload.under_way_after,
-        "seconds": rounded(overload.seconds),
-        "runningWhileQueued": rounded(pressure.queued_running),
-        "kvCacheMaxPercent": rounded(pressure.kv_max_percent),
-    }
-    return dict(found)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import compress
 
 from benchrun.api import Severity
-from benchrun.judge.rules.rule import Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure.cells import failed_requests, rounded
 from benchrun.measure.edges import ADMISSION_REJECTIONS, GENERATION_TOKENS, answering, of_vllm, rise
 
@@ -15,25 +15,22 @@ MAX_ERROR_CHARS = 300
 
 def requests_failed(stage: StageProfile) -> Found:
     """All failed, or more than the threshold."""
-    requests, failed = len(stage.requests.ok), failed_requests(stage.record)
+    requests, failed, errors = len(stage.requests.ok), failed_requests(stage.record), stage.record.errors
+    # The server's own answer where the client kept it, else the most frequent error.
+    error = stage.record.diagnostic or max(errors, key=errors.__getitem__, default="")
+    counts: Evidence = {"requests": requests, "failed": failed}
+    text: Evidence = {"error": error[:MAX_ERROR_CHARS]} if error or errors else {}
     if failed == requests:
-        evidence = {"requests": requests, "failed": failed, **_first_error(stage)}
-        return [StageFinding(Code.ALL_REQUESTS_FAILED, "Invalid", stage.id, evidence, weight=requests)]
+        return [StageFinding(Code.ALL_REQUESTS_FAILED, "Invalid", stage.id, {**counts, **text}, weight=requests)]
     percent, limit = 100 * failed / requests, stage.thresholds.max_failed_percent
     if percent <= limit:
         return []
-    evidence = {
-        "requests": requests,
-        "failed": failed,
-        "failedPercent": rounded(percent),
-        "maxFailedPercent": limit,
-        **_first_error(stage),
-    }
+    evidence: Evidence = {**counts, "failedPercent": rounded(percent), "maxFailedPercent": limit, **text}
     return [StageFinding(Code.REQUESTS_FAILED, "Invalid", stage.id, evidence, weight=percent)]
 
 
 def no_output(stage: StageProfile) -> Found:
-    """Answers there were, tokens there were none."""
+    """Answers, but not one token."""
     answered = sum(stage.requests.ok)
     if answered == 0 or any(compress(stage.requests.output_tokens, stage.requests.ok)):
         return []
@@ -41,23 +38,17 @@ def no_output(stage: StageProfile) -> Found:
     return [StageFinding(Code.NO_OUTPUT, "Invalid", stage.id, evidence, weight=answered)]
 
 
-def _first_error(stage: StageProfile) -> Evidence:
-    """The server's own answer where the client asked for it, else the most frequent error."""
-    if stage.record.diagnostic:
-        return {"error": stage.record.diagnostic[:MAX_ERROR_CHARS]}
-    if not stage.record.errors:
-        return {}
-    return {"error": max(stage.record.errors, key=lambda text: stage.record.errors[text])[:MAX_ERROR_CHARS]}
-
-
 TOO_MANY_REQUESTS = frozenset({"too many requests"})
 SERVICE_UNAVAILABLE = frozenset({"service unavailable", "service temporarily unavailable"})
-"""The load engine keeps of a status only its reason phrase; the second is what nginx says."""
+"""The load engine keeps only the reason phrase of a status; the second is nginx's."""
 
 
 def requests_rejected(stage: StageProfile) -> Found:
-    """Answers 429 and 503 by their words, or the servers' own count. A server without that count has no such limit."""
-    too_many, unavailable = _times(stage, TOO_MANY_REQUESTS), _times(stage, SERVICE_UNAVAILABLE)
+    """Answers 429 and 503 by their reason phrase, or the servers' own count. A server without that count has no such limit."""
+    too_many, unavailable = (
+        sum(count for text, count in stage.record.errors.items() if text.strip().lower() in phrases)
+        for phrases in (TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE)
+    )
     counted = rise(of_vllm(stage.edges), ADMISSION_REJECTIONS)
     rejected = max(too_many + unavailable, counted or 0)
     if rejected == 0:
@@ -74,57 +65,36 @@ def requests_rejected(stage: StageProfile) -> Found:
     return [StageFinding(Code.REQUESTS_REJECTED, "Suspect", stage.id, evidence, weight=percent)]
 
 
-def _times(stage: StageProfile, phrases: frozenset[str]) -> int:
-    return sum(count for text, count in stage.record.errors.items() if text.strip().lower() in phrases)
-
-
 # The load engine counts both as successes. It asks every server for its count of tokens after the last one (`usage`); where
 # that never came the stream has no proven end, and the engine's count is its own guess from the text.
 
 
-_NO_COUNTS = "the server tells no token counts, which is what ends a stream"
+_NO_COUNTS = "the server does not end its streams with token counts"
 
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What the answered requests of a stage asked for and brought."""
+    """Expected and received tokens of a stage's answered requests."""
 
     count: int
-    asked_tokens: int
-    output_tokens: int
     unended: int
-    """Without the server's closing count."""
-
-    @property
-    def percent(self) -> float:
-        """Output of what was asked for; nothing asked for is all delivered."""
-        return 100 * self.output_tokens / self.asked_tokens if self.asked_tokens else 100.0
-
-    @property
-    def are_guesses(self) -> bool:
-        """Not one count is the server's."""
-        return self.unended == self.count
-
-    def evidence(self, stage: StageProfile) -> Evidence:
-        return {
-            "askedTokens": rounded(self.asked_tokens / self.count),
-            "meanOutputTokens": rounded(self.output_tokens / self.count),
-            "percent": rounded(self.percent),
-            "ignoreEOS": "true" if stage.expected.ignore_eos else "false",
-        }
+    """Without the server's closing count. All of them: every token count is the load engine's guess."""
+    percent: float
+    """Received tokens of those expected; 100 where none were expected."""
+    evidence: Evidence
 
 
 def output_too_short(stage: StageProfile) -> Found:
-    """The mean output of the answered requests, against the mean of what they asked for."""
+    """The mean output of the answered requests, against the expected mean."""
     answers, thresholds = _answers(stage), stage.thresholds
     if answers.count == 0 or answers.percent >= thresholds.output_suspect_percent:
         return []
     severity: Severity = "Invalid" if answers.percent < thresholds.output_invalid_percent else "Suspect"
-    if answers.are_guesses and severity == "Suspect":
-        # Text that is tokenised again comes out some percent shorter: only a large lack is certain.
+    if answers.unended == answers.count and severity == "Suspect":
+        # Tokenising the text once more gives some percent fewer tokens: only a large lack is certain.
         return [NotChecked(Code.OUTPUT_TOO_SHORT, _NO_COUNTS)]
     evidence = {
-        **answers.evidence(stage),
+        **answers.evidence,
         "suspectPercent": thresholds.output_suspect_percent,
         "invalidPercent": thresholds.output_invalid_percent,
     }
@@ -133,12 +103,12 @@ def output_too_short(stage: StageProfile) -> Found:
 
 
 def stream_truncated(stage: StageProfile) -> Found:
-    """Answers without an end. Where none has one, the server is a silent one, unless its answers are too short as well."""
+    """Answers without an end. Where none has one, the server never sends it, unless its answers are too short as well."""
     answers, thresholds = _answers(stage), stage.thresholds
     if answers.count == 0:
         return []
     too_short = stage.expected.ignore_eos and answers.percent < thresholds.output_invalid_percent
-    if answers.are_guesses and not too_short:
+    if answers.unended == answers.count and not too_short:
         return [NotChecked(Code.STREAM_TRUNCATED, _NO_COUNTS)]
     percent = 100 * answers.unended / answers.count
     if percent <= thresholds.truncated_invalid_percent:
@@ -148,7 +118,7 @@ def stream_truncated(stage: StageProfile) -> Found:
         "truncated": answers.unended,
         "truncatedPercent": rounded(percent),
         "invalidPercent": thresholds.truncated_invalid_percent,
-        **answers.evidence(stage),
+        **answers.evidence,
     }
     return [StageFinding(Code.STREAM_TRUNCATED, "Invalid", stage.id, evidence, weight=percent)]
 
@@ -156,22 +126,25 @@ def stream_truncated(stage: StageProfile) -> Found:
 def _answers(stage: StageProfile) -> _Answers:
     columns = stage.requests
     count = sum(columns.ok)
-    return _Answers(
-        count=count,
-        asked_tokens=sum(compress(columns.asked_tokens, columns.ok)),
-        output_tokens=sum(compress(columns.output_tokens, columns.ok)),
-        unended=count - sum(compress(columns.ended, columns.ok)),
-    )
+    expected, received = (sum(compress(c, columns.ok)) for c in (columns.asked_tokens, columns.output_tokens))
+    percent = 100 * received / expected if expected else 100.0
+    evidence: Evidence = {
+        "askedTokens": rounded(expected / count) if count else None,
+        "meanOutputTokens": rounded(received / count) if count else None,
+        "percent": rounded(percent),
+        "ignoreEOS": "true" if stage.expected.ignore_eos else "false",
+    }
+    return _Answers(count, count - sum(compress(columns.ended, columns.ok)), percent, evidence)
 
 
 # Prompt tokens are not compared here: the load engine takes them over from the server's answer, so they agree by
-# construction. More of them than were asked for is foreign traffic, another rule's matter.
+# construction. More of them than were sent is foreign traffic, another rule's matter.
 
 
 def token_counts_disagree(stage: StageProfile) -> Found:
     """How far the servers' rise lies outside of what the client's answers explain.
 
-    A failed request may have cost the servers anything between nothing and all it asked for.
+    A failed request may have cost the servers anything between nothing and all of its tokens.
     """
     columns = stage.requests
     counted = sum(compress(columns.output_tokens, columns.ok))
@@ -223,64 +196,20 @@ RULES = Rules(
         150: token_counts_disagree,
         160: chunks_are_not_tokens,
     },
-    explanations={
-        Code.ALL_REQUESTS_FAILED: Explanation(
-            meaning="No request of the stage was answered; it has no latencies.",
-            remedy="Read the error in the evidence: a wrong model name, an endpoint without this API, or a prompt longer than "
-            "the model takes are the usual causes.",
-            sentence="All {requests} requests failed.[ Error: {error}]",
-        ),
-        Code.REQUESTS_FAILED: Explanation(
-            meaning="More requests failed than validity.maxFailedPercent allows. Failed requests are missing from every latency, "
-            "so the figures describe only those that got through.",
-            remedy="Lower the load, or remove the cause that the evidence names. Raise validity.maxFailedPercent only if failures "
-            "are what you measure.",
-            sentence="{failed} of {requests} requests failed ({failedPercent} %, threshold {maxFailedPercent} %).[ "
-            "Error: {error}]",
-        ),
-        Code.NO_OUTPUT: Explanation(
-            meaning="Requests were answered, but without a single token: latencies and throughput say nothing.",
-            remedy="Ask the server by hand: a model that ends at once needs ignoreEOS, a proxy may drop the stream.",
-            sentence="{answered} requests were answered, with {outputTokens} output tokens in all.",
-        ),
-        Code.REQUESTS_REJECTED: Explanation(
-            meaning="The server or a gateway turned requests away. Those that were let in met less load than the load point "
-            "names, so their latencies are too good for it.",
-            remedy="Lower the load, or raise the limit that rejects: the server's max-num-queued-reqs and "
-            "max-num-queued-tokens, or a gateway's rate limit.",
-            sentence="{rejectedPercent} % of {requests} requests were rejected: {tooManyRequests} with 429, "
-            "{serviceUnavailable} with 503[; the servers counted {rejectedByServers}].",
-        ),
-        Code.OUTPUT_TOO_SHORT: Explanation(
-            meaning="Answers were shorter than asked for: less work was measured than the load point names. End-to-end latency "
-            "is too low, and throughput is that of another workload.",
-            remedy="Leave ignoreEOS at true, or ask for no more tokens than the model gives by itself. With ignoreEOS the "
-            "context or a limit of the server cuts answers: see its max-model-len.",
-            sentence="Answers have {meanOutputTokens} of {askedTokens} expected tokens on average ({percent} %; "
-            "threshold {suspectPercent} %, Invalid below {invalidPercent} %).",
-        ),
-        Code.STREAM_TRUNCATED: Explanation(
-            meaning="Streams broke off before their last token and still count as answered: their latencies are those of "
-            "unfinished answers.",
-            remedy="See the server's log for errors during the stage, and the time limits of every proxy on the way.",
-            sentence="{truncated} of {answered} answers broke off ({truncatedPercent} %, threshold {invalidPercent} "
-            "%).",
-        ),
-        Code.TOKEN_COUNTS_DISAGREE: Explanation(
-            meaning="Client and servers counted different numbers of output tokens: throughput and time per output token are "
-            "off by as much.",
-            remedy="Less at the server: some server's metrics page is not read, or a proxy answers. More: other traffic, or "
-            "broken streams. Without counts in its answers, check that the tokenizer is the model's.",
-            sentence="The client counted {clientTokens} output tokens and the servers {serverTokens}: "
-            "{differencePercent} % apart (threshold {suspectPercent} %).",
-        ),
-        Code.CHUNKS_ARE_NOT_TOKENS: Explanation(
-            meaning="The server sends several tokens in one chunk, so the gaps between chunks are not those between tokens: "
-            "inter-token latency is left out. Time per output token (TPOT) holds.",
-            remedy="Read TPOT instead. To have ITL, leave out speculative decoding, --stream-interval and output parsers, or "
-            "unload the server's frontend.",
-            sentence="{outputTokens} output tokens came in {chunks} chunks: {chunksPerToken} chunks a token "
-            "(threshold {noteBelow}).",
-        ),
+    sentences={
+        (10, Code.ALL_REQUESTS_FAILED): "All {requests} requests failed.[ Error: {error}]",
+        (20, Code.REQUESTS_FAILED): "{failed} of {requests} requests failed ({failedPercent} %, threshold "
+        "{maxFailedPercent} %).[ Error: {error}]",
+        (30, Code.NO_OUTPUT): "{answered} requests were answered, with {outputTokens} output tokens in all.",
+        (150, Code.REQUESTS_REJECTED): "{rejectedPercent} % of {requests} requests were rejected: {tooManyRequests} "
+        "with 429, {serviceUnavailable} with 503[; the servers counted {rejectedByServers}].",
+        (130, Code.OUTPUT_TOO_SHORT): "Answers have {meanOutputTokens} of {askedTokens} expected tokens on average "
+        "({percent} %; threshold {suspectPercent} %, Invalid below {invalidPercent} %).",
+        (140, Code.STREAM_TRUNCATED): "{truncated} of {answered} answers broke off ({truncatedPercent} %, threshold "
+        "{invalidPercent} %).",
+        (310, Code.TOKEN_COUNTS_DISAGREE): "The client counted {clientTokens} output tokens and the servers "
+        "{serverTokens}: {differencePercent} % apart (threshold {suspectPercent} %).",
+        (350, Code.CHUNKS_ARE_NOT_TOKENS): "{outputTokens} output tokens came in {chunks} chunks: {chunksPerToken} "
+        "chunks a token (threshold {noteBelow}).",
     },
 )

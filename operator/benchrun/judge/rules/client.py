@@ -6,11 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchrun.api import Severity
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
-    Explanation,
     Found,
     NotChecked,
     Rules,
@@ -41,17 +39,13 @@ class _Sign:
     name: str
     value: float
     threshold: float
-    invalid_factor: float | None = None
-    """How many times the threshold makes a stage Invalid; None: it makes no stage Invalid."""
+    invalid_factor: float = math.inf
+    """Times the threshold above which the stage is Invalid."""
 
     @property
     def load(self) -> float:
         """1 is the threshold."""
         return self.value / self.threshold
-
-    @property
-    def severity(self) -> Severity:
-        return graded(self.load, math.inf if self.invalid_factor is None else self.invalid_factor)
 
 
 def client_saturated(stage: StageProfile) -> Found:
@@ -63,7 +57,7 @@ def client_saturated(stage: StageProfile) -> Found:
         known = {"TTFT at the servers": at_server, "event-loop lag": client.lag_p99_us}
         missing = [name for name, value in known.items() if value is None]
         return [NotChecked(Code.CLIENT_SATURATED, f"unknown: {', '.join(missing)}")] if missing else []
-    worst = max(crossed, key=lambda sign: (sign.severity == "Invalid", sign.load))
+    worst = max(crossed, key=lambda sign: (sign.load > sign.invalid_factor, sign.load))
     evidence: Evidence = {sign.name: rounded(sign.value) for sign in signs} | {
         "eventLoopLagMaxMs": rounded(milliseconds(client.lag_max_us)),
         "proxyLookups": "true" if stage.record.engine.trust_env else "false",
@@ -71,9 +65,10 @@ def client_saturated(stage: StageProfile) -> Found:
         "crossed": ", ".join(sign.name for sign in crossed),
         "worst": worst.name,
         "line": rounded(worst.threshold),
-        "lineForInvalid": rounded(worst.invalid_factor * worst.threshold) if worst.invalid_factor is not None else None,
+        "lineForInvalid": rounded(worst.invalid_factor * worst.threshold) if worst.invalid_factor < math.inf else None,
     }
-    return [StageFinding(Code.CLIENT_SATURATED, worst.severity, stage.id, evidence, weight=worst.load)]
+    severity = graded(worst.load, worst.invalid_factor)
+    return [StageFinding(Code.CLIENT_SATURATED, severity, stage.id, evidence, weight=worst.load)]
 
 
 def _saturated_sentence(evidence: Evidence) -> str:
@@ -112,7 +107,7 @@ def _signs(stage: StageProfile, at_server: float | None) -> list[_Sign]:
 def _server_ttft_ms(stage: StageProfile) -> float | None:
     """The servers' own mean, where it is of the requests that the client saw answered.
 
-    Of a server that is split in two it is the proxy's, which has the ways between the roles in it: they are not the client's.
+    Of a disaggregated server it is the proxy's, which includes the transfer between the roles: that is not the client's.
     """
     answered = sum(stage.requests.ok)
     if edges.proxy_edges(stage.record):
@@ -143,26 +138,11 @@ def shards_out_of_step(stage: StageProfile) -> Found:
 
 RULES = Rules(
     of_stages={220: client_saturated, 230: client_throttled, 240: shards_out_of_step},
-    explanations={
-        Code.CLIENT_SATURATED: Explanation(
-            meaning="The client could not keep up: it sent late or read tokens late. TTFT and the tails of all latencies are too "
-            "high, and TPOT may be too low.",
-            remedy="Give the client more CPU (client.resources) and a node of its own, or lower the load. One process carries "
-            "about 150 streams; client.parallelism has several send the load together.",
-            sentence=_saturated_sentence,
-        ),
-        Code.CLIENT_THROTTLED: Explanation(
-            meaning="The kernel stopped the client for having used up its CPU limit. For as long it neither sent nor read: "
-            "latencies near those instants are too high.",
-            remedy="Raise the CPU limit in client.resources, or set none and only a request.",
-            sentence="The kernel throttled the client in {throttledPeriods} scheduling periods within {wallSeconds} s.",
-        ),
-        Code.SHARDS_OUT_OF_STEP: Explanation(
-            meaning="The processes that send the load together did not begin the stage at one instant. Their requests are shifted "
-            "against each other by as much, and the first seconds had less load than asked for.",
-            remedy="Give each process of the client a core (client.resources), and its pods nodes that nobody else keeps busy.",
-            sentence="{processes} client processes started up to {apartMs} ms apart, clock error included (threshold "
-            "{suspectMs} ms).",
-        ),
+    sentences={
+        (180, Code.CLIENT_SATURATED): _saturated_sentence,
+        (190, Code.CLIENT_THROTTLED): "The kernel throttled the client in {throttledPeriods} scheduling periods "
+        "within {wallSeconds} s.",
+        (200, Code.SHARDS_OUT_OF_STEP): "{processes} client processes started up to {apartMs} ms apart, clock error "
+        "included (threshold {suspectMs} ms).",
     },
 )

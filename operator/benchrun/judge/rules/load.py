@@ -1,4 +1,4 @@
-"""Whether the load was the one that the spec asks for: its rate, its users, and whether the server completes it."""
+"""Whether the load was the expected one: its rate, its users, and whether the server completes it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchrun.api import Severity
-from benchrun.judge.rules.rule import Code, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
 from benchrun.measure import cells, percentiles
 
 
 def rate_not_achieved(stage: StageProfile) -> Found:
-    """Time taken to send, against requests / rate, or against what the trace says. A cap that holds requests back is another
-    rule's matter.
+    """Time taken to send, against requests / rate or the trace. A cap that holds requests back is another rule's matter.
 
-    The engine sets the first request after a gap of its own and the last at requests / rate, so a client that keeps up
-    never takes longer, however the gaps fall.
+    The engine sends the first request after a gap of its own and the last at requests / rate, so a client that keeps up
+    never takes longer, whatever the gaps are.
     """
     thresholds, starts = stage.thresholds, stage.requests.start_us
     if not stage.expected.has_due_instants:
@@ -25,9 +24,10 @@ def rate_not_achieved(stage: StageProfile) -> Found:
     if len(starts) < 2:
         return [NotChecked(Code.RATE_NOT_ACHIEVED, "a single request has no rate")]
     took = (max(starts) - min(starts)) / 1e6
-    rate = stage.expected.rate or _recorded_rate(stage)
+    trace_seconds = (max(stage.due_us) - min(stage.due_us)) / 1e6
+    rate = stage.expected.rate or (len(starts) / trace_seconds if trace_seconds > 0 else None)
     if rate is None:
-        return []
+        return []  # a trace with all requests at one instant
     percent = 100 * len(starts) / rate / took if took > 0 else math.inf
     if percent >= thresholds.sent_rate_suspect_percent:
         return []
@@ -44,24 +44,19 @@ def rate_not_achieved(stage: StageProfile) -> Found:
     return [StageFinding(Code.RATE_NOT_ACHIEVED, severity, stage.id, evidence, weight=100 - percent)]
 
 
-def _recorded_rate(stage: StageProfile) -> float | None:
-    """Of a trace, as it was due; None: all of it at one instant."""
-    due = stage.due_us
-    seconds = (max(due) - min(due)) / 1e6
-    return len(due) / seconds if seconds > 0 else None
-
-
 def concurrency_not_reached(stage: StageProfile) -> Found:
-    """Mean requests under way, from where they first come up to the users until the last request is sent."""
+    """Mean requests in flight, from where they first reach the users until the last request is sent."""
     users, thresholds = stage.expected.concurrency, stage.thresholds
     failed, requests = cells.failed_requests(stage.record), len(stage.requests.ok)
     if not stage.expected.closed_loop or users is None or failed == requests:
         return []
     if 100 * failed / requests > thresholds.max_failed_percent:
-        return [
-            NotChecked(Code.CONCURRENCY_NOT_REACHED, "requests failed; for how long they were under way is unknown")
-        ]
-    reached = _standing_in_flight(stage, users, share=thresholds.concurrency_suspect_percent / 100)
+        why = "requests failed; for how long they were in flight is unknown"
+        return [NotChecked(Code.CONCURRENCY_NOT_REACHED, why)]
+    most, last = stage.flight.maximum(), max(stage.requests.start_us)
+    start = stage.flight.first_reaching(min(thresholds.concurrency_suspect_percent / 100 * users, most))
+    mean = None if start is None else stage.flight.mean(start, last)
+    reached = most if mean is None else mean  # without time between: one wave, sent at once
     percent = 100 * reached / users
     if percent >= thresholds.concurrency_suspect_percent:
         return []
@@ -75,24 +70,15 @@ def concurrency_not_reached(stage: StageProfile) -> Found:
     return [StageFinding(Code.CONCURRENCY_NOT_REACHED, "Suspect", stage.id, evidence, weight=100 - percent)]
 
 
-def _standing_in_flight(stage: StageProfile, users: int, *, share: float) -> float:
-    most, last = stage.flight.maximum(), max(stage.requests.start_us)
-    start = stage.flight.first_reaching(min(share * users, most))
-    mean = None if start is None else stage.flight.mean(start, last)
-    # Without time between: one wave, sent at once.
-    return most if mean is None else mean
-
-
 def queue_wait_hidden(stage: StageProfile) -> Found:
     """Under a rate and a cap: waits for a free place that are more than bookkeeping."""
-    if not stage.expected.capped:
-        return []
     thresholds = stage.thresholds
-    waits = percentiles.Distribution.of(stage.requests.queue_us)
-    mean, p99 = cells.milliseconds(waits.mean()) or 0.0, cells.milliseconds(waits.percentile(99)) or 0.0
-    latency = cells.milliseconds(percentiles.Distribution.of(stage.e2el_us).mean())
+    latencies = percentiles.Distribution.of(stage.e2el_us if stage.expected.capped else ())
+    latency = cells.milliseconds(latencies.mean())
     if latency is None:
         return []
+    waits = percentiles.Distribution.of(stage.requests.queue_us)
+    mean, p99 = cells.milliseconds(waits.mean()) or 0.0, cells.milliseconds(waits.percentile(99)) or 0.0
     threshold = max(thresholds.queue_wait_note_ms, thresholds.queue_wait_note_percent / 100 * latency)
     if max(mean, p99) <= threshold:
         return []
@@ -114,25 +100,23 @@ def all_at_once(stage: StageProfile) -> Found:
     """A rate of "inf" without a cap."""
     if not stage.expected.all_at_once or stage.expected.offline:
         return []
-    evidence = {
-        "requests": len(stage.requests.ok),
-        "meanTtftMs": cells.rounded(cells.milliseconds(percentiles.Distribution.of(stage.ttft_us).mean())),
-    }
+    mean_ms = cells.rounded(cells.milliseconds(percentiles.Distribution.of(stage.ttft_us).mean()))
+    evidence = {"requests": len(stage.requests.ok), "meanTtftMs": mean_ms}
     return [StageFinding(Code.ALL_AT_ONCE, "Note", stage.id, evidence)]
 
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One stage: what came and what was completed a second, and what that does to the requests under way."""
+    """Of one stage: arrivals and completions a second, and how the requests in flight grew."""
 
     arrival_rate: float
     completion_rate: float
     under_way_before: int
-    """When half of the arrivals' time was over, those in the client's queue among them."""
+    """In the middle of the arrivals, those in the client's queue included."""
     under_way_after: int
     """When the last request was due."""
     seconds: float
-    """In between."""
+    """Between the two."""
 
 
 def overload_of(stages: Sequence[StageProfile], found: Sequence[StageFinding]) -> Overload | None:
@@ -154,34 +138,13 @@ def overload_of(stages: Sequence[StageProfile], found: Sequence[StageFinding]) -
 
 RULES = Rules(
     of_stages={180: rate_not_achieved, 190: concurrency_not_reached, 200: queue_wait_hidden, 210: all_at_once},
-    explanations={
-        Code.RATE_NOT_ACHIEVED: Explanation(
-            meaning="Requests were sent more slowly than asked: the server had less to do than the load point says, so its "
-            "latencies are too low.",
-            remedy="Give the client more CPU, or ask for less. A finding ClientSaturated or ClientThrottled beside this one "
-            "names the cause.",
-            sentence="{sentRate} of {askedRate} requests/s were sent ({sentPercent} %; threshold {suspectPercent} %, "
-            "Invalid below {invalidPercent} %).",
-        ),
-        Code.CONCURRENCY_NOT_REACHED: Explanation(
-            meaning="Fewer requests were under way than users were asked for: the numbers belong to a smaller concurrency.",
-            remedy="Send at least ten requests a user. If they are enough, the client is late with its next request: give it "
-            "more CPU.",
-            sentence="{meanInFlight} requests were in flight on average, with {users} users ({reachedPercent} %, "
-            "threshold {suspectPercent} %).",
-        ),
-        Code.QUEUE_WAIT_HIDDEN: Explanation(
-            meaning="The cap held requests back that were due. TTFT and E2EL start at the sending and leave that wait out, "
-            "though a user would have felt it.",
-            remedy="Read the latencies named including_client_queue, or leave maxConcurrency out to let the server queue.",
-            sentence="Requests waited {meanQueueWaitMs} ms in the client on average and {p99QueueWaitMs} ms at p99 "
-            "(threshold {lineMs} ms).",
-        ),
-        Code.ALL_AT_ONCE: Explanation(
-            meaning="All requests were sent at the first instant. Throughput is that of a full server; TTFT is a place in the "
-            "queue and grows with the number of requests.",
-            remedy="Compare throughput only. For latencies ask for a finite rate, or for a number of users.",
-            sentence="All {requests} requests were sent at once[; the mean TTFT is {meanTtftMs} ms].",
-        ),
+    sentences={
+        (160, Code.RATE_NOT_ACHIEVED): "{sentRate} of {askedRate} requests/s were sent ({sentPercent} %; threshold "
+        "{suspectPercent} %, Invalid below {invalidPercent} %).",
+        (170, Code.CONCURRENCY_NOT_REACHED): "{meanInFlight} requests were in flight on average, with {users} users "
+        "({reachedPercent} %, threshold {suspectPercent} %).",
+        (370, Code.QUEUE_WAIT_HIDDEN): "Requests waited {meanQueueWaitMs} ms in the client on average and "
+        "{p99QueueWaitMs} ms at p99 (threshold {lineMs} ms).",
+        (380, Code.ALL_AT_ONCE): "All {requests} requests were sent at once[; the mean TTFT is {meanTtftMs} ms].",
     },
 )

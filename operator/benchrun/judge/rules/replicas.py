@@ -7,33 +7,33 @@ from collections.abc import Callable, Mapping, Sequence
 
 from benchrun_client.contract import ServerEdge
 
-from benchrun.judge.rules.rule import Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure.cells import rounded
 from benchrun.measure.edges import REQUESTS_FINISHED, answering, by_role, of_vllm, proxy_figures, rise, rise_at
-from benchrun.measure.windows import Window, is_busy
+from benchrun.measure.windows import is_busy
 
 MAX_NAMES_CHARS = 200
 
 
 def replicas_unequal(stage: StageProfile) -> Found:
-    """What servers of a role say of themselves, their presence at both ends, and answers that none of them gave."""
+    """What servers of a role report, their presence at both ends, and answers that none of them gave."""
     if not stage.edges:
-        return [NotChecked(Code.REPLICAS_UNEQUAL, "no server's pages were read")]
+        return [NotChecked(Code.REPLICAS_UNEQUAL, "no server's metrics endpoint was read")]
     return [found for servers in by_role(of_vllm(stage.edges)).values() for found in _unequal(servers, stage)]
 
 
 def _unequal(servers: Sequence[ServerEdge], stage: StageProfile) -> Found:
     halves = [edge for edge in servers if (edge.before is None) != (edge.after is None)]
-    # Not one page read at one end: that is the client's trouble, or the network's.
+    # No server read at one end: the cause is the client or the network.
     partly_there = len(halves) if len(halves) < len(servers) else 0
-    reported = {name: _reported(servers, name) for name in _REPORTED}
-    different = sum(len(words) > 1 for words in reported.values())
+    reported = {name: {v for edge in servers if (v := of(edge)) is not None} for name, of in _REPORTED.items()}
+    different = sum(len(values) > 1 for values in reported.values())
     unknown_percent = _by_unknown_servers(stage)
     threshold = stage.thresholds.unknown_servers_invalid_percent
     if different or partly_there or unknown_percent > threshold:
         evidence: Evidence = {
             "servers": len(servers),
-            **{name: len(words) for name, words in reported.items()},
+            **{name: len(values) for name, values in reported.items()},
             "readAtOneEndOnly": partly_there,
             **({"server": halves[0].address} if partly_there else {}),
             **{f"{name}Named": _named(reported[name]) for name in _NAMED if len(reported[name]) > 1},
@@ -42,8 +42,11 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageProfile) -> Found:
         }
         weight = partly_there + different + unknown_percent / 100
         return [StageFinding(Code.REPLICAS_UNEQUAL, "Invalid", stage.id, evidence, weight=weight)]
-    if len(servers) > 1 and (halves or any(_is_silent(servers, name) for name in _REPORTED)):
-        return [NotChecked(Code.REPLICAS_UNEQUAL, "a server did not tell what the others tell, or not at both ends")]
+    silent = {name: [of(edge) is None for edge in servers] for name, of in _REPORTED.items()}
+    # Models are missing from some gateways and from older records: missing at all of them is no difference.
+    unknown = any(any(each) and not (name == "models" and all(each)) for name, each in silent.items())
+    if len(servers) > 1 and (halves or unknown):
+        return [NotChecked(Code.REPLICAS_UNEQUAL, "a server did not report what others report, or not at both ends")]
     return []
 
 
@@ -56,25 +59,14 @@ _NAMED = ("versions", "models")
 """Settings are a digest, which names nothing."""
 
 
-def _reported(servers: Sequence[ServerEdge], name: str) -> set[str]:
-    """The different words of those that say something."""
-    return {word for edge in servers if (word := _REPORTED[name](edge)) is not None}
-
-
-def _named(words: set[str]) -> str:
+def _named(values: set[str]) -> str:
     """All of them, each cut so that they have equal room."""
-    room = MAX_NAMES_CHARS // len(words)
-    return "; ".join(word[:room] for word in sorted(words))
-
-
-def _is_silent(servers: Sequence[ServerEdge], name: str) -> bool:
-    """Models are not reported by every gateway, and not in older records: silence of all of them is no difference."""
-    silent = [_REPORTED[name](edge) is None for edge in servers]
-    return any(silent) and not (name == "models" and all(silent))
+    room = MAX_NAMES_CHARS // len(values)
+    return "; ".join(value[:room] for value in sorted(values))
 
 
 def _by_unknown_servers(stage: StageProfile) -> float:
-    """Answers that no known server counted, in percent; 0 where that can't be reported."""
+    """Answers that no known server counted, in percent; 0 where that is not known."""
     answered, finished = sum(stage.requests.ok), rise(answering(stage.edges), REQUESTS_FINISHED)
     if not stage.expected.through_service or not answered or finished is None:
         return 0.0
@@ -82,21 +74,18 @@ def _by_unknown_servers(stage: StageProfile) -> float:
 
 
 def load_uneven(stage: StageProfile) -> Found:
-    """The server farthest from an equal share of what its role finished, where chance doesn't put it there."""
+    """The server farthest from an equal share of what its role finished, where chance does not explain it."""
     if not stage.edges:
-        return [NotChecked(Code.LOAD_UNEVEN, "no server's pages were read")]
+        return [NotChecked(Code.LOAD_UNEVEN, "no server's metrics endpoint was read")]
     return [found for servers in by_role(of_vllm(stage.edges)).values() for found in _uneven(servers, stage)]
 
 
 def _uneven(servers: Sequence[ServerEdge], stage: StageProfile) -> Found:
-    thresholds = stage.thresholds
-    if len(servers) == 1:
+    thresholds, finished = stage.thresholds, rise(servers, REQUESTS_FINISHED)
+    if len(servers) == 1 or finished == 0:
         return []
-    finished = rise(servers, REQUESTS_FINISHED)
     if finished is None:
         return [NotChecked(Code.LOAD_UNEVEN, "a server's requests were not read at both ends")]
-    if finished == 0:
-        return []
     answered = [rise_at(edge, REQUESTS_FINISHED) or 0.0 for edge in servers]
     equal = finished / len(servers)
     farthest = max(answered, key=lambda count: abs(count - equal))
@@ -133,14 +122,17 @@ def _chance(answered: float, *, requests: float, servers: int) -> float:
 
 def role_idle(stage: StageProfile) -> Found:
     """The idlest role beside the one with the most queued samples."""
-    windows = [window for window in stage.windows if window.samples]
-    shares = {window.role: (_share(window, busy=False), _share(window, busy=True)) for window in windows}
-    if len(shares) < 2:
+    idle_percents, queued_percents = {}, {}
+    for window in stage.windows:
+        if samples := window.samples:
+            idle_percents[window.role] = 100 * sum(not is_busy(sample) for sample in samples) / len(samples)
+            queued_percents[window.role] = 100 * sum((sample.waiting or 0) > 0 for sample in samples) / len(samples)
+    if len(idle_percents) < 2:
         return []
     threshold = stage.thresholds.idle_readings_percent
-    queued = max(shares, key=lambda role: shares[role][1])
-    idle = max((role for role in shares if role != queued), key=lambda role: shares[role][0])
-    idle_percent, queued_percent = shares[idle][0], shares[queued][1]
+    queued = max(queued_percents, key=queued_percents.__getitem__)
+    idle = max((role for role in idle_percents if role != queued), key=idle_percents.__getitem__)
+    idle_percent, queued_percent = idle_percents[idle], queued_percents[queued]
     if min(idle_percent, queued_percent) <= threshold:
         return []
     evidence: Evidence = {
@@ -153,29 +145,23 @@ def role_idle(stage: StageProfile) -> Found:
     return [StageFinding(Code.ROLE_IDLE, "Note", stage.id, evidence, weight=idle_percent)]
 
 
-def _share(window: Window, *, busy: bool) -> float:
-    """Readings in percent: with a queue, or with nothing at all."""
-    found = sum((sample.waiting or 0) > 0 if busy else not is_busy(sample) for sample in window.samples)
-    return 100 * found / len(window.samples)
-
-
 def proxy_saturated(stage: StageProfile) -> Found:
     """What it added to the time to first token, how long it held requests back, and how busy it was."""
     found = proxy_figures([stage.record])
     if found is None:
         return []
     if found.added_mean_ms is None or found.cores is None:
-        return [NotChecked(Code.PROXY_SATURATED, "the proxy does not tell what it adds")]
+        return [NotChecked(Code.PROXY_SATURATED, "the proxy does not report what it adds")]
     thresholds, ttft_ms = stage.thresholds, stage.mean_ttft_ms
-    line_ms = max(thresholds.proxy_added_suspect_ms, thresholds.proxy_added_suspect_percent / 100 * (ttft_ms or 0.0))
+    limit_ms = max(thresholds.proxy_added_suspect_ms, thresholds.proxy_added_suspect_percent / 100 * (ttft_ms or 0.0))
     late_ms = max(found.added_mean_ms, found.queued_mean_ms or 0.0)
-    weight = max(late_ms / line_ms, found.cores / thresholds.proxy_cores_suspect)
+    weight = max(late_ms / limit_ms, found.cores / thresholds.proxy_cores_suspect)
     if weight <= 1:
         return []
     evidence: Evidence = {
         "addedMeanMs": rounded(found.added_mean_ms),
         "queuedMeanMs": rounded(found.queued_mean_ms),
-        "suspectMs": rounded(line_ms),
+        "suspectMs": rounded(limit_ms),
         "cores": rounded(found.cores),
         "suspectCores": thresholds.proxy_cores_suspect,
         "meanTtftMs": rounded(ttft_ms),
@@ -185,39 +171,17 @@ def proxy_saturated(stage: StageProfile) -> Found:
 
 RULES = Rules(
     of_stages={130: replicas_unequal, 140: load_uneven, 250: proxy_saturated, 260: role_idle},
-    explanations={
-        Code.REPLICAS_UNEQUAL: Explanation(
-            meaning="The servers of the run are not alike, or one was there for a part of the stage only, or one that nobody knew "
-            "of answered: the figures are a mixture that belongs to no configuration.",
-            remedy="Run again with equal servers: one image by its digest, one set of arguments, one kind of GPU, and nothing "
-            "that scales them meanwhile.",
-            sentence="Of {servers} servers of one role: different versions {versions}[ ({versionsNamed})], settings {settings}, "
-            "models {models}[ ({modelsNamed})][; {server} was there at one end of the stage only]; "
-            "{byUnknownServersPercent} % of the answers came from unknown servers (threshold {invalidPercent} %).",
-        ),
-        Code.LOAD_UNEVEN: Explanation(
-            meaning="Some servers answered many more requests than others: the busiest sets the tail and the limit, while the "
-            "others idle.",
-            remedy="See how traffic is spread: connections kept open behind a Service stay with one server, and a gateway may "
-            "route by prefix. Servers that the run itself starts get their requests in turns.",
-            sentence="{servers} servers answered between {smallestSharePercent} % and {largestSharePercent} % of "
-            "{requests} requests: {server} is {offPercent} % off an equal share (threshold {suspectPercent} "
-            "%).",
-        ),
-        Code.ROLE_IDLE: Explanation(
-            meaning="Servers of one role had nothing to do for much of the time, while requests queued at those of the other: the "
-            "GPUs are split in another proportion than the work is.",
-            remedy="Move a server, or GPUs, from the idle role to the one that queues (replicas of prefill and decode).",
-            sentence="The {idleRole} servers were idle in {idlePercent} % of the samples, while requests queued at "
-            "{queueRole} in {queuedPercent} % (threshold {notePercent} %).",
-        ),
-        Code.PROXY_SATURATED: Explanation(
-            meaning="The proxy between client and servers took a part of the time that counts: latencies and throughput are its own "
-            "as well as the servers'.",
-            remedy="Give the proxy a whole core (server.disaggregated.proxy.resources) and room for all requests under way "
-            "(--max-in-flight), or measure fewer streams at once.",
-            sentence="The proxy added {addedMeanMs} ms to the mean TTFT[ and held requests back for {queuedMeanMs} "
-            "ms] (threshold {suspectMs} ms), and used {cores} cores (threshold {suspectCores}).",
-        ),
+    sentences={
+        (220, Code.REPLICAS_UNEQUAL): "Of {servers} servers of one role: different versions {versions}[ "
+        "({versionsNamed})], settings {settings}, models {models}[ ({modelsNamed})][; {server} was there at one end "
+        "of the stage only]; {byUnknownServersPercent} % of the answers came from unknown servers (threshold "
+        "{invalidPercent} %).",
+        (230, Code.LOAD_UNEVEN): "{servers} servers answered between {smallestSharePercent} % and "
+        "{largestSharePercent} % of {requests} requests: {server} is {offPercent} % off an equal share (threshold "
+        "{suspectPercent} %).",
+        (360, Code.ROLE_IDLE): "The {idleRole} servers were idle in {idlePercent} % of the samples, while requests "
+        "queued at {queueRole} in {queuedPercent} % (threshold {notePercent} %).",
+        (210, Code.PROXY_SATURATED): "The proxy added {addedMeanMs} ms to the mean TTFT[ and held requests back for "
+        "{queuedMeanMs} ms] (threshold {suspectMs} ms), and used {cores} cores (threshold {suspectCores}).",
     },
 )

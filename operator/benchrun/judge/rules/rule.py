@@ -1,8 +1,8 @@
-"""What a rule is, what it gives back, and the explanation of a code with the sentence of its evidence.
+"""What a rule is, what it gives back, and the sentence of a code's evidence.
 
 A rule looks at a stage, at a cell or at the whole run, and returns what it found: nothing when all is well. It never
-guesses: where its input is missing it returns `NotChecked`, because "not checked" must not read as "checked and fine".
-Each file of this folder has a family of rules, and lists them with their explanations in `RULES` at its end.
+guesses: where its input is missing it returns `NotChecked`, because "not checked" must not look like "checked and fine".
+Each file of this folder has a family of rules, and lists them with the sentences of their codes in `RULES` at its end.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class CellContext:
         return queue_pools([stage.record for stage in self.stages]) if self.expected.capped else {}
 
     def summary(self) -> CellSummary:
-        """What is left of it for the rules of a run."""
+        """What the rules of a run need of it."""
         stages = (StageSummary(s.id, s.record.sequence, s.record.probe, s.batches) for s in self.stages)
         return CellSummary(self.cell, tuple(stages))
 
@@ -106,25 +106,15 @@ class RunContext:
     cells: Mapping[str, CellSummary]
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Text of a code, the same in every run."""
-
-    meaning: str
-    """What it does to the numbers."""
-    remedy: str
-    """What to change."""
-    sentence: str | Callable[[Evidence], str]
-    """The evidence in words: a template for `in_words`, or a function."""
-
-    def evidence_sentence(self, evidence: Evidence) -> str:
-        """The deciding numbers with their units and the threshold."""
-        return in_words(self.sentence, evidence) if isinstance(self.sentence, str) else self.sentence(evidence)
+Sentence = str | Callable[[Evidence], str]
+"""The deciding numbers of a code with their units and the threshold: a template for `in_words`, or a function."""
 
 
 def in_words(template: str, evidence: Evidence) -> str:
     """The template with evidence for its {keys}; a part in [square brackets] is left out where one of its keys is missing."""
-    shown = defaultdict(lambda: "?", {key: _shown(value) for key, value in evidence.items() if value is not None})
+    known = {key: value for key, value in evidence.items() if value is not None}
+    words = {k: _FIGURES.get(v, v) if isinstance(v, str) else number(v) for k, v in known.items()}
+    shown = defaultdict(lambda: "?", words)
     kept = re.sub(r"\[(.*?)\]", lambda m: m[1] if shown.keys() >= set(re.findall(r"{(\w+)}", m[1])) else "", template)
     return kept.format_map(shown)
 
@@ -139,10 +129,6 @@ _FIGURES: Mapping[str, str] = {
     "outputTokensPerSecond": "Output throughput",
 }
 """Names of figures in sentences."""
-
-
-def _shown(value: float | str) -> str:
-    return number(value) if isinstance(value, int | float) else _FIGURES.get(value, value)
 
 
 def number(value: float | None) -> str:
@@ -160,9 +146,10 @@ RunRule = Callable[[RunContext], Found]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A family of rules, and the text of every code that they find."""
+    """A family of rules, and the sentence of every code that they find."""
 
-    explanations: Mapping[Code, Explanation]
+    sentences: Mapping[tuple[int, Code], Sentence]
+    """By place and code: findings of one severity are shown in this order, over all families."""
     of_stages: Mapping[int, StageRule] = field(default_factory=dict)
     """By place: findings of a stage come in this order, over all families."""
     of_cells: Sequence[CellRule] = ()
@@ -175,11 +162,11 @@ def graded(value: float, invalid_beyond: float) -> Literal["Suspect", "Invalid"]
 
 
 def overridden(findings: Iterable[StageFinding], rules: Sequence[RuleSeverity]) -> list[StageFinding]:
-    """The findings as the spec wants them: with another severity, or left out. What was changed stays to be seen."""
-    wanted = {rule.code: rule.severity for rule in rules}
+    """The findings with the severities of the spec: changed ones keep the default, and those that are Off are left out."""
+    severities = {rule.code: rule.severity for rule in rules}
     changed = []
     for finding in findings:
-        severity = wanted.get(finding.code.value, finding.severity)
+        severity = severities.get(finding.code.value, finding.severity)
         if severity == "Off":
             continue
         if severity != finding.severity:
@@ -194,20 +181,9 @@ MAX_CODES = 24
 
 def not_checked(where: str, missed: Sequence[NotChecked]) -> list[StageFinding]:
     """One Note that names every rule and why, or nothing."""
-    if not missed:
-        return []
     reasons = {each.code.value: each.why for each in missed}
     evidence = dict(list(reasons.items())[:MAX_CODES])
-    return [StageFinding(Code.NOT_CHECKED, "Note", where, evidence, weight=len(reasons))]
+    return [StageFinding(Code.NOT_CHECKED, "Note", where, evidence, weight=len(reasons))] if reasons else []
 
 
-RULES = Rules(
-    {
-        Code.NOT_CHECKED: Explanation(
-            meaning="What these rules look for was not looked for: their input is missing. It may be there or not.",
-            remedy="The evidence names each rule and what it lacked. Counters: let client and operator reach /metrics, and "
-            "leave out --disable-log-stats. Samples or requests: measure longer. At an endpoint.url only the client can look.",
-            sentence=lambda evidence: "; ".join(f"{code}: {why}" for code, why in evidence.items()),
-        )
-    }
-)
+RULES = Rules({(400, Code.NOT_CHECKED): lambda evidence: "; ".join(f"{code}: {why}" for code, why in evidence.items())})

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from benchrun.api import Cell
 from benchrun.judge.objectives import pool_of
-from benchrun.judge.rules.rule import CellContext, Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding
+from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, StageFinding
 from benchrun.measure import percentiles, repeats
 from benchrun.measure.cells import rounded
 
@@ -14,25 +14,23 @@ from benchrun.measure.cells import rounded
 def too_few_samples(cell: CellContext) -> Found:
     """Percentiles of the spec, those of its objectives too, without a two-sided 95 % interval at this number of values."""
     counts = _counts(cell)
-    open_ended = sorted(
-        percentile for percentile, count in counts.items() if percentiles.percentile_ranks(count, percentile) is None
-    )
-    needed = {percentile: percentiles.least_count(percentile) for percentile in open_ended}
-    if not needed:
+    unbounded = sorted(p for p, count in counts.items() if percentiles.percentile_ranks(count, p) is None)
+    if not unbounded:
         return []
-    hungriest = max(needed, key=lambda percentile: needed[percentile] or 0)
+    needed = {percentile: percentiles.least_count(percentile) for percentile in unbounded}
+    neediest = max(needed, key=lambda percentile: needed[percentile] or 0)
     evidence: Evidence = {
-        "samples": counts[hungriest],
-        "percentiles": ", ".join(f"{percentile:g}" for percentile in open_ended),
-        "percentile": hungriest,
-        "needed": needed[hungriest],
+        "samples": counts[neediest],
+        "percentiles": ", ".join(f"{percentile:g}" for percentile in unbounded),
+        "percentile": neediest,
+        "needed": needed[neediest],
     }
-    return [StageFinding(Code.TOO_FEW_SAMPLES, "Note", cell.cell.id, evidence, weight=hungriest)]
+    return [StageFinding(Code.TOO_FEW_SAMPLES, "Note", cell.cell.id, evidence, weight=neediest)]
 
 
 def _counts(cell: CellContext) -> Mapping[float, int]:
-    """How many values each percentile rests on: answered requests, or what an objective's own latency has, where that is
-    less. What was not measured lacks no samples."""
+    """How many values each percentile rests on: answered requests, or those of an objective's latency where they are fewer.
+    Without what was not measured."""
     requests = cell.pools["e2el"].count if cell.pools else 0
     counts = dict.fromkeys(map(float, cell.percentiles), requests) if requests else {}
     for objective in cell.objectives:
@@ -45,13 +43,20 @@ def _counts(cell: CellContext) -> Mapping[float, int]:
 def repeats_disagree(cell: CellContext) -> Found:
     """Coefficient of variation of the repeats' throughput, mean TTFT, TPOT and E2EL; the worst of those that noise does not
     explain."""
-    stages = [stage.batches for stage in cell.stages]
+    stages, thresholds = [stage.batches for stage in cell.stages], cell.thresholds
     if len(cell.cell.stage_ids) < 2 or not stages:
         return []
     if len(stages) < 2:
         return [NotChecked(Code.REPEATS_DISAGREE, "a single repeat was measured")]
     spreads = {figure: repeats.between_groups([stage[figure] for stage in stages]) for figure in stages[0]}
-    apart = {figure: spread for figure, spread in spreads.items() if _disagrees(spread, cell)}
+    apart = {
+        figure: spread
+        for figure, spread in spreads.items()
+        if spread.cv_percent is not None
+        and spread.p_value is not None
+        and spread.cv_percent > thresholds.repeats_cv_percent
+        and spread.p_value < thresholds.chance_of_alarm
+    }
     if not apart:
         return []
     worst = max(apart, key=lambda figure: apart[figure].cv_percent or 0.0)
@@ -59,22 +64,16 @@ def repeats_disagree(cell: CellContext) -> Found:
     evidence = {
         "figure": worst,
         "cvPercent": rounded(apart[worst].cv_percent),
-        "suspectPercent": cell.thresholds.repeats_cv_percent,
+        "suspectPercent": thresholds.repeats_cv_percent,
         "repeats": len(means),
         "least": rounded(min(means)),
         "most": rounded(max(means)),
         "chance": rounded(apart[worst].p_value),
-        "suspectChance": cell.thresholds.chance_of_alarm,
+        "suspectChance": thresholds.chance_of_alarm,
         "figures": ", ".join(apart),
     }
     weight = apart[worst].cv_percent or 0.0
     return [StageFinding(Code.REPEATS_DISAGREE, "Suspect", cell.cell.id, evidence, weight=weight)]
-
-
-def _disagrees(spread: repeats.Spread, cell: CellContext) -> bool:
-    if spread.cv_percent is None or spread.p_value is None:
-        return False
-    return spread.cv_percent > cell.thresholds.repeats_cv_percent and spread.p_value < cell.thresholds.chance_of_alarm
 
 
 def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]:
@@ -85,26 +84,11 @@ def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]
 
 RULES = Rules(
     of_cells=(too_few_samples, repeats_disagree),
-    explanations={
-        Code.TOO_FEW_SAMPLES: Explanation(
-            meaning="With so few requests no value of the sample bounds this percentile with 95 % certainty: another run may "
-            "well give another one.",
-            remedy="Send more requests or repeat more often (p99 needs 368 in all, p99.9 3688), or ask for a lower percentile.",
-            sentence="{samples} requests are too few to bound these percentiles: {percentiles}[; the last of them "
-            "needs {needed}].",
-        ),
-        Code.REPEATS_DISAGREE: Explanation(
-            meaning="The same load gave different figures from repeat to repeat, by more than the requests' own noise: a single "
-            "figure for this load point hides that.",
-            remedy="Look for what changes between repeats: other work on the node, clocks, a cache that fills. Near capacity "
-            "every queue differs: measure longer, or at less load.",
-            sentence="{figure} is between {least} and {most} in {repeats} repeats: coefficient of variation "
-            "{cvPercent} % (threshold {suspectPercent} %).",
-        ),
-        Code.RECORD_MISSING: Explanation(
-            meaning="A planned stage was not measured to its end; the cell lacks that repeat.",
-            remedy="See the run's message for why it ended early.",
-            sentence="{measured} of {planned} repeats were measured.",
-        ),
+    sentences={
+        (340, Code.TOO_FEW_SAMPLES): "{samples} requests are too few to bound these percentiles: {percentiles}[; the "
+        "last of them needs {needed}].",
+        (290, Code.REPEATS_DISAGREE): "{figure} is between {least} and {most} in {repeats} repeats: coefficient of "
+        "variation {cvPercent} % (threshold {suspectPercent} %).",
+        (40, Code.RECORD_MISSING): "{measured} of {planned} repeats were measured.",
     },
 )

@@ -1,4 +1,4 @@
-"""What the servers said of themselves meanwhile: whether it is enough, and whether it agrees with what the client saw."""
+"""Samples of the servers' metrics: whether there are enough, and whether they agree with the client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
-from benchrun.judge.rules.rule import Code, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure import exposition, percentiles
 from benchrun.measure.cells import rounded
 from benchrun.measure.windows import Window
@@ -17,34 +17,29 @@ from benchrun.names import ROLE_PREFILL
 
 def scrape_coverage(stage: StageProfile) -> Found:
     """Samples there are, of those the interval should give. One a server may fall on either side of the stage's edge."""
-    windows, threshold = stage.windows, stage.thresholds.scrape_coverage_note_percent
-    samples = stage.samples
+    interval, threshold = stage.expected.scrape_interval_seconds, stage.thresholds.scrape_coverage_note_percent
+    samples, by_pod = stage.samples, _by_pod(stage.samples)
     if not samples:
         return [NotChecked(Code.SCRAPE_COVERAGE_LOW, "no sample of a server falls within the stage")]
-    if _thinned(samples, stage.expected.scrape_interval_seconds):
+    gaps = [b.at - a.at for of_pod in by_pod.values() for a, b in pairwise(of_pod)]
+    if gaps and median(gaps) >= THINNED_INTERVALS * interval:
         return [NotChecked(Code.SCRAPE_COVERAGE_LOW, "a long run's timeline keeps means of many samples")]
-    expected, servers = math.fsum(window.expected for window in windows), len({sample.pod for sample in samples})
+    expected = math.fsum(window.expected for window in stage.windows)
     percent = 100 * len(samples) / expected if expected > 0 else 100.0
-    if percent >= threshold or len(samples) + servers >= expected:
+    if percent >= threshold or len(samples) + len(by_pod) >= expected:
         return []
     evidence = {
         "samples": len(samples),
         "expected": rounded(expected),
         "coveragePercent": rounded(percent),
         "notePercent": threshold,
-        "scrapeIntervalSeconds": stage.expected.scrape_interval_seconds,
+        "scrapeIntervalSeconds": interval,
     }
     return [StageFinding(Code.SCRAPE_COVERAGE_LOW, "Note", stage.id, evidence, weight=100 - percent)]
 
 
 THINNED_INTERVALS = 12.0
-"""A long run's timeline keeps means of 16 samples: farther apart than samples ever get missing so regularly."""
-
-
-def _thinned(samples: Sequence[exposition.Sample], interval: float) -> bool:
-    by_pod = _by_pod(samples)
-    gaps = [b.at - a.at for of_pod in by_pod.values() for a, b in pairwise(of_pod)]
-    return bool(gaps) and median(gaps) >= THINNED_INTERVALS * interval
+"""A long run's timeline keeps means of 16 samples: missing samples are never so regular."""
 
 
 def littles_law(stage: StageProfile) -> Found:
@@ -55,13 +50,15 @@ def littles_law(stage: StageProfile) -> Found:
     """
     thresholds = stage.thresholds
     if any(window.role == ROLE_PREFILL for window in stage.windows):
-        return [
-            NotChecked(Code.LITTLES_LAW_BROKEN, "a gauge does not show a prompt that a server prefills in one step")
-        ]
+        why = "a gauge does not show a prompt that a server prefills in one step"
+        return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     held = _held(stage.windows)
     if len(held) < thresholds.littles_law_samples:
         return [NotChecked(Code.LITTLES_LAW_BROKEN, "too few samples of the servers within the stage")]
-    if _leaves_out_much(stage):
+    # vLLM sets its gauges at the end of a step, without the requests that the step completed: of an answer's steps, about one
+    # a token, the last is never seen.
+    tokens = sum(map(stage.requests.output_tokens.__getitem__, stage.answered))
+    if 100 * len(stage.answered) > thresholds.littles_law_suspect_percent * tokens:
         return [NotChecked(Code.LITTLES_LAW_BROKEN, "answers of so few tokens are over before a gauge shows them")]
     seen = [stage.flight.at(round(1e6 * at) - stage.record.first_send_unix_us) for at, _ in held]
     client, server = math.fsum(seen) / len(seen), math.fsum(count for _, count in held) / len(held)
@@ -69,7 +66,7 @@ def littles_law(stage: StageProfile) -> Found:
     throughput = len(stage.answered) / stage.seconds if stage.seconds > 0 else 0.0
     percent = 100 * gap / max(client, server) if gap > 0 else 0.0
     per_request_ms = 1000 * gap / throughput if throughput > 0 else 0.0
-    error = _standard_error([count - mine for (_, count), mine in zip(held, seen, strict=True)])
+    error = _standard_error([count - at_client for (_, count), at_client in zip(held, seen, strict=True)])
     if percent <= thresholds.littles_law_suspect_percent or per_request_ms <= thresholds.littles_law_floor_ms:
         return []
     by_noise = thresholds.littles_law_errors * error
@@ -89,27 +86,17 @@ def littles_law(stage: StageProfile) -> Found:
     return [StageFinding(Code.LITTLES_LAW_BROKEN, "Suspect", stage.id, evidence, weight=percent)]
 
 
-def _leaves_out_much(stage: StageProfile) -> bool:
-    """vLLM sets its gauges at the end of a step, without the requests that the step completed: of an answer's steps, about one
-    a token, the last is never seen."""
-    tokens = [stage.requests.output_tokens[i] for i in stage.answered]
-    return 100 * len(tokens) > stage.thresholds.littles_law_suspect_percent * sum(tokens)
-
-
 def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
     """Instants, and requests running and waiting at all servers together: one entry a round of samples.
 
     A round is every server's next sample; where one is missing, rounds span a little time, which adds noise and no bias.
     """
     known = [s for window in windows for s in window.samples if s.running is not None and s.waiting is not None]
-    rounds = zip(*_by_pod(known).values(), strict=False)
-    return [
-        (
-            math.fsum(s.at for s in together) / len(together),
-            math.fsum((s.running or 0) + (s.waiting or 0) for s in together),
-        )
-        for together in rounds
-    ]
+    rounds = []
+    for together in zip(*_by_pod(known).values(), strict=False):
+        at = math.fsum(s.at for s in together) / len(together)
+        rounds.append((at, math.fsum((s.running or 0) + (s.waiting or 0) for s in together)))
+    return rounds
 
 
 def _by_pod(samples: Sequence[exposition.Sample]) -> Mapping[str, list[exposition.Sample]]:
@@ -120,7 +107,7 @@ def _by_pod(samples: Sequence[exposition.Sample]) -> Mapping[str, list[expositio
 
 
 def _standard_error(values: Sequence[float]) -> float:
-    """Of their mean, neighbours' resemblance counted in."""
+    """Of their mean, with the correlation of neighbours."""
     mean = math.fsum(values) / len(values)
     residuals = [value - mean for value in values]
     variance = math.fsum(r * r for r in residuals) / (len(values) - 1)
@@ -129,22 +116,10 @@ def _standard_error(values: Sequence[float]) -> float:
 
 RULES = Rules(
     of_stages={320: scrape_coverage, 330: littles_law},
-    explanations={
-        Code.SCRAPE_COVERAGE_LOW: Explanation(
-            meaning="Many samples of the servers' metrics are missing: figures by role (running, waiting, KV cache) may have "
-            "missed what mattered. Latencies and throughput don't rest on them.",
-            remedy="See whether the operator restarted or /metrics answers slowly; measurement.scrapeIntervalSeconds may be too "
-            "short for many servers.",
-            sentence="{samples} of {expected} expected samples were taken ({coveragePercent} %, threshold "
-            "{notePercent} %).",
-        ),
-        Code.LITTLES_LAW_BROKEN: Explanation(
-            meaning="The client waited for more requests, or for fewer, than the servers held. Somewhere between them requests "
-            "wait unseen, or one side's figures are wrong.",
-            remedy="Look for a proxy or gateway on the way, for a saturated client, and for servers that are not in this run's "
-            "list.",
-            sentence="The client had {clientInFlight} requests in flight and the servers {serversInFlight}: "
-            "{differencePercent} % apart (threshold {suspectPercent} %).",
-        ),
+    sentences={
+        (390, Code.SCRAPE_COVERAGE_LOW): "{samples} of {expected} expected samples were taken ({coveragePercent} %, "
+        "threshold {notePercent} %).",
+        (300, Code.LITTLES_LAW_BROKEN): "The client had {clientInFlight} requests in flight and the servers "
+        "{serversInFlight}: {differencePercent} % apart (threshold {suspectPercent} %).",
     },
 )

@@ -1,4 +1,4 @@
-"""Who was measured: servers that are not the run's own, serve another model, were replaced meanwhile, or also served others."""
+"""Which servers were measured: not the run's own, with another model, restarted during the stage, or with foreign traffic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import compress
 
 from benchrun_client.contract import START_TIME, ServedModel, ServerEdge
 
-from benchrun.judge.rules.rule import Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure.cells import rounded
 from benchrun.measure.edges import (
     PROMPT_TOKENS,
@@ -28,7 +28,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def wrong_server(stage: StageProfile) -> Found:
-    """The addresses that the client measured at, held against those of the run's own pods. An endpoint has none."""
+    """The addresses that the client measured at, compared with those of the run's own pods. An endpoint has none."""
     if not stage.expected.servers:
         return []
     own = {server.role: server.addresses for server in stage.servers}
@@ -69,11 +69,10 @@ def _ip(text: str) -> _Address | None:
 
 
 def wrong_model(stage: StageProfile) -> Found:
-    """What /v1/models says of the name that requests carry: that it is there, and of the run's own servers that it stands for
-    the model that they were told to serve."""
+    """Whether /v1/models lists the name in the requests, and at the run's own servers for the model that the run expects."""
     expected = stage.expected
     if expected.offline:
-        return []  # our own code loads the model that it is told, and tells of no other
+        return []  # benchrun's own code loads the expected model
     listed = [(edge, edge.served) for edge in of_vllm(stage.edges)]
     wrong = [(edge, served) for edge, served in listed if served is not None and _is_wrong(edge, served, stage)]
     if wrong:
@@ -87,9 +86,8 @@ def wrong_model(stage: StageProfile) -> Found:
             "listedModel": served.root[-MAX_CHARS:] if served.root is not None else None,
         }
         return [StageFinding(Code.WRONG_MODEL, "Invalid", stage.id, evidence, weight=len(wrong))]
-    why = next((why for _, served in listed if (why := _missing(served, stage)) is not None), None)
-    if not listed:
-        why = "the record names no server"
+    reasons = (_missing(served, stage) for _, served in listed)
+    why = next(filter(None, reasons), None) if listed else "the record names no server"
     return [] if why is None else [NotChecked(Code.WRONG_MODEL, why)]
 
 
@@ -98,12 +96,13 @@ def _is_wrong(edge: ServerEdge, served: ServedModel, stage: StageProfile) -> boo
     if served.id != expected.served_name:
         # A gateway may know a model by names that it does not list. Nothing stands between a Service and vLLM in its pods.
         return bool(expected.servers) or (expected.through_service and REQUESTS_FINISHED in (edge.after or {}))
-    return _has_source(served) and expected.model is not None and not _is_same(served.root or "", expected.model)
+    source = _source(served)
+    return source is not None and expected.model is not None and not _is_same(source, expected.model)
 
 
-def _has_source(served: ServedModel) -> bool:
-    """Servers other than vLLM may repeat the name as the root, which says nothing of where the model comes from."""
-    return bool(served.root) and served.root != served.id
+def _source(served: ServedModel) -> str | None:
+    """Where the model comes from. Servers other than vLLM may repeat the name as the root, which names no source."""
+    return served.root if served.root and served.root != served.id else None
 
 
 def _missing(served: ServedModel | None, stage: StageProfile) -> str | None:
@@ -113,14 +112,13 @@ def _missing(served: ServedModel | None, stage: StageProfile) -> str | None:
         return "a server lists no models"
     if served.id != expected.served_name:
         return "the endpoint does not list the name in the requests"
-    if expected.model not in (None, served.id) and not _has_source(served):
-        return "a server does not tell where its model comes from"
-    return None
+    unknown = expected.model not in (None, served.id) and _source(served) is None
+    return "a server does not report where its model comes from" if unknown else None
 
 
 def _is_same(root: str, expected: str) -> bool:
-    """Whether a server that says it serves `root` serves the model asked for. vLLM repeats what it was told; an image may hand it
-    the place where it keeps that model, whose path names it: a folder called alike, or the hub's cache."""
+    """Whether `root` is the expected model. vLLM repeats its argument; an image may pass the path of its own copy, which names
+    the model: a folder of the same name, or the hub's cache."""
     if posixpath.normpath(root) == posixpath.normpath(expected):
         return True
     if not root.startswith("/") or expected.startswith("/"):
@@ -134,22 +132,26 @@ _READ = ("generation_tokens", "prompt_tokens", "requests_finished", "prefix_quer
 
 
 def server_restarted(stage: StageProfile) -> Found:
-    """The process has another start time at the end or in a sample, or (where it tells none) its counters fell."""
+    """The process has another start time at the end or in a sample, or (where it reports none) its counters fell."""
     restarted = _restarted_at_edges(stage) or _restarted_between_samples(stage)
     if restarted:
-        evidence: Evidence = {"servers": len(restarted), **restarted[0]}
+        server, before, after = restarted[0]
+        times = {
+            "startedBefore": before,
+            "startedAfter": after,
+        }  # Unix seconds at which its process began, first and last
+        evidence: Evidence = {"servers": len(restarted), "server": server, **times}
         return [StageFinding(Code.SERVER_RESTARTED, "Invalid", stage.id, evidence, weight=len(restarted))]
     fallen = [(edge, counters[0]) for edge in stage.edges if (counters := fallen_counters(edge))]
     if fallen:
         edge, counter = fallen[0]
-        before, after = ((counters or {}).get(counter) for counters in (edge.before, edge.after))
+        before, after = (edge.before or {}).get(counter), (edge.after or {}).get(counter)
         return [_counter_fell(stage, len(fallen), edge.address, counter, before, after)]
     fallen_between = _fallen_between_samples(stage)
     read = any(edge.before is not None and edge.after is not None for edge in stage.edges)
     if fallen_between or read or len(stage.samples) > 1:
         return fallen_between
-    # It may have been replaced between two instants that nobody read.
-    return [NotChecked(Code.SERVER_RESTARTED, "no server was read at both ends, or meanwhile")]
+    return [NotChecked(Code.SERVER_RESTARTED, "no server was read at both ends, or in between")]
 
 
 def _counter_fell(
@@ -160,45 +162,40 @@ def _counter_fell(
 
 
 def _fallen_between_samples(stage: StageProfile) -> list[StageFinding]:
-    """A counter that began anew and rose past where it was looks whole at the edges, not to whoever read it meanwhile."""
+    """A counter that began anew and rose past its old value shows only in samples."""
     last: dict[tuple[str, str], float] = {}
     for sample in sorted(stage.samples, key=lambda s: s.at):
         for counter in _READ:
             now = getattr(sample, counter)
-            if now is None:
-                continue
-            before = last.get((sample.pod, counter), now)
-            if now < before:
-                return [_counter_fell(stage, 1, sample.pod, counter, before, now)]
-            last[sample.pod, counter] = now
+            if now is not None:
+                before = last.get((sample.pod, counter), now)
+                if now < before:
+                    return [_counter_fell(stage, 1, sample.pod, counter, before, now)]
+                last[sample.pod, counter] = now
     return []
 
 
-def _restarted_at_edges(stage: StageProfile) -> list[Evidence]:
-    return [
-        _start_times(edge.address, (edge.before or {}).get(START_TIME), (edge.after or {}).get(START_TIME))
-        for edge in stage.edges
-        if is_restarted(edge)
-    ]
+_Restart = tuple[str, float | None, float | None]
+"""A server with its first and last start time."""
 
 
-def _restarted_between_samples(stage: StageProfile) -> list[Evidence]:
+def _restarted_at_edges(stage: StageProfile) -> list[_Restart]:
+    restarted = filter(is_restarted, stage.edges)
+    return [(e.address, (e.before or {}).get(START_TIME), (e.after or {}).get(START_TIME)) for e in restarted]
+
+
+def _restarted_between_samples(stage: StageProfile) -> list[_Restart]:
     """Seen by the operator while the client could not read the closing edge."""
     starts: dict[str, set[float]] = {}
     for sample in stage.samples:
         if sample.start_time is not None:
             starts.setdefault(sample.pod, set()).add(sample.start_time)
-    return [_start_times(pod, min(seen), max(seen)) for pod, seen in starts.items() if len(seen) > 1]
+    return [(pod, min(seen), max(seen)) for pod, seen in starts.items() if len(seen) > 1]
 
 
-def _start_times(server: str, before: float | None, after: float | None) -> Evidence:
-    """Unix seconds at which its process began, as it said first and last."""
-    return {"server": server, "startedBefore": before, "startedAfter": after}
-
-
-# A request of ours finishes at most once, whatever becomes of it here: failed and aborted ones finish never or once. So more
-# requests finished than were sent is somebody else's doing, and a single one is enough to know it. Requests that somebody
-# sends but that don't finish in the stage show in the prompt tokens, which are counted with the first token.
+# A request of the run finishes at most once: failed and aborted ones finish never or once. So more requests finished than were
+# sent come from other clients, and a single one proves it. Foreign requests that don't finish in the stage show in the prompt
+# tokens, which are counted with the first token.
 
 
 def foreign_traffic(stage: StageProfile) -> Found:
@@ -208,7 +205,12 @@ def foreign_traffic(stage: StageProfile) -> Found:
     prompted = rise(answering(stage.edges), PROMPT_TOKENS)
     if finished is None or prompted is None:
         return [NotChecked(Code.FOREIGN_TRAFFIC, "a server's requests and prompt tokens were not read at both ends")]
-    sent_tokens, slack = _prompt_tokens(stage)
+    # Where the server's closing count came, its prompt tokens came with it, though not to the oldest load engines: those know
+    # their own count, without the token that begins a sequence. Without it the prompt is the client's count alone, which
+    # another tokenizer may double.
+    columns = stage.requests
+    sent_tokens = sum(columns.input_tokens)
+    slack = len(columns.ok) + sent_tokens - sum(compress(columns.input_tokens, columns.ended))
     more_requests = 100 * max(finished - sent, 0) / sent
     # A chat template adds tokens that older load engines don't count.
     comparable = stage.expected.api == "Completions" and sent_tokens > 0
@@ -229,54 +231,17 @@ def foreign_traffic(stage: StageProfile) -> Found:
     return [StageFinding(Code.FOREIGN_TRAFFIC, "Invalid", stage.id, evidence, weight=weight)]
 
 
-def _prompt_tokens(stage: StageProfile) -> tuple[int, int]:
-    """Tokens of all prompts sent, and how many more they may be by the server's tokenizer.
-
-    Where the server's closing count came, its prompt tokens came with it, though not to the oldest load engines: those
-    know their own count, without the token that begins a sequence. Without it the prompt is the client's count alone,
-    which another tokenizer may double.
-    """
-    columns = stage.requests
-    sent_tokens = sum(columns.input_tokens)
-    uncertain = sent_tokens - sum(compress(columns.input_tokens, columns.ended))
-    return sent_tokens, len(columns.ok) + uncertain
-
-
 RULES = Rules(
     of_stages={30: wrong_server, 40: wrong_model, 50: server_restarted, 60: foreign_traffic},
-    explanations={
-        Code.WRONG_SERVER: Explanation(
-            meaning="Requests went to a server that is not one of the run's pods: its figures are not those of the run's servers.",
-            remedy="Run again. If it comes back, look up the name of the run's Service from the client's node: something answers "
-            "for it that is not this cluster's DNS.",
-            sentence="{server} is not one of the run's {role} pods ({ownServers}).",
-        ),
-        Code.WRONG_MODEL: Explanation(
-            meaning="A server lists another model than the one asked for: the figures are those of that model.",
-            remedy="See the arguments in the server's log: an image with an entry point of its own may drop the model it is told. "
-            "If the model comes with the image, name its directory as model.source.path.",
-            sentence="The server at {server} lists the model {listedName}[ ({listedModel})]; the run expects "
-            "{askedName}[ ({askedModel})].",
-        ),
-        Code.SERVER_RESTARTED: Explanation(
-            meaning="A server's process started anew during the stage: the stage saw two servers, one of them loading.",
-            remedy="See why it ended (kubectl describe pod, the previous container's log), then run again.",
-            sentence="{server} restarted: its start time was {startedBefore} and then {startedAfter} (Unix seconds). "
-            "Servers that restarted: {servers}.",
-        ),
-        Code.COUNTERS_RESET: Explanation(
-            meaning="A counter of a server fell during the stage, which happens only when its process was replaced.",
-            remedy="See why it ended (kubectl describe pod, the previous container's log), then run again.",
-            sentence="The counter {counter} of {server} fell from {before} to {after}.",
-        ),
-        Code.FOREIGN_TRAFFIC: Explanation(
-            meaning="The servers worked for somebody else during the stage: every latency and throughput is that of a load "
-            "nobody asked for.",
-            remedy="Measure a server of your own, or keep other clients, probes that send completions and other runs away "
-            "from it meanwhile. If their load belongs to the question, say so in validity.severities.",
-            sentence="The servers finished {finishedRequests} requests where {sentRequests} were sent "
-            "({moreRequestsPercent} % more), and processed {morePromptTokensPercent} % more prompt tokens "
-            "than were sent (threshold {invalidPercent} %).",
-        ),
+    sentences={
+        (50, Code.WRONG_SERVER): "{server} is not one of the run's {role} pods ({ownServers}).",
+        (60, Code.WRONG_MODEL): "The server at {server} lists the model {listedName}[ ({listedModel})]; the run "
+        "expects {askedName}[ ({askedModel})].",
+        (70, Code.SERVER_RESTARTED): "{server} restarted: its start time was {startedBefore} and then {startedAfter} "
+        "(Unix seconds). Servers that restarted: {servers}.",
+        (80, Code.COUNTERS_RESET): "The counter {counter} of {server} fell from {before} to {after}.",
+        (90, Code.FOREIGN_TRAFFIC): "The servers finished {finishedRequests} requests where {sentRequests} were sent "
+        "({moreRequestsPercent} % more), and processed {morePromptTokensPercent} % more prompt tokens than were sent "
+        "(threshold {invalidPercent} %).",
     },
 )

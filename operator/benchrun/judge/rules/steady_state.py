@@ -1,4 +1,4 @@
-"""Not a steady state: a stage too short, a growing queue, creeping latencies, or figures that drift from repeat to repeat."""
+"""No steady state: a stage too short, a growing queue, latencies with a trend, or figures that drift from repeat to repeat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from benchrun.judge.rules.rule import (
     CellSummary,
     Code,
     Evidence,
-    Explanation,
     Found,
     NotChecked,
     Rules,
@@ -55,25 +54,22 @@ def _open_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
         return []
     arrived = sum(1 for instant in stage.due_us if where.start_us < instant <= where.end_us)
     completed, seconds = cells.completed_in(stage.requests, where), where.length_us / 1e6
-    rising = moved.percent > 0
-    short = rising and 100 * completed < thresholds.steady_completed_percent * arrived
-    cause = BEYOND_CAPACITY if short else "latencies rise" if rising else "latencies fall"
+    short = moved.percent > 0 and 100 * completed < thresholds.steady_completed_percent * arrived
+    cause = BEYOND_CAPACITY if short else None
     rates = {
         "arrivalsPerSecond": cells.rounded(arrived / seconds),
         "completionsPerSecond": cells.rounded(completed / seconds),
         "completedPercent": cells.rounded(100 * completed / arrived) if arrived else None,
         "capacityPercent": thresholds.steady_completed_percent,
     }
-    return [_finding(stage, moved, cause, rates)]
+    return [_finding(stage, moved, rates, cause)]
 
 
 def _closed_loop(stage: StageProfile, where: plateau.Plateau) -> Found:
     requests = stage.requests
     latencies = [requests.e2el_us[i] for i in where.started if requests.ok[i]]
     moved = _moved(stage, "e2el", latencies, stage.thresholds.steady_change_percent)
-    if moved is None:
-        return []
-    return [_finding(stage, moved, "latencies rise" if moved.percent > 0 else "latencies fall", {})]
+    return [] if moved is None else [_finding(stage, moved, {})]
 
 
 def _growing_queue(stage: StageProfile) -> Found:
@@ -89,12 +85,12 @@ def _growing_queue(stage: StageProfile) -> Found:
         "arrivalsPerSecond": cells.rounded(len(due) / arriving) if arriving > 0 else None,
         "completionsPerSecond": cells.rounded(len(stage.answered) / whole) if whole > 0 else None,
     }
-    return [_finding(stage, moved, BEYOND_CAPACITY, rates)]
+    return [_finding(stage, moved, rates, BEYOND_CAPACITY)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """A figure whose trend is both large and no chance."""
+    """A figure whose trend is both large and significant."""
 
     percent: float
     """From the first to the last of its values, by the trend; negative where it fell."""
@@ -102,7 +98,7 @@ class _Moved:
 
 
 def _moved(stage: StageProfile, figure: str, values: Sequence[float], percent: float) -> _Moved | None:
-    """The trend of a series in order of time, if it is beyond `percent` and chance does not make it."""
+    """The trend of a series in order of time, if it is beyond `percent` and significant."""
     found = significance.trend(values)
     if found is None or found.p_value >= stage.thresholds.chance_of_alarm:
         return None
@@ -119,16 +115,17 @@ def _moved(stage: StageProfile, figure: str, values: Sequence[float], percent: f
     return _Moved(change, evidence)
 
 
-def _finding(stage: StageProfile, moved: _Moved, cause: str, rates: Evidence) -> StageFinding:
-    evidence: Evidence = {"cause": cause, **moved.evidence, **rates}
+def _finding(stage: StageProfile, moved: _Moved, rates: Evidence, cause: str | None = None) -> StageFinding:
+    trend = "latencies rise" if moved.percent > 0 else "latencies fall"
+    evidence: Evidence = {"cause": cause or trend, **moved.evidence, **rates}
     return StageFinding(Code.NOT_STEADY_STATE, "Suspect", stage.id, evidence, weight=abs(moved.percent))
 
 
 def window_too_short(stage: StageProfile) -> Found:
-    """Too few requests for those under way at a time, or too few seconds.
+    """Too few requests for those in flight at a time, or too few seconds.
 
-    Under way are the users of a closed loop, and what an open one brought about: a cap that it never met says nothing. A
-    load sent all at once has no rounds, only a duration.
+    In flight are the users of a closed loop, and the measured mean of an open one. A load sent all at once has no rounds, only a
+    duration.
     """
     expected, thresholds, requests = stage.expected, stage.thresholds, len(stage.requests.ok)
     if not any(stage.requests.ok):
@@ -170,15 +167,14 @@ class _Course:
 def drift(run: RunContext) -> Found:
     """For each cell that drifts, the figure that moved most.
 
-    Two questions, and chance answers them independently: whether the repeats of all cells come in an order that random
-    orders seldom have; and whether a cell's repeats lie further apart than its own noise sets them.
+    Two independent tests: whether the repeats of all cells come in an order that random orders seldom have; and whether a
+    cell's repeats are further apart than its own noise explains.
     """
     courses = {figure: _courses(run, figure) for figure in ("meanTtftMs", "meanTpotMs", "meanE2elMs")}
     found: dict[str, StageFinding] = {}
     for figure, of_figure in courses.items():
         for finding in _drifting(figure, of_figure, run.thresholds):
-            known = found.get(finding.stage_id)
-            if known is None or finding.weight > known.weight:
+            if finding.weight > found.setdefault(finding.stage_id, finding).weight:
                 found[finding.stage_id] = finding
     return list(found.values())
 
@@ -224,29 +220,12 @@ def _drifting(figure: str, courses: Sequence[_Course], thresholds: Thresholds) -
 RULES = Rules(
     of_stages={300: window_too_short, 310: not_steady_state},
     of_runs=(drift,),
-    explanations={
-        Code.NOT_STEADY_STATE: Explanation(
-            meaning="Queue or latency moved in one direction through the whole plateau: a longer stage would give other numbers, "
-            "so these belong to no load. Beyond capacity they grow without end.",
-            remedy="Beyond capacity, ask for a lower rate or compare throughput only. Otherwise measure longer, and look at what "
-            "changes in the server meanwhile (heat, memory, other work).",
-            sentence="{figure} changed by {changePercent} % during the stage (threshold {suspectPercent} %)[; "
-            "{arrivalsPerSecond} requests/s arrived and {completionsPerSecond} were completed].",
-        ),
-        Code.WINDOW_TOO_SHORT: Explanation(
-            meaning="The stage is mostly its own beginning and end, where fewer requests compete than the load point says: "
-            "throughput is too low, latencies may be off either way.",
-            remedy="Send more requests, ten or more for each that is under way at a time, and for ten seconds or longer.",
-            sentence="{requests} requests in {seconds} s with {concurrency} in flight (needed: {neededRequests} "
-            "requests and {neededSeconds} s).",
-        ),
-        Code.DRIFT: Explanation(
-            meaning="From repeat to repeat the figures moved in one direction over the whole run: what is measured later looks "
-            "better or worse for being later.",
-            remedy="Look for what changes with time: heat and clocks, memory that fills, other work on the node. Let the order "
-            "of load points be shuffled, and warm up longer.",
-            sentence="{figure} changed by {changePercent} % over {repeats} repeats, from {first} to {last} ms "
-            "(threshold {suspectPercent} %).",
-        ),
+    sentences={
+        (270, Code.NOT_STEADY_STATE): "{figure} changed by {changePercent} % during the stage (threshold "
+        "{suspectPercent} %)[; {arrivalsPerSecond} requests/s arrived and {completionsPerSecond} were completed].",
+        (330, Code.WINDOW_TOO_SHORT): "{requests} requests in {seconds} s with {concurrency} in flight (needed: "
+        "{neededRequests} requests and {neededSeconds} s).",
+        (280, Code.DRIFT): "{figure} changed by {changePercent} % over {repeats} repeats, from {first} to {last} ms "
+        "(threshold {suspectPercent} %).",
     },
 )

@@ -1,4 +1,4 @@
-"""An engine that was not warm: it compiled, its first requests were slow, or its warm-up was not done."""
+"""An engine that was not warm: it compiled, its first requests were slow, or its warm-up was incomplete."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from itertools import takewhile
 from statistics import median
 
 from benchrun.api import ServerStatus
-from benchrun.judge.rules.rule import Code, Evidence, Explanation, Found, NotChecked, Rules, StageFinding, StageProfile
+from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, StageProfile
 from benchrun.measure.cells import milliseconds, rounded
 
 MIN_REQUESTS = 20
-"""Fewer have no usual latency to be held against."""
+"""Fewer have no usual latency to compare with."""
 
 
 def known_compilations(servers: Sequence[ServerStatus]) -> tuple[float, ...] | None:
@@ -23,7 +23,7 @@ def known_compilations(servers: Sequence[ServerStatus]) -> tuple[float, ...] | N
 
 
 def compilation_in_window(stage: StageProfile) -> Found:
-    """The server's log tells of compiling between the first send and the last answer."""
+    """Compilations in the server's log between the first send and the last answer."""
     if stage.compilations is None:
         return [NotChecked(Code.COMPILATION_IN_WINDOW, "the server's log could not be read")]
     first, last = stage.record.first_send_unix_us / 1e6, stage.record.last_receive_unix_us / 1e6
@@ -35,23 +35,24 @@ def compilation_in_window(stage: StageProfile) -> Found:
 
 
 def cold_start(stage: StageProfile) -> Found:
-    """The stage begins with requests whose TTFT is far above the usual, and chance does not set them there.
+    """The stage begins with requests whose TTFT is far above the usual, and chance does not explain it.
 
-    A queue explains no slow beginning: whoever is served first finds the server empty. So the row of slow requests has to
-    begin with the very first, and in a closed loop to last for the whole first wave, whose later ones do wait for each other.
-    The wave then has to end late as well: an engine that shares its time between prompts and tokens gives a burst its first
-    tokens late, yet its last ones hardly later than usual.
+    A queue does not explain a slow beginning: the first request finds the server empty. So the slow requests have to begin with
+    the very first, and in a closed loop to last for the whole first wave, whose later ones do wait for each other. The wave then
+    has to end late as well: an engine that shares its time between prompts and tokens gives a burst its first tokens late, yet
+    its last ones hardly later than usual.
     """
-    shape, thresholds = stage, stage.thresholds
+    thresholds = stage.thresholds
     if stage.expected.all_at_once:
         return []
     if len(stage.ttft_us) < MIN_REQUESTS:
         return [NotChecked(Code.COLD_START, f"fewer than {MIN_REQUESTS} answers")]
     users = (stage.expected.concurrency or 1) if stage.expected.closed_loop else 1
     beginning = _slow_beginning(stage)
-    if beginning.requests < users or not beginning.certain(thresholds.chance_of_alarm):
+    if beginning.requests < users or not beginning.is_certain or _long_prompts_explain(stage, beginning):
         return []
-    if _long_prompts_explain(shape, beginning) or (users > 1 and not _ends_late(shape, beginning)):
+    first, others = stage.e2el_us[: beginning.requests], stage.e2el_us[beginning.requests :]
+    if users > 1 and median(first) - median(others) < (beginning.median_us - beginning.usual_us) / 2:
         return []
     evidence = {
         "slowRequests": beginning.requests,
@@ -80,11 +81,8 @@ class _Beginning:
     slow_from_us: float
     chance: float
     """How likely a random order puts so many slow ones first."""
-    outstanding: bool
-    """The first alone, and the slowest other is not a third as slow."""
-
-    def certain(self, chance_of_alarm: float) -> bool:
-        return self.requests > 0 and (self.outstanding or self.chance <= chance_of_alarm)
+    is_certain: bool
+    """By chance, or because only the first is slow and no other is a third as slow."""
 
 
 def _slow_beginning(stage: StageProfile) -> _Beginning:
@@ -94,21 +92,19 @@ def _slow_beginning(stage: StageProfile) -> _Beginning:
     row = sum(1 for _ in takewhile(lambda ttft: ttft > slow_from, ttft_us))
     slow = sum(1 for ttft in ttft_us if ttft > slow_from)
     others = ttft_us[row:]
+    # That in a random order the first `row` are all among the `slow` ones.
+    ways_to_pick = math.lgamma(slow + 1) - math.lgamma(slow - row + 1)
+    chance = math.exp(ways_to_pick - math.lgamma(len(ttft_us) + 1) + math.lgamma(len(ttft_us) - row + 1))
+    outstanding = row == 1 and ttft_us[0] > thresholds.cold_start_factor * max(others)
     return _Beginning(
         requests=row,
         median_us=median(ttft_us[:row]) if row else 0.0,
         usual_us=median(others) if others else 0.0,
         slowest_other_us=max(others, default=0.0),
         slow_from_us=slow_from,
-        chance=_chance_of_row(row, slow, len(ttft_us)),
-        outstanding=row == 1 and ttft_us[0] > thresholds.cold_start_factor * max(others),
+        chance=chance,
+        is_certain=row > 0 and (outstanding or chance <= thresholds.chance_of_alarm),
     )
-
-
-def _chance_of_row(row: int, slow: int, requests: int) -> float:
-    """That in a random order of `requests` the first `row` are all among the `slow` ones."""
-    ways_to_pick = math.lgamma(slow + 1) - math.lgamma(slow - row + 1)
-    return math.exp(ways_to_pick - math.lgamma(requests + 1) + math.lgamma(requests - row + 1))
 
 
 def _long_prompts_explain(stage: StageProfile, beginning: _Beginning) -> bool:
@@ -118,14 +114,8 @@ def _long_prompts_explain(stage: StageProfile, beginning: _Beginning) -> bool:
     return beginning.median_us <= max(1.0, times) * beginning.slow_from_us
 
 
-def _ends_late(stage: StageProfile, beginning: _Beginning) -> bool:
-    first, others = stage.e2el_us[: beginning.requests], stage.e2el_us[beginning.requests :]
-    return median(first) - median(others) >= (beginning.median_us - beginning.usual_us) / 2
-
-
 def warmup_incomplete(stage: StageProfile) -> Found:
-    """Fewer answers than requests. Told with the first stage of a workload: the others follow on that one, whatever the
-    warm-up was."""
+    """Fewer answers than requests. Only the first stage of a workload has a warm-up."""
     warmup = stage.record.warmup
     if warmup is None or warmup.answered >= warmup.requests:
         return []
@@ -143,29 +133,12 @@ def warmup_incomplete(stage: StageProfile) -> Found:
 
 RULES = Rules(
     of_stages={270: compilation_in_window, 280: cold_start, 290: warmup_incomplete},
-    explanations={
-        Code.COMPILATION_IN_WINDOW: Explanation(
-            meaning="The server compiled kernels while it was measured. All requests wait meanwhile: the tail of the latencies "
-            "is the compiler's, the median hardly changes.",
-            remedy="Warm up with the same lengths and at the same concurrency (measurement.warmup.auto), with more requests if "
-            "that is done already.",
-            sentence="Compilations during the stage: {compilations}, the first {firstAfterSeconds} s after its start.",
-        ),
-        Code.COLD_START: Explanation(
-            meaning="The first requests were far slower than the rest, though they met an empty server: it was still warming "
-            "up. Means and high percentiles contain that.",
-            remedy="Leave measurement.warmup.auto on. With it, raise its maxSeconds if it was cut short, or look at what idles "
-            "before this stage.",
-            sentence="The first {slowRequests} of {requests} requests have a median TTFT of {medianTtftOfThemMs} ms, "
-            "the others {medianTtftOfOthersMs} ms (threshold {slowFromMs} ms).",
-        ),
-        Code.WARMUP_INCOMPLETE: Explanation(
-            meaning="The workload's warm-up was cut short, or its requests failed: the first stage may have met shapes that the "
-            "server had not compiled, and connections not yet open.",
-            remedy="Raise measurement.warmup.auto.maxSeconds, or shorten the requests. Where requests failed, the server's log "
-            "says why.",
-            sentence="{answered} of {requests} warm-up requests were answered in {seconds} s: {failed} failed, "
-            "{cutShort} were cut short.",
-        ),
+    sentences={
+        (240, Code.COMPILATION_IN_WINDOW): "Compilations during the stage: {compilations}, the first "
+        "{firstAfterSeconds} s after its start.",
+        (250, Code.COLD_START): "The first {slowRequests} of {requests} requests have a median TTFT of "
+        "{medianTtftOfThemMs} ms, the others {medianTtftOfOthersMs} ms (threshold {slowFromMs} ms).",
+        (260, Code.WARMUP_INCOMPLETE): "{answered} of {requests} warm-up requests were answered in {seconds} s: "
+        "{failed} failed, {cutShort} were cut short.",
     },
 )

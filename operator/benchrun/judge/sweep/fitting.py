@@ -8,8 +8,8 @@ from itertools import chain
 
 from benchrun.api import KEYS, TOTAL_COST, Truncated, Word
 from benchrun.api.sweep.status import MAX_BEST, MAX_FRONT, MAX_ROWS, BestVariant, FoundLoad, FrontPoint, Row
-from benchrun.judge.fitting import cut_to, json_bytes, truncations, without_changes
-from benchrun.judge.row import PER_GPU
+from benchrun.judge.result_row import PER_GPU
+from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes
 from benchrun.judge.sweep.measured import SERVER_FIGURES
 
 MAX_BYTES = 60_000

@@ -25,8 +25,8 @@ from benchrun.api.sweep.status import Row, SweepTable, TabledRun
 from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, obstacle
 from benchrun.judge.comparison.compare import Question, answers, limits, outcome_of, paired
 from benchrun.judge.comparison.figures import figure_of
-from benchrun.judge.row import PER_GPU
-from benchrun.judge.rules.catalogue import worst
+from benchrun.judge.result_row import PER_GPU
+from benchrun.judge.rules.all_rules import worst
 from benchrun.judge.sweep.best import best_variants, contenders, pareto_front
 from benchrun.judge.sweep.fitting import Findings, fitted
 from benchrun.judge.sweep.measured import Side, cells_of, costs, found_loads, server_figures

@@ -19,7 +19,7 @@ from benchrun.api import (
     Workload,
     answering,
 )
-from benchrun.judge.row import gpus_of, proxy_role, role_figures
+from benchrun.judge.result_row import gpus_of, proxy_role, role_figures
 from benchrun.measure.cells import LATENCIES, Latency, Pools, pools_of
 from benchrun.measure.exposition import Sample
 from benchrun.measure.gpus import GpuFigures, gpu_figures

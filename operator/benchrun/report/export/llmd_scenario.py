@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchrun.api import answering
-from benchrun.judge.row import gpus_of
+from benchrun.judge.result_row import gpus_of
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 from benchrun.report.export.exported import ExportedRun, ExportedStage, server_version
 from benchrun.report.export.tables import Json, without_unknown

@@ -9,7 +9,7 @@ from typing import Any
 from benchrun_client.contract import RequestColumns
 
 from benchrun.api import OUTPUT_COST, TOKENS_PER_JOULE, TOTAL_COST, RoleFigures, ServerStatus, answering
-from benchrun.judge.row import certainty, costs, tokens_per_joule
+from benchrun.judge.result_row import certainty, costs, tokens_per_joule
 from benchrun.measure import cells
 from benchrun.measure.windows import Replica
 from benchrun.names import ROLE_PROXY

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from benchrun.judge.row import certainty
+from benchrun.judge.result_row import certainty
 from benchrun.report.export.exported import ExportedRun, ExportedStage, engine_figures, pools
 from benchrun.report.export.formats import Format, register
 from benchrun.report.export.llmd_scenario import flags_of, parallelism_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchrun.api import answering
-from benchrun.judge.row import gpus_of
+from benchrun.judge.result_row import gpus_of
 from benchrun.observe import raw
 from benchrun.report.html.blocks import Section
 from benchrun.report.html.document import Draw, Head, document

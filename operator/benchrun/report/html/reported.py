@@ -12,7 +12,7 @@ from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell,
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus, Row
 from benchrun.judge.objectives import objective_results
-from benchrun.judge.row import certainty
+from benchrun.judge.result_row import certainty
 from benchrun.judge.stage_profile import expected_load
 from benchrun.measure.cells import level_metrics, pooled_metrics, pools_of, queue_pools
 from benchrun.measure.exposition import Sample

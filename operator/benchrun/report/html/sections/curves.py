@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from benchrun_client.contract import StageRecord, open_stage
 
 from benchrun.api import Result, SearchResult
-from benchrun.judge.searching import outcome_of
+from benchrun.judge.search_results import outcome_of
 from benchrun.measure.cells import QUEUED_E2EL, latencies, totals
 from benchrun.measure.percentiles import Distribution
 from benchrun.report.html.blocks import Block, Chart, Charts, Heading, Prose, Section, Table

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from benchrun.api import BenchmarkRunStatus, Condition, Finding, find_condition
 from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepReason, VariantStatus
 from benchrun.judge.comparison.figures import SCOPES
-from benchrun.judge.rules.catalogue import evidence_sentence
+from benchrun.judge.rules.all_rules import evidence_sentence
 from benchrun.judge.rules.rule import SEVERITIES
 from benchrun.judge.sweep.best import THROUGHPUT
 from benchrun.report import exit_codes, rows

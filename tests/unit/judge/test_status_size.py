@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 from benchrun.api import Bottleneck, Finding, ObjectiveResult, Result, RoleFigures, Waiting
-from benchrun.judge.fitting import fitted
+from benchrun.judge.status_size import fitted
 from hypothesis import given
 from hypothesis import strategies as st
 

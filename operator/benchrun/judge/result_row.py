@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord
@@ -19,9 +19,9 @@ from benchrun.api import (
     RoleFigures,
     ServerStatus,
 )
-from benchrun.judge.explain.cells import Explained, Explanation
+from benchrun.judge.explain.cells import Explanation
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
-from benchrun.judge.rules.catalogue import verdict_of_findings
+from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
 from benchrun.measure import cells, edges, plateau, repeats, windows
 from benchrun.measure.gpus import gpu_figures
@@ -55,50 +55,47 @@ def certainty(pools: cells.Pools, percentiles: Sequence[str]) -> Certainty:
 
 
 def tokens_per_joule(metrics: Mapping[str, float | None], roles: Sequence[RoleFigures]) -> dict[str, float | None]:
-    """Throughput over power. None where a role did not tell its power: the tokens are the work of all."""
-    powers = [role.gpu_power_mean_watts for role in roles]
-    known = [power for power in powers if power is not None]
-    if not known:
+    """Throughput over power. None where the power of a role is not known: the tokens are the work of all."""
+    watts = [role.gpu_power_mean_watts for role in roles if role.gpu_power_mean_watts is not None]
+    if not watts:
         return {}
-    throughput, watts = metrics.get("output_throughput"), sum(known)
-    whole = len(known) == len(powers) and throughput is not None and watts > 0
-    return {TOKENS_PER_JOULE: cells.rounded((throughput or 0.0) / watts) if whole else None}
+    throughput = metrics.get("output_throughput")
+    whole = len(watts) == len(roles) and throughput is not None and sum(watts) > 0
+    return {TOKENS_PER_JOULE: cells.rounded((throughput or 0.0) / sum(watts)) if whole else None}
 
 
 def row(measured: Result, found: Sequence[StageFinding], explanation: Explanation | None) -> Result:
-    """The row of a cell with what only the whole run tells: all that was `found` at it, and why requests waited."""
+    """The row of a cell with what only the whole run shows: all that was `found` at it, and why requests waited."""
     verdict = verdict_of_findings(found)
-    by_role = explanation.by_role if explanation is not None else {}
-    return measured.model_copy(
-        update={
-            "roles": [_explained(of_role, by_role) for of_role in measured.roles],
-            "verdict": verdict,
-            "findings": _codes(found),
-            "objectives": measured.objectives if verdict in TRUSTED else inconclusive(measured.objectives),
-            "waiting": explanation.waiting if explanation is not None else None,
-            "bottleneck": explanation.bottleneck if explanation is not None else None,
-        }
-    )
+    update: dict[str, object] = {
+        "verdict": verdict,
+        "findings": _codes(found),
+        "objectives": measured.objectives if verdict in TRUSTED else inconclusive(measured.objectives),
+    }
+    if explanation is not None:
+        update |= {"waiting": explanation.waiting, "bottleneck": explanation.bottleneck}
+        # For each role, where the row's own sentences are about one of several.
+        by_role = explanation.by_role if len(explanation.by_role) > 1 else {}
+        words = {role: {"waiting": of.waiting.reason, "limit": of.bottleneck.limit} for role, of in by_role.items()}
+        update["roles"] = [each.model_copy(update=words.get(each.role)) for each in measured.roles]
+    return measured.model_copy(update=update)
 
 
-def _explained(of_role: RoleFigures, by_role: Mapping[str, Explained]) -> RoleFigures:
-    """Each role by itself, where the row's own words are about one of several."""
-    if len(by_role) < 2 or of_role.role not in by_role:
-        return of_role
-    found = by_role[of_role.role]
-    return of_role.model_copy(update={"waiting": found.waiting.reason, "limit": found.bottleneck.limit})
-
-
-def measured_row(context: CellContext, found: Iterable[StageFinding], *, spec: BenchmarkRunSpec) -> Result:
+def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: BenchmarkRunSpec) -> Result:
     """Of a cell as it was measured, by what its own rules found; one without any record has figures of nothing."""
     cell, records = context.cell, [stage.record for stage in context.stages]
-    known = tuple(found)
-    verdict, codes = verdict_of_findings(known), _codes(known)
-    shown = _shown(context, codes)
+    codes = _codes(found)
+    # Gaps between chunks that hold several tokens are not gaps between tokens.
+    hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in codes else ""
+    shown = {latency: pool for latency, pool in context.pools.items() if latency != hidden}
     every = {**shown, **context.queued}
     sure = certainty(every, context.percentiles)
     roles = role_figures([window for stage in context.stages for window in stage.windows])
     metrics = _metrics(context, shown, spec)
+    plateaus = [(s.record, s.plateau) for s in context.stages if isinstance(s.plateau, plateau.Plateau)]
+    noise = repeats.repeat_cv_percent(records)
+    digests = "\n".join(record.prompts_digest for record in records)
+    verdict = verdict_of_findings(found)
     return Result(
         cell=cell.id,
         workload=cell.workload,
@@ -109,9 +106,9 @@ def measured_row(context: CellContext, found: Iterable[StageFinding], *, spec: B
         metrics=metrics | tokens_per_joule(metrics, roles),
         intervals=sure.intervals,
         uncertain=sure.uncertain,
-        steady=_steady(context),
-        repeat_cv_percent=_noise(records, shown),
-        traffic=_traffic(records),
+        steady=cells.plateau_metrics(plateaus, context.percentiles) if plateaus else {},
+        repeat_cv_percent={name: cv for name, cv in noise.items() if name != "mean_itl_ms" or "itl" in shown},
+        traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
         roles=[*roles, *proxy_role(records)],
         objectives=objective_results(spec.objectives, every, verdict),
         verdict=verdict,
@@ -121,8 +118,21 @@ def measured_row(context: CellContext, found: Iterable[StageFinding], *, spec: B
 
 def role_figures(stage_windows: Sequence[windows.Window]) -> list[RoleFigures]:
     """Server figures by role, over all these stages."""
-    roles = dict.fromkeys(window.role for window in stage_windows)
-    return [_rounded_figures([w for w in stage_windows if w.role == role]) for role in roles]
+    by_role: dict[str, list[windows.Window]] = {}
+    for window in stage_windows:
+        by_role.setdefault(window.role, []).append(window)
+    figures = []
+    for of_role in by_role.values():
+        gpus = gpu_figures(of_role)
+        figures.append(
+            RoleFigures(
+                **windows.figures(of_role).for_status(),
+                gpu_power_mean_watts=cells.rounded(gpus.power_mean_watts),
+                gpu_memory_max_mib=cells.rounded(gpus.memory_max_mib),
+                sm_clock_mean_mhz=cells.rounded(gpus.sm_clock_mean_mhz),
+            )
+        )
+    return figures
 
 
 def proxy_role(records: Sequence[StageRecord]) -> list[RoleFigures]:
@@ -130,21 +140,14 @@ def proxy_role(records: Sequence[StageRecord]) -> list[RoleFigures]:
     found = edges.proxy_figures(records)
     if found is None:
         return []
-    return [
-        RoleFigures(role=ROLE_PROXY, added_mean_ms=cells.rounded(found.added_mean_ms), cores=cells.rounded(found.cores))
-    ]
+    added_ms, cores = cells.rounded(found.added_mean_ms), cells.rounded(found.cores)
+    return [RoleFigures(role=ROLE_PROXY, added_mean_ms=added_ms, cores=cores)]
 
 
 def _codes(found: Sequence[StageFinding]) -> list[str]:
     """The worst first."""
     ordered = sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))
     return list(dict.fromkeys(finding.code.value for finding in ordered))
-
-
-def _shown(context: CellContext, codes: Sequence[str]) -> cells.Pools:
-    """Gaps between chunks that hold several tokens are not gaps between tokens."""
-    hidden = "itl" if Code.CHUNKS_ARE_NOT_TOKENS in codes else None
-    return {latency: pool for latency, pool in context.pools.items() if latency != hidden}
 
 
 def _metrics(context: CellContext, shown: cells.Pools, spec: BenchmarkRunSpec) -> dict[str, float | None]:
@@ -158,34 +161,6 @@ def _metrics(context: CellContext, shown: cells.Pools, spec: BenchmarkRunSpec) -
     return metrics
 
 
-def _steady(context: CellContext) -> dict[str, float | None]:
-    """Of the repeats that have a plateau, in one pool; empty where none has."""
-    found = [(stage.record, stage.plateau) for stage in context.stages]
-    standing = [(record, where) for record, where in found if isinstance(where, plateau.Plateau)]
-    return cells.plateau_metrics(standing, context.percentiles) if standing else {}
-
-
-def _noise(records: Sequence[StageRecord], shown: cells.Pools) -> dict[str, float]:
-    found = repeats.repeat_cv_percent(records)
-    return {name: cv for name, cv in found.items() if name != "mean_itl_ms" or "itl" in shown}
-
-
-def _traffic(records: Sequence[StageRecord]) -> str | None:
-    """Of the prompts of all repeats, in their order; None where nothing was sent."""
-    digests = [record.prompts_digest for record in records]
-    return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else None
-
-
-def _rounded_figures(stage_windows: Sequence[windows.Window]) -> RoleFigures:
-    gpus = gpu_figures(stage_windows)
-    return RoleFigures(
-        **windows.figures(stage_windows).for_status(),
-        gpu_power_mean_watts=cells.rounded(gpus.power_mean_watts),
-        gpu_memory_max_mib=cells.rounded(gpus.memory_max_mib),
-        sm_clock_mean_mhz=cells.rounded(gpus.sm_clock_mean_mhz),
-    )
-
-
 PER_GPU = "output_throughput_per_gpu"
 """Key of `results[].metrics`, there only where the servers hold a GPU that is known of."""
 
@@ -195,21 +170,19 @@ def gpus_of(servers: Sequence[ServerStatus]) -> int:
     return sum(server.gpus for server in servers)
 
 
-def shared_out(row: Result, gpus: int) -> Result:
+def with_throughput_per_gpu(row: Result, gpus: int) -> Result:
     """The row with the throughput of a GPU, None where that of all is not known; as it was without GPUs."""
-    return row if not gpus else row.model_copy(update={"metrics": row.metrics | {PER_GPU: _per_gpu(row, gpus)}})
-
-
-def _per_gpu(row: Result, gpus: int) -> float | None:
+    if not gpus:
+        return row
     throughput = row.metrics.get("output_throughput")
-    return None if throughput is None else cells.rounded(throughput / gpus)
+    each = None if throughput is None else cells.rounded(throughput / gpus)
+    return row.model_copy(update={"metrics": row.metrics | {PER_GPU: each}})
 
 
 #     cost per million tokens = price of an hour x hours / million tokens
 #
 # The hours are the row's `duration`, first request to last answer of every repeat, and the tokens are those of requests that
-# succeeded. Start-up, warm-up and pauses between stages are not in it: it is what the servers cost under this load, day in,
-# day out.
+# succeeded. Start-up, warm-up and pauses between stages are left out: it is the cost of the servers under this load.
 
 _SECONDS_AN_HOUR = 3600
 _MILLION = 1e6
@@ -217,34 +190,27 @@ _MILLION = 1e6
 
 def cost_status(cost: Cost | None, servers: Sequence[ServerStatus]) -> CostStatus | None:
     """What these servers cost an hour, by the price in the spec. None: it names none."""
-    return None if cost is None else CostStatus(currency=cost.currency, per_hour=_per_hour(cost, servers))
+    if cost is None:
+        return None
+    gpus = gpus_of(servers)
+    by_gpu = cells.rounded(float(cost.per_gpu_hour or 0) * gpus) if gpus else None
+    return CostStatus(currency=cost.currency, per_hour=by_gpu if cost.per_hour is None else float(cost.per_hour))
 
 
-def priced(row: Result, cost: CostStatus | None) -> Result:
+def with_costs(row: Result, cost: CostStatus | None) -> Result:
     """The row with its costs; as it was without a price."""
     return row if cost is None else row.model_copy(update={"metrics": row.metrics | costs(row.metrics, cost)})
 
 
 def costs(metrics: Mapping[str, float | None], cost: CostStatus | None) -> dict[str, float | None]:
-    """Those of these figures, each None where it can't be told; nothing without a price."""
+    """Those of these figures, each None where it is not known; nothing without a price."""
     if cost is None:
         return {}
-    output = metrics.get("total_output_tokens")
+    seconds, output = metrics.get("duration"), metrics.get("total_output_tokens")
+    spent = None if cost.per_hour is None or seconds is None else cost.per_hour * seconds / _SECONDS_AN_HOUR
     total = None if output is None else output + (metrics.get("total_input_tokens") or 0)
-    spent = _spent(cost.per_hour, metrics.get("duration"))
-    return {OUTPUT_COST: _per_million(spent, output), TOTAL_COST: _per_million(spent, total)}
-
-
-def _per_hour(cost: Cost, servers: Sequence[ServerStatus]) -> float | None:
-    if cost.per_hour is not None:
-        return float(cost.per_hour)
-    gpus = gpus_of(servers)
-    return cells.rounded(float(cost.per_gpu_hour or 0) * gpus) if gpus else None
-
-
-def _spent(per_hour: float | None, seconds: float | None) -> float | None:
-    return None if per_hour is None or seconds is None else per_hour * seconds / _SECONDS_AN_HOUR
-
-
-def _per_million(spent: float | None, tokens: float | None) -> float | None:
-    return cells.rounded(spent / (tokens / _MILLION)) if spent is not None and tokens else None
+    tokens_by_key = {OUTPUT_COST: output, TOTAL_COST: total}
+    return {
+        key: cells.rounded(spent / (tokens / _MILLION)) if spent is not None and tokens else None
+        for key, tokens in tokens_by_key.items()
+    }

@@ -1,10 +1,11 @@
-"""All rules in their order, the text of every code; rules applied to stages, cells and runs, and the verdict of what they find."""
+"""All rules in their order, applied to stages, cells and runs; the verdict, the list and the sentences of what they find."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from benchrun.api import Code, Finding, Verdict
+from benchrun.judge.finding_pages import page_of
 from benchrun.judge.rules import (
     answers,
     client,
@@ -22,17 +23,21 @@ from benchrun.judge.rules.rule import (
     SEVERITIES,
     CellContext,
     Evidence,
-    Explanation,
     Found,
     NotChecked,
     RunContext,
+    Sentence,
     StageFinding,
+    in_words,
 )
 from benchrun.judge.stage_profile import StageProfile
 
 _FAMILIES = [answers, sample_size, server_identity, kv_cache, replicas]
 _FAMILIES += [load, client, warm_up, steady_state, scraping, rule]
-EXPLANATIONS: Mapping[Code, Explanation] = {c: text for f in _FAMILIES for c, text in f.RULES.explanations.items()}
+SENTENCES: Mapping[Code, Sentence] = {
+    code: sentence for (_, code), sentence in sorted(entry for f in _FAMILIES for entry in f.RULES.sentences.items())
+}
+"""Of every code, in the order in which findings of one severity are shown."""
 STAGE_RULES = tuple(found for _, found in sorted(entry for f in _FAMILIES for entry in f.RULES.of_stages.items()))
 CELL_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_cells)
 RUN_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_runs)
@@ -40,38 +45,34 @@ RUN_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_runs)
 
 def evidence_sentence(code: str, evidence: Evidence) -> str:
     """The evidence of a finding in words; its keys and values where the code is not known here."""
-    if code not in EXPLANATIONS or not evidence:
+    if code not in SENTENCES or not evidence:
         return ", ".join(f"{key} {value}" for key, value in evidence.items())
-    return EXPLANATIONS[Code(code)].evidence_sentence(evidence)
+    sentence = SENTENCES[Code(code)]
+    return in_words(sentence, evidence) if isinstance(sentence, str) else sentence(evidence)
 
 
 def judge_stage(stage: StageProfile) -> list[StageFinding]:
     """Everything that any rule finds at one stage."""
-    found = (each for put in STAGE_RULES for each in put(stage))
-    return _split(found, where=stage.id)
+    return _split((each for find in STAGE_RULES for each in find(stage)), where=stage.id)
 
 
 def judge_cell(cell: CellContext) -> list[StageFinding]:
     """Everything found at the cell's stages and at the cell as a whole."""
     of_stages = [finding for stage in cell.stages for finding in judge_stage(stage)]
-    of_cell = _split((each for put in CELL_RULES for each in put(cell)), where=cell.cell.id)
+    of_cell = _split((each for find in CELL_RULES for each in find(cell)), where=cell.cell.id)
     measured = {stage.id for stage in cell.stages}
     return [*of_stages, *of_cell, *sample_size.missing_records(cell.cell, measured)]
 
 
 def judge_run(run: RunContext) -> list[StageFinding]:
     """What rules find that look over all cells; each finding names its cell."""
-    return _split((each for put in RUN_RULES for each in put(run)), where="")
+    return _split((each for find in RUN_RULES for each in find(run)), where="")
 
 
 def _split(found: Found, *, where: str) -> list[StageFinding]:
-    findings: list[StageFinding] = []
-    missed: list[NotChecked] = []
-    for each in found:
-        if isinstance(each, NotChecked):
-            missed.append(each)
-        else:
-            findings.append(each)
+    every = list(found)
+    findings = [each for each in every if isinstance(each, StageFinding)]
+    missed = [each for each in every if isinstance(each, NotChecked)]
     return [*findings, *rule.not_checked(where, missed)] if where else findings
 
 
@@ -79,7 +80,7 @@ _WORST_LAST: tuple[Verdict, ...] = ("Unknown", "Valid", "Suspect", "Invalid")
 
 
 def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
-    """Of a stage that was judged: a Note is no blemish."""
+    """Of a stage that was judged: a Note leaves it Valid."""
     return worst("Valid" if finding.severity == "Note" else finding.severity for finding in findings) or "Valid"
 
 
@@ -93,14 +94,14 @@ def aggregate(findings: Iterable[StageFinding]) -> tuple[Finding, ...]:
     by_code: dict[Code, list[StageFinding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
-    entries = [_entry(by_code[code]) for code in Code if code in by_code]
+    entries = [_entry(by_code[code]) for code in SENTENCES if code in by_code]
     return tuple(sorted(entries, key=lambda entry: -SEVERITIES.index(entry.severity)))
 
 
 def _entry(found: list[StageFinding]) -> Finding:
     # max keeps the first of equals: the earliest stage.
     worst = max(found, key=lambda finding: (SEVERITIES.index(finding.severity), finding.weight))
-    explanation = EXPLANATIONS[worst.code]
+    page = page_of(worst.code)
     return Finding(
         code=worst.code,
         severity=worst.severity,
@@ -108,6 +109,6 @@ def _entry(found: list[StageFinding]) -> Finding:
         count=len({finding.stage_id for finding in found}),
         worst_stage=worst.stage_id,
         evidence=dict(worst.evidence),
-        meaning=explanation.meaning,
-        remedy=explanation.remedy,
+        meaning=page.meaning,
+        remedy=page.remedy,
     )

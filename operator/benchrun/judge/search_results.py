@@ -1,6 +1,6 @@
-"""What came of searches, by the judged load points: the highest load that met every objective, and how near that is known.
+"""The results of searches, by the judged load points: the highest load that met every objective, and its uncertainty.
 
-The client chose the loads; the answer does not take its word. A load point whose numbers can't be trusted meets nothing.
+The client chose the loads; its own conclusion is not used. A load point whose numbers can't be trusted meets nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchrun.plan.searches import axis_of, searched
 
 Outcome = Literal["Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"]
 SEARCH_BYTES = 1000
-"""Room for what is said of one search."""
+"""Room for the result of one search."""
 _UNITS = {"rate": "requests a second", "concurrency": "users at once"}
 
 
@@ -26,11 +26,13 @@ def search_results(
     spec: BenchmarkRunSpec, cells: Mapping[str, CellSummary], rows: Sequence[Result]
 ) -> tuple[SearchResult, ...]:
     """One for each search, in their order; `rows`: all of the run, uncut."""
-    return tuple(
-        _result(workload.name, workload.load.search, _of(workload.name, cells), _rows(workload.name, rows))
-        for workload in searched(spec)
-        if workload.load.search is not None
-    )
+    found = []
+    for workload in searched(spec):
+        of_workload = [cell for cell in cells.values() if cell.cell.workload == workload.name]
+        of_rows = sorted((r for r in rows if r.workload == workload.name), key=lambda row: Decimal(row.value))
+        if workload.load.search is not None:
+            found.append(_result(workload.name, workload.load.search, of_workload, of_rows))
+    return tuple(found)
 
 
 def deciding(rows: Sequence[Result], found: Sequence[SearchResult]) -> list[Result]:
@@ -48,32 +50,25 @@ def outcome_of(row: Result) -> Literal["Met", "Missed", "Inconclusive"]:
     return "Met" if outcomes == {"Met"} else "Inconclusive"
 
 
-def _of(workload: str, cells: Mapping[str, CellSummary]) -> list[CellSummary]:
-    return [cell for cell in cells.values() if cell.cell.workload == workload]
-
-
-def _rows(workload: str, rows: Sequence[Result]) -> list[Result]:
-    return sorted((row for row in rows if row.workload == workload), key=lambda row: Decimal(row.value))
-
-
 def _result(workload: str, search: Search, cells: Sequence[CellSummary], rows: Sequence[Result]) -> SearchResult:
     met = [row for row in rows if outcome_of(row) == "Met"]
     lower = met[-1] if met else None
     above = [row for row in rows if lower is None or Decimal(row.value) > Decimal(lower.value)]
     upper = above[0] if above else None
-    width = _width_percent(lower, upper)
+    width = None if lower is None or upper is None else 100 * (float(upper.value) / float(lower.value) - 1)
     outcome = _outcome(search, lower=lower, upper=upper, probes=len(rows)) if _is_complete(cells) else "Incomplete"
+    missed = upper is not None and outcome_of(upper) == "Missed"
     return SearchResult(
         workload=workload,
         axis=axis_of(search),
         outcome=outcome,
         lower=lower.value if lower is not None else None,
         upper=upper.value if upper is not None else None,
-        upper_outcome=_upper_outcome(upper),
+        upper_outcome=None if upper is None else "Missed" if missed else "Inconclusive",
         resolution_percent=rounded(width),
         probes=len(rows),
         stages=sum(len(cell.stages) for cell in cells),
-        sentence=_sentence(search, outcome, lower=lower, upper=upper),
+        sentence=_sentence(search, lower=lower, upper=upper, missed=missed) + _WHY[outcome],
     )
 
 
@@ -90,47 +85,23 @@ def _is_complete(cells: Sequence[CellSummary]) -> bool:
 def _outcome(search: Search, *, lower: Result | None, upper: Result | None, probes: int) -> Outcome:
     if lower is None:
         return "NoneMet"
+    low = Decimal(lower.value)
     if upper is None:
-        return "AtUpperBound" if Decimal(lower.value) == Decimal(search.to) else "Inconclusive"
-    if _is_narrow(search, Decimal(lower.value), Decimal(upper.value)):
+        return "AtUpperBound" if low == Decimal(search.to) else "Inconclusive"
+    width = Decimal(upper.value) - low
+    if (search.axis == "Concurrency" and width <= 1) or width * 100 <= low * Decimal(search.tolerance_percent):
         return "Bracketed"
     return "ProbeLimit" if probes == search.max_probes else "Inconclusive"
 
 
-def _is_narrow(search: Search, lower: Decimal, upper: Decimal) -> bool:
-    neighbours = search.axis == "Concurrency" and upper - lower <= 1
-    return neighbours or (upper - lower) * 100 <= lower * Decimal(search.tolerance_percent)
-
-
-def _width_percent(lower: Result | None, upper: Result | None) -> float | None:
-    if lower is None or upper is None:
-        return None
-    return 100 * (float(upper.value) / float(lower.value) - 1)
-
-
-def _upper_outcome(upper: Result | None) -> Literal["Missed", "Inconclusive"] | None:
-    if upper is None:
-        return None
-    return "Missed" if outcome_of(upper) == "Missed" else "Inconclusive"
-
-
-def _sentence(search: Search, outcome: Outcome, *, lower: Result | None, upper: Result | None) -> str:
+def _sentence(search: Search, *, lower: Result | None, upper: Result | None, missed: bool) -> str:
     unit = _UNITS[axis_of(search)]
-    above = _above(upper)
+    above = "" if upper is None else f"; at {upper.value} {'they are missed' if missed else 'that is not certain'}"
     if lower is None:
-        found = f"no load met the objectives for certain{above}"
-    elif upper is None:
-        found = f"the objectives are met at {lower.value} {unit}, the highest load measured"
-    else:
-        found = f"the objectives are met up to {lower.value} {unit}{above}"
-    return f"{found}{_WHY[outcome]}"
-
-
-def _above(upper: Result | None) -> str:
+        return f"no load met the objectives for certain{above}"
     if upper is None:
-        return ""
-    missed = _upper_outcome(upper) == "Missed"
-    return f"; at {upper.value} they are missed" if missed else f"; at {upper.value} that is not certain"
+        return f"the objectives are met at {lower.value} {unit}, the highest load measured"
+    return f"the objectives are met up to {lower.value} {unit}{above}"
 
 
 _WHY: Mapping[Outcome, str] = {
@@ -139,5 +110,5 @@ _WHY: Mapping[Outcome, str] = {
     "NoneMet": "; lower load.search.from, or relax the objectives",
     "ProbeLimit": "; load.search.maxProbes ended the search before the bracket was as narrow as the tolerance",
     "Inconclusive": "; the bracket is wide, since load points within it are not certain: see their rows",
-    "Incomplete": "; the search did not come to its end, or a record of it is missing",
+    "Incomplete": "; the search did not end, or a record of it is missing",
 }

@@ -1,20 +1,20 @@
 """What does not fit its share of the status is cut, the least missed first, and every cut is reported in `truncated`.
 
 The status stays under 100 kB whatever the spec asks for: 64 cells of 96 figures, their intervals and 16 objectives would
-be 500 kB. All of it can be had from the records, which are kept whole. Never cut, while their row stays: the verdict,
+be 500 kB. The records, which are kept whole, have all of it. Never cut, while their row stays: the verdict,
 throughput and mean latencies, the digest of the traffic, and the mark on an uncertain percentile that is shown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
 from pydantic import BaseModel
 
-from benchrun.api import Bottleneck, ComparedCell, Finding, Result, Truncated, Waiting, Word
+from benchrun.api import ComparedCell, Finding, Result, Truncated, Word
 from benchrun.api.sweep.status import Row
 from benchrun.measure.cells import percentile_word
 
@@ -25,7 +25,7 @@ MAX_CODES = 6
 
 T = TypeVar("T")
 Changed = TypeVar("Changed", ComparedCell, Row)
-Rows = tuple[Result, ...]
+_Cut = Callable[[Result], Result]
 
 
 def cut_to(
@@ -62,21 +62,22 @@ def without_changes(entries: Iterable[Changed], word: Word) -> tuple[Changed, ..
 
 def fitted(
     results: Sequence[Result], findings: Sequence[Finding] = (), *, max_bytes: int = MAX_BYTES
-) -> tuple[Rows, tuple[Truncated, ...]]:
+) -> tuple[tuple[Result, ...], tuple[Truncated, ...]]:
     """Cut, one kind of figure after the other until the rest fits beside the findings, and last whole rows from the end."""
+
+    def of_rows(cut: _Cut) -> Callable[[tuple[Result, ...]], tuple[Result, ...]]:
+        return lambda rows: tuple(map(cut, rows))
+
     whole = tuple(results)
     kept = cut_to(
         max_bytes - json_bytes(findings, exclude_none=False),
         whole,
         size=partial(json_bytes, exclude_none=False),
-        cuts=map(_of_rows, _CUTS),
+        cuts=map(of_rows, _CUTS),
         shorter=lambda rows: rows[:-1],
     )
     counts = ((field, sum(map(of, whole)), sum(map(of, kept))) for field, of in _LISTS)
     return kept, truncations((("results", len(whole), len(kept)), *counts))
-
-
-_Cut = Callable[[Result], Result]
 
 
 def _without(pattern: str) -> _Cut:
@@ -84,14 +85,13 @@ def _without(pattern: str) -> _Cut:
     gone = re.compile(pattern)
 
     def cut(row: Result) -> Result:
-        return row.model_copy(
-            update={
-                "metrics": {key: value for key, value in row.metrics.items() if not gone.match(key)},
-                "steady": {key: value for key, value in row.steady.items() if not gone.match(key)},
-                "intervals": {key: ends for key, ends in row.intervals.items() if not gone.match(key)},
-                "uncertain": [key for key in row.uncertain if not gone.match(key)],
-            }
-        )
+        by_key: dict[str, Mapping[str, object]] = {
+            "metrics": row.metrics,
+            "steady": row.steady,
+            "intervals": row.intervals,
+        }
+        kept = {name: {k: v for k, v in figures.items() if not gone.match(k)} for name, figures in by_key.items()}
+        return row.model_copy(update={**kept, "uncertain": [key for key in row.uncertain if not gone.match(key)]})
 
     return cut
 
@@ -102,9 +102,8 @@ def _without_outcome(outcome: str) -> _Cut:
 
 def _without_explained_evidence(row: Result) -> Result:
     """The sentences carry their numbers themselves."""
-    explained: dict[str, Waiting | Bottleneck | None] = {"waiting": row.waiting, "bottleneck": row.bottleneck}
-    bare = {name: each.model_copy(update={"evidence": {}}) for name, each in explained.items() if each is not None}
-    return row.model_copy(update=bare)
+    explained = {"waiting": row.waiting, "bottleneck": row.bottleneck}
+    return row.model_copy(update={k: v.model_copy(update={"evidence": {}}) for k, v in explained.items() if v})
 
 
 def _highest_percentile_only(row: Result) -> Result:
@@ -120,15 +119,11 @@ def _worst_objective_only(row: Result) -> Result:
     return row.model_copy(update={"objectives": worst[:1]})
 
 
-def _worst_codes_only(row: Result) -> Result:
-    return row.model_copy(update={"findings": row.findings[:MAX_CODES]})
-
-
 def _without_good_news(row: Result) -> Result:
-    """That nothing waited and nothing limits goes without saying."""
-    waited = row.waiting if row.waiting is not None and row.waiting.reason != "None" else None
-    limit = row.bottleneck if row.bottleneck is not None and row.bottleneck.limit != "None" else None
-    return row.model_copy(update={"waiting": waited, "bottleneck": limit})
+    """Without explanations that nothing waited and that there is no bottleneck."""
+    waited = row.waiting if row.waiting and row.waiting.reason != "None" else None
+    bottleneck = row.bottleneck if row.bottleneck and row.bottleneck.limit != "None" else None
+    return row.model_copy(update={"waiting": waited, "bottleneck": bottleneck})
 
 
 def _without_field(field: str) -> _Cut:
@@ -149,14 +144,14 @@ _CUTS: tuple[_Cut, ...] = (
     _worst_objective_only,
     _without_field("steady"),
     _without_field("intervals"),
-    _worst_codes_only,
+    lambda row: row.model_copy(update={"findings": row.findings[:MAX_CODES]}),
     _without_good_news,
     _without_field("waiting"),
     _without(r".*_itl_ms|total_(input|output)_tokens|duration$"),
     _without_field("roles"),
     _without_field("bottleneck"),
     _without_field("repeat_cv_percent"),
-    _without(r"p[0-9.]+_"),
+    _without(_PERCENTILE.pattern),
     _without_field("objectives"),
 )
 
@@ -170,11 +165,7 @@ _LISTS: tuple[tuple[str, Callable[[Result], int]], ...] = (
     ("results[].roles", lambda row: len(row.roles)),
     ("results[].repeatCvPercent", lambda row: len(row.repeat_cv_percent)),
     ("results[].waiting", lambda row: row.waiting is not None),
-    ("results[].waiting.evidence", lambda row: len(row.waiting.evidence) if row.waiting is not None else 0),
+    ("results[].waiting.evidence", lambda row: len(row.waiting.evidence) if row.waiting else 0),
     ("results[].bottleneck", lambda row: row.bottleneck is not None),
-    ("results[].bottleneck.evidence", lambda row: len(row.bottleneck.evidence) if row.bottleneck is not None else 0),
+    ("results[].bottleneck.evidence", lambda row: len(row.bottleneck.evidence) if row.bottleneck else 0),
 )
-
-
-def _of_rows(cut: _Cut) -> Callable[[Rows], Rows]:
-    return lambda rows: tuple(map(cut, rows))

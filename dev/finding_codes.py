@@ -1,0 +1,41 @@
+"""`api/codes.py`: a code for each page of docs/findings. Imports nothing of benchrun, which imports what is written here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAGES = Path(__file__).parents[1] / "docs/findings"
+_MODULE = '''\
+"""Codes of findings: stable names that pipelines match on."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """What the judge can find."""
+
+%s
+
+FIXED: frozenset[Code] = frozenset({%s})
+"""Their severity is fixed: no spec changes it."""
+'''
+
+
+def codes_text() -> str:
+    """The module; a page whose lead says "the severity is fixed" makes its code a fixed one."""
+    pages = {
+        page.stem: page.read_text(encoding="utf-8") for page in sorted(PAGES.glob("*.md")) if page.stem != "README"
+    }
+    members = "".join(f'    {_constant(code)} = "{code}"\n' for code in pages)
+    fixed = (
+        f"Code.{_constant(code)}" for code, text in pages.items() if "the severity is fixed" in text.split("\n\n")[1]
+    )
+    return _MODULE % (members, ", ".join(fixed))
+
+
+def _constant(code: str) -> str:
+    """ "KVRecomputed" is KV_RECOMPUTED."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", code).upper()

@@ -1,0 +1,68 @@
+"""The pages of findings, docs/findings/<Code>.md: what a finding means and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import accumulate, takewhile
+from pathlib import Path
+
+from benchrun.judge.rules.rule import SEVERITIES, Code
+
+CHECKOUT = Path(__file__).parents[3] / "docs/findings"
+"""Where the pages are written; an installation from a checkout reads them there."""
+MAX_REMEDY_CHARS = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page of one code."""
+
+    code: Code
+    text: str
+    """Markdown."""
+
+    @property
+    def summary(self) -> str:
+        """What was found: the first sentence below the title."""
+        return f"{self._lead.partition('. ')[0].removesuffix('.')}."
+
+    @property
+    def severity(self) -> str:
+        """Severities it may have, as the lead names them: "Suspect or Invalid"."""
+        words = re.findall(r"\w+", self._lead.partition(". ")[2])
+        return " or ".join(severity for severity in SEVERITIES if severity in words)
+
+    @property
+    def meaning(self) -> str:
+        """What it does to the numbers, without Markdown."""
+        return _plain(self._section("What it means"))
+
+    @property
+    def remedy(self) -> str:
+        """What to change, without Markdown: the first step, and those after it that fit into MAX_REMEDY_CHARS together."""
+        steps = [_plain(step) for step in re.split("^- ", self._section("What to do"), flags=re.MULTILINE)[1:]]
+        fitting = takewhile(lambda text: len(text) <= MAX_REMEDY_CHARS, accumulate(steps, "{} {}".format))
+        return max(fitting, key=len, default=steps[0])
+
+    @property
+    def _lead(self) -> str:
+        return " ".join(self.text.split("\n\n")[1].split())
+
+    def _section(self, title: str) -> str:
+        return self.text.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+@cache
+def page_of(code: Code) -> Page:
+    """The page of a code: an installation has one for each."""
+    installed = files("benchrun") / "findings"
+    folder = installed if installed.is_dir() else CHECKOUT
+    return Page(code, (folder / f"{code}.md").read_text(encoding="utf-8"))
+
+
+def _plain(markdown: str) -> str:
+    """A paragraph in one line, without marks of code and with the words of its links."""
+    return re.sub(r"\[(.*?)\]\(.*?\)", r"\1", " ".join(markdown.split())).replace("`", "")
