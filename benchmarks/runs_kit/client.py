@@ -26,8 +26,8 @@ from benchrun_client.contract import (
     StageRecord,
     seal,
 )
-from benchrun_client.ledger import Ledger
 from benchrun_client.record_server import RecordServer
+from benchrun_client.run_state import RunState
 
 from runs_kit.metrics_page import Server, Work
 
@@ -41,7 +41,7 @@ class PlayedClient:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._ledger = Ledger()
+        self._ledger = RunState()
         self._listener = RecordServer(self._ledger)
         self._last_record: Sealed | None = None
 

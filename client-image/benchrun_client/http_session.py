@@ -125,6 +125,12 @@ async def listen(
     return runner, runner.addresses[0][1]
 
 
+def metric_family(name: str, kind: str, about: str, samples: Mapping[str, float]) -> str:
+    """One family of a metrics endpoint's text; `samples` by what follows the name: a suffix, labels or nothing."""
+    lines = "".join(f"{name}{suffix} {value!r}\n" for suffix, value in samples.items())
+    return f"# HELP {name} {about}\n# TYPE {name} {kind}\n{lines}"
+
+
 T = TypeVar("T")
 
 

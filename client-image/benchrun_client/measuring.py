@@ -18,16 +18,16 @@ from benchrun_client.contract import CacheReset, LoadPoint, Plan, Probe, Search,
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
-from benchrun_client.ledger import Ledger
+from benchrun_client.load.client_cost import CostWatch
 from benchrun_client.load.engine import Divided, Load, LoadEngine, Outcome
-from benchrun_client.load.self_watch import SelfWatch
-from benchrun_client.records import RawEdge, RawStage, micros, scalars_of
-from benchrun_client.search import course
-from benchrun_client.search.probes import Ready, Upcoming, stage_at
+from benchrun_client.run_state import RunState
+from benchrun_client.search import bisection
+from benchrun_client.search.probes import SearchPrompts, StagePrompts, stage_at
 from benchrun_client.server.canary import complete, reset_caches, words_of
 from benchrun_client.server.snapshot import Snapshot, take, take_idle, take_settled
 from benchrun_client.server.waiting import Found, Servers
-from benchrun_client.shards.first import FirstShard, OthersResult
+from benchrun_client.shards.first_shard import FirstShard, OthersResult
+from benchrun_client.stage_record import RawEdge, RawStage, micros, scalars_of
 from benchrun_client.traffic import Traffic
 
 log = logging.getLogger(__name__)
@@ -38,22 +38,22 @@ DIAGNOSTIC_SECONDS = 10.0
 class StageSender:
     """Sends stages: what every shard does."""
 
-    def __init__(self, plan: Plan, engine: LoadEngine, servers: Servers, ledger: Ledger) -> None:
+    def __init__(self, plan: Plan, engine: LoadEngine, servers: Servers, state: RunState) -> None:
         self._plan, self._plan_digest = plan, plan.digest()
-        self._engine, self._servers, self._ledger = engine, servers, ledger
+        self._engine, self._servers, self._state = engine, servers, state
 
     async def _send(
         self,
         sequence: int,
         stage: Stage,
-        ready: Ready,
+        prompts: StagePrompts,
         *,
         divided: Divided | None,
         before_first_send: Callable[[], None] = lambda: None,
     ) -> tuple[RawStage, Outcome]:
         """Send a stage, or this shard's share of it, which has a request. Instants of the raw stage still need a clock."""
         load = Load(
-            samples=ready.samples,
+            samples=prompts.samples,
             seed=stage.seed,
             point=stage.load,
             api=stage.api,
@@ -61,14 +61,14 @@ class StageSender:
             divided=divided,
         )
         own = load.own.samples
-        watch = SelfWatch(requests=len(own))
+        watch = CostWatch(requests=len(own))
 
         def on_send() -> None:
             before_first_send()
             watch.on_first_send()
 
         def on_answer() -> None:
-            self._ledger.count_answer()
+            self._state.count_answer()
             watch.on_answer()
 
         outcome = await self._engine.run(load, self._servers, on_send=on_send, on_answer=on_answer)
@@ -78,7 +78,7 @@ class StageSender:
             plan_digest=self._plan_digest,
             sequence=sequence,
             stage_id=stage.id,
-            prompts_digest=ready.digest,
+            prompts_digest=prompts.digest,
             engine=self._engine.name,
             scalars=scalars_of(result),
             instants=outcome.instants,
@@ -105,22 +105,22 @@ class Measuring(StageSender):
         plan: Plan,
         engine: LoadEngine,
         found: Found,
-        ledger: Ledger,
+        state: RunState,
         *,
         digests: Sequence[str],
         traffic: Traffic,
         session: aiohttp.ClientSession,
         hand_over: Callable[[RawStage], None],
-        upcoming: Upcoming,
+        prompts: SearchPrompts,
         shards: FirstShard | None,
     ) -> None:
-        super().__init__(plan, engine, found.servers, ledger)
+        super().__init__(plan, engine, found.servers, state)
         self._digests, self._traffic = digests, traffic
         self._identities = found.identities
         self._last_answer = found.answered
         self._session = session
         self._hand_over = hand_over
-        self._upcoming = upcoming
+        self._prompts = prompts
         self._shards = shards
         self._measured = 0
         self._left: list[Snapshot | None] = []
@@ -134,7 +134,7 @@ class Measuring(StageSender):
             await self._warm_up()
         self._left = await self._take()
         for stage, samples, digest in zip(self._plan.stages, self._traffic.stages, self._digests, strict=True):
-            self._hand_over(await self._measure(stage, Ready(samples, digest)))
+            self._hand_over(await self._measure(stage, StagePrompts(samples, digest)))
         for search in self._plan.searches:
             await self._search(search)
 
@@ -149,18 +149,18 @@ class Measuring(StageSender):
 
     async def _search(self, search: Search) -> None:
         """Measure one load after the other, each chosen by the results before it."""
-        here: course.Position | None = course.first(search)
-        total: course.LoadResult | None = None
+        here: bisection.Position | None = bisection.first(search)
+        total: bisection.LoadResult | None = None
         while here is not None:
             stage = stage_at(search, here)
-            ready = await self._upcoming.ready(stage)
-            self._upcoming.foresee(search, here)
-            raw = await self._measure(stage, ready)
-            result = course.load_result(search, raw)
+            prompts = await self._prompts.take(stage)
+            self._prompts.write_ahead(search, here)
+            raw = await self._measure(stage, prompts)
+            result = bisection.load_result(search, raw)
             total = result if total is None else total + result
-            outcome = course.outcome_of(search, total)
-            following = course.after(search, here, outcome)
-            value = course.spelled(here.value)
+            outcome = bisection.outcome_of(search, total)
+            following = bisection.after(search, here, outcome)
+            value = bisection.spelled(here.value)
             log.info("%s at %s: %s", stage.id, value, outcome)
             self._hand_over(replace(raw, probe=Probe(value=value, ends_search=following is None)))
             if following is None or following.number != here.number:
@@ -168,14 +168,14 @@ class Measuring(StageSender):
             here = following
 
     async def _warm_up(self) -> None:
-        self._ledger.enter("WarmingUp")
+        self._state.enter("WarmingUp")
         start = time.perf_counter()
         # How many successes the servers are to have counted is unknown after a warm-up cut short: idle is enough.
         before = await self._take()
         for warmup, samples in zip(self._plan.warmups, self._traffic.warmups, strict=True):
             self._warmed_up[warmup.workload] = await self._send_warmup(warmup, samples)
         self._last_answer = time.perf_counter()
-        self._ledger.note("warmup_us", micros(self._last_answer - start))
+        self._state.note("warmup_us", micros(self._last_answer - start))
         await self._take_settled(before, completed=0)
 
     async def _send_warmup(self, warmup: Warmup, samples: Sequence[Sample]) -> WarmupOutcome:
@@ -204,16 +204,18 @@ class Measuring(StageSender):
         self._left = await self._take()
         return reset
 
-    async def _measure(self, stage: Stage, ready: Ready) -> RawStage:
-        self._ledger.enter("Measuring", stage=stage.id)
+    async def _measure(self, stage: Stage, prompts: StagePrompts) -> RawStage:
+        self._state.enter("Measuring", stage=stage.id)
         reset = await self._reset_caches() if self._plan.cache_policy == "Reset" else None
         before = self._left
         divided = self._shards.divided(self._measured, stage) if self._shards is not None else None
 
         def on_first_send() -> None:
-            self._ledger.note("first_request_unix_us", micros(time.time()))
+            self._state.note("first_request_unix_us", micros(time.time()))
 
-        raw, outcome = await self._send(self._measured, stage, ready, divided=divided, before_first_send=on_first_send)
+        raw, outcome = await self._send(
+            self._measured, stage, prompts, divided=divided, before_first_send=on_first_send
+        )
         others = OthersResult() if self._shards is None else await self._shards.others_result(self._measured)
         succeeded = outcome.instants.ok.count(True) + others.succeeded
         after = await self._take_settled(before, completed=succeeded)
@@ -223,7 +225,7 @@ class Measuring(StageSender):
             previous_answer=self._last_answer,
             shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(stage.api, 0),
             datasets=self._traffic.datasets.get(stage.workload, ()),
-            diagnostic=None if succeeded else await self._diagnose(stage, ready.samples[0], outcome),
+            diagnostic=None if succeeded else await self._diagnose(stage, prompts.samples[0], outcome),
             servers=self._edges(before, after),
             cache_reset=reset,
             warmup=self._warmed_up.pop(stage.workload, None),

@@ -14,7 +14,7 @@ import struct
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
-from typing import NoReturn
+from typing import ClassVar, NoReturn, Self
 
 from benchrun_client.failures import RunFailure
 
@@ -39,17 +39,21 @@ def end_process(code: int) -> NoReturn:
 class ChildProcess:
     """A process of our own behind a pipe. Everything happens in one event loop, in order."""
 
-    def __init__(self, process: Process, name: str) -> None:
-        self._process, self._name = process, name
+    module: ClassVar[str]
+    """`python -m module` is to call `serve`."""
+    name: ClassVar[str]
+    """What a failure calls it."""
+
+    def __init__(self, process: Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        self._stdin, self._stdout = process.stdin, process.stdout
+        self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
         self._turn = asyncio.Lock()
 
     @classmethod
-    async def start(cls, module: str, *, name: str) -> ChildProcess:
-        """Start `python -m module`, which is to call `serve`. `name`: what a failure calls it."""
-        return cls(await asyncio.create_subprocess_exec(sys.executable, "-m", module, stdin=PIPE, stdout=PIPE), name)
+    async def start(cls) -> Self:
+        """Start the other process."""
+        return cls(await asyncio.create_subprocess_exec(sys.executable, "-m", cls.module, stdin=PIPE, stdout=PIPE))
 
     async def ask(self, question: bytes) -> bytes:
         """The answer to a question.
@@ -65,9 +69,8 @@ class ChildProcess:
                 return await self._stdout.readexactly(_LENGTH.unpack(await self._stdout.readexactly(_LENGTH.size))[0])
             except (asyncio.IncompleteReadError, ConnectionError) as error:
                 code = await self._process.wait()
-                raise RunFailure(
-                    "ClientError", f"the {self._name} process ended with code {code}; see its log"
-                ) from error
+                message = f"the {self.name} process ended with code {code}; see its log"
+                raise RunFailure("ClientError", message) from error
 
     async def stop(self) -> None:
         """End the process, by ending its input."""

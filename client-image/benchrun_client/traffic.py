@@ -25,7 +25,7 @@ from benchrun_client.datasets.samples import Portion, Sample, Slot, prompts_dige
 from benchrun_client.datasets.supply import Supply, interleaved, is_drawn, portions_of
 from benchrun_client.datasets.timed_trace import Entry, write_trace
 from benchrun_client.failures import RunFailure
-from benchrun_client.search.course import first
+from benchrun_client.search.bisection import first
 from benchrun_client.search.probes import every_stage, stage_at
 from benchrun_client.tokenizer import Api, TokenCounter
 

@@ -35,11 +35,11 @@ from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
-from benchrun_client.load.stand_ins import Sessions, SharedMetrics, UserRamp, always_ready, reading_bounded
-from benchrun_client.records import Instants
+from benchrun_client.load.vllm_patches import Sessions, SharedMetrics, UserRamp, always_ready, reading_bounded
 from benchrun_client.server.canary import PATHS
 from benchrun_client.server.waiting import Servers
-from benchrun_client.shards.sharing import Shard, Share, arrivals_of
+from benchrun_client.shards.load_split import Shard, Share, arrivals_of
+from benchrun_client.stage_record import Instants
 from benchrun_client.tokenizer import Api
 
 BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}

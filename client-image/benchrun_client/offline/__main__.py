@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 from benchrun_client.failures import error_text, shorten
 from benchrun_client.http_session import BackgroundLoop
+from benchrun_client.offline.engine_server import EngineServer, NoTimesKept, generated
 from benchrun_client.offline.messages import OfflineAnswer, OfflineLoad
-from benchrun_client.offline.port import EnginePort, NoTimesKept, generated
 from benchrun_client.processes import end_on_signals
 
 PORT = 8000
@@ -31,7 +31,7 @@ def main() -> NoReturn:
     llm = _engine(arguments)
     # The first pass through the engine may compile: it is healthy once it has answered.
     generated(llm, OfflineLoad(prompts=("say anything",), output_tokens=(CANARY_TOKENS,)))
-    port = EnginePort(
+    port = EngineServer(
         version=importlib.metadata.version("vllm"),
         model=_served(arguments),
         context_tokens=int(llm.llm_engine.model_config.max_model_len),

@@ -15,19 +15,19 @@ RoleName = Literal["prefill", "decode"]
 
 
 class Unreachable(Exception):
-    """A server of a role does not answer, or there is none."""
+    """A server of a role does not answer as it should, or there is none."""
 
-    def __init__(self, role: RoleName, words: str) -> None:
-        super().__init__(f"{role}: {words}")
+    def __init__(self, role: RoleName, problem: str) -> None:
+        super().__init__(f"{role}: {problem}")
         self.role: RoleName = role
 
 
 class Role:
     """The prefill servers, or the decode servers."""
 
-    def __init__(self, name: RoleName, url: str, *, replicas: int | None = None) -> None:
+    def __init__(self, name: RoleName, url: str, *, replicas: int | None) -> None:
         self.name: RoleName = name
-        self._url = url
+        self._url, self._host = url, urlsplit(url).hostname
         self._replicas = replicas
         self._turns = count()
         self.servers: tuple[str, ...] = ()
@@ -41,9 +41,8 @@ class Role:
         """
         addresses = await resolve(self._url)
         if not addresses or (self._replicas is not None and len(addresses) != self._replicas):
-            host = urlsplit(self._url).hostname
-            wanted = f" of {self._replicas}" if self._replicas is not None else ""
-            raise Unreachable(self.name, f"{host} has {len(addresses)}{wanted} addresses")
+            expected = f" of {self._replicas}" if self._replicas is not None else ""
+            raise Unreachable(self.name, f"{self._host} has {len(addresses)}{expected} addresses")
         self.servers = tuple(pinned(self._url, address) for address in addresses)
 
     def next_server(self) -> str:
@@ -53,12 +52,8 @@ class Role:
             Unreachable: the name was not found yet.
         """
         if not self.servers:
-            raise Unreachable(self.name, f"{urlsplit(self._url).hostname} has no address yet")
+            raise Unreachable(self.name, f"{self._host} has no address yet")
         return self.servers[next(self._turns) % len(self.servers)]
-
-
-class NoPlace(Exception):
-    """As many wait as may."""
 
 
 class Places:
@@ -67,18 +62,17 @@ class Places:
     def __init__(self, *, most: int, most_queued: int) -> None:
         self._free = asyncio.Semaphore(most)
         self._most_queued = most_queued
-        self.in_flight = 0
-        self.queued = 0
+        self.in_flight = self.queued = 0
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
         """Hold a place; waits for one.
 
         Raises:
-            NoPlace: at once, where the queue is full.
+            asyncio.QueueFull: at once, where as many wait as may.
         """
         if self._free.locked() and self.queued >= self._most_queued:
-            raise NoPlace
+            raise asyncio.QueueFull
         self.queued += 1
         try:
             await self._free.acquire()

@@ -17,7 +17,7 @@ from itertools import accumulate
 from math import fsum, sqrt
 
 from benchrun_client.contract import ClientFigures, GapCounts, RequestColumns, Shards, StageRecord
-from benchrun_client.records import MAX_ERRORS, gap_counts
+from benchrun_client.stage_record import MAX_ERRORS, gap_counts
 
 Scalars = dict[str, float | int | None]
 SETTINGS = ("request_rate", "burstiness", "label")

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client.proxy import readiness as module
-from benchrun_client.proxy.port import answering, parse
+from benchrun_client.proxy.server import parse, running_proxy
 from unit.client.proxy.between import ASKED, COMPLETIONS, Server, prefilling, saying
 
 
@@ -38,7 +38,7 @@ class Watched:
 @asynccontextmanager
 async def watched(prefill: str, decode: str, *flags: str) -> AsyncIterator[Watched]:
     words = [f"--prefill={prefill}", f"--decode={decode}", "--address=127.0.0.1", "--port=0", *flags]
-    async with answering(parse(words)) as proxy, aiohttp.ClientSession() as http:
+    async with running_proxy(parse(words)) as proxy, aiohttp.ClientSession() as http:
         watching = asyncio.create_task(proxy.readiness.watch())
         try:
             yield Watched(http, f"http://127.0.0.1:{proxy.port}")

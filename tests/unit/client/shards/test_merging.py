@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import StageRecord, open_record, seal
-from benchrun_client.records import Instants, RawStage, record_of
 from benchrun_client.shards.merging import ShardedStage, Values, figures_of, merged
+from benchrun_client.stage_record import Instants, RawStage, record_of
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.client.plans import raw_stage

@@ -19,7 +19,7 @@ from itertools import chain, compress
 from typing import Literal
 
 from benchrun_client.contract import Limit, Search
-from benchrun_client.records import RawStage
+from benchrun_client.stage_record import RawStage
 
 Outcome = Literal["Met", "Missed", "Inconclusive"]
 ERROR = 0.025

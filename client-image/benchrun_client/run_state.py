@@ -25,7 +25,7 @@ Moment = Literal["healthy_unix_us", "first_request_unix_us", "warmup_us"]
 """A field of the progress that is set once."""
 
 
-class Ledger:
+class RunState:
     """Progress and sealed records of one run."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Ledger:
 
     def begin(self, *, run_uid: str, token_digest: str | None, records: int | None) -> None:
         """The run, and how many records it will give (None: a search decides). `token_digest`: of the token that opens this
-        ledger; None: the plan can't be read."""
+        state; None: the plan can't be read."""
         with self._lock:
             self._run_uid, self._token_digest, self._expected_records = run_uid, token_digest, records
         self._notify()

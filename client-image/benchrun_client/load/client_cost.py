@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchrun_client.records import ClientCost
+from benchrun_client.stage_record import ClientCost
 
 CPU_STAT_FILES = (
     Path("/sys/fs/cgroup/cpu.stat"),  # version 2
@@ -87,7 +87,7 @@ class _Usage(NamedTuple):
         return cls(time.perf_counter(), time.process_time(), throttled_periods())
 
 
-class SelfWatch:
+class CostWatch:
     """Watches one stage of so many requests, from the first send to the last answer: what the engine does before and after, which
     takes long and disturbs nobody, is left out."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.load.stand_ins import (
+from benchrun_client.load.vllm_patches import (
     ALL_USERS_SECONDS,
     HANDING_OUT_SECONDS,
     USER_GAP_SECONDS,

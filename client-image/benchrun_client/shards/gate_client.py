@@ -24,7 +24,7 @@ QUESTIONS = 8
 """Of the time at the gate, before each stage: the quickest counts."""
 
 
-class Member:
+class GateClient:
     """One shard's end. `answered`: how many requests of the stage have been answered so far."""
 
     def __init__(self, plan: Plan, *, shard: int, address: str, answered: Callable[[], int]) -> None:
@@ -111,10 +111,6 @@ class Member:
             raise RunFailure("ClientError", f"stage {go.sequence} begins, and this shard is ready for {sequence}")
         self._begun = True
         return go.at
-
-    async def hand_in(self, sequence: int, packed: bytes | None) -> None:
-        """Send our part of a stage."""
-        await self.send(messages.Part(sequence=sequence, packed=packed))
 
     async def report(self, failure: RunFailure) -> None:
         """Why we can't go on; nobody may be there to receive it."""

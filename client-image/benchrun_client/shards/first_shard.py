@@ -14,10 +14,10 @@ from benchrun_client.contract import GATE_PORT, Stage
 from benchrun_client.failures import TERMINATION_LOG_VARIABLE
 from benchrun_client.http_session import BackgroundLoop
 from benchrun_client.load.engine import Divided
-from benchrun_client.records import micros
-from benchrun_client.shards.gate import Gate, Opened
+from benchrun_client.shards.gate_server import GateServer, Opened
+from benchrun_client.shards.load_split import Shard, share_of
 from benchrun_client.shards.merging import ShardedStage
-from benchrun_client.shards.sharing import Shard, share_of
+from benchrun_client.stage_record import micros
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 """Which pod of an indexed Job this is; Kubernetes sets it."""
@@ -87,7 +87,7 @@ class OthersResult:
 class FirstShard:
     """The measuring thread's side of the gate."""
 
-    def __init__(self, gate: Gate, background: BackgroundLoop, *, shards: int) -> None:
+    def __init__(self, gate: GateServer, background: BackgroundLoop, *, shards: int) -> None:
         self._gate, self._background = gate, background
         self._shard = Shard(0, shards)
         self._opened: dict[int, Opened] = {}

@@ -29,7 +29,7 @@ HEARTBEAT_SECONDS = 5.0
 Job = tuple[OfflineLoad, Future[OfflineAnswer]]
 
 
-class EnginePort:
+class EngineServer:
     """HTTP face of the engine. Loads go through a queue to the thread that owns the engine, one at a time."""
 
     def __init__(self, *, version: str, model: str, context_tokens: int, metrics: Callable[[], bytes]) -> None:

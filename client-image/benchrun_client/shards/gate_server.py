@@ -43,7 +43,7 @@ class Opened:
     error_seconds: float
 
 
-class Gate:
+class GateServer:
     """Of one run, for so many shards, this one among them. `on_answers` gets how many requests of the stage the others have
     seen answered."""
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from benchrun_client.contract import Sealed, StageRecord, open_record, seal
 from benchrun_client.processes import ChildProcess, serve
-from benchrun_client.records import RawStage, record_of
 from benchrun_client.shards.merging import ShardedStage, merged
+from benchrun_client.stage_record import RawStage, record_of
 
 HEADLINE_SCHEMA = "benchrun.headline/1"
 MAX_HEADLINE_BYTES = 8 * 1024
@@ -25,38 +25,28 @@ def packed(raw: RawStage) -> bytes:
     return pickle.dumps(raw, protocol=pickle.HIGHEST_PROTOCOL)
 
 
-class Recorder:
+class RecordProcess(ChildProcess):
     """The measuring process's end of the pipe."""
 
-    def __init__(self, process: ChildProcess, on_record: Callable[[Sealed, str], None]) -> None:
-        self._process, self._on_record = process, on_record
+    module, name = "benchrun_client.record_process", "recorder"
 
-    @classmethod
-    async def start(cls, on_record: Callable[[Sealed, str], None]) -> Recorder:
-        """Start the other process; `on_record` is called with each record and headline, in order."""
-        return cls(await ChildProcess.start("benchrun_client.recorder", name="recorder"), on_record)
-
-    async def record(self, stage: bytes, *, parts: Sequence[bytes] = (), sharded: ShardedStage | None = None) -> Sealed:
-        """Have one stage recorded; where other shards sent some of it, `sharded` with their packed parts.
+    async def record(
+        self, stage: bytes, *, parts: Sequence[bytes] = (), sharded: ShardedStage | None = None
+    ) -> tuple[Sealed, str]:
+        """The record of one stage, and its headline; where other shards sent some of it, `sharded` with their packed parts.
 
         Raises:
             RunFailure: the other process died.
         """
-        # Our own process wrote these bytes.
         question = pickle.dumps((stage, tuple(parts), sharded), protocol=pickle.HIGHEST_PROTOCOL)
-        sealed, line = pickle.loads(await self._process.ask(question))
-        self._on_record(sealed, line)
-        return sealed  # type: ignore[no-any-return]
-
-    async def stop(self) -> None:
-        """End the other process."""
-        await self._process.stop()
+        # Our own process wrote these bytes.
+        return pickle.loads(await self.ask(question))  # type: ignore[no-any-return]
 
 
 def headline(record: StageRecord, *, digest: str) -> str:
     """One line for the log, which is left of a measurement when nobody came to fetch its record: who, the digest of the full
     record, and as many of the engine's figures as fit."""
-    line: dict[str, object] = {
+    line = {
         "schema": HEADLINE_SCHEMA,
         "run_uid": record.run_uid,
         "sequence": record.sequence,
