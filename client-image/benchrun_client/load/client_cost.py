@@ -12,7 +12,6 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from benchrun_client.stage_record import ClientCost
 
@@ -24,7 +23,7 @@ CPU_STAT_FILES = (
 
 
 def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
-    """Periods in which the process was throttled so far (`nr_throttled`); None when the kernel does not tell."""
+    """Periods in which the process was throttled so far (`nr_throttled`); None when the kernel does not count them."""
     for file in files:
         try:
             fields = dict(line.split(maxsplit=1) for line in file.read_text().splitlines())
@@ -49,7 +48,7 @@ class LoopWatch:
         self._handle = loop.call_at(self._due, self._tick)
 
     def stop(self) -> None:
-        """End."""
+        """Tick no more."""
         self._handle.cancel()
 
     def _tick(self) -> None:
@@ -75,16 +74,8 @@ class LagProbe:
         return self._lags[: max(int((at - self._start) / self._seconds), 0)].tolist()
 
 
-class _Usage(NamedTuple):
-    """Clocks and counters at one instant."""
-
-    wall: float
-    cpu: float
-    throttled: int | None
-
-    @classmethod
-    def now(cls) -> _Usage:
-        return cls(time.perf_counter(), time.process_time(), throttled_periods())
+def _usage() -> tuple[float, float, int | None]:
+    return time.perf_counter(), time.process_time(), throttled_periods()
 
 
 class CostWatch:
@@ -93,34 +84,25 @@ class CostWatch:
 
     def __init__(self, *, requests: int) -> None:
         self._left = requests
-        self._probe: LagProbe | None = None
-        self._first: _Usage | None = None
-        self._last: _Usage | None = None
-        self._last_time = 0.0
 
     def on_first_send(self) -> None:
         """The stage begins now, on the running loop."""
         self._probe = LagProbe(asyncio.get_running_loop())
-        self._first = _Usage.now()
+        self._first = _usage()
 
     def on_answer(self) -> None:
         """One more request has ended; with the last one the stage has."""
         self._left -= 1
         if self._left == 0:
             self._last_time = asyncio.get_running_loop().time()
-            self._last = _Usage.now()
+            self._last = _usage()
 
     def cost(self) -> ClientCost:
         """The account, once the engine has returned: every request has been sent and has ended."""
-        assert self._probe is not None
-        assert self._first is not None
-        assert self._last is not None
-        first, last = self._first, self._last
+        (first_wall, first_cpu, first), (last_wall, last_cpu, last) = self._first, self._last
         return ClientCost(
-            cpu_seconds=last.cpu - first.cpu,
-            wall_seconds=last.wall - first.wall,
-            throttled_periods=None
-            if first.throttled is None or last.throttled is None
-            else last.throttled - first.throttled,
+            cpu_seconds=last_cpu - first_cpu,
+            wall_seconds=last_wall - first_wall,
+            throttled_periods=None if first is None or last is None else last - first,
             lags=self._probe.stop(at=self._last_time),
         )
