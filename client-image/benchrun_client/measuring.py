@@ -216,7 +216,7 @@ class Measuring(StageSender):
         raw, outcome = await self._send(
             self._measured, stage, prompts, divided=divided, before_first_send=on_first_send
         )
-        others = OthersResult() if self._shards is None else await self._shards.others_result(self._measured)
+        others = OthersResult() if self._shards is None else await self._shards.others_result(self._measured, stage)
         succeeded = outcome.instants.ok.count(True) + others.succeeded
         after = await self._take_settled(before, completed=succeeded)
         raw = replace(

@@ -118,8 +118,8 @@ class RecordServer:
             ("records", "Stages measured.", {"": progress.records}),
             ("stage_requests_done", "Answers in the current stage so far.", {"": progress.requests_done}),
         )
-        text = "".join(metric_family(f"benchrun_client_{name}", "gauge", *rest) for name, *rest in gauges)
-        return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4"})
+        families = [metric_family(f"benchrun_client_{name}", "gauge", about, values) for name, about, values in gauges]
+        return web.Response(text="".join(families), headers={"Content-Type": "text/plain; version=0.0.4"})
 
 
 def _token(request: web.Request) -> str:

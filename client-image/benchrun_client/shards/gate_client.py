@@ -1,4 +1,4 @@
-"""A shard's connection to the gate.
+"""A shard's connection to the gate of shard 0.
 
 Everything but construction happens in one event loop, and not in the one that measures.
 """
@@ -28,9 +28,7 @@ class GateClient:
     """One shard's end. `answered`: how many requests of the stage have been answered so far."""
 
     def __init__(self, plan: Plan, *, shard: int, address: str, answered: Callable[[], int]) -> None:
-        self._plan, self._shard = plan, shard
-        self._address = address
-        self._answered = answered
+        self._plan, self._shard, self._address, self._answered = plan, shard, address, answered
         self._session: aiohttp.ClientSession | None = None
         self._gate: aiohttp.ClientWebSocketResponse | None = None
         self._target: asyncio.Future[messages.Target] | None = None
@@ -48,12 +46,12 @@ class GateClient:
         self._target = asyncio.get_running_loop().create_future()
         # Never by a proxy: the gate is one of our own pods.
         self._session = aiohttp.ClientSession(trust_env=False)
-        asked = {"run": self._plan.run_uid, "plan": self._plan.digest(), "shard": str(self._shard)}
+        params = {"run": self._plan.run_uid, "plan": self._plan.digest(), "shard": str(self._shard)}
         while True:
             try:
                 self._gate = await self._session.ws_connect(
                     f"http://{self._address}{messages.GATE_PATH}",
-                    params=asked,
+                    params=params,
                     headers={"Authorization": f"Bearer {self._plan.token_digest}"},
                     max_msg_size=messages.MAX_MESSAGE_BYTES,
                 )
@@ -119,7 +117,7 @@ class GateClient:
                 await self.send(messages.Trouble(failure=failure.to_message()))
 
     async def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         if self._gate is not None:
             await self._gate.close()
         if self._session is not None:

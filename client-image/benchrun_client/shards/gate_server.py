@@ -1,4 +1,4 @@
-"""Where shard 0 waits for the others before every stage, and takes their parts after it.
+"""The gate: where shard 0 waits for the others before every stage, and takes their parts after it.
 
 Everything but construction happens in one event loop, and not in the one that measures.
 """
@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import hmac
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar, get_args
@@ -37,7 +38,7 @@ class _Stage:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """When a stage begins, Unix seconds by the gate's clock, and how far off another shard's idea of that clock may be."""
+    """When a stage begins, Unix seconds by the gate's clock, and how far off another shard's estimate of that clock may be."""
 
     at: float
     error_seconds: float
@@ -54,7 +55,7 @@ class GateServer:
         # One offset for the whole run: a wall clock that is set in between would tear a stage apart.
         self.unix_minus_perf = time.time() - time.perf_counter()
         self._connections: dict[int, web.WebSocketResponse] = {}
-        self._stages: dict[int, _Stage] = {}
+        self._stages: defaultdict[int, _Stage] = defaultdict(_Stage)
         self._answered: dict[int, int] = {}
         self._target: messages.Target | None = None
         self._measuring = ""
@@ -83,7 +84,7 @@ class GateServer:
         raise await asyncio.shield(self._lost)
 
     async def send_target(self, servers: Servers) -> None:
-        """Tell all shards the servers to send to."""
+        """Send all shards the URLs of the servers."""
         self._target = messages.Target(urls=servers.urls)
         await self._send_all(self._target)
 
@@ -91,7 +92,7 @@ class GateServer:
         """Wait until all are ready for the stage, and let them go. When it begins."""
         self._measuring = stage
         self._answered.clear()
-        ready = await self._from_all(self._stage(sequence).ready)
+        ready = await self._from_all(self._stages[sequence].ready)
         error = max((each.error_seconds for each in ready.values()), default=0.0)
         at = time.perf_counter() + self.unix_minus_perf + LEAD_SECONDS + 4 * error
         await self._send_all(messages.Go(sequence=sequence, at=at))
@@ -99,12 +100,12 @@ class GateServer:
         return Opened(at=at, error_seconds=error)
 
     async def all_ended(self, sequence: int) -> Mapping[int, messages.Ended]:
-        """Wait until every other shard has seen its last request end; their messages, by shard."""
-        return await self._from_all(self._stage(sequence).ended)
+        """Wait until the last request of every other shard has ended; their messages, by shard."""
+        return await self._from_all(self._stages[sequence].ended)
 
     async def parts(self, sequence: int) -> tuple[bytes, ...]:
         """Wait for every other shard's part of a stage; those that there are, and forget them."""
-        parts = await self._from_all(self._stage(sequence).parts)
+        parts = await self._from_all(self._stages[sequence].parts)
         del self._stages[sequence]
         return tuple(part for _, part in sorted(parts.items()) if part is not None)
 
@@ -112,9 +113,8 @@ class GateServer:
         """Everything has been measured and taken: let the others end."""
         self._over = True
         await self._send_all(messages.Over())
-        if self._beating:
+        if self._runner and self._beating:
             self._beating.cancel()
-        if self._runner:
             await self._runner.cleanup()
 
     def lose(self, shard: int, why: str) -> None:
@@ -126,9 +126,6 @@ class GateServer:
         assert self._lost is not None
         if not self._lost.done():
             self._lost.set_result(RunFailure(reason, message))
-
-    def _stage(self, sequence: int) -> _Stage:
-        return self._stages.setdefault(sequence, _Stage())
 
     async def _from_all(self, received: dict[int, T]) -> dict[int, T]:
         async with self._changed:
@@ -165,7 +162,7 @@ class GateServer:
         return int(number)
 
     async def _listen(self, shard: int, connection: web.WebSocketResponse) -> str:
-        """Take messages until there are no more; why."""
+        """Take messages until there are no more; returns why."""
         while True:
             seconds = messages.SILENT_SECONDS if self._begun else messages.PREPARING_SILENT_SECONDS
             try:
@@ -197,11 +194,11 @@ class GateServer:
                 self._on_answers(sum(self._answered.values()))
                 return
             case messages.Ready(sequence=sequence):
-                self._stage(sequence).ready[shard] = message
+                self._stages[sequence].ready[shard] = message
             case messages.Ended(sequence=sequence):
-                self._stage(sequence).ended[shard] = message
+                self._stages[sequence].ended[shard] = message
             case messages.Part(sequence=sequence, packed=packed):
-                self._stage(sequence).parts[shard] = packed
+                self._stages[sequence].parts[shard] = packed
         async with self._changed:
             self._changed.notify_all()
 

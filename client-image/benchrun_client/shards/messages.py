@@ -26,7 +26,7 @@ PREPARING_SILENT_SECONDS = 90.0
 
 
 class Question(Message):
-    """Asks for the time at the gate."""
+    """What time is it at the gate?"""
 
     kind: Literal["Question"] = "Question"
     left: Finite

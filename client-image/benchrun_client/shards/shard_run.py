@@ -1,4 +1,4 @@
-"""A run as a shard takes part in it that is not the first.
+"""One run from plan to exit, as a shard other than shard 0 goes through it.
 
 read plan -> connect to the gate -> load tokenizer -> find data -> ready
 import the load engine, write all prompts
@@ -34,8 +34,8 @@ from benchrun_client.traffic import digests_of, write_traffic
 log = logging.getLogger(__name__)
 
 
-class Following(StageSender):
-    """One pass over the plan's stages, in step with shard 0. `hand_over` gets each part, None where there was no request."""
+class ShardStages(StageSender):
+    """One pass over the plan's stages, in step with shard 0. `hand_over` gets each part, None where it has no request."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Following(StageSender):
             self._hand_over(sequence, await self._take_part(sequence, stage, StagePrompts(samples, digest)))
 
     async def _take_part(self, sequence: int, stage: Stage, prompts: StagePrompts) -> RawStage | None:
-        """Our requests. What is said of servers and of the run is shard 0's to say."""
+        """Our requests; shard 0 adds what concerns servers and the run."""
         share = share_of(stage.load, requests=len(prompts.samples), shard=self._shard)
         if not share.requests:
             await self._begin(sequence)
@@ -88,12 +88,9 @@ class Following(StageSender):
         return start
 
     async def _report_end(self, sequence: int, *, requests: int, succeeded: int, answered_at: float | None) -> None:
+        late = self._late
         message = Ended(
-            sequence=sequence,
-            requests=requests,
-            succeeded=succeeded,
-            began_late_seconds=self._late,
-            answered_at=answered_at,
+            sequence=sequence, requests=requests, succeeded=succeeded, began_late_seconds=late, answered_at=answered_at
         )
         await self._background.call(self._gate.send(message))
 
@@ -109,7 +106,13 @@ class ShardRun(BaseRun):
         self._gate = gate = GateClient(
             plan, shard=shard.number, address=self._setup.gate, answered=lambda: self._state.progress().requests_done
         )
-        attending = self._watched(self._attend(gate))
+
+        async def stay_at_gate() -> None:
+            await gate.join()
+            await gate.listen()
+            await gate.close()
+
+        at_gate = self._watched(stay_at_gate())
         others = [self._watched(self._run_other(number)) for number in self._setup.siblings]
         counter, material = find_all(plan)
         self._state.mark_ready()
@@ -119,7 +122,7 @@ class ShardRun(BaseRun):
         traffic = write_traffic(plan, material, counter)
         digests = digests_of(traffic)
         freeze_heap()
-        following = Following(
+        stages = ShardStages(
             plan,
             engine,
             self._background.run(gate.target()),
@@ -129,17 +132,12 @@ class ShardRun(BaseRun):
             background=self._background,
             hand_over=self._hand_over,
         )
-        asyncio.run(following.run(traffic.stages, digests))
+        asyncio.run(stages.run(traffic.stages, digests))
         self._finish_recording()
-        attending.result()
+        at_gate.result()
         for other in others:
             other.result()
         log.info("all stages measured")
-
-    async def _attend(self, gate: GateClient) -> None:
-        await gate.join()
-        await gate.listen()
-        await gate.close()
 
     async def _run_other(self, shard: int) -> None:
         if code := await run_sibling(self._setup, shard, plan=self._plan_path):
