@@ -51,7 +51,7 @@ class PlayedClient:
         self._ledger.begin(run_uid=plan.run_uid, token_digest=plan.token_digest, records=len(plan.stages))
         await self._listener.start(address=self._address, port=RECORD_PORT)
         self._ledger.enter("Waiting")
-        self._ledger.mark_ready()
+        self._ledger.ready = True
 
     async def stop(self) -> None:
         """Answer no more."""

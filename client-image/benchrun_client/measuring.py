@@ -1,7 +1,7 @@
-"""Warm-ups, then every stage, back to back: those that the plan lists, then those that searches choose.
+"""Measuring a run: warm-ups, then every stage, back to back: those that the plan lists, then those that searches choose.
 
 Between two stages the server idles, so as little as possible happens there: the closing snapshot, which is the next stage's
-opening one, and a copy of the numbers into the recorder's pipe.
+opening one, and a copy of the numbers into the pipe of the process that makes records.
 """
 
 from __future__ import annotations
@@ -52,14 +52,7 @@ class StageSender:
         before_first_send: Callable[[], None] = lambda: None,
     ) -> tuple[RawStage, Outcome]:
         """Send a stage, or this shard's share of it, which has a request. Instants of the raw stage still need a clock."""
-        load = Load(
-            samples=prompts.samples,
-            seed=stage.seed,
-            point=stage.load,
-            api=stage.api,
-            ignore_eos=stage.ignore_eos,
-            divided=divided,
-        )
+        load = Load(prompts.samples, stage.seed, stage.load, stage.api, stage.ignore_eos, divided)
         own = load.own.samples
         watch = CostWatch(requests=len(own))
 
@@ -115,16 +108,12 @@ class Measuring(StageSender):
         shards: FirstShard | None,
     ) -> None:
         super().__init__(plan, engine, found.servers, state)
-        self._digests, self._traffic = digests, traffic
-        self._identities = found.identities
-        self._last_answer = found.answered
-        self._session = session
-        self._hand_over = hand_over
-        self._prompts = prompts
-        self._shards = shards
+        self._digests, self._traffic, self._prompts = digests, traffic, prompts
+        self._identities, self._last_answer = found.identities, found.answered
+        self._session, self._hand_over, self._shards = session, hand_over, shards
         self._measured = 0
-        self._left: list[Snapshot | None] = []
-        """What the last stage left: the next one begins with it."""
+        self._snapshots: list[Snapshot | None] = []
+        """Taken after the last stage: the next one begins with them."""
         self._warmed_up: dict[str, WarmupOutcome] = {}
         """By workload, until a record has it."""
 
@@ -132,7 +121,7 @@ class Measuring(StageSender):
         """Warm up, measure every stage, hand each over as soon as it is measured."""
         if self._plan.warmups:
             await self._warm_up()
-        self._left = await self._take()
+        self._snapshots = await self._take()
         for stage, samples, digest in zip(self._plan.stages, self._traffic.stages, self._digests, strict=True):
             self._hand_over(await self._measure(stage, StagePrompts(samples, digest)))
         for search in self._plan.searches:
@@ -149,23 +138,21 @@ class Measuring(StageSender):
 
     async def _search(self, search: Search) -> None:
         """Measure one load after the other, each chosen by the results before it."""
-        here: bisection.Position | None = bisection.first(search)
+        position: bisection.Position | None = bisection.first(search)
         total: bisection.LoadResult | None = None
-        while here is not None:
-            stage = stage_at(search, here)
+        while position is not None:
+            stage = stage_at(search, position)
             prompts = await self._prompts.take(stage)
-            self._prompts.write_ahead(search, here)
+            self._prompts.write_ahead(search, position)
             raw = await self._measure(stage, prompts)
             result = bisection.load_result(search, raw)
-            total = result if total is None else total + result
+            total = total + result if total is not None and position.repeat > 1 else result
             outcome = bisection.outcome_of(search, total)
-            following = bisection.after(search, here, outcome)
-            value = bisection.spelled(here.value)
+            following = bisection.after(search, position, outcome)
+            value = bisection.spelled(position.value)
             log.info("%s at %s: %s", stage.id, value, outcome)
             self._hand_over(replace(raw, probe=Probe(value=value, ends_search=following is None)))
-            if following is None or following.number != here.number:
-                total = None
-            here = following
+            position = following
 
     async def _warm_up(self) -> None:
         self._state.enter("WarmingUp")
@@ -179,8 +166,7 @@ class Measuring(StageSender):
         await self._take_settled(before, completed=0)
 
     async def _send_warmup(self, warmup: Warmup, samples: Sequence[Sample]) -> WarmupOutcome:
-        point = LoadPoint(max_concurrency=warmup.concurrency)
-        load = Load(samples=samples, seed=warmup.seed, point=point, api=warmup.api, ignore_eos=True)
+        load = Load(samples, warmup.seed, LoadPoint(max_concurrency=warmup.concurrency), warmup.api, ignore_eos=True)
         start = time.perf_counter()
         try:
             async with asyncio.timeout(warmup.max_seconds):
@@ -197,17 +183,17 @@ class Measuring(StageSender):
 
     async def _reset_caches(self) -> CacheReset:
         """Empty the prefix caches; then take the snapshot that the next stage begins with."""
-        if any(snapshot is None or snapshot.running for snapshot in self._left):
+        if any(snapshot is None or snapshot.running for snapshot in self._snapshots):
             # vLLM refuses while a request holds a block: one of a warm-up cut short, say.
             await take_idle(self._session, self._servers.metrics_urls)
         reset = await reset_caches(self._session, self._servers.own_urls)
-        self._left = await self._take()
+        self._snapshots = await self._take()
         return reset
 
     async def _measure(self, stage: Stage, prompts: StagePrompts) -> RawStage:
         self._state.enter("Measuring", stage=stage.id)
         reset = await self._reset_caches() if self._plan.cache_policy == "Reset" else None
-        before = self._left
+        before = self._snapshots
         divided = self._shards.divided(self._measured, stage) if self._shards is not None else None
 
         def on_first_send() -> None:
@@ -233,7 +219,7 @@ class Measuring(StageSender):
         self._last_answer = max(*outcome.instants.answered, others.last_answer)
         self._measured += 1
         # The diagnostic request belongs to no stage: the next stage's counters begin after it.
-        self._left = after if succeeded else await self._take_settled(after, completed=0)
+        self._snapshots = after if succeeded else await self._take_settled(after, completed=0)
         return raw
 
     def _edges(self, before: Sequence[Snapshot | None], after: Sequence[Snapshot | None]) -> tuple[RawEdge, ...]:
@@ -243,7 +229,7 @@ class Measuring(StageSender):
         return tuple(RawEdge(*row) for row in rows)
 
     async def _diagnose(self, stage: Stage, sample: Sample, outcome: Outcome) -> str:
-        """The server's own words about a request like those that failed; the engine keeps only reason phrases."""
+        """The server's answer to a request like those that failed; the engine keeps only reason phrases."""
         if self._plan.target.offline:
             return str(outcome.result["errors"][0])
         try:

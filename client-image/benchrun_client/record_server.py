@@ -1,4 +1,4 @@
-"""The small port that the operator pulls from. See `contract` for the four paths.
+"""The HTTP server from which the operator pulls records. See `contract` for the four paths.
 
 A long poll is held back until there is something new, at most `MAX_WAIT_SECONDS`; a slow or silent reader costs one waiting
 task and nothing else. Records and acknowledgements need the run's token: whoever reads a record could acknowledge it, and an
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from functools import partial
 from typing import get_args
 
 from aiohttp import web
@@ -25,7 +26,7 @@ LAST_ANSWERS_SECONDS = 2.0
 
 
 class RecordServer:
-    """HTTP face of a state. Everything but construction happens in one event loop."""
+    """Answers HTTP for a run's state. Everything but construction happens in one event loop."""
 
     def __init__(self, state: RunState) -> None:
         self._state = state
@@ -34,12 +35,7 @@ class RecordServer:
 
     async def start(self, *, address: str, port: int) -> int:
         """Listen, and return the port (of use when `port` is 0)."""
-        loop = asyncio.get_running_loop()
-
-        def on_change() -> None:
-            loop.call_soon_threadsafe(self._wake)
-
-        self._state.listen(on_change)
+        self._state.listen(partial(asyncio.get_running_loop().call_soon_threadsafe, self._wake))
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.add_routes(
             [
@@ -66,7 +62,7 @@ class RecordServer:
         return True
 
     def _wake(self) -> None:
-        # Whoever waits holds the old event; a new one is there before they ask again, so no change is missed.
+        # Whoever waits holds the old event; a new one is there before they wait again, so no change is missed.
         self._changed.set()
         self._changed = asyncio.Event()
 

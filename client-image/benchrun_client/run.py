@@ -153,7 +153,7 @@ class Run(BaseRun):
             self._gate = self._open_gate(plan)
         counter, material = find_all(plan)
         tls = tls_context(plan.target.ca_file)
-        self._state.mark_ready()
+        self._state.ready = True
         log.info("ready: plan, tokenizer and data found")
         waiting = self._watched(wait_for_servers(plan, material, self._state, tls=tls))
         self._record_process = self._background.run(RecordProcess.start())

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -33,8 +32,7 @@ class GateClient:
         self._gate: aiohttp.ClientWebSocketResponse | None = None
         self._target: asyncio.Future[messages.Target] | None = None
         self._instants: asyncio.Queue[messages.Go] = asyncio.Queue()
-        self._questions: deque[messages.ClockQuestion] = deque(maxlen=QUESTIONS)
-        self._answer_came = asyncio.Event()
+        self._clock_questions: asyncio.Queue[messages.ClockQuestion] = asyncio.Queue()
         self._begun = False
 
     async def join(self) -> None:
@@ -95,11 +93,11 @@ class GateClient:
 
     async def offset(self) -> messages.Offset:
         """What to add to `time.perf_counter` for Unix time by the gate's clock, by new questions."""
+        answered = []
         for _ in range(QUESTIONS):
-            self._answer_came.clear()
             await self.send(messages.Question(left=time.perf_counter()))
-            await self._answer_came.wait()
-        return messages.offset_of(self._questions)
+            answered.append(await self._clock_questions.get())
+        return messages.offset_of(answered)
 
     async def ready(self, sequence: int, *, error_seconds: float) -> float:
         """Wait for a stage to begin; the instant, Unix seconds by the gate's clock."""
@@ -132,8 +130,8 @@ class GateClient:
             case messages.Go():
                 self._instants.put_nowait(message)
             case messages.Answer(left=left, said=instant):
-                self._questions.append(messages.ClockQuestion(left=left, came=time.perf_counter(), said=instant))
-                self._answer_came.set()
+                came = time.perf_counter()
+                self._clock_questions.put_nowait(messages.ClockQuestion(left=left, came=came, said=instant))
 
     async def send(self, message: messages.GateMessage) -> None:
         """Send a message.

@@ -115,7 +115,7 @@ class ShardRun(BaseRun):
         at_gate = self._watched(stay_at_gate())
         others = [self._watched(self._run_other(number)) for number in self._setup.siblings]
         counter, material = find_all(plan)
-        self._state.mark_ready()
+        self._state.ready = True
         log.info("shard %d ready: plan, tokenizer and data found", shard.number)
         self._record_process = self._background.run(RecordProcess.start())
         engine = vllm_engine(plan, counter, tls=tls_context(plan.target.ca_file))
