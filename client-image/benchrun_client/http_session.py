@@ -36,11 +36,8 @@ def proxies_set(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
-    """The system's certificates and those of `ca_file`; None: the system's alone.
-
-    Raises:
-        RunFailure: `CertificateInvalid`.
-    """
+    """The system's certificates and those of `ca_file`; None: the system's alone. Raises RunFailure:
+    `CertificateInvalid`."""
     if ca_file is None:
         return None
     context = ssl.create_default_context()
@@ -111,10 +108,7 @@ async def listen(
     app: web.Application, *, address: str, port: int, backlog: int = 128, **options: Any
 ) -> tuple[web.AppRunner, int]:
     """Listen. The runner, to clean up, and the port (of use when `port` is 0). `options`: those of the runner.
-
-    Raises:
-        OSError: the port cannot be opened.
-    """
+    Raises OSError: the port cannot be opened."""
     runner = web.AppRunner(app, access_log=None, **options)
     await runner.setup()
     try:

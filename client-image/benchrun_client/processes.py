@@ -56,11 +56,7 @@ class ChildProcess:
         return cls(await asyncio.create_subprocess_exec(sys.executable, "-m", cls.module, stdin=PIPE, stdout=PIPE))
 
     async def ask(self, question: bytes) -> bytes:
-        """The answer to a question.
-
-        Raises:
-            RunFailure: the process died.
-        """
+        """The answer to a question. Raises RunFailure: the process died."""
         async with self._turn:
             try:
                 self._stdin.write(_LENGTH.pack(len(question)))

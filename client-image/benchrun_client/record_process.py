@@ -33,11 +33,8 @@ class RecordProcess(ChildProcess):
     async def record(
         self, stage: bytes, *, parts: Sequence[bytes] = (), sharded: ShardedStage | None = None
     ) -> tuple[Sealed, str]:
-        """The record of one stage, and its headline; where other shards sent some of it, `sharded` with their packed parts.
-
-        Raises:
-            RunFailure: the other process died.
-        """
+        """The record of one stage, and its headline; where other shards sent some of it, `sharded` with their packed
+        parts. Raises RunFailure: the other process died."""
         question = pickle.dumps((stage, tuple(parts), sharded), protocol=pickle.HIGHEST_PROTOCOL)
         # Our own process wrote these bytes.
         return pickle.loads(await self.ask(question))  # type: ignore[no-any-return]

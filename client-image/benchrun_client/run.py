@@ -59,11 +59,8 @@ T = TypeVar("T")
 
 
 def read_plan(path: Path) -> Plan:
-    """Read and check the plan.
-
-    Raises:
-        RunFailure: `InvalidPlan`, naming the fields that are wrong; values are left out: not all of them are for a log.
-    """
+    """Read and check the plan. Raises RunFailure: `InvalidPlan`, naming the fields that are wrong; values are left
+    out: not all of them are for a log."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_PLAN_BYTES + 1)

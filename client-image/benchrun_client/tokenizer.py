@@ -51,11 +51,8 @@ class TokenCounter:
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
     def words(self) -> list[str]:
-        """Words that are one token each wherever they stand in a text, in the vocabulary's order.
-
-        Raises:
-            RunFailure: `TokenizerUnusable`, when there are too few to write random prompts with.
-        """
+        """Words that are one token each wherever they stand in a text, in the vocabulary's order. Raises RunFailure:
+        `TokenizerUnusable`, when there are too few to write random prompts with."""
         plain = self._single_token_words(lambda word: word.isascii() and word.isalpha() and len(word) > 1)
         found = plain if len(plain) >= MIN_WORDS else self._single_token_words(lambda word: "\ufffd" not in word)
         if len(found) < MIN_WORDS:
@@ -93,11 +90,7 @@ class TokenCounter:
 
 
 def load_tokenizer(target: Target) -> TokenCounter:
-    """Load the tokenizer that the plan names.
-
-    Raises:
-        RunFailure: `TokenizerNotFound` or `ModelGated`.
-    """
+    """Load the tokenizer that the plan names. Raises RunFailure: `TokenizerNotFound` or `ModelGated`."""
     name = target.tokenizer
     if name.startswith((".", "/")) and not Path(name).is_dir():
         raise RunFailure(

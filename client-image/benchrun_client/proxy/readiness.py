@@ -43,11 +43,7 @@ class Readiness:
         """None: ready."""
 
     async def look_up(self) -> None:
-        """Find the addresses of both roles.
-
-        Raises:
-            Unreachable: a name has none, or not all.
-        """
+        """Find the addresses of both roles. Raises Unreachable: a name has none, or not all."""
         await asyncio.gather(self._prefill.look_up(), self._decode.look_up())
 
     async def watch(self) -> NoReturn:

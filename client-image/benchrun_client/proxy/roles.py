@@ -34,11 +34,8 @@ class Role:
         """Base URLs that lead to one server each; none until its name has been looked up."""
 
     async def look_up(self) -> None:
-        """Find all addresses of the name: those of a headless Service are its pods.
-
-        Raises:
-            Unreachable: the name has none, or not as many as there are to be.
-        """
+        """Find all addresses of the name: those of a headless Service are its pods. Raises Unreachable: the name has
+        none, or not as many as there are to be."""
         addresses = await resolve(self._url)
         if not addresses or (self._replicas is not None and len(addresses) != self._replicas):
             expected = f" of {self._replicas}" if self._replicas is not None else ""
@@ -46,11 +43,7 @@ class Role:
         self.servers = tuple(pinned(self._url, address) for address in addresses)
 
     def next_server(self) -> str:
-        """Whose turn it is.
-
-        Raises:
-            Unreachable: the name was not found yet.
-        """
+        """Whose turn it is. Raises Unreachable: the name was not found yet."""
         if not self.servers:
             raise Unreachable(self.name, f"{self._host} has no address yet")
         return self.servers[next(self._turns) % len(self.servers)]
@@ -66,11 +59,7 @@ class Places:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Hold a place; waits for one.
-
-        Raises:
-            asyncio.QueueFull: at once, where as many wait as may.
-        """
+        """Hold a place; waits for one. Raises asyncio.QueueFull: at once, where as many wait as may."""
         if self._free.locked() and self.queued >= self._most_queued:
             raise asyncio.QueueFull
         self.queued += 1

@@ -80,11 +80,7 @@ def forwarding_session() -> aiohttp.ClientSession:
 async def post(
     session: aiohttp.ClientSession, role: RoleName, url: str, *, body: bytes, headers: Mapping[str, str]
 ) -> WholeAnswer:
-    """Post, and read the answer to its end.
-
-    Raises:
-        Unreachable: there was no answer, or none to its end.
-    """
+    """Post, and read the answer to its end. Raises Unreachable: there was no answer, or none to its end."""
     async with open_answer(session, role, url, body=body, headers=headers) as (response, sent):
         try:
             answer = await read_bounded(response, MAX_ANSWER_BYTES)
@@ -103,11 +99,8 @@ async def open_answer(
     headers: Mapping[str, str],
     method: str = "POST",
 ) -> AsyncIterator[tuple[aiohttp.ClientResponse, Sent]]:
-    """Send a request; the answer's head has come. Leaving before its end closes the connection, which ends the server's work.
-
-    Raises:
-        Unreachable: no head came.
-    """
+    """Send a request; the answer's head has come. Leaving before its end closes the connection, which ends the
+    server's work. Raises Unreachable: no head came."""
     sent = Sent()
     try:
         response = await session.request(method, url, data=body or None, headers=headers, trace_request_ctx=sent)

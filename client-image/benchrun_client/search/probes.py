@@ -78,11 +78,7 @@ class SearchPrompts:
                 self._writing[stage_id] = self._write(stages[0], lengths)
 
     async def take(self, stage: Stage) -> StagePrompts:
-        """What the stage sends.
-
-        Raises:
-            RunFailure: it could not be written.
-        """
+        """What the stage sends. Raises RunFailure: it could not be written."""
         if stage.id not in self._writing:
             samples = self._drawn[stage.id][: stage.requests]
             return StagePrompts(samples, prompts_digest(samples))

@@ -40,11 +40,7 @@ class PromptWriter(ChildProcess):
 
 
 def opened(answer: bytes) -> Written | None:
-    """An answer of the other process; None: there was nothing to write.
-
-    Raises:
-        RunFailure: it failed, and why.
-    """
+    """An answer of the other process; None: there was nothing to write. Raises RunFailure: it failed, and why."""
     # Our own process wrote these bytes.
     written, failure = pickle.loads(answer)
     if failure is not None:

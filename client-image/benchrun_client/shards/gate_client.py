@@ -36,11 +36,8 @@ class GateClient:
         self._begun = False
 
     async def join(self) -> None:
-        """Connect, again and again until the gate is there: shard 0 may come later, and its name with it.
-
-        Raises:
-            RunFailure: it refused us, so this is another run's gate.
-        """
+        """Connect, again and again until the gate is there: shard 0 may come later, and its name with it. Raises
+        RunFailure: it refused us, so this is another run's gate."""
         self._target = asyncio.get_running_loop().create_future()
         # Never by a proxy: the gate is one of our own pods.
         self._session = aiohttp.ClientSession(trust_env=False)
@@ -62,11 +59,7 @@ class GateClient:
             await asyncio.sleep(CONNECT_AGAIN_SECONDS)
 
     async def listen(self) -> None:
-        """Take the gate's messages until all is over.
-
-        Raises:
-            RunFailure: `ShardLost`, when there are no more.
-        """
+        """Take the gate's messages until all is over. Raises RunFailure: `ShardLost`, when there are no more."""
         assert self._gate is not None
         beating = asyncio.create_task(self._beat())
         try:
@@ -134,11 +127,7 @@ class GateClient:
                 self._clock_questions.put_nowait(messages.ClockQuestion(left=left, came=came, said=instant))
 
     async def send(self, message: messages.GateMessage) -> None:
-        """Send a message.
-
-        Raises:
-            RunFailure: `ShardLost`.
-        """
+        """Send a message. Raises RunFailure: `ShardLost`."""
         assert self._gate is not None
         try:
             await self._gate.send_str(message.model_dump_json())

@@ -75,11 +75,7 @@ class GateServer:
         return bound
 
     async def watch(self) -> NoReturn:
-        """Wait until a shard is lost or in trouble.
-
-        Raises:
-            RunFailure: `ShardLost`, or the shard's own failure.
-        """
+        """Wait until a shard is lost or in trouble. Raises RunFailure: `ShardLost`, or the shard's own failure."""
         assert self._lost is not None
         raise await asyncio.shield(self._lost)
 

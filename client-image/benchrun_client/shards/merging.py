@@ -153,11 +153,8 @@ class ShardedStage:
 
 
 def merged(parts: Sequence[StageRecord], sharded: ShardedStage) -> StageRecord:
-    """One record. The first part is shard 0's, which alone saw the servers.
-
-    Raises:
-        ValueError: the parts are not of one stage.
-    """
+    """One record. The first part is shard 0's, which alone saw the servers. Raises ValueError: the parts are not of
+    one stage."""
     first = parts[0]
     for name in SAME:
         if any(getattr(part, name) != getattr(first, name) for part in parts):
