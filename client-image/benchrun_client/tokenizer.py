@@ -1,7 +1,7 @@
 """The model's tokenizer: loading it, and counting tokens the way the server will.
 
-A server counts more than the text: special tokens in front, and for a chat the template around it. `TokenCounter` counts all
-of that, so that "1024 input tokens" are 1024 in the server's own usage figure.
+A server counts more than the text: special tokens in front, and for a chat the template around it. So does `TokenCounter`:
+"1024 input tokens" are 1024 in the server's own usage figure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TokenCounter:
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
-        """What it wraps; the load engine wants that."""
+        """For the load engine."""
         self._has_template = bool(getattr(tokenizer, "chat_template", None))
 
     def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
@@ -56,11 +56,8 @@ class TokenCounter:
         plain = self._single_token_words(lambda word: word.isascii() and word.isalpha() and len(word) > 1)
         found = plain if len(plain) >= MIN_WORDS else self._single_token_words(lambda word: "\ufffd" not in word)
         if len(found) < MIN_WORDS:
-            raise RunFailure(
-                "TokenizerUnusable",
-                f"random data needs {MIN_WORDS} words that are one token each; this tokenizer has {len(found)}. "
-                "Use a dataset of texts with this model.",
-            )
+            problem = f"random data needs {MIN_WORDS} words that are one token each; this tokenizer has {len(found)}"
+            raise RunFailure("TokenizerUnusable", f"{problem}. Use a dataset of texts with this model.")
         return found
 
     def _single_token_words(self, acceptable: Callable[[str], bool]) -> list[str]:
@@ -93,10 +90,8 @@ def load_tokenizer(target: Target) -> TokenCounter:
     """Load the tokenizer that the plan names. Raises RunFailure: `TokenizerNotFound` or `ModelGated`."""
     name = target.tokenizer
     if name.startswith((".", "/")) and not Path(name).is_dir():
-        raise RunFailure(
-            "TokenizerNotFound",
-            f"there is no directory {name} in the client's container: check model.source, or name another model.tokenizer",
-        )
+        problem = f"there is no directory {name} in the client's container"
+        raise RunFailure("TokenizerNotFound", f"{problem}: check model.source, or name another model.tokenizer")
     transformers = importlib.import_module("transformers")
     try:
         return TokenCounter(transformers.AutoTokenizer.from_pretrained(name, revision=target.tokenizer_revision))
@@ -107,23 +102,16 @@ def load_tokenizer(target: Target) -> TokenCounter:
 
 def _loading_failure(name: str, error: Exception) -> RunFailure:
     text = str(error).lower()
-    if "gated" in text or "401 client error" in text or "403 client error" in text:
-        return RunFailure(
-            "ModelGated",
-            f"{name} is gated or private: give model.source.hub.tokenSecretRef a token whose owner has accepted the "
-            f"model's terms ({first_line(error)})",
-        )
+    if any(sign in text for sign in ("gated", "401 client error", "403 client error")):
+        advice = "give model.source.hub.tokenSecretRef a token whose owner has accepted the model's terms"
+        return RunFailure("ModelGated", f"{name} is gated or private: {advice} ({first_line(error)})")
     if "trust_remote_code" in text:
-        return RunFailure(
-            "TokenizerNotFound",
-            f"the tokenizer of {name} needs code from its repository, which the client does not run: "
-            "name another model.tokenizer",
-        )
-    return RunFailure(
-        "TokenizerNotFound",
-        f"cannot load a tokenizer from {name}: {first_line(error)} "
-        "Check model.name, model.revision and model.tokenizer, and that the client can reach the hub or the volume.",
+        problem = f"the tokenizer of {name} needs code from its repository, which the client does not run"
+        return RunFailure("TokenizerNotFound", f"{problem}: name another model.tokenizer")
+    advice = (
+        "Check model.name, model.revision and model.tokenizer, and that the client can reach the hub or the volume."
     )
+    return RunFailure("TokenizerNotFound", f"cannot load a tokenizer from {name}: {first_line(error)} {advice}")
 
 
 def longest_context(tokenizer_name: str) -> int | None:
