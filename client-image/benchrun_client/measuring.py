@@ -52,9 +52,6 @@ class StageSender:
         before_first_send: Callable[[], None] = lambda: None,
     ) -> tuple[RawStage, Outcome]:
         """Send a stage, or this shard's share of it, which has a request. Instants of the raw stage still need a clock."""
-        load = Load(prompts.samples, stage.seed, stage.load, stage.api, stage.ignore_eos, divided)
-        own = load.own.samples
-        watch = CostWatch(requests=len(own))
 
         def on_send() -> None:
             before_first_send()
@@ -64,7 +61,11 @@ class StageSender:
             self._state.count_answer()
             watch.on_answer()
 
-        outcome = await self._engine.run(load, self._servers, on_send=on_send, on_answer=on_answer)
+        options = stage.seed, stage.load, stage.api, stage.ignore_eos
+        load = Load(prompts.samples, *options, divided, on_send, on_answer)
+        own = load.own.samples
+        watch = CostWatch(requests=len(own))
+        outcome = await self._engine.run(load, self._servers)
         result = outcome.result
         raw = RawStage(
             run_uid=self._plan.run_uid,

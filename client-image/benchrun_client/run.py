@@ -88,7 +88,9 @@ def peek_run_uid(path: Path) -> str:
 
 
 class BaseRun(ABC):
-    """What every shard does from plan to exit, whichever it is."""
+    """What every shard does from plan to exit."""
+
+    _record_process: RecordProcess
 
     def __init__(self, *, plan_path: Path, address: str, port: int, setup: ShardSetup) -> None:
         self._plan_path, self._setup = plan_path, setup
@@ -96,7 +98,6 @@ class BaseRun(ABC):
         self._state = RunState()
         self._background = BackgroundLoop()
         self._server = RecordServer(self._state)
-        self._record_process: RecordProcess | None = None
         self._recording: list[Future[None]] = []
 
     def to_the_end(self) -> NoReturn:
@@ -115,7 +116,6 @@ class BaseRun(ABC):
     def _finish_recording(self) -> None:
         for record in self._recording:
             record.result()
-        assert self._record_process is not None
         self._background.run(self._record_process.stop())
 
     def _watched(self, work: Coroutine[Any, Any, T]) -> Future[T]:
@@ -237,7 +237,6 @@ class Run(BaseRun):
         self._recording.append(self._watched(self._record(raw.sequence, packed(raw))))
 
     async def _record(self, sequence: int, stage: bytes) -> None:
-        assert self._record_process is not None
         if self._shards is None:
             sealed, line = await self._record_process.record(stage)
         else:

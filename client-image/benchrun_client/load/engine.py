@@ -68,6 +68,9 @@ class Load:
     api: Api
     ignore_eos: bool
     divided: Divided | None = None
+    on_send: Callable[[], None] = lambda: None
+    """Called before the first request, on the path of the measurement; `on_answer` after each."""
+    on_answer: Callable[[], None] = lambda: None
 
     @property
     def own(self) -> Load:
@@ -93,18 +96,8 @@ class LoadEngine(Protocol):
     instants: Instants
     """Of the load under way, or of the last one; what is left of one that was cut short."""
 
-    async def run(
-        self,
-        load: Load,
-        servers: Servers,
-        *,
-        on_send: Callable[[], None] = lambda: None,
-        on_answer: Callable[[], None] = lambda: None,
-    ) -> Outcome:
-        """Send one load; returns when every request has ended. Failed requests are in the outcome, not raised.
-
-        `on_send` is called before the first request, `on_answer` after each; both on the path of the measurement.
-        """
+    async def run(self, load: Load, servers: Servers) -> Outcome:
+        """Send one load; returns when every request has ended. Failed requests are in the outcome, not raised."""
 
 
 class VllmEngine:
@@ -121,17 +114,9 @@ class VllmEngine:
         self.name = EngineName(name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set())
         self._exchange_globals(tokenizer)
 
-    async def run(
-        self,
-        load: Load,
-        servers: Servers,
-        *,
-        on_send: Callable[[], None] = lambda: None,
-        on_answer: Callable[[], None] = lambda: None,
-    ) -> Outcome:
+    async def run(self, load: Load, servers: Servers) -> Outcome:
         """As `LoadEngine.run`."""
         self.instants, self._load = Instants(), load
-        self._on_send, self._on_answer = on_send, on_answer
         # Requests take turns over the servers; each shard begins with another.
         first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)
         self._urls = [url + PATHS[load.api] for url in (*servers.urls[first:], *servers.urls[:first])]
@@ -242,7 +227,7 @@ class VllmEngine:
             if due is not None:
                 instants.due[number] = due
             if number == 0:
-                self._on_send()
+                self._load.on_send()
             # Requests take turns over the servers; a connection pool alone would favour whoever answers first.
             request_func_input.api_url = self._urls[number % len(self._urls)]
             instants.answered.append(0.0)
@@ -254,7 +239,7 @@ class VllmEngine:
             instants.ok[number] = bool(output.success)
             # Nothing but the usage chunk sets it, in all versions from 0.10 on; its own count vLLM makes later, elsewhere.
             instants.ended[number] = bool(output.output_tokens)
-            self._on_answer()
+            self._load.on_answer()
             return output
 
         return noted

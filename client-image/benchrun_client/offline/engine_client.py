@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import time
-from collections.abc import Callable
 from statistics import fmean
 
 import aiohttp
@@ -30,23 +29,16 @@ class OfflineEngine:
         self.instants = Instants()
         """Of the load under way, or of the last one."""
 
-    async def run(
-        self,
-        load: Load,
-        servers: Servers,
-        *,
-        on_send: Callable[[], None] = lambda: None,
-        on_answer: Callable[[], None] = lambda: None,
-    ) -> Outcome:
+    async def run(self, load: Load, servers: Servers) -> Outcome:
         """Have one load generated. A refusal makes every request a failed one; it is not raised."""
         self.instants = Instants()
         start = time.perf_counter()
-        on_send()
+        load.on_send()
         answer = await _generate(servers.urls[0], load)
         answered = time.perf_counter()
         requests = len(load.samples)
         for _ in range(requests):
-            on_answer()
+            load.on_answer()
         if answer.times is None or len(answer.times.sent) != requests:
             sent, ends, ok = [start] * requests, [answered] * requests, False
             result = _failed(load, answer.error or "the engine gave the times of another number of requests")

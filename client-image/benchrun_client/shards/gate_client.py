@@ -30,7 +30,6 @@ class GateClient:
         self._plan, self._shard, self._address, self._answered = plan, shard, address, answered
         self._session: aiohttp.ClientSession | None = None
         self._gate: aiohttp.ClientWebSocketResponse | None = None
-        self._target: asyncio.Future[messages.Target] | None = None
         self._instants: asyncio.Queue[messages.Go] = asyncio.Queue()
         self._clock_questions: asyncio.Queue[messages.ClockQuestion] = asyncio.Queue()
         self._begun = False
@@ -38,7 +37,7 @@ class GateClient:
     async def join(self) -> None:
         """Connect, again and again until the gate is there: shard 0 may come later, and its name with it. Raises
         RunFailure: it refused us, so this is another run's gate."""
-        self._target = asyncio.get_running_loop().create_future()
+        self._target: asyncio.Future[messages.Target] = asyncio.get_running_loop().create_future()
         # Never by a proxy: the gate is one of our own pods.
         self._session = aiohttp.ClientSession(trust_env=False)
         params = {"run": self._plan.run_uid, "plan": self._plan.digest(), "shard": str(self._shard)}
@@ -80,7 +79,6 @@ class GateClient:
 
     async def target(self) -> Servers:
         """The servers, once shard 0 has found them. Their metrics are its business."""
-        assert self._target is not None
         found = await asyncio.shield(self._target)
         return Servers(found.urls, ())
 
@@ -117,7 +115,6 @@ class GateClient:
     def _note(self, message: messages.GateMessage) -> None:
         match message:
             case messages.Target():
-                assert self._target is not None
                 if not self._target.done():
                     self._target.set_result(message)
             case messages.Go():

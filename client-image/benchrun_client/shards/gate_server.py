@@ -61,13 +61,10 @@ class GateServer:
         self._measuring = ""
         self._begun = self._over = False
         self._changed = asyncio.Condition()
-        self._lost: asyncio.Future[RunFailure] | None = None
-        self._runner: web.AppRunner | None = None
-        self._beating: asyncio.Task[None] | None = None
 
     async def start(self, *, address: str, port: int) -> int:
         """Listen, and return the port (of use when `port` is 0)."""
-        self._lost = asyncio.get_running_loop().create_future()
+        self._lost: asyncio.Future[RunFailure] = asyncio.get_running_loop().create_future()
         app = web.Application()
         app.add_routes([web.get(messages.GATE_PATH, self._receive)])
         self._runner, bound = await listen(app, address=address, port=port, shutdown_timeout=1.0)
@@ -76,7 +73,6 @@ class GateServer:
 
     async def watch(self) -> NoReturn:
         """Wait until a shard is lost or in trouble. Raises RunFailure: `ShardLost`, or the shard's own failure."""
-        assert self._lost is not None
         raise await asyncio.shield(self._lost)
 
     async def send_target(self, servers: Servers) -> None:
@@ -109,9 +105,8 @@ class GateServer:
         """Everything has been measured and taken: let the others end."""
         self._over = True
         await self._send_all(messages.Over())
-        if self._runner and self._beating:
-            self._beating.cancel()
-            await self._runner.cleanup()
+        self._beating.cancel()
+        await self._runner.cleanup()
 
     def lose(self, shard: int, why: str) -> None:
         """A shard is gone."""
@@ -119,7 +114,6 @@ class GateServer:
         self._fail("ShardLost", f"shard {shard} of {len(self._others) + 1} was lost {where}: {why}")
 
     def _fail(self, reason: Reason, message: str) -> None:
-        assert self._lost is not None
         if not self._lost.done():
             self._lost.set_result(RunFailure(reason, message))
 

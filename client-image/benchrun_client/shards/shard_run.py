@@ -148,7 +148,6 @@ class ShardRun(BaseRun):
         self._recording.append(self._watched(self._hand_in(sequence, stage)))
 
     async def _hand_in(self, sequence: int, stage: bytes | None) -> None:
-        assert self._record_process is not None
         assert self._gate is not None
         part = None
         if stage is not None:
