@@ -42,7 +42,7 @@ class StageSender:
         self._plan, self._plan_digest = plan, plan.digest()
         self._engine, self._servers, self._state = engine, servers, state
 
-    async def _send(
+    async def send(
         self,
         sequence: int,
         stage: Stage,
@@ -200,9 +200,7 @@ class Measuring(StageSender):
         def on_first_send() -> None:
             self._state.note("first_request_unix_us", micros(time.time()))
 
-        raw, outcome = await self._send(
-            self._measured, stage, prompts, divided=divided, before_first_send=on_first_send
-        )
+        raw, outcome = await self.send(self._measured, stage, prompts, divided=divided, before_first_send=on_first_send)
         others = OthersResult() if self._shards is None else await self._shards.others_result(self._measured, stage)
         succeeded = outcome.instants.ok.count(True) + others.succeeded
         after = await self._take_settled(before, completed=succeeded)
