@@ -1,8 +1,4 @@
-"""Why a run could not be measured: one exception, stable reasons, one way to report them.
-
-A `RunFailure` carries what people read: never a traceback or HTML. It becomes the `Failure` in the progress, the termination
-message of the container and one line on stderr.
-"""
+"""Why a run could not be measured: one exception, stable reasons, one way to report them to people: no traceback, no HTML."""
 
 from __future__ import annotations
 

@@ -36,8 +36,7 @@ def proxies_set(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
-    """The system's certificates and those of `ca_file`; None: the system's alone. Raises RunFailure:
-    `CertificateInvalid`."""
+    """The system's certificates and those of `ca_file`; None: the system's alone. Raises RunFailure `CertificateInvalid`."""
     if ca_file is None:
         return None
     context = ssl.create_default_context()
@@ -129,11 +128,8 @@ T = TypeVar("T")
 
 
 class BackgroundLoop:
-    """Runs coroutines in a thread of its own for other threads; it ends with the process.
-
-    Importing vLLM holds the main thread for half a minute, and measuring must share its loop with nobody. What has to answer
-    meanwhile, the record server and the wait for the servers, lives here.
-    """
+    """Runs coroutines in a thread for other threads; it ends with the process. Importing vLLM holds the main
+    thread for half a minute, and measuring shares its loop with nobody: the record server and the wait for the servers run here."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

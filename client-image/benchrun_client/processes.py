@@ -1,7 +1,6 @@
-"""The client's processes: how one ends, and one of our own behind a pipe, for work that would hold the interpreter lock.
+"""The client's processes: how one ends, and a child behind a pipe, for work that would hold the interpreter lock.
 
-Questions and answers are bytes, one answer a question, in order. The process behind the pipe lives as long as its input, so it
-needs no signal to end; it yields to the load where both share their cores.
+Questions and answers are bytes, one answer a question, in order. The child lives as long as its input and yields to the load.
 """
 
 from __future__ import annotations
@@ -75,8 +74,7 @@ class ChildProcess:
 
 
 def serve(answer: Callable[[bytes], bytes], *, urgent: int = 0) -> None:
-    """The other end: answer questions from stdin on stdout until there are no more. The first `urgent` ones come before anything
-    is measured and yield to nobody."""
+    """The other end: answer questions from stdin on stdout until it ends. The first `urgent` ones do not yield to the load."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     answered = 0
     while length := source.read(_LENGTH.size):

@@ -1,8 +1,7 @@
 """Making records in a process of its own, and one headline a record for the log.
 
-Checking, serialising and compressing a stage takes tens of milliseconds to seconds, most of them holding the interpreter lock,
-while the next stage already measures: a thread would stand in the way of its first tokens. So the measuring process only copies
-its lists into a pipe.
+Checking, serialising and compressing a stage holds the interpreter lock for up to seconds while the next stage measures.
+So the measuring process only copies its lists into a pipe.
 """
 
 from __future__ import annotations
@@ -33,16 +32,15 @@ class RecordProcess(ChildProcess):
     async def record(
         self, stage: bytes, *, parts: Sequence[bytes] = (), sharded: ShardedStage | None = None
     ) -> tuple[Sealed, str]:
-        """The record of one stage, and its headline; where other shards sent some of it, `sharded` with their packed
-        parts. Raises RunFailure: the other process died."""
+        """The record of one stage, and its headline. `sharded` and the packed `parts`: where other shards sent some of it.
+        Raises RunFailure: the other process died."""
         question = pickle.dumps((stage, tuple(parts), sharded), protocol=pickle.HIGHEST_PROTOCOL)
         # Our own process wrote these bytes.
         return pickle.loads(await self.ask(question))  # type: ignore[no-any-return]
 
 
 def headline(record: StageRecord, *, digest: str) -> str:
-    """One line for the log, which is left of a measurement when nobody came to fetch its record: who, the digest of the full
-    record, and as many of the engine's figures as fit."""
+    """One line for the log, in case nobody fetches the record: its digest and as many of the engine's figures as fit."""
     line = {
         "schema": HEADLINE_SCHEMA,
         "run_uid": record.run_uid,

@@ -1,8 +1,7 @@
 """The HTTP server from which the operator pulls records. See `contract` for the four paths.
 
-A long poll is held back until there is something new, at most `MAX_WAIT_SECONDS`; a slow or silent reader costs one waiting
-task and nothing else. Records and acknowledgements need the run's token: whoever reads a record could acknowledge it, and an
-acknowledged record is forgotten.
+A long poll is held back until there is something new, at most `MAX_WAIT_SECONDS`. Records and acknowledgements need the run's
+token: whoever reads a record could acknowledge it, and an acknowledged record is forgotten.
 """
 
 from __future__ import annotations

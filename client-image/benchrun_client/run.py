@@ -59,8 +59,7 @@ T = TypeVar("T")
 
 
 def read_plan(path: Path) -> Plan:
-    """Read and check the plan. Raises RunFailure: `InvalidPlan`, naming the fields that are wrong; values are left
-    out: not all of them are for a log."""
+    """Read and check the plan. Raises RunFailure: `InvalidPlan`, with the fields that are wrong but not their values."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_PLAN_BYTES + 1)

@@ -43,8 +43,7 @@ class RunState:
         """Plan, tokenizer and data have been found."""
 
     def begin(self, *, run_uid: str, token_digest: str | None, records: int | None) -> None:
-        """The run, and how many records it will give (None: a search decides). `token_digest`: of the token by which it is
-        read; None: the plan can't be read."""
+        """The run. `token_digest` None: the plan can't be read; `records` None: a search decides how many there are."""
         with self._lock:
             self._run_uid, self._token_digest, self._expected_records = run_uid, token_digest, records
         self._notify()

@@ -43,8 +43,7 @@ class Instants:
     answered: list[float] = field(default_factory=list)
     ok: list[bool] = field(default_factory=list)
     ended: list[bool] = field(default_factory=list)
-    """Whether the server's own count of tokens came, which closes a stream. vLLM calls a stream without it a success, and
-    counts its tokens itself."""
+    """Whether the server's own count of tokens came, which closes a stream; vLLM calls one without it a success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,7 @@ class RawEdge:
 
 @dataclass(frozen=True, slots=True)
 class RawStage:
-    """A measured stage as the measuring process hands it over: plain lists, cheap to copy. Seconds, as vLLM has them. Only shard
-    0 knows the fields that have a default."""
+    """A measured stage, cheap to copy: plain lists, in seconds. Only shard 0 knows the fields that have a default."""
 
     run_uid: str
     plan_digest: str

@@ -1,8 +1,4 @@
-"""The model's tokenizer: loading it, and counting tokens the way the server will.
-
-A server counts more than the text: special tokens in front, and for a chat the template around it. So does `TokenCounter`:
-"1024 input tokens" are 1024 in the server's own usage figure.
-"""
+"""The model's tokenizer: loading it, and counting tokens the way the server will: with special tokens and the chat template."""
 
 from __future__ import annotations
 
@@ -41,9 +37,8 @@ class TokenCounter:
         return self._lengths(texts, special=True)
 
     def shared_prefix(self, *, api: Api, after: str = "") -> int:
-        """Tokens that every prompt begins with, whatever its text: special tokens, and for a chat what the template puts
-        before the user's words; and those of `after`, for prompts that begin with it. Measured on two texts with nothing else
-        in common."""
+        """Tokens that every prompt begins with, whatever its text: special tokens, the start of the chat template, and those of
+        `after`, for prompts that begin with it. Measured on two texts with nothing else in common."""
         texts = [f"{after}alpha", f"{after}omega"]
         chat = api == "Chat" and self._has_template
         prompts = [self._rendered(text) for text in texts] if chat else texts
@@ -51,8 +46,8 @@ class TokenCounter:
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
     def words(self) -> list[str]:
-        """Words that are one token each wherever they stand in a text, in the vocabulary's order. Raises RunFailure:
-        `TokenizerUnusable`, when there are too few to write random prompts with."""
+        """Words that are one token each wherever they stand in a text, in the vocabulary's order. Raises RunFailure
+        `TokenizerUnusable`: there are too few to write random prompts with."""
         plain = self._single_token_words(lambda word: word.isascii() and word.isalpha() and len(word) > 1)
         found = plain if len(plain) >= MIN_WORDS else self._single_token_words(lambda word: "\ufffd" not in word)
         if len(found) < MIN_WORDS:
@@ -115,10 +110,7 @@ def _loading_failure(name: str, error: Exception) -> RunFailure:
 
 
 def longest_context(tokenizer_name: str) -> int | None:
-    """Upper bound of the model's context from a `config.json` beside the tokenizer; None when it cannot be known.
-
-    A bound only: rope scaling may stretch what `max_position_embeddings` says, and the server may be started for less.
-    """
+    """Upper bound of the model's context by its `config.json` (rope scaling may stretch it); None when it cannot be known."""
     try:
         config = json.loads((Path(tokenizer_name) / "config.json").read_bytes())
         config = config.get("text_config") or config

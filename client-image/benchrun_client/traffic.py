@@ -75,9 +75,8 @@ def _measured(plan: Plan) -> tuple[Stage, ...]:
 
 
 def find_material(plan: Plan, counter: TokenCounter, *, context_tokens: int | None = None) -> Material:
-    """Draw rows and collect words. `context_tokens`: longest request that the model takes, if known; longer rows are
-    left out. Raises RunFailure: a dataset is missing, broken or too small, or the tokenizer cannot write random
-    prompts."""
+    """Draw rows and collect words. `context_tokens`: longest request that the model takes, if known; longer rows are left out.
+    Raises RunFailure: a dataset is missing, broken or too small, or the tokenizer cannot write random prompts."""
     slots, sources = slots_of(plan), sources_of(plan)
     portions = {
         (i, portion.part): portion for i, slot in enumerate(slots) if sources[i] == i for portion in portions_of(slot)
@@ -158,8 +157,7 @@ def _samples(prompts: RandomPrompts, material: Material, place: Place, portion: 
 
 
 def check_lengths(plan: Plan, material: Material, *, context_tokens: int, whose: str) -> None:
-    """Refuse a run whose longest request does not fit the context. Raises RunFailure: `PromptTooLong`, with both
-    numbers."""
+    """Refuse a run whose longest request does not fit the context. Raises RunFailure `PromptTooLong`, with both numbers."""
     for i, slot in enumerate(slots_of(plan)):
         for portion in portions_of(slot):
             for input_tokens, output_tokens in _lengths(portion, material, (i, portion.part)):

@@ -1,8 +1,7 @@
 """What the client costs, and how late it is, from a stage's first send to its last answer.
 
-A client that is late sends late and reads tokens late, and the server looks slow. So a probe on the load's own event loop notes
-how late the loop comes to ticks that are due at even intervals. A loop that is held up for 100 ms is late for every tick within
-them, as a request or a token there would have been. CPU limits show in the kernel's count of throttled periods.
+A client that is late sends late and reads tokens late, and the server looks slow. So a probe notes how late the load's own
+event loop comes to ticks at even intervals. CPU limits show in the kernel's count of throttled periods.
 """
 
 from __future__ import annotations
@@ -79,8 +78,7 @@ def _usage() -> tuple[float, float, int | None]:
 
 
 class CostWatch:
-    """Watches one stage of so many requests, from the first send to the last answer: what the engine does before and after, which
-    takes long and disturbs nobody, is left out."""
+    """Watches one stage from the first send to the last answer, without the engine's work before and after."""
 
     def __init__(self, *, requests: int) -> None:
         self._left = requests

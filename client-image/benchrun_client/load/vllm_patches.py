@@ -88,9 +88,8 @@ class UserRamp:
     """Users of a closed loop begin one by one, a moment apart; without users each request goes when it comes. `own`: which of
     the users are ours, where others send the rest; None: all.
 
-    vLLM hands out all requests at once. Then the first one of every user is sent at one instant by one event loop, which takes
-    the first step of each (and the clock starts), then the second of each. So every user's clock runs while all of them are
-    being sent: 10 to 30 ms for 24 to 48 users, and of some hundred requests that first wave is the p99 of TTFT.
+    vLLM hands out all requests at once: one event loop takes the first step of each (and the clock starts), then the second. So
+    every user's clock runs while all of them are being sent: 10 to 30 ms for 24 to 48 users, often the p99 of TTFT.
     """
 
     def __init__(
@@ -107,8 +106,8 @@ class UserRamp:
         self._first = start + requests * HANDING_OUT_SECONDS
 
     async def turn(self) -> float | None:
-        """Wait for this request's turn, in the order of calls: that of the requests, by which vLLM tells results apart. When
-        it was due, by the clock, if it is a user's first."""
+        """Wait for this request's turn, in the order of calls, by which vLLM tells results apart. When it was due, by the
+        clock, if it is a user's first."""
         async with self._order:
             if self._begun == len(self._own):
                 return None

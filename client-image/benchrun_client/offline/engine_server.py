@@ -74,15 +74,7 @@ class NoTimesKept(Exception):
 
 
 def generated(llm: Any, load: OfflineLoad) -> OfflineTimes:
-    """Have the engine answer every prompt; returns when it has.
-
-    Args:
-        llm: a `vllm.LLM` that keeps statistics.
-
-    Raises:
-        NoTimesKept: the engine gives no times of single requests.
-        Exception: whatever vLLM raises about a prompt.
-    """
+    """Have the engine (a `vllm.LLM` that keeps statistics) answer every prompt. Raises NoTimesKept, or what vLLM raises."""
     size = load.batch_size or len(load.prompts)
     bounds = [*range(0, len(load.prompts), size), len(load.prompts)]
     begun = time.perf_counter()
@@ -112,17 +104,13 @@ def _call(llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float) ->
 
 
 def times_of(outputs: Sequence[Any], *, called_at: float, wall: float, took: float, as_batch: bool) -> OfflineTimes:
-    """The times of one call's requests.
+    """The times of one call's requests; `outputs`: vLLM's, one a prompt, in order. Raises NoTimesKept.
 
     Args:
-        outputs: vLLM's, one a prompt, in order.
         called_at: when the call was made; seconds from the first.
         wall: the same as Unix time, by which vLLM notes arrivals.
         took: how long the call took.
         as_batch: every request began with the call and ended with it, as for whoever waits for the whole batch.
-
-    Raises:
-        NoTimesKept: vLLM gives none.
     """
     stats = [output.metrics for output in outputs]
     if any(each is None for each in stats):

@@ -1,8 +1,7 @@
 """A proxy is ready once a request has really gone through it: to every server of both roles, and back.
 
-While it is not ready the names are looked up again and again, for a pod that comes back has another address. From the proof on
-addresses stay as they are and every server's health is checked once a second; one that is not healthy takes readiness away
-until there is a new proof.
+Until then the names are looked up repeatedly, for a pod that comes back has another address. From the proof on addresses stay,
+and a server that is not healthy takes readiness away until there is a new proof.
 """
 
 from __future__ import annotations

@@ -34,8 +34,7 @@ class Role:
         """Base URLs that lead to one server each; none until its name has been looked up."""
 
     async def look_up(self) -> None:
-        """Find all addresses of the name: those of a headless Service are its pods. Raises Unreachable: the name has
-        none, or not as many as there are to be."""
+        """Find all addresses of the name: a headless Service has those of its pods. Raises Unreachable: none, or not all."""
         addresses = await resolve(self._url)
         if not addresses or (self._replicas is not None and len(addresses) != self._replicas):
             expected = f" of {self._replicas}" if self._replicas is not None else ""

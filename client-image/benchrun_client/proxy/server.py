@@ -145,8 +145,7 @@ class Proxy:
 
 @asynccontextmanager
 async def running_proxy(arguments: Arguments) -> AsyncIterator[Proxy]:
-    """A proxy that answers; with the block its port and all connections are closed. Raises OSError: the port cannot
-    be opened."""
+    """A proxy that answers; with the block its port and all connections are closed. Raises OSError: the port is taken."""
     async with forwarding_session() as load, open_session(tls=None, seconds=FIRST_REQUEST_SECONDS) as own:
         proxy = Proxy(arguments, load=load, own=own)
         # A client that goes away takes its request to the servers with it.

@@ -2,11 +2,11 @@
 
 From the lowest load on it doubles until a load does not meet the objectives, then halves the bracket, in ratios. So a server
 never gets more than twice the load that it has borne. A load whose outcome is Inconclusive is measured again, up to a bound;
-if it is still not known to meet the objectives, it bounds the search from above as a missed one does.
+if it is still Inconclusive, it bounds the search from above as a missed one does.
 
-Whether a percentile keeps its limit is decided with 95 % certainty by the test that the operator puts to every load point: its
-interval for a percentile lies between two values of the sample, and lies wholly below (above) the limit if and only if so many
-(few) values are within it that chance alone would hardly do that were the percentile at the limit (binomial).
+Whether a percentile keeps its limit is decided with 95 % certainty by the operator's test of a load point: its interval for the
+percentile lies wholly below (above) the limit if and only if so many (few) values are within the limit that chance alone would
+hardly do that were the percentile at the limit (binomial).
 """
 
 from __future__ import annotations

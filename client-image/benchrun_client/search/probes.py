@@ -20,8 +20,7 @@ def stage_at(search: Search, here: Position) -> Stage:
 
 
 def every_stage(search: Search) -> tuple[Stage, ...]:
-    """One stage for each that there may be, with as many requests as it may have: what its data must suffice for. The load of
-    the first probe is known, that of others at most."""
+    """Every possible stage, with as many requests as it may have: the first at the lowest load, others at the highest."""
     return tuple(
         _stage(search, number, repeat, search.lowest if number == 1 else search.highest)
         for number in range(1, search.max_probes + 1)
@@ -57,8 +56,7 @@ class StagePrompts:
 
 
 class SearchPrompts:
-    """The prompts of a run's searches. Rows of a file and the first stage are there from the start; other random prompts are
-    written while something else is measured."""
+    """The prompts of searches. Rows of a file and the first stage are given; others are written while measuring."""
 
     def __init__(self, drawn: Mapping[str, Sequence[Sample]], write: Write | None) -> None:
         self._drawn, self._write = drawn, write

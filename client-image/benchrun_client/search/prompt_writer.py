@@ -31,7 +31,7 @@ class PromptWriter(ChildProcess):
         opened(await self.ask(pickle.dumps(target)))
 
     async def prepare(self, words: tuple[str, ...], starts: Collection[Start]) -> None:
-        """Hand over what is needed: the second question. `starts`: first words of all prompts there are; no other may begin so."""
+        """Hand over what is needed: the second question. `starts`: first words of all prompts; no other may begin so."""
         opened(await self.ask(pickle.dumps((words, tuple(starts)))))
 
     async def write(self, stage: Stage, lengths: Sequence[int]) -> bytes:

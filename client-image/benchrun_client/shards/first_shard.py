@@ -61,8 +61,7 @@ def shard_setup(
 
 
 async def run_sibling(setup: ShardSetup, shard: int, *, plan: Path) -> int:
-    """Run another shard in a process of its own; its exit code. The termination message is left to this process, and nobody
-    uses its port."""
+    """Run another shard in a process of its own, without a termination message or a known port; its exit code."""
     gate = f"{LOOPBACK}:{setup.gate_port}" if setup.shard.is_first else setup.gate
     flags = [
         *(f"--plan={plan}", f"--shards={setup.shard.count}", f"--shard={shard}", f"--gate={gate}"),

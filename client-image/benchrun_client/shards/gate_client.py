@@ -1,7 +1,4 @@
-"""A shard's connection to the gate of shard 0.
-
-Everything but construction happens in one event loop, and not in the one that measures.
-"""
+"""A shard's connection to the gate of shard 0. Everything but construction happens in one event loop, not the measuring one."""
 
 from __future__ import annotations
 
@@ -35,8 +32,7 @@ class GateClient:
         self._begun = False
 
     async def join(self) -> None:
-        """Connect, again and again until the gate is there: shard 0 may come later, and its name with it. Raises
-        RunFailure: it refused us, so this is another run's gate."""
+        """Connect, retrying until the gate is there: shard 0 may come later. Raises RunFailure: it is another run's gate."""
         self._target: asyncio.Future[messages.Target] = asyncio.get_running_loop().create_future()
         # Never by a proxy: the gate is one of our own pods.
         self._session = aiohttp.ClientSession(trust_env=False)

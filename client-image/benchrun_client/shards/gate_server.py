@@ -1,6 +1,6 @@
 """The gate: where shard 0 waits for the others before every stage, and takes their parts after it.
 
-Everything but construction happens in one event loop, and not in the one that measures.
+Everything but construction happens in one event loop, not the measuring one.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ class Opened:
 
 
 class GateServer:
-    """Of one run, for so many shards, this one among them. `on_answers` gets how many requests of the stage the others have
-    seen answered."""
+    """The gate of one run. `on_answers` gets how many requests of the stage the other shards have seen answered."""
 
     def __init__(self, plan: Plan, *, shards: int, on_answers: Callable[[int], None]) -> None:
         self._plan, self._digest = plan, plan.digest()

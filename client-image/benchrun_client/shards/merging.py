@@ -2,8 +2,7 @@
 
 Requests are put side by side, gaps are counted together, and every figure is recomputed from those; nothing is averaged. Names
 and definitions are those of vLLM's `calculate_metrics`: percentiles linear between neighbours, TPOT without the first token and
-of answers with more than one, the standard deviation of the population. Figures that a record can't give (the most tokens of
-any second, what speculation won) are left out: those of one shard are not those of all.
+of answers with more than one, the standard deviation of the population. Figures that a record can't give are left out.
 """
 
 from __future__ import annotations
@@ -153,8 +152,7 @@ class ShardedStage:
 
 
 def merged(parts: Sequence[StageRecord], sharded: ShardedStage) -> StageRecord:
-    """One record. The first part is shard 0's, which alone saw the servers. Raises ValueError: the parts are not of
-    one stage."""
+    """One record. The first part is shard 0's, which alone saw the servers. Raises ValueError: parts of different stages."""
     first = parts[0]
     for name in SAME:
         if any(getattr(part, name) != getattr(first, name) for part in parts):

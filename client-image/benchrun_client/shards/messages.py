@@ -1,7 +1,6 @@
 """Messages between the shards and the gate, as JSON over one WebSocket a shard, and the offset between their clocks.
 
-A connection shows the token digest of the plan, and which run, plan and shard it is of; any other is refused before anything of
-it is read. The digest can't be guessed and stands in the plan alone, which all shards have.
+A connection shows the plan's token digest, which can't be guessed, and its run, plan and shard; any other is refused unread.
 """
 
 from __future__ import annotations
