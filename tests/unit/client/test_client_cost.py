@@ -108,7 +108,3 @@ def test_throttled_periods_are_read(tmp_path: Path, expected: int | None, text: 
     file = tmp_path / "cpu.stat"
     file.write_text(text)
     assert throttled_periods([tmp_path / "missing", file]) == expected
-
-
-def test_a_kernel_that_does_not_tell_gives_none(tmp_path: Path) -> None:
-    assert throttled_periods([tmp_path / "missing"]) is None
