@@ -94,8 +94,7 @@ class BaseRun(ABC):
     def __init__(self, *, plan_path: Path, address: str, port: int, setup: ShardSetup) -> None:
         self._plan_path, self._setup = plan_path, setup
         self._address, self._port = address, port
-        self._state = RunState()
-        self._background = BackgroundLoop()
+        self._state, self._background = RunState(), BackgroundLoop()
         self._server = RecordServer(self._state)
         self._recording: list[Future[None]] = []
 

@@ -47,7 +47,7 @@ def main() -> NoReturn:
 
 
 def _parser() -> Any:
-    """vLLM's own, with its words for a flag it does not know."""
+    """vLLM's own parser, with its errors for unknown flags."""
     arguments = importlib.import_module("vllm.engine.arg_utils")
     try:
         parsers = importlib.import_module("vllm.utils.argparse_utils")

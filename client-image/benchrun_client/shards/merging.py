@@ -137,7 +137,7 @@ def _busiest_second(columns: RequestColumns, ok: Sequence[int]) -> int:
 
 
 SAME = ("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine")
-"""What all parts must say alike. The digest is that of the prompts of the whole stage: they have divided the same traffic."""
+"""What must be equal in all parts. The digest is that of the prompts of the whole stage: they have divided the same traffic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,16 +202,14 @@ def _columns(parts: Iterable[StageRecord], began: int) -> RequestColumns:
 
 def _client(each: Sequence[ClientFigures]) -> ClientFigures:
     """CPU of all processes; of what holds a client back, the worst of any."""
+    worst: dict[str, int | None] = {}
+    # Throttled periods, too: processes of one pod read the same counter.
+    for name in ("throttled_periods", "lag_p99_us", "lag_max_us"):
+        known = [value for figures in each if (value := getattr(figures, name)) is not None]
+        worst[name] = max(known, default=None)
     return ClientFigures(
         cpu_seconds=sum(figures.cpu_seconds for figures in each),
         wall_seconds=max(figures.wall_seconds for figures in each),
         processes=sum(figures.processes for figures in each),
-        # Processes of one pod read the same counter.
-        throttled_periods=_worst(figures.throttled_periods for figures in each),
-        lag_p99_us=_worst(figures.lag_p99_us for figures in each),
-        lag_max_us=_worst(figures.lag_max_us for figures in each),
+        **worst,
     )
-
-
-def _worst(values: Iterable[int | None]) -> int | None:
-    return max((value for value in values if value is not None), default=None)
