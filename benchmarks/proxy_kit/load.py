@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import aiohttp
-from benchrun_client.proxy import passage
+from benchrun_client.proxy import forwarding
 
 from proxy_kit.processes import Split
 
@@ -78,10 +78,10 @@ async def _through(http: aiohttp.ClientSession, split: Split) -> float:
 
 async def _past(http: aiohttp.ClientSession, split: Split) -> float:
     body, sent = _body(), time.perf_counter()
-    asked = passage.read_object(body)
-    async with http.post(split.prefill + PATH, data=passage.prefill_body(asked), headers=HEADERS) as response:
-        transfer = passage.transfer_of(await response.read())
-    return await _first_bytes(http, split.decode, passage.decode_body(body, asked, transfer)) - sent
+    asked = forwarding.read_object(body)
+    async with http.post(split.prefill + PATH, data=forwarding.prefill_body(asked), headers=HEADERS) as response:
+        transfer = forwarding.transfer_of(await response.read())
+    return await _first_bytes(http, split.decode, forwarding.decode_body(body, asked, transfer)) - sent
 
 
 async def _first_bytes(http: aiohttp.ClientSession, url: str, body: bytes) -> float:

@@ -26,8 +26,8 @@ from benchrun_client.contract import (
     StageRecord,
     seal,
 )
-from benchrun_client.ledger import Ledger
 from benchrun_client.record_server import RecordServer
+from benchrun_client.run_state import RunState
 
 from runs_kit.metrics_page import Server, Work
 
@@ -41,7 +41,7 @@ class PlayedClient:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._ledger = Ledger()
+        self._ledger = RunState()
         self._listener = RecordServer(self._ledger)
         self._last_record: Sealed | None = None
 
@@ -51,7 +51,7 @@ class PlayedClient:
         self._ledger.begin(run_uid=plan.run_uid, token_digest=plan.token_digest, records=len(plan.stages))
         await self._listener.start(address=self._address, port=RECORD_PORT)
         self._ledger.enter("Waiting")
-        self._ledger.mark_ready()
+        self._ledger.ready = True
 
     async def stop(self) -> None:
         """Answer no more."""

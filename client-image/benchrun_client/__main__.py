@@ -14,7 +14,7 @@ from typing import NoReturn
 from benchrun_client.contract import RECORD_PORT
 from benchrun_client.processes import end_on_signals
 from benchrun_client.run import Run
-from benchrun_client.shards.first import IN_THE_POD, INDEX_VARIABLE, shard_setup
+from benchrun_client.shards.first_shard import IN_THE_POD, INDEX_VARIABLE, shard_setup
 from benchrun_client.shards.shard_run import ShardRun
 
 

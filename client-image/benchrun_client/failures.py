@@ -1,8 +1,4 @@
-"""Why a run could not be measured: one exception, stable reasons, one way to report them.
-
-A `RunFailure` carries what people read, and nothing else: never a traceback, never a page of HTML. It becomes the `Failure`
-in the progress, the termination message of the container and one line on stderr.
-"""
+"""Why a run could not be measured: one exception, stable reasons, one way to report them to people: no traceback, no HTML."""
 
 from __future__ import annotations
 
@@ -38,7 +34,7 @@ Trouble = Literal[
     "ShardLost",
     "ClientError",
 ]
-"""What we talked to is wrong, or away; `ClientError`: we are wrong."""
+"""The server or its endpoint is wrong or unreachable; `ClientError`: the client is wrong."""
 Reason = Literal[BadInput, Trouble]
 MAX_MESSAGE_CHARACTERS = 1500
 """Keeps the JSON of a failure under the 4,096 bytes of a termination message, whatever the script."""
@@ -57,7 +53,7 @@ class RunFailure(Exception):
 
     @property
     def exit_code(self) -> int:
-        """2 for bad input, as argparse has it; 1 for everything else."""
+        """2 for bad input, like argparse; 1 for everything else."""
         return 2 if self.reason in get_args(BadInput) else 1
 
     def to_message(self) -> Failure:
@@ -70,7 +66,7 @@ def as_failure(error: BaseException) -> RunFailure:
 
 
 def first_line(error: BaseException | str) -> str:
-    """First line that is not empty, without the rest."""
+    """The first line that is not empty."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
 
 
@@ -90,8 +86,7 @@ def shorten(text: str, characters: int) -> str:
 
 
 def report_failure(failure: RunFailure, *, cause: BaseException) -> None:
-    """Write it where people and the kubelet look: the log, with the traceback of what was not foreseen, and the termination
-    message."""
+    """Write it to the log, with the traceback of an unexpected error, and to the termination message."""
     if failure is not cause:
         log.error("unexpected error", exc_info=cause)
     leave_termination_message(failure.to_message())
@@ -99,7 +94,7 @@ def report_failure(failure: RunFailure, *, cause: BaseException) -> None:
 
 
 def leave_termination_message(failure: Failure) -> None:
-    """Write the failure as JSON where the kubelet looks for it, if there is such a place."""
+    """Write the failure as JSON where the kubelet looks for it, if that file exists."""
     named = os.environ.get(TERMINATION_LOG_VARIABLE)
     path = Path(named) if named else DEFAULT_TERMINATION_LOG
     if not named and not path.exists():

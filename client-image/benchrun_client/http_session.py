@@ -30,17 +30,13 @@ NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 
 
 def proxies_set(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether requests are to go through a proxy."""
+    """Whether requests go through a proxy."""
     names = ("http_proxy", "https_proxy", "all_proxy")
     return any(environment.get(name) or environment.get(name.upper()) for name in names)
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
-    """The system's certificates and those of `ca_file`; None: the system's alone.
-
-    Raises:
-        RunFailure: `CertificateInvalid`.
-    """
+    """The system's certificates and those of `ca_file`; None: the system's alone. Raises RunFailure `CertificateInvalid`."""
     if ca_file is None:
         return None
     context = ssl.create_default_context()
@@ -111,10 +107,7 @@ async def listen(
     app: web.Application, *, address: str, port: int, backlog: int = 128, **options: Any
 ) -> tuple[web.AppRunner, int]:
     """Listen. The runner, to clean up, and the port (of use when `port` is 0). `options`: those of the runner.
-
-    Raises:
-        OSError: the port cannot be opened.
-    """
+    Raises OSError: the port cannot be opened."""
     runner = web.AppRunner(app, access_log=None, **options)
     await runner.setup()
     try:
@@ -125,22 +118,25 @@ async def listen(
     return runner, runner.addresses[0][1]
 
 
+def metric_family(name: str, kind: str, about: str, samples: Mapping[str, float]) -> str:
+    """One family of a metrics endpoint's text; `samples` by what follows the name: a suffix, labels or nothing."""
+    lines = "".join(f"{name}{suffix} {value!r}\n" for suffix, value in samples.items())
+    return f"# HELP {name} {about}\n# TYPE {name} {kind}\n{lines}"
+
+
 T = TypeVar("T")
 
 
 class BackgroundLoop:
-    """Runs coroutines in a thread of its own for other threads; it ends with the process.
-
-    Importing vLLM holds the main thread for half a minute, and measuring must share its loop with nobody. What has to answer
-    meanwhile, the record server and the wait for the servers, lives here.
-    """
+    """Runs coroutines in a thread for other threads; it ends with the process. Importing vLLM holds the main
+    thread for half a minute, and measuring shares its loop with nobody: the record server and the wait for the servers run here."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="background", daemon=True).start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin, and do not wait."""
+        """Begin; does not wait."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def watch(

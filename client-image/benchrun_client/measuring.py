@@ -1,7 +1,7 @@
-"""Warm-ups, then every stage, back to back: those that the plan lists, then those that searches choose.
+"""Measuring a run: warm-ups, then every stage, back to back: those that the plan lists, then those that searches choose.
 
 Between two stages the server idles, so as little as possible happens there: the closing snapshot, which is the next stage's
-opening one, and a copy of the numbers into the recorder's pipe.
+opening one, and a copy of the numbers into the pipe of the process that makes records.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from benchrun_client.contract import CacheReset, LoadPoint, Plan, Probe, Search,
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
-from benchrun_client.ledger import Ledger
+from benchrun_client.load.client_cost import CostWatch
 from benchrun_client.load.engine import Divided, Load, LoadEngine, Outcome
-from benchrun_client.load.self_watch import SelfWatch
-from benchrun_client.records import RawEdge, RawStage, micros, scalars_of
-from benchrun_client.search import course
-from benchrun_client.search.probes import Ready, Upcoming, stage_at
+from benchrun_client.run_state import RunState
+from benchrun_client.search import bisection
+from benchrun_client.search.probes import SearchPrompts, StagePrompts, stage_at
 from benchrun_client.server.canary import complete, reset_caches, words_of
 from benchrun_client.server.snapshot import Snapshot, take, take_idle, take_settled
 from benchrun_client.server.waiting import Found, Servers
-from benchrun_client.shards.first import FirstShard, OthersResult
+from benchrun_client.shards.first_shard import FirstShard, OthersResult
+from benchrun_client.stage_record import RawEdge, RawStage, micros, scalars_of
 from benchrun_client.traffic import Traffic
 
 log = logging.getLogger(__name__)
@@ -38,47 +38,41 @@ DIAGNOSTIC_SECONDS = 10.0
 class StageSender:
     """Sends stages: what every shard does."""
 
-    def __init__(self, plan: Plan, engine: LoadEngine, servers: Servers, ledger: Ledger) -> None:
+    def __init__(self, plan: Plan, engine: LoadEngine, servers: Servers, state: RunState) -> None:
         self._plan, self._plan_digest = plan, plan.digest()
-        self._engine, self._servers, self._ledger = engine, servers, ledger
+        self._engine, self._servers, self._state = engine, servers, state
 
-    async def _send(
+    async def send(
         self,
         sequence: int,
         stage: Stage,
-        ready: Ready,
+        prompts: StagePrompts,
         *,
         divided: Divided | None,
         before_first_send: Callable[[], None] = lambda: None,
     ) -> tuple[RawStage, Outcome]:
         """Send a stage, or this shard's share of it, which has a request. Instants of the raw stage still need a clock."""
-        load = Load(
-            samples=ready.samples,
-            seed=stage.seed,
-            point=stage.load,
-            api=stage.api,
-            ignore_eos=stage.ignore_eos,
-            divided=divided,
-        )
-        own = load.own.samples
-        watch = SelfWatch(requests=len(own))
 
         def on_send() -> None:
             before_first_send()
             watch.on_first_send()
 
         def on_answer() -> None:
-            self._ledger.count_answer()
+            self._state.count_answer()
             watch.on_answer()
 
-        outcome = await self._engine.run(load, self._servers, on_send=on_send, on_answer=on_answer)
+        options = stage.seed, stage.load, stage.api, stage.ignore_eos
+        load = Load(prompts.samples, *options, divided, on_send, on_answer)
+        own = load.own.samples
+        watch = CostWatch(requests=len(own))
+        outcome = await self._engine.run(load, self._servers)
         result = outcome.result
         raw = RawStage(
             run_uid=self._plan.run_uid,
             plan_digest=self._plan_digest,
             sequence=sequence,
             stage_id=stage.id,
-            prompts_digest=ready.digest,
+            prompts_digest=prompts.digest,
             engine=self._engine.name,
             scalars=scalars_of(result),
             instants=outcome.instants,
@@ -105,26 +99,22 @@ class Measuring(StageSender):
         plan: Plan,
         engine: LoadEngine,
         found: Found,
-        ledger: Ledger,
+        state: RunState,
         *,
         digests: Sequence[str],
         traffic: Traffic,
         session: aiohttp.ClientSession,
         hand_over: Callable[[RawStage], None],
-        upcoming: Upcoming,
+        prompts: SearchPrompts,
         shards: FirstShard | None,
     ) -> None:
-        super().__init__(plan, engine, found.servers, ledger)
-        self._digests, self._traffic = digests, traffic
-        self._identities = found.identities
-        self._last_answer = found.answered
-        self._session = session
-        self._hand_over = hand_over
-        self._upcoming = upcoming
-        self._shards = shards
+        super().__init__(plan, engine, found.servers, state)
+        self._digests, self._traffic, self._prompts = digests, traffic, prompts
+        self._identities, self._last_answer = found.identities, found.answered
+        self._session, self._hand_over, self._shards = session, hand_over, shards
         self._measured = 0
-        self._left: list[Snapshot | None] = []
-        """What the last stage left: the next one begins with it."""
+        self._snapshots: list[Snapshot | None] = []
+        """Taken after the last stage: the next one begins with them."""
         self._warmed_up: dict[str, WarmupOutcome] = {}
         """By workload, until a record has it."""
 
@@ -132,9 +122,9 @@ class Measuring(StageSender):
         """Warm up, measure every stage, hand each over as soon as it is measured."""
         if self._plan.warmups:
             await self._warm_up()
-        self._left = await self._take()
+        self._snapshots = await self._take()
         for stage, samples, digest in zip(self._plan.stages, self._traffic.stages, self._digests, strict=True):
-            self._hand_over(await self._measure(stage, Ready(samples, digest)))
+            self._hand_over(await self._measure(stage, StagePrompts(samples, digest)))
         for search in self._plan.searches:
             await self._search(search)
 
@@ -149,38 +139,35 @@ class Measuring(StageSender):
 
     async def _search(self, search: Search) -> None:
         """Measure one load after the other, each chosen by the results before it."""
-        here: course.Position | None = course.first(search)
-        total: course.LoadResult | None = None
-        while here is not None:
-            stage = stage_at(search, here)
-            ready = await self._upcoming.ready(stage)
-            self._upcoming.foresee(search, here)
-            raw = await self._measure(stage, ready)
-            result = course.load_result(search, raw)
-            total = result if total is None else total + result
-            outcome = course.outcome_of(search, total)
-            following = course.after(search, here, outcome)
-            value = course.spelled(here.value)
+        position: bisection.Position | None = bisection.first(search)
+        total: bisection.LoadResult | None = None
+        while position is not None:
+            stage = stage_at(search, position)
+            prompts = await self._prompts.take(stage)
+            self._prompts.write_ahead(search, position)
+            raw = await self._measure(stage, prompts)
+            result = bisection.load_result(search, raw)
+            total = total + result if total is not None and position.repeat > 1 else result
+            outcome = bisection.outcome_of(search, total)
+            following = bisection.after(search, position, outcome)
+            value = bisection.spelled(position.value)
             log.info("%s at %s: %s", stage.id, value, outcome)
             self._hand_over(replace(raw, probe=Probe(value=value, ends_search=following is None)))
-            if following is None or following.number != here.number:
-                total = None
-            here = following
+            position = following
 
     async def _warm_up(self) -> None:
-        self._ledger.enter("WarmingUp")
+        self._state.enter("WarmingUp")
         start = time.perf_counter()
         # How many successes the servers are to have counted is unknown after a warm-up cut short: idle is enough.
         before = await self._take()
         for warmup, samples in zip(self._plan.warmups, self._traffic.warmups, strict=True):
             self._warmed_up[warmup.workload] = await self._send_warmup(warmup, samples)
         self._last_answer = time.perf_counter()
-        self._ledger.note("warmup_us", micros(self._last_answer - start))
+        self._state.note("warmup_us", micros(self._last_answer - start))
         await self._take_settled(before, completed=0)
 
     async def _send_warmup(self, warmup: Warmup, samples: Sequence[Sample]) -> WarmupOutcome:
-        point = LoadPoint(max_concurrency=warmup.concurrency)
-        load = Load(samples=samples, seed=warmup.seed, point=point, api=warmup.api, ignore_eos=True)
+        load = Load(samples, warmup.seed, LoadPoint(max_concurrency=warmup.concurrency), warmup.api, ignore_eos=True)
         start = time.perf_counter()
         try:
             async with asyncio.timeout(warmup.max_seconds):
@@ -197,24 +184,24 @@ class Measuring(StageSender):
 
     async def _reset_caches(self) -> CacheReset:
         """Empty the prefix caches; then take the snapshot that the next stage begins with."""
-        if any(snapshot is None or snapshot.running for snapshot in self._left):
+        if any(snapshot is None or snapshot.running for snapshot in self._snapshots):
             # vLLM refuses while a request holds a block: one of a warm-up cut short, say.
             await take_idle(self._session, self._servers.metrics_urls)
         reset = await reset_caches(self._session, self._servers.own_urls)
-        self._left = await self._take()
+        self._snapshots = await self._take()
         return reset
 
-    async def _measure(self, stage: Stage, ready: Ready) -> RawStage:
-        self._ledger.enter("Measuring", stage=stage.id)
+    async def _measure(self, stage: Stage, prompts: StagePrompts) -> RawStage:
+        self._state.enter("Measuring", stage=stage.id)
         reset = await self._reset_caches() if self._plan.cache_policy == "Reset" else None
-        before = self._left
+        before = self._snapshots
         divided = self._shards.divided(self._measured, stage) if self._shards is not None else None
 
         def on_first_send() -> None:
-            self._ledger.note("first_request_unix_us", micros(time.time()))
+            self._state.note("first_request_unix_us", micros(time.time()))
 
-        raw, outcome = await self._send(self._measured, stage, ready, divided=divided, before_first_send=on_first_send)
-        others = OthersResult() if self._shards is None else await self._shards.others_result(self._measured)
+        raw, outcome = await self.send(self._measured, stage, prompts, divided=divided, before_first_send=on_first_send)
+        others = OthersResult() if self._shards is None else await self._shards.others_result(self._measured, stage)
         succeeded = outcome.instants.ok.count(True) + others.succeeded
         after = await self._take_settled(before, completed=succeeded)
         raw = replace(
@@ -223,7 +210,7 @@ class Measuring(StageSender):
             previous_answer=self._last_answer,
             shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(stage.api, 0),
             datasets=self._traffic.datasets.get(stage.workload, ()),
-            diagnostic=None if succeeded else await self._diagnose(stage, ready.samples[0], outcome),
+            diagnostic=None if succeeded else await self._diagnose(stage, prompts.samples[0], outcome),
             servers=self._edges(before, after),
             cache_reset=reset,
             warmup=self._warmed_up.pop(stage.workload, None),
@@ -231,7 +218,7 @@ class Measuring(StageSender):
         self._last_answer = max(*outcome.instants.answered, others.last_answer)
         self._measured += 1
         # The diagnostic request belongs to no stage: the next stage's counters begin after it.
-        self._left = after if succeeded else await self._take_settled(after, completed=0)
+        self._snapshots = after if succeeded else await self._take_settled(after, completed=0)
         return raw
 
     def _edges(self, before: Sequence[Snapshot | None], after: Sequence[Snapshot | None]) -> tuple[RawEdge, ...]:
@@ -241,7 +228,7 @@ class Measuring(StageSender):
         return tuple(RawEdge(*row) for row in rows)
 
     async def _diagnose(self, stage: Stage, sample: Sample, outcome: Outcome) -> str:
-        """The server's own words about a request like those that failed; the engine keeps only reason phrases."""
+        """The server's answer to a request like those that failed; the engine keeps only reason phrases."""
         if self._plan.target.offline:
             return str(outcome.result["errors"][0])
         try:

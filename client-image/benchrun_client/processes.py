@@ -1,7 +1,6 @@
-"""The client's processes: how one ends, and one of our own behind a pipe, for work that would hold the interpreter lock.
+"""The client's processes: how one ends, and a child behind a pipe, for work that would hold the interpreter lock.
 
-Questions and answers are bytes, one answer a question, in order. The process behind the pipe lives as long as its input, so it
-needs no signal to end; it yields to the load where both share their cores.
+Questions and answers are bytes, one answer a question, in order. The child lives as long as its input and yields to the load.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import struct
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
-from typing import NoReturn
+from typing import ClassVar, NoReturn, Self
 
 from benchrun_client.failures import RunFailure
 
@@ -39,24 +38,24 @@ def end_process(code: int) -> NoReturn:
 class ChildProcess:
     """A process of our own behind a pipe. Everything happens in one event loop, in order."""
 
-    def __init__(self, process: Process, name: str) -> None:
-        self._process, self._name = process, name
+    module: ClassVar[str]
+    """`python -m module` is to call `serve`."""
+    name: ClassVar[str]
+    """What a failure calls it."""
+
+    def __init__(self, process: Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        self._stdin, self._stdout = process.stdin, process.stdout
+        self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
         self._turn = asyncio.Lock()
 
     @classmethod
-    async def start(cls, module: str, *, name: str) -> ChildProcess:
-        """Start `python -m module`, which is to call `serve`. `name`: what a failure calls it."""
-        return cls(await asyncio.create_subprocess_exec(sys.executable, "-m", module, stdin=PIPE, stdout=PIPE), name)
+    async def start(cls) -> Self:
+        """Start the other process."""
+        return cls(await asyncio.create_subprocess_exec(sys.executable, "-m", cls.module, stdin=PIPE, stdout=PIPE))
 
     async def ask(self, question: bytes) -> bytes:
-        """The answer to a question.
-
-        Raises:
-            RunFailure: the process died.
-        """
+        """The answer to a question. Raises RunFailure: the process died."""
         async with self._turn:
             try:
                 self._stdin.write(_LENGTH.pack(len(question)))
@@ -65,9 +64,8 @@ class ChildProcess:
                 return await self._stdout.readexactly(_LENGTH.unpack(await self._stdout.readexactly(_LENGTH.size))[0])
             except (asyncio.IncompleteReadError, ConnectionError) as error:
                 code = await self._process.wait()
-                raise RunFailure(
-                    "ClientError", f"the {self._name} process ended with code {code}; see its log"
-                ) from error
+                message = f"the {self.name} process ended with code {code}; see its log"
+                raise RunFailure("ClientError", message) from error
 
     async def stop(self) -> None:
         """End the process, by ending its input."""
@@ -76,8 +74,7 @@ class ChildProcess:
 
 
 def serve(answer: Callable[[bytes], bytes], *, urgent: int = 0) -> None:
-    """The other end: answer questions from stdin on stdout until there are no more. The first `urgent` ones come before anything
-    is measured and yield to nobody."""
+    """The other end: answer questions from stdin on stdout until it ends. The first `urgent` ones do not yield to the load."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     answered = 0
     while length := source.read(_LENGTH.size):

@@ -1,8 +1,7 @@
-"""The small port that the operator pulls from. See `contract` for the four paths.
+"""The HTTP server from which the operator pulls records. See `contract` for the four paths.
 
-A long poll is held back until there is something new, at most `MAX_WAIT_SECONDS`; a slow or silent reader costs one waiting
-task and nothing else. Records and acknowledgements need the run's token: whoever reads a record could acknowledge it, and an
-acknowledged record is forgotten.
+A long poll is held back until there is something new, at most `MAX_WAIT_SECONDS`. Records and acknowledgements need the run's
+token: whoever reads a record could acknowledge it, and an acknowledged record is forgotten.
 """
 
 from __future__ import annotations
@@ -10,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from functools import partial
 from typing import get_args
 
 from aiohttp import web
 from pydantic import ValidationError
 
 from benchrun_client.contract import TOKEN_HEADER, Acknowledgement, ClientPhase, pack_delivery
-from benchrun_client.http_session import listen
-from benchrun_client.ledger import Ledger
+from benchrun_client.http_session import listen, metric_family
+from benchrun_client.run_state import RunState
 
 MAX_WAIT_SECONDS = 30.0
 MAX_BODY_BYTES = 4096
@@ -25,21 +25,16 @@ LAST_ANSWERS_SECONDS = 2.0
 
 
 class RecordServer:
-    """HTTP face of a ledger. Everything but construction happens in one event loop."""
+    """Answers HTTP for a run's state. Everything but construction happens in one event loop."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, state: RunState) -> None:
+        self._state = state
         self._changed = asyncio.Event()
         self._runner: web.AppRunner | None = None
 
     async def start(self, *, address: str, port: int) -> int:
         """Listen, and return the port (of use when `port` is 0)."""
-        loop = asyncio.get_running_loop()
-
-        def on_change() -> None:
-            loop.call_soon_threadsafe(self._wake)
-
-        self._ledger.listen(on_change)
+        self._state.listen(partial(asyncio.get_running_loop().call_soon_threadsafe, self._wake))
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.add_routes(
             [
@@ -60,13 +55,13 @@ class RecordServer:
     async def wait_until_delivered(self, *, seconds: float | None = None) -> bool:
         """Wait until everything is delivered; False when the time is over first."""
         deadline = None if seconds is None else time.monotonic() + seconds
-        while not self._ledger.is_delivered():
+        while not self._state.is_delivered():
             if not await self._wait_for_change(deadline):
                 return False
         return True
 
     def _wake(self) -> None:
-        # Whoever waits holds the old event; a new one is there before they ask again, so no change is missed.
+        # Whoever waits holds the old event; a new one is there before they wait again, so no change is missed.
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -80,7 +75,7 @@ class RecordServer:
         return False
 
     async def _answer_ready(self, _: web.Request) -> web.Response:
-        return web.Response(text="ready\n") if self._ledger.ready else web.Response(status=503, text="preparing\n")
+        return web.Response(text="ready\n") if self._state.ready else web.Response(status=503, text="preparing\n")
 
     async def _answer_records(self, request: web.Request) -> web.Response:
         try:
@@ -92,37 +87,34 @@ class RecordServer:
         deadline = time.monotonic() + wait_seconds
         while True:
             # Each time anew: the plan may have been read since.
-            if not self._ledger.may_read(_token(request)):
+            if not self._state.may_read(_token(request)):
                 return _unauthorized()
-            if self._ledger.has_news(first=first, seen=seen) or not await self._wait_for_change(deadline):
+            if self._state.has_news(first=first, seen=seen) or not await self._wait_for_change(deadline):
                 break
-        packed = pack_delivery(*self._ledger.delivery(first=first))
+        packed = pack_delivery(*self._state.delivery(first=first))
         return web.Response(body=packed, content_type="application/octet-stream")
 
     async def _answer_ack(self, request: web.Request) -> web.Response:
-        if not self._ledger.may_acknowledge(_token(request)):
+        if not self._state.may_acknowledge(_token(request)):
             return _unauthorized()
         try:
             ack = Acknowledgement.model_validate_json(await request.read())
         except ValidationError:
             return web.Response(status=400, text="not an acknowledgement\n")
-        if not self._ledger.acknowledge(ack.through):
+        if not self._state.acknowledge(ack.through):
             return web.Response(status=409, text="there are not that many records\n")
         return web.Response(status=204)
 
     async def _answer_metrics(self, _: web.Request) -> web.Response:
-        progress = self._ledger.progress()
+        progress = self._state.progress()
         phases = {f'{{phase="{each}"}}': int(each == progress.phase) for each in get_args(ClientPhase)}
         gauges = (
             ("phase", "1 for the phase that the client is in.", phases),
             ("records", "Stages measured.", {"": progress.records}),
             ("stage_requests_done", "Answers in the current stage so far.", {"": progress.requests_done}),
         )
-        text = ""
-        for name, about, values in gauges:
-            text += f"# HELP benchrun_client_{name} {about}\n# TYPE benchrun_client_{name} gauge\n"
-            text += "".join(f"benchrun_client_{name}{labels} {value}\n" for labels, value in values.items())
-        return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4"})
+        families = [metric_family(f"benchrun_client_{name}", "gauge", about, values) for name, about, values in gauges]
+        return web.Response(text="".join(families), headers={"Content-Type": "text/plain; version=0.0.4"})
 
 
 def _token(request: web.Request) -> str:

@@ -1,4 +1,4 @@
-"""The story of one run, from the main thread.
+"""One run from plan to exit, as the main thread of shard 0 or of the only process goes through it.
 
 read plan -> load tokenizer -> find data -> ready
 import the load engine, write the prompts          | meanwhile, in the background: wait for the servers, prove the path
@@ -15,33 +15,32 @@ import logging
 import ssl
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import ValidationError
 
-from benchrun_client.contract import Plan, Sealed
+from benchrun_client.contract import Plan, Stage
 from benchrun_client.failures import RunFailure, as_failure, first_line, report_failure
 from benchrun_client.http_session import BackgroundLoop, open_session, tls_context
-from benchrun_client.ledger import Ledger
 from benchrun_client.load.engine import LoadEngine, VllmEngine
 from benchrun_client.measuring import Measuring
-from benchrun_client.offline.asking import OfflineEngine
+from benchrun_client.offline.engine_client import OfflineEngine
 from benchrun_client.processes import end_process
+from benchrun_client.record_process import RecordProcess, packed
 from benchrun_client.record_server import RecordServer
-from benchrun_client.recorder import Recorder, packed
-from benchrun_client.records import RawStage
-from benchrun_client.search.probes import Upcoming
-from benchrun_client.search.scribe import PromptWriter, WriterInput
+from benchrun_client.run_state import RunState
+from benchrun_client.search.probes import SearchPrompts
+from benchrun_client.search.prompt_writer import PromptWriter
 from benchrun_client.server.waiting import FIRST_REQUEST_SECONDS, wait_for_servers
-from benchrun_client.shards.first import FirstShard, ShardSetup, run_sibling
-from benchrun_client.shards.gate import Gate
+from benchrun_client.shards.first_shard import FirstShard, ShardSetup, run_sibling
+from benchrun_client.shards.gate_server import GateServer
+from benchrun_client.stage_record import RawStage
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer, longest_context
 from benchrun_client.traffic import (
     Material,
-    Traffic,
     check_lengths,
     digests_of,
     find_material,
@@ -60,11 +59,7 @@ T = TypeVar("T")
 
 
 def read_plan(path: Path) -> Plan:
-    """Read and check the plan.
-
-    Raises:
-        RunFailure: `InvalidPlan`, naming the fields that are wrong; values are left out: not all of them are for a log.
-    """
+    """Read and check the plan. Raises RunFailure: `InvalidPlan`, with the fields that are wrong but not their values."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_PLAN_BYTES + 1)
@@ -92,15 +87,15 @@ def peek_run_uid(path: Path) -> str:
 
 
 class BaseRun(ABC):
-    """What every shard does from plan to exit, whichever it is."""
+    """What every shard does from plan to exit."""
+
+    _record_process: RecordProcess
 
     def __init__(self, *, plan_path: Path, address: str, port: int, setup: ShardSetup) -> None:
         self._plan_path, self._setup = plan_path, setup
         self._address, self._port = address, port
-        self._ledger = Ledger()
-        self._background = BackgroundLoop()
-        self._server = RecordServer(self._ledger)
-        self._recorder: Recorder | None = None
+        self._state, self._background = RunState(), BackgroundLoop()
+        self._server = RecordServer(self._state)
         self._recording: list[Future[None]] = []
 
     def to_the_end(self) -> NoReturn:
@@ -119,17 +114,7 @@ class BaseRun(ABC):
     def _finish_recording(self) -> None:
         for record in self._recording:
             record.result()
-        assert self._recorder is not None
-        self._background.run(self._recorder.stop())
-
-    async def _run_sibling(self, shard: int) -> None:
-        """Run another shard of this pod. How it failed it reports at the gate, if it can."""
-        code = await run_sibling(self._setup, shard, plan=self._plan_path)
-        if code:
-            self._sibling_failed(shard, code)
-
-    @abstractmethod
-    def _sibling_failed(self, shard: int, code: int) -> None: ...
+        self._background.run(self._record_process.stop())
 
     def _watched(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return self._background.watch(work, end_failed=self._end_failed)
@@ -137,21 +122,21 @@ class BaseRun(ABC):
     async def _end_failed(self, error: Exception) -> NoReturn:
         """Report why and end the process. The first failure to get here counts."""
         failure = as_failure(error)
-        if not self._ledger.fail(failure.to_message()):
+        if not self._state.fail(failure.to_message()):
             await asyncio.Event().wait()
         report_failure(failure, cause=error)
-        await self._say_goodbye(failure)
+        await self._before_end(failure)
         end_process(failure.exit_code)
 
     @abstractmethod
-    async def _say_goodbye(self, failure: RunFailure) -> None:
-        """What others still need of a process that failed."""
+    async def _before_end(self, failure: RunFailure) -> None:
+        """Give others what they still need of a process that failed."""
 
 
 class Run(BaseRun):
     """The run of shard 0, or of the only process: it sees the servers and gives the records."""
 
-    _gate: Gate | None = None
+    _gate: GateServer | None = None
     _shards: FirstShard | None = None
 
     def _measure(self) -> None:
@@ -163,14 +148,21 @@ class Run(BaseRun):
             self._gate = self._open_gate(plan)
         counter, material = find_all(plan)
         tls = tls_context(plan.target.ca_file)
-        self._ledger.mark_ready()
+        self._state.ready = True
         log.info("ready: plan, tokenizer and data found")
-        waiting = self._watched(wait_for_servers(plan, material, self._ledger, tls=tls))
-        self._recorder = self._background.run(Recorder.start(self._on_record))
+        waiting = self._watched(wait_for_servers(plan, material, self._state, tls=tls))
+        self._record_process = self._background.run(RecordProcess.start())
         writer = self._prompt_writer(plan)
         engine: LoadEngine = OfflineEngine() if plan.target.offline else vllm_engine(plan, counter, tls=tls)
         traffic = write_traffic(plan, material, counter)
-        upcoming = self._upcoming(writer, material, traffic)
+        if writer is not None:
+            # Questions are answered in order: nobody needs to wait for this one.
+            self._watched(writer.prepare(material.words, traffic.starts))
+
+        def write(stage: Stage, lengths: Sequence[int]) -> Future[bytes]:
+            assert writer is not None
+            return self._background.start(writer.write(stage, lengths))
+
         digests = digests_of(traffic)
         log.info("prompts of %d stages written", len(traffic.stages))
         freeze_heap()
@@ -185,12 +177,12 @@ class Run(BaseRun):
                     plan,
                     engine,
                     found,
-                    self._ledger,
+                    self._state,
                     digests=digests,
                     traffic=traffic,
                     session=session,
                     hand_over=self._hand_over,
-                    upcoming=upcoming,
+                    prompts=SearchPrompts(traffic.probes, write if writer else None),
                     shards=self._shards,
                 ).run()
 
@@ -198,72 +190,61 @@ class Run(BaseRun):
         self._finish_recording()
         if self._gate is not None:
             self._background.run(self._gate.close())
-        self._ledger.expect(len(self._recording))
-        self._ledger.enter("Done")
+        self._state.expect(len(self._recording))
+        self._state.enter("Done")
         log.info("all stages measured")
         self._background.run(self._server.wait_until_delivered())
         self._background.run(self._server.stop())
 
-    def _open_gate(self, plan: Plan) -> Gate:
+    def _open_gate(self, plan: Plan) -> GateServer:
         """Wait for the other shards, start those of this pod, and end the run when one is lost."""
-        gate = Gate(plan, shards=self._setup.shard.count, on_answers=self._ledger.count_elsewhere)
+
+        async def run_other(shard: int) -> None:
+            if code := await run_sibling(self._setup, shard, plan=self._plan_path):
+                # Why it failed it reports at the gate, if it can.
+                gate.lose(shard, f"its process ended with code {code}")
+
+        gate = GateServer(plan, shards=self._setup.shard.count, on_answers=self._state.count_elsewhere)
         self._background.run(gate.start(address=self._setup.gate_address, port=self._setup.gate_port))
         self._watched(gate.watch())
         for shard in self._setup.siblings:
-            self._watched(self._run_sibling(shard))
+            self._watched(run_other(shard))
         return gate
-
-    def _sibling_failed(self, shard: int, code: int) -> None:
-        assert self._gate is not None
-        self._gate.lose(shard, f"its process ended with code {code}")
 
     def _read_plan(self) -> Plan:
         try:
             plan = read_plan(self._plan_path)
         except RunFailure:
-            self._ledger.begin(run_uid=peek_run_uid(self._plan_path), token_digest=None, records=0)
+            self._state.begin(run_uid=peek_run_uid(self._plan_path), token_digest=None, records=0)
             raise
         records = None if plan.searches else len(plan.stages)
-        self._ledger.begin(run_uid=plan.run_uid, token_digest=plan.token_digest, records=records)
+        self._state.begin(run_uid=plan.run_uid, token_digest=plan.token_digest, records=records)
         return plan
 
     def _prompt_writer(self, plan: Plan) -> PromptWriter | None:
-        """Writes the prompts of searches that are written probe by probe; None: there are none. It begins with its tokenizer,
-        while vLLM is imported here."""
+        """Writes the prompts of searches that are written probe by probe; None: there are none."""
         if not any(is_written_late(plan, search) for search in plan.searches):
             return None
         writer = self._background.run(PromptWriter.start())
+        # While vLLM is imported here.
         self._watched(writer.read_tokenizer(plan.target))
         return writer
-
-    def _upcoming(self, writer: PromptWriter | None, material: Material, traffic: Traffic) -> Upcoming:
-        """The prompts of searches."""
-        if writer is None:
-            return Upcoming(traffic.probes, write=None)
-        # Questions are answered in order: nobody needs to wait for this one.
-        self._watched(writer.prepare(WriterInput(material.words, tuple(traffic.starts))))
-        return Upcoming(
-            traffic.probes, write=lambda stage, lengths: self._background.start(writer.write(stage, lengths))
-        )
 
     def _hand_over(self, raw: RawStage) -> None:
         # Copied here, where the server idles anyway; the writing goes on beside the next stage.
         self._recording.append(self._watched(self._record(raw.sequence, packed(raw))))
 
     async def _record(self, sequence: int, stage: bytes) -> None:
-        assert self._recorder is not None
         if self._shards is None:
-            await self._recorder.record(stage)
-            return
-        async with self._in_order:
-            parts, sharded = await self._shards.parts(sequence)
-            await self._recorder.record(stage, parts=parts, sharded=sharded)
-
-    def _on_record(self, sealed: Sealed, line: str) -> None:
-        self._ledger.add(sealed)
+            sealed, line = await self._record_process.record(stage)
+        else:
+            async with self._in_order:
+                parts, sharded = await self._shards.parts(sequence)
+                sealed, line = await self._record_process.record(stage, parts=parts, sharded=sharded)
+        self._state.add(sealed)
         print(line, file=self._log_lines, flush=True)
 
-    async def _say_goodbye(self, failure: RunFailure) -> None:
+    async def _before_end(self, failure: RunFailure) -> None:
         """Serve what there is for a little longer."""
         await self._server.wait_until_delivered(seconds=LAST_READ_SECONDS)
         await self._server.stop()

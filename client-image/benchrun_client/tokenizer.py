@@ -1,8 +1,4 @@
-"""The model's tokenizer: loading it, and counting tokens the way the server will.
-
-A server counts more than the text: special tokens in front, and for a chat the template around it. `TokenCounter` counts all
-of that, so that "1024 input tokens" are 1024 in the server's own usage figure.
-"""
+"""The model's tokenizer: loading it, and counting tokens the way the server will: with special tokens and the chat template."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ class TokenCounter:
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
-        """What it wraps; the load engine wants that."""
+        """For the load engine."""
         self._has_template = bool(getattr(tokenizer, "chat_template", None))
 
     def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
@@ -41,9 +37,8 @@ class TokenCounter:
         return self._lengths(texts, special=True)
 
     def shared_prefix(self, *, api: Api, after: str = "") -> int:
-        """Tokens that every prompt begins with, whatever its text: special tokens, and for a chat what the template puts
-        before the user's words; and those of `after`, for prompts that begin with it. Measured on two texts with nothing else
-        in common."""
+        """Tokens that every prompt begins with, whatever its text: special tokens, the start of the chat template, and those of
+        `after`, for prompts that begin with it. Measured on two texts with nothing else in common."""
         texts = [f"{after}alpha", f"{after}omega"]
         chat = api == "Chat" and self._has_template
         prompts = [self._rendered(text) for text in texts] if chat else texts
@@ -51,19 +46,13 @@ class TokenCounter:
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
     def words(self) -> list[str]:
-        """Words that are one token each wherever they stand in a text, in the vocabulary's order.
-
-        Raises:
-            RunFailure: `TokenizerUnusable`, when there are too few to write random prompts with.
-        """
+        """Words that are one token each wherever they stand in a text, in the vocabulary's order. Raises RunFailure
+        `TokenizerUnusable`: there are too few to write random prompts with."""
         plain = self._single_token_words(lambda word: word.isascii() and word.isalpha() and len(word) > 1)
         found = plain if len(plain) >= MIN_WORDS else self._single_token_words(lambda word: "\ufffd" not in word)
         if len(found) < MIN_WORDS:
-            raise RunFailure(
-                "TokenizerUnusable",
-                f"random data needs {MIN_WORDS} words that are one token each; this tokenizer has {len(found)}. "
-                "Use a dataset of texts with this model.",
-            )
+            problem = f"random data needs {MIN_WORDS} words that are one token each; this tokenizer has {len(found)}"
+            raise RunFailure("TokenizerUnusable", f"{problem}. Use a dataset of texts with this model.")
         return found
 
     def _single_token_words(self, acceptable: Callable[[str], bool]) -> list[str]:
@@ -93,17 +82,11 @@ class TokenCounter:
 
 
 def load_tokenizer(target: Target) -> TokenCounter:
-    """Load the tokenizer that the plan names.
-
-    Raises:
-        RunFailure: `TokenizerNotFound` or `ModelGated`.
-    """
+    """Load the tokenizer that the plan names. Raises RunFailure: `TokenizerNotFound` or `ModelGated`."""
     name = target.tokenizer
     if name.startswith((".", "/")) and not Path(name).is_dir():
-        raise RunFailure(
-            "TokenizerNotFound",
-            f"there is no directory {name} in the client's container: check model.source, or name another model.tokenizer",
-        )
+        problem = f"there is no directory {name} in the client's container"
+        raise RunFailure("TokenizerNotFound", f"{problem}: check model.source, or name another model.tokenizer")
     transformers = importlib.import_module("transformers")
     try:
         return TokenCounter(transformers.AutoTokenizer.from_pretrained(name, revision=target.tokenizer_revision))
@@ -114,30 +97,20 @@ def load_tokenizer(target: Target) -> TokenCounter:
 
 def _loading_failure(name: str, error: Exception) -> RunFailure:
     text = str(error).lower()
-    if "gated" in text or "401 client error" in text or "403 client error" in text:
-        return RunFailure(
-            "ModelGated",
-            f"{name} is gated or private: give model.source.hub.tokenSecretRef a token whose owner has accepted the "
-            f"model's terms ({first_line(error)})",
-        )
+    if any(sign in text for sign in ("gated", "401 client error", "403 client error")):
+        advice = "give model.source.hub.tokenSecretRef a token whose owner has accepted the model's terms"
+        return RunFailure("ModelGated", f"{name} is gated or private: {advice} ({first_line(error)})")
     if "trust_remote_code" in text:
-        return RunFailure(
-            "TokenizerNotFound",
-            f"the tokenizer of {name} needs code from its repository, which the client does not run: "
-            "name another model.tokenizer",
-        )
-    return RunFailure(
-        "TokenizerNotFound",
-        f"cannot load a tokenizer from {name}: {first_line(error)} "
-        "Check model.name, model.revision and model.tokenizer, and that the client can reach the hub or the volume.",
+        problem = f"the tokenizer of {name} needs code from its repository, which the client does not run"
+        return RunFailure("TokenizerNotFound", f"{problem}: name another model.tokenizer")
+    advice = (
+        "Check model.name, model.revision and model.tokenizer, and that the client can reach the hub or the volume."
     )
+    return RunFailure("TokenizerNotFound", f"cannot load a tokenizer from {name}: {first_line(error)} {advice}")
 
 
 def longest_context(tokenizer_name: str) -> int | None:
-    """Upper bound of the model's context from a `config.json` beside the tokenizer; None when it cannot be known.
-
-    A bound only: rope scaling may stretch what `max_position_embeddings` says, and the server may be started for less.
-    """
+    """Upper bound of the model's context by its `config.json` (rope scaling may stretch it); None when it cannot be known."""
     try:
         config = json.loads((Path(tokenizer_name) / "config.json").read_bytes())
         config = config.get("text_config") or config

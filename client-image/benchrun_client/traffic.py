@@ -1,7 +1,7 @@
 """All traffic of a run: the samples of every stage and warm-up.
 
-Made in two steps. Rows of a file are drawn before the client says it is ready, so that a dataset that is missing, broken or
-too small never takes a GPU. Random prompts, which cannot be missing, are written while the server loads its weights.
+Rows of a file are drawn before the client is ready, so that a dataset that is missing, broken or too small never takes a GPU.
+Random prompts, which cannot be missing, are written while the server loads its weights.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchrun_client.datasets.samples import Portion, Sample, Slot, prompts_dige
 from benchrun_client.datasets.supply import Supply, interleaved, is_drawn, portions_of
 from benchrun_client.datasets.timed_trace import Entry, write_trace
 from benchrun_client.failures import RunFailure
-from benchrun_client.search.course import first
+from benchrun_client.search.bisection import first
 from benchrun_client.search.probes import every_stage, stage_at
 from benchrun_client.tokenizer import Api, TokenCounter
 
@@ -61,7 +61,7 @@ class Material:
 
 
 def slots_of(plan: Plan) -> tuple[Slot, ...]:
-    """Every part of the run that sends requests: of a search each stage that there may be."""
+    """Every part of the run that sends requests: of a search every possible stage."""
     return (*_measured(plan), *plan.warmups)
 
 
@@ -76,10 +76,7 @@ def _measured(plan: Plan) -> tuple[Stage, ...]:
 
 def find_material(plan: Plan, counter: TokenCounter, *, context_tokens: int | None = None) -> Material:
     """Draw rows and collect words. `context_tokens`: longest request that the model takes, if known; longer rows are left out.
-
-    Raises:
-        RunFailure: a dataset is missing, broken or too small, or the tokenizer cannot write random prompts.
-    """
+    Raises RunFailure: a dataset is missing, broken or too small, or the tokenizer cannot write random prompts."""
     slots, sources = slots_of(plan), sources_of(plan)
     portions = {
         (i, portion.part): portion for i, slot in enumerate(slots) if sources[i] == i for portion in portions_of(slot)
@@ -91,14 +88,10 @@ def find_material(plan: Plan, counter: TokenCounter, *, context_tokens: int | No
         for place, portion in portions.items()
         if isinstance(portion.data, TimedTraceData)
     }
-    to_write = len(rows) < len(portions)
+    words = tuple(counter.words()) if len(rows) < len(portions) else ()
     workloads = dict.fromkeys(slot.workload for slot in slots)
-    return Material(
-        rows=rows,
-        entries=entries,
-        words=tuple(counter.words()) if to_write else (),
-        datasets={w: supply.facts(p for p in portions.values() if p.workload == w) for w in workloads},
-    )
+    datasets = {w: supply.facts(p for p in portions.values() if p.workload == w) for w in workloads}
+    return Material(rows, entries, words, datasets)
 
 
 def _entries(supply: Supply, data: TimedTraceData, slot: Slot) -> tuple[Entry, ...]:
@@ -125,17 +118,22 @@ def sources_of(plan: Plan) -> tuple[int, ...]:
 
 
 def write_traffic(plan: Plan, material: Material, counter: TokenCounter) -> Traffic:
-    """All samples of the run, random ones written now, but for those that a search may never ask for."""
+    """All samples of the run, random ones written now, but for those that a search may never need."""
     prompts = RandomPrompts(words=material.words, counter=counter)
-    slots, sources, late = slots_of(plan), sources_of(plan), _late_slots(plan)
+    slots, sources, measured, fixed = slots_of(plan), sources_of(plan), _measured(plan), len(plan.stages)
+    searched_late = {search.workload for search in plan.searches if is_written_late(plan, search)}
+    firsts = {stage_at(search, first(search)).id for search in plan.searches}
+    late = {
+        i
+        for i, stage in enumerate(measured)
+        if i >= fixed and stage.workload in searched_late and stage.id not in firsts
+    }
     made = {
         i: interleaved(slot, [_samples(prompts, material, (i, p.part), p) for p in portions_of(slot)])
         for i, slot in enumerate(slots)
         if sources[i] == i and i not in late
     }
     samples = {i: made[sources[i]][: slot.requests] for i, slot in enumerate(slots) if i not in late}
-    measured = _measured(plan)
-    fixed = len(plan.stages)
     return Traffic(
         stages=tuple(samples[i] for i in range(fixed)),
         warmups=tuple(samples[i] for i in range(len(measured), len(slots))),
@@ -147,7 +145,7 @@ def write_traffic(plan: Plan, material: Material, counter: TokenCounter) -> Traf
 
 
 def _samples(prompts: RandomPrompts, material: Material, place: Place, portion: Portion) -> tuple[Sample, ...]:
-    """Of a portion: as they were drawn, or written now."""
+    """Samples of a portion: as they were drawn, or written now."""
     match portion.data:
         case RandomData():
             return prompts.write(portion, portion.data)
@@ -158,33 +156,16 @@ def _samples(prompts: RandomPrompts, material: Material, place: Place, portion: 
     return material.rows[place]
 
 
-def _late_slots(plan: Plan) -> frozenset[int]:
-    late = {search.workload for search in plan.searches if is_written_late(plan, search)}
-    firsts = {stage_at(search, first(search)).id for search in plan.searches}
-    measured = _measured(plan)
-    return frozenset(
-        i
-        for i in range(len(plan.stages), len(measured))
-        if measured[i].workload in late and measured[i].id not in firsts
-    )
-
-
 def check_lengths(plan: Plan, material: Material, *, context_tokens: int, whose: str) -> None:
-    """Refuse a run whose longest request does not fit the context.
-
-    Raises:
-        RunFailure: `PromptTooLong`, with both numbers.
-    """
+    """Refuse a run whose longest request does not fit the context. Raises RunFailure `PromptTooLong`, with both numbers."""
     for i, slot in enumerate(slots_of(plan)):
         for portion in portions_of(slot):
             for input_tokens, output_tokens in _lengths(portion, material, (i, portion.part)):
                 total = input_tokens + output_tokens
                 if total > context_tokens:
-                    raise RunFailure(
-                        "PromptTooLong",
-                        f"workload {slot.workload}: {input_tokens} input + {output_tokens} output = {total} tokens do not fit "
-                        f"into the {context_tokens} tokens of {whose}",
-                    )
+                    message = f"{input_tokens} input + {output_tokens} output = {total} tokens do not fit into the"
+                    message = f"workload {slot.workload}: {message} {context_tokens} tokens of {whose}"
+                    raise RunFailure("PromptTooLong", message)
 
 
 def _lengths(portion: Portion, material: Material, place: Place) -> Sequence[tuple[int, int]]:

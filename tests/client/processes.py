@@ -26,7 +26,7 @@ from benchrun_client.contract import (
     unpack_delivery,
 )
 from benchrun_client.failures import TERMINATION_LOG_VARIABLE
-from benchrun_client.shards.first import INDEX_VARIABLE
+from benchrun_client.shards.first_shard import INDEX_VARIABLE
 from unit.client.plans import TOKEN
 
 CACHE = Path(os.environ.get("DEVCLUSTER_CACHE", Path.home() / ".cache" / "benchrun-devcluster"))

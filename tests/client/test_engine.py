@@ -10,7 +10,7 @@ import urllib.request
 from itertools import pairwise
 
 import pytest
-from benchrun_client.load.stand_ins import USER_GAP_SECONDS
+from benchrun_client.load.vllm_patches import USER_GAP_SECONDS
 from client.processes import CLIENT_ROOT, VLLM_PYTHON, free_port, simulator
 
 SPREAD = """

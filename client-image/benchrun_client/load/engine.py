@@ -35,11 +35,11 @@ from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
-from benchrun_client.load.stand_ins import Sessions, SharedMetrics, UserRamp, always_ready, reading_bounded
-from benchrun_client.records import Instants
+from benchrun_client.load.vllm_patches import Sessions, SharedMetrics, UserRamp, always_ready
 from benchrun_client.server.canary import PATHS
 from benchrun_client.server.waiting import Servers
-from benchrun_client.shards.sharing import Shard, Share, arrivals_of
+from benchrun_client.shards.load_split import Shard, Share, arrivals_of
+from benchrun_client.stage_record import Instants
 from benchrun_client.tokenizer import Api
 
 BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}
@@ -68,6 +68,9 @@ class Load:
     api: Api
     ignore_eos: bool
     divided: Divided | None = None
+    on_send: Callable[[], None] = lambda: None
+    """Called before the first request, on the path of the measurement; `on_answer` after each."""
+    on_answer: Callable[[], None] = lambda: None
 
     @property
     def own(self) -> Load:
@@ -80,14 +83,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What vLLM returned, and the instants that not every version returns."""
+    """The engine's own result, and the instants that not every version of vLLM returns."""
 
     result: dict[str, Any]
     instants: Instants
-
-
-def _nothing() -> None:
-    """Nobody listens."""
 
 
 class LoadEngine(Protocol):
@@ -97,18 +96,8 @@ class LoadEngine(Protocol):
     instants: Instants
     """Of the load under way, or of the last one; what is left of one that was cut short."""
 
-    async def run(
-        self,
-        load: Load,
-        servers: Servers,
-        *,
-        on_send: Callable[[], None] = _nothing,
-        on_answer: Callable[[], None] = _nothing,
-    ) -> Outcome:
-        """Send one load; returns when every request has ended. Failed requests are in the outcome, not raised.
-
-        `on_send` is called before the first request, `on_answer` after each; both on the path of the measurement.
-        """
+    async def run(self, load: Load, servers: Servers) -> Outcome:
+        """Send one load; returns when every request has ended. Failed requests are in the outcome, not raised."""
 
 
 class VllmEngine:
@@ -120,34 +109,23 @@ class VllmEngine:
         self._parser = _Parser()
         self._serve.add_cli_args(self._parser)
         self._model, self._percentiles = model, percentiles
-        self._on_send = self._on_answer = _nothing
         self.instants = Instants()
-        self._urls: Sequence[str] = ()
-        self._due_after: Sequence[float] = ()
-        self._ramp = UserRamp(0)
-        self._divided: tuple[Divided, int] | None = None
-        """And how many requests there are in all shards."""
         self._sessions = Sessions(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
         self.name = EngineName(name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set())
         self._exchange_globals(tokenizer)
 
-    async def run(
-        self,
-        load: Load,
-        servers: Servers,
-        *,
-        on_send: Callable[[], None] = _nothing,
-        on_answer: Callable[[], None] = _nothing,
-    ) -> Outcome:
+    async def run(self, load: Load, servers: Servers) -> Outcome:
         """As `LoadEngine.run`."""
-        self.instants = Instants()
-        self._on_send, self._on_answer = on_send, on_answer
+        self.instants, self._load = Instants(), load
         # Requests take turns over the servers; each shard begins with another.
         first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)
         self._urls = [url + PATHS[load.api] for url in (*servers.urls[first:], *servers.urls[:first])]
-        self._due_after = _trace_seconds(load)
-        self._divided = None if load.divided is None else (load.divided, len(load.samples))
-        users = _users_of(load)
+        point, trace_speed = load.point, float(load.point.trace_speed or 1)
+        is_trace = point.trace_speed is not None
+        self._due_after = [(s.at_seconds or 0.0) / trace_speed for s in load.samples] if is_trace else []
+        users = 0
+        if point.max_concurrency is not None and point.request_rate == "inf" and not is_trace:
+            users = min(point.max_concurrency, len(load.samples))
         self._ramp = UserRamp(users, own=load.divided.share.users if load.divided is not None and users else None)
         own = load.own
         samples = [self._sample_type(s.prompt, s.input_tokens, s.output_tokens) for s in own.samples]
@@ -197,26 +175,25 @@ class VllmEngine:
         metrics = SharedMetrics()
         # Newer versions than the oldest read the metrics around every load.
         for number, name in enumerate(name for name in METRICS_READERS if hasattr(serve, name)):
-            setattr(serve, name, reading_bounded(getattr(serve, name), metrics.last if number else metrics.read))
+            setattr(serve, name, metrics.bounded(getattr(serve, name), first=number == 0))
         functions = serve.ASYNC_REQUEST_FUNCS
         functions.update({backend: self._noting_answers(functions[backend]) for backend in BACKENDS.values()})
 
     def _noting_due(self, get_request: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
         async def noted(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            if self._divided is not None:
-                async for request in self._shared(get_request, *self._divided, *args, **kwargs):
+            if self._load.divided is not None:
+                async for request in self._shared(get_request, self._load.divided, *args, **kwargs):
                     yield request
                 return
-            start, number = time.perf_counter(), 0
+            start = time.perf_counter()
             async for request in get_request(*args, **kwargs):
+                due = time.perf_counter()
                 if self._due_after:
                     # Without a rate vLLM hands out all at once: the trace holds each back.
-                    due, number = start + self._due_after[number], number + 1
+                    due = start + self._due_after[len(self.instants.due)]
                     if (wait := due - time.perf_counter()) > 0:
                         await asyncio.sleep(wait)
-                    self.instants.due.append(due)
-                else:
-                    self.instants.due.append(time.perf_counter())
+                self.instants.due.append(due)
                 yield request
 
         return noted
@@ -225,12 +202,12 @@ class VllmEngine:
         self,
         get_request: Callable[..., AsyncIterator[Any]],
         divided: Divided,
-        requests: int,
         own: Sequence[Any],
         *args: Any,
         **kwargs: Any,
     ) -> AsyncIterator[Any]:
         """Our requests, each when it is due among those of all shards."""
+        requests = len(self._load.samples)
         instants, beside = await arrivals_of(self._serve, get_request, *args, requests=requests, **kwargs)
         instants = self._due_after or instants
         start = await divided.begin()
@@ -250,7 +227,7 @@ class VllmEngine:
             if due is not None:
                 instants.due[number] = due
             if number == 0:
-                self._on_send()
+                self._load.on_send()
             # Requests take turns over the servers; a connection pool alone would favour whoever answers first.
             request_func_input.api_url = self._urls[number % len(self._urls)]
             instants.answered.append(0.0)
@@ -262,25 +239,10 @@ class VllmEngine:
             instants.ok[number] = bool(output.success)
             # Nothing but the usage chunk sets it, in all versions from 0.10 on; its own count vLLM makes later, elsewhere.
             instants.ended[number] = bool(output.output_tokens)
-            self._on_answer()
+            self._load.on_answer()
             return output
 
         return noted
-
-
-def _trace_seconds(load: Load) -> Sequence[float]:
-    """When each request of a replayed trace is due, in seconds from the first; empty for any other load."""
-    if load.point.trace_speed is None:
-        return ()
-    speed = float(load.point.trace_speed)
-    return [(sample.at_seconds or 0.0) / speed for sample in load.samples]
-
-
-def _users_of(load: Load) -> int:
-    """How many users send their next request when the last was answered; 0 for an open loop."""
-    point = load.point
-    closed_loop = point.max_concurrency is not None and point.request_rate == "inf" and point.trace_speed is None
-    return min(point.max_concurrency or 0, len(load.samples)) if closed_loop else 0
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,5 +1,4 @@
-"""vLLM without its API server: the engine gets a whole load in one call, as `vllm bench throughput` and `vllm bench latency` do.
+"""vLLM without its API server: the engine gets a load in one call, as `vllm bench throughput` and `vllm bench latency` do.
 
-The package runs twice. In the pod that has the GPU, `python -m benchrun_client.offline` loads the engine and answers on a small
-port; in the client, `asking` hands it a load and gets back when each request began and ended. No token crosses the network.
+`engine_server` loads it in the GPU's pod; `engine_client` hands it a load and gets back when each request began and ended.
 """

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 from benchrun_client.failures import error_text, shorten
 from benchrun_client.http_session import BackgroundLoop
+from benchrun_client.offline.engine_server import EngineServer, NoTimesKept, generated
 from benchrun_client.offline.messages import OfflineAnswer, OfflineLoad
-from benchrun_client.offline.port import EnginePort, NoTimesKept, generated
 from benchrun_client.processes import end_on_signals
 
 PORT = 8000
@@ -28,24 +28,26 @@ _REFUSALS = (ValueError, TypeError, NoTimesKept)
 def main() -> NoReturn:
     end_on_signals()
     arguments = _parser().parse_args()
-    llm = _engine(arguments)
+    engine_args = importlib.import_module("vllm.engine.arg_utils").EngineArgs.from_cli_args(arguments)
+    llm = importlib.import_module("vllm").LLM(**vars(engine_args))
     # The first pass through the engine may compile: it is healthy once it has answered.
     generated(llm, OfflineLoad(prompts=("say anything",), output_tokens=(CANARY_TOKENS,)))
-    port = EnginePort(
+    names = arguments.served_model_name
+    server = EngineServer(
         version=importlib.metadata.version("vllm"),
-        model=_served(arguments),
+        model=str(names[0] if isinstance(names, list) else names or arguments.model),
         context_tokens=int(llm.llm_engine.model_config.max_model_len),
         metrics=importlib.import_module("prometheus_client").generate_latest,
     )
-    bound = BackgroundLoop().run(port.start(address="0.0.0.0", port=arguments.port))
+    bound = BackgroundLoop().run(server.start(address="0.0.0.0", port=arguments.port))
     print(f"the engine answers on port {bound}", flush=True)
     while True:
-        load, done = port.jobs.get()
+        load, done = server.jobs.get()
         done.set_result(_answer(llm, load))
 
 
 def _parser() -> Any:
-    """vLLM's own, with its words for a flag it does not know."""
+    """vLLM's own parser, with its errors for unknown flags."""
     arguments = importlib.import_module("vllm.engine.arg_utils")
     try:
         parsers = importlib.import_module("vllm.utils.argparse_utils")
@@ -55,16 +57,6 @@ def _parser() -> Any:
     parser = parsers.FlexibleArgumentParser(prog="vllm (offline)")
     parser.add_argument("--port", type=int, default=PORT)
     return arguments.EngineArgs.add_cli_args(parser)
-
-
-def _engine(arguments: Any) -> Any:
-    engine_args = importlib.import_module("vllm.engine.arg_utils").EngineArgs.from_cli_args(arguments)
-    return importlib.import_module("vllm").LLM(**vars(engine_args))
-
-
-def _served(arguments: Any) -> str:
-    names = arguments.served_model_name
-    return str(names[0] if isinstance(names, list) else names or arguments.model)
 
 
 def _answer(llm: Any, load: OfflineLoad) -> OfflineAnswer:

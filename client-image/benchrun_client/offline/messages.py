@@ -1,4 +1,4 @@
-"""What client and engine say to each other."""
+"""Messages between the client and the engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from benchrun_client.contract import MAX_REQUESTS_A_STAGE, Message
 
 LOAD_PATH = "/load"
 Seconds = Annotated[float, Field(ge=0)]
-Tokens = Annotated[int, Field(ge=0)]
 
 
 class OfflineLoad(Message):
@@ -18,7 +17,7 @@ class OfflineLoad(Message):
 
     prompts: tuple[str, ...] = Field(min_length=1, max_length=MAX_REQUESTS_A_STAGE)
     output_tokens: tuple[Annotated[int, Field(ge=1)], ...]
-    """Asked for, one entry a prompt."""
+    """To generate, one entry a prompt."""
     batch_size: int | None = Field(default=None, ge=1)
     """So many prompts a call, one call after the other; None: all in one."""
     api: Literal["Completions", "Chat"] = "Completions"
@@ -39,7 +38,7 @@ class OfflineTimes(Message):
     """When the engine took the request in."""
     ttft: tuple[Seconds, ...]
     e2el: tuple[Seconds, ...]
-    output_tokens: tuple[Tokens, ...]
+    output_tokens: tuple[Annotated[int, Field(ge=0)], ...]
     call_seconds: tuple[Seconds, ...]
     """How long each call took."""
     took_seconds: Seconds

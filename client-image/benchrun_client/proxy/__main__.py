@@ -12,13 +12,13 @@ import sys
 from typing import NoReturn
 
 from benchrun_client.processes import end_on_signals
-from benchrun_client.proxy.port import Arguments, answering, parse
+from benchrun_client.proxy.server import Arguments, parse, running_proxy
 
 
 def main() -> NoReturn:
     end_on_signals()
     arguments = parse(sys.argv[1:])
-    # A stream holds two sockets; many machines allow 1024 unless asked.
+    # A stream holds two sockets; many machines allow 1024 by default.
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     try:
@@ -29,7 +29,7 @@ def main() -> NoReturn:
 
 
 async def _serve(arguments: Arguments) -> NoReturn:
-    async with answering(arguments) as proxy:
+    async with running_proxy(arguments) as proxy:
         print(f"the proxy answers on port {proxy.port}", flush=True)
         # What is there now stays: no collection of garbage need look at it again.
         gc.freeze()

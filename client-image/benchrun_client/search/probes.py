@@ -10,8 +10,8 @@ from decimal import Decimal
 
 from benchrun_client.contract import LoadPoint, Search, Stage, open_stage_id
 from benchrun_client.datasets.samples import Sample, prompts_digest
-from benchrun_client.search.course import Position, may_follow, spelled
-from benchrun_client.search.scribe import opened
+from benchrun_client.search.bisection import Position, may_follow, spelled
+from benchrun_client.search.prompt_writer import opened
 
 
 def stage_at(search: Search, here: Position) -> Stage:
@@ -20,8 +20,7 @@ def stage_at(search: Search, here: Position) -> Stage:
 
 
 def every_stage(search: Search) -> tuple[Stage, ...]:
-    """One stage for each that there may be, with as many requests as it may have: what its data must suffice for. The load of
-    the first probe is known, that of others at most."""
+    """Every possible stage, with as many requests as it may have: the first at the lowest load, others at the highest."""
     return tuple(
         _stage(search, number, repeat, search.lowest if number == 1 else search.highest)
         for number in range(1, search.max_probes + 1)
@@ -49,23 +48,21 @@ Write = Callable[[Stage, Sequence[int]], Future[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class StagePrompts:
     """What a stage sends, and the digest of it."""
 
     samples: Sequence[Sample]
     digest: str
 
 
-class Upcoming:
-    """Of one run. Rows of a file and the first stage are there from the start; other random prompts are written while something
-    else is measured."""
+class SearchPrompts:
+    """The prompts of searches. Rows of a file and the first stage are given; others are written while measuring."""
 
     def __init__(self, drawn: Mapping[str, Sequence[Sample]], write: Write | None) -> None:
-        self._drawn = drawn
-        self._write = write
+        self._drawn, self._write = drawn, write
         self._writing: dict[str, Future[bytes]] = {}
 
-    def foresee(self, search: Search, here: Position) -> None:
+    def write_ahead(self, search: Search, here: Position) -> None:
         """Have the prompts written of everything that may follow. Those that can't any more are let go: they may be large."""
         following: dict[str, list[Stage]] = {}
         for position in may_follow(search, here):
@@ -78,15 +75,12 @@ class Upcoming:
                 lengths = sorted({stage.requests for stage in stages})
                 self._writing[stage_id] = self._write(stages[0], lengths)
 
-    async def ready(self, stage: Stage) -> Ready:
-        """What the stage sends.
-
-        Raises:
-            RunFailure: it could not be written.
-        """
+    async def take(self, stage: Stage) -> StagePrompts:
+        """What the stage sends. Raises RunFailure: it could not be written."""
         if stage.id not in self._writing:
             samples = self._drawn[stage.id][: stage.requests]
-            return Ready(samples, prompts_digest(samples))
+            return StagePrompts(samples, prompts_digest(samples))
         written = opened(await asyncio.wrap_future(self._writing.pop(stage.id)))
         assert written is not None
-        return Ready(written.samples[: stage.requests], written.digests[stage.requests])
+        samples, digests = written
+        return StagePrompts(samples[: stage.requests], digests[stage.requests])

@@ -13,8 +13,8 @@ import aiohttp
 
 from benchrun_client.contract.record import MAX_ID_CHARACTERS, MAX_ROOT_CHARACTERS, ServedModel
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of
-from benchrun_client.records import Identity
 from benchrun_client.server.snapshot import read_metrics
+from benchrun_client.stage_record import Identity
 
 ANSWER_SECONDS = 2.0
 _SETTINGS = "vllm:cache_config_info{"

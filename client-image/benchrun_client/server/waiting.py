@@ -19,10 +19,10 @@ import aiohttp
 from benchrun_client.contract import Plan, Target
 from benchrun_client.failures import RunFailure, error_text, first_line, shorten
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of, host_and_port, open_session
-from benchrun_client.ledger import Ledger
-from benchrun_client.records import Identity, micros
+from benchrun_client.run_state import RunState
 from benchrun_client.server.canary import send_canary, served_models
 from benchrun_client.server.identity import identify
+from benchrun_client.stage_record import Identity, micros
 from benchrun_client.traffic import Material, check_lengths
 
 POLL_SECONDS = 0.05
@@ -94,7 +94,7 @@ class Found:
     answered: float
 
 
-async def wait_for_servers(plan: Plan, material: Material, ledger: Ledger, *, tls: ssl.SSLContext | None) -> Found:
+async def wait_for_servers(plan: Plan, material: Material, ledger: RunState, *, tls: ssl.SSLContext | None) -> Found:
     """Find the servers, wait until they are healthy, check lengths against what they serve, prove the path.
 
     Raises:

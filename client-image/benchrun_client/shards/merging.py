@@ -1,9 +1,8 @@
-"""The parts of a stage into the record of the stage. Pure, and exact.
+"""Merging the shards' parts of a stage into its record. Pure, and exact.
 
 Requests are put side by side, gaps are counted together, and every figure is recomputed from those; nothing is averaged. Names
 and definitions are those of vLLM's `calculate_metrics`: percentiles linear between neighbours, TPOT without the first token and
-of answers with more than one, the standard deviation of the population. Figures that a record can't give (the most tokens of
-any second, what speculation won) are left out: those of one shard are not those of all.
+of answers with more than one, the standard deviation of the population. Figures that a record can't give are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from itertools import accumulate
 from math import fsum, sqrt
 
 from benchrun_client.contract import ClientFigures, GapCounts, RequestColumns, Shards, StageRecord
-from benchrun_client.records import MAX_ERRORS, gap_counts
+from benchrun_client.stage_record import MAX_ERRORS, gap_counts
 
 Scalars = dict[str, float | int | None]
 SETTINGS = ("request_rate", "burstiness", "label")
@@ -27,7 +26,7 @@ _LATENCY = re.compile(r"^(?:mean|median|std|p(?P<percent>[0-9.]+))_(?P<of>[a-z0-
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """A sample of milliseconds, as distinct values that ascend and how often each came."""
+    """A sample of milliseconds, as distinct ascending values."""
 
     values: Sequence[float]
     upto: Sequence[int]
@@ -102,18 +101,15 @@ def figures_of(
 
 def _samples(columns: RequestColumns, gaps: GapCounts, ok: Sequence[int]) -> dict[str, Values]:
     ttft, e2el, queue, out = columns.ttft_us, columns.e2el_us, columns.queue_us, columns.output_tokens
-    return {
-        "ttft": _milliseconds(ttft[i] for i in ok),
-        "tpot": _milliseconds((e2el[i] - ttft[i]) / (out[i] - 1) for i in ok if out[i] > 1),
-        "itl": Values.of({us / 1000: count for us, count in zip(gaps.us, gaps.count, strict=True)}),
-        "e2el": _milliseconds(e2el[i] for i in ok),
-        "client_queue_time": _milliseconds(queue[i] for i in ok),
-        "e2el_including_client_queue": _milliseconds(e2el[i] + queue[i] for i in ok),
+    micros: dict[str, Iterable[float]] = {
+        "ttft": (ttft[i] for i in ok),
+        "tpot": ((e2el[i] - ttft[i]) / (out[i] - 1) for i in ok if out[i] > 1),
+        "e2el": (e2el[i] for i in ok),
+        "client_queue_time": (queue[i] for i in ok),
+        "e2el_including_client_queue": (e2el[i] + queue[i] for i in ok),
     }
-
-
-def _milliseconds(micros: Iterable[float]) -> Values:
-    return Values.of(Counter(us / 1000 for us in micros))
+    itl = Values.of({us / 1000: count for us, count in zip(gaps.us, gaps.count, strict=True)})
+    return {"itl": itl, **{name: Values.of(Counter(us / 1000 for us in each)) for name, each in micros.items()}}
 
 
 def _figure(name: str, samples: Mapping[str, Values]) -> float | None:
@@ -123,12 +119,8 @@ def _figure(name: str, samples: Mapping[str, Values]) -> float | None:
     sample = samples[found["of"]]
     if found["percent"] is not None:
         return sample.percentile(float(found["percent"]))
-    match name.split("_", 1)[0]:
-        case "mean":
-            return sample.mean()
-        case "std":
-            return sample.std()
-    return sample.median()
+    of_all = {"mean": sample.mean, "std": sample.std, "median": sample.median}
+    return of_all[name.split("_", 1)[0]]()
 
 
 def _busiest_second(columns: RequestColumns, ok: Sequence[int]) -> int:
@@ -145,28 +137,22 @@ def _busiest_second(columns: RequestColumns, ok: Sequence[int]) -> int:
 
 
 SAME = ("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine")
-"""What all parts must say alike. The digest is that of the prompts of the whole stage: they have divided the same traffic."""
+"""What must be equal in all parts. The digest is that of the prompts of the whole stage: they have divided the same traffic."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardedStage:
     """How the shards sent a stage together."""
 
-    shards: int
+    shards: Shards
     began_unix_us: int
     """The agreed instant."""
-    start_skew_us: int
-    clock_error_us: int
     max_concurrency: int | None
     """The cap of the whole stage."""
 
 
 def merged(parts: Sequence[StageRecord], sharded: ShardedStage) -> StageRecord:
-    """One record. The first part is shard 0's, which alone saw the servers.
-
-    Raises:
-        ValueError: the parts are not of one stage.
-    """
+    """One record. The first part is shard 0's, which alone saw the servers. Raises ValueError: parts of different stages."""
     first = parts[0]
     for name in SAME:
         if any(getattr(part, name) != getattr(first, name) for part in parts):
@@ -196,11 +182,7 @@ def merged(parts: Sequence[StageRecord], sharded: ShardedStage) -> StageRecord:
             "repeated_tokens": sum(part.repeated_tokens for part in parts),
             "errors": dict(errors.most_common(MAX_ERRORS)),
             "client": _client([part.client for part in parts]),
-            "shards": Shards(
-                count=sharded.shards,
-                start_skew_us=sharded.start_skew_us,
-                clock_error_us=sharded.clock_error_us,
-            ),
+            "shards": sharded.shards,
         }
     )
 
@@ -220,16 +202,14 @@ def _columns(parts: Iterable[StageRecord], began: int) -> RequestColumns:
 
 def _client(each: Sequence[ClientFigures]) -> ClientFigures:
     """CPU of all processes; of what holds a client back, the worst of any."""
+    worst: dict[str, int | None] = {}
+    # Throttled periods, too: processes of one pod read the same counter.
+    for name in ("throttled_periods", "lag_p99_us", "lag_max_us"):
+        known = [value for figures in each if (value := getattr(figures, name)) is not None]
+        worst[name] = max(known, default=None)
     return ClientFigures(
         cpu_seconds=sum(figures.cpu_seconds for figures in each),
         wall_seconds=max(figures.wall_seconds for figures in each),
         processes=sum(figures.processes for figures in each),
-        # Processes of one pod read the same counter.
-        throttled_periods=_worst(figures.throttled_periods for figures in each),
-        lag_p99_us=_worst(figures.lag_p99_us for figures in each),
-        lag_max_us=_worst(figures.lag_max_us for figures in each),
+        **worst,
     )
-
-
-def _worst(values: Iterable[int | None]) -> int | None:
-    return max((value for value in values if value is not None), default=None)

@@ -1,7 +1,6 @@
 """Messages between the shards and the gate, as JSON over one WebSocket a shard, and the offset between their clocks.
 
-A connection shows the token digest of the plan, and which run, plan and shard it is of; any other is refused before anything of
-it is read. The digest can't be guessed and stands in the plan alone, which all shards have.
+A connection shows the plan's token digest, which can't be guessed, and its run, plan and shard; any other is refused unread.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PREPARING_SILENT_SECONDS = 90.0
 
 
 class Question(Message):
-    """Asks for the time at the gate."""
+    """What time is it at the gate?"""
 
     kind: Literal["Question"] = "Question"
     left: Finite

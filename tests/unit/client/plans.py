@@ -18,7 +18,7 @@ from benchrun_client.contract import (
     Warmup,
     digest_of_token,
 )
-from benchrun_client.records import ClientCost, Identity, Instants, RawEdge, RawStage
+from benchrun_client.stage_record import ClientCost, Identity, Instants, RawEdge, RawStage
 
 T = TypeVar("T")
 TOKEN = "0123456789abcdef" * 4

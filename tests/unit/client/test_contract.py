@@ -30,13 +30,13 @@ from benchrun_client.contract import (
     seal,
     unpack_delivery,
 )
-from benchrun_client.records import record_of
 from benchrun_client.shards import messages
+from benchrun_client.stage_record import record_of
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 from unit.client.plans import raw_stage
-from unit.client.test_ledger import sealed
+from unit.client.test_run_state import sealed
 
 PROGRESS = Progress(version=3, phase="Measuring")
 MEBIBYTE = 2**20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from benchrun_client import failures
@@ -22,10 +22,10 @@ from benchrun_client.failures import (
     shorten,
 )
 from benchrun_client.http_session import Answer
-from benchrun_client.load.self_watch import throttled_periods
-from benchrun_client.recorder import MAX_HEADLINE_BYTES, headline
+from benchrun_client.load.client_cost import throttled_periods
+from benchrun_client.record_process import MAX_HEADLINE_BYTES, headline
 from benchrun_client.run import MAX_PLAN_BYTES, SHOWN_ERRORS, peek_run_uid, read_plan
-from benchrun_client.server.waiting import Deadline, pinned
+from benchrun_client.server.waiting import pinned
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.client.plans import TOKEN, TOKEN_DIGEST, plan, stage
@@ -119,9 +119,6 @@ def test_without_a_place_for_a_termination_message_none_is_written(
     assert Failure.model_validate_json(default.read_bytes()).message == "x"
 
 
-# ---- headlines -------------------------------------------------------------------------------------------------------
-
-
 @given(st.integers(0, 150), st.integers(3, 80))
 def test_a_headline_fits_and_keeps_the_first_figures(count: int, width: int) -> None:
     scalars = {f"{n:0{width}d}": float(n) for n in range(count)}
@@ -137,9 +134,6 @@ def test_a_headline_fits_and_keeps_the_first_figures(count: int, width: int) -> 
 def test_a_short_one_has_every_figure() -> None:
     line = json.loads(headline(record(scalars={"a": 1.5, "b": None}), digest="d" * 64))
     assert (line["scalars"], line["run_uid"], line["sequence"]) == ({"a": 1.5, "b": None}, "uid-1", 0)
-
-
-# ---- plans -----------------------------------------------------------------------------------------------------------
 
 
 def told(folder: Path, text: str | bytes) -> str:
@@ -185,17 +179,6 @@ def test_a_folder_is_no_plan(tmp_path: Path) -> None:
         read_plan(tmp_path)
 
 
-@pytest.mark.parametrize(("uid", "found"), [("x" * 64, "x" * 64), ("x" * 65, ""), ("", ""), (None, ""), (["a"], "")])
-def test_a_uid_that_is_none_is_not_taken(tmp_path: Path, uid: object, found: str) -> None:
-    path = tmp_path / "plan.json"
-    path.write_text(json.dumps({"run_uid": uid}), encoding="utf-8")
-    assert peek_run_uid(path) == found
-    assert peek_run_uid(tmp_path / "nowhere") == ""
-
-
-# ---- what the kernel and the network say -----------------------------------------------------------------------------
-
-
 def test_the_first_file_that_tells_counts(tmp_path: Path) -> None:
     files = [tmp_path / str(n) for n in range(4)]
     for file, text in zip(files[1:], ("usage_usec 5\n", "nr_throttled 7\n", "nr_throttled 8\n"), strict=True):
@@ -232,33 +215,20 @@ def test_only_the_name_is_replaced(expected: str, url: str, address: str) -> Non
     assert pinned(url, address) == expected
 
 
-def test_a_deadline_of_nothing_is_none_and_another_tells_what_was_waited_for() -> None:
-    Deadline(0).check("anything")
-    Deadline(1000).check("anything")
-
-
 def written(tmp_path: Path, text: str) -> Path:
     file = tmp_path / "plan.json"
     file.write_text(text)
     return file
 
 
-def changed(**changes: Any) -> str:
-    return json.dumps({**json.loads(plan().to_json()), **changes})
-
-
-def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    assert read_plan(written(tmp_path, plan().to_json())) == plan()
-
-
 @pytest.mark.parametrize(
     ("expected", "text"),
     [
         pytest.param("Invalid JSON", "{", id="no-json"),
-        pytest.param("stages", changed(stages=[]), id="no-stages"),
-        pytest.param("surprise", changed(surprise=1), id="unknown-field"),
-        pytest.param("health_deadline_seconds", changed(health_deadline_seconds=-1), id="out-of-bounds"),
-        pytest.param("schema", changed(schema="benchrun.plan/99"), id="other-version"),
+        pytest.param("stages", body(stages=[]), id="no-stages"),
+        pytest.param("surprise", body(surprise=1), id="unknown-field"),
+        pytest.param("health_deadline_seconds", body(health_deadline_seconds=-1), id="out-of-bounds"),
+        pytest.param("schema", body(schema="benchrun.plan/99"), id="other-version"),
         pytest.param("larger than", "x" * (MAX_PLAN_BYTES + 1), id="huge"),
     ],
 )
@@ -271,7 +241,7 @@ def test_a_broken_plan_is_refused_naming_what_is_wrong(tmp_path: Path, expected:
 
 def test_a_refusal_tells_no_values(tmp_path: Path) -> None:
     with pytest.raises(RunFailure) as failure:
-        read_plan(written(tmp_path, changed(token_digest=TOKEN_DIGEST * 10, target=TOKEN_DIGEST)))
+        read_plan(written(tmp_path, body(token_digest=TOKEN_DIGEST * 10, target=TOKEN_DIGEST)))
     assert TOKEN_DIGEST not in failure.value.message
 
 
@@ -289,12 +259,16 @@ def test_a_missing_plan_is_refused_naming_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("expected", "text"),
     [
-        pytest.param("run-1", changed(stages=[]), id="broken-elsewhere"),
-        pytest.param("", changed(run_uid=7), id="no-text"),
-        pytest.param("", changed(run_uid="x" * 65), id="too-long"),
+        pytest.param("run-1", body(stages=[]), id="broken-elsewhere"),
+        pytest.param("x" * 64, body(run_uid="x" * 64, stages=[]), id="longest"),
+        pytest.param("", body(run_uid=7), id="no-text"),
+        pytest.param("", body(run_uid=None), id="null"),
+        pytest.param("", body(run_uid=["a"]), id="list"),
+        pytest.param("", body(run_uid="x" * 65), id="too-long"),
         pytest.param("", "[]", id="no-object"),
         pytest.param("", "{", id="no-json"),
     ],
 )
 def test_the_run_uid_is_found_in_a_broken_plan_where_it_can_be(tmp_path: Path, expected: str, text: str) -> None:
     assert peek_run_uid(written(tmp_path, text)) == expected
+    assert peek_run_uid(tmp_path / "nowhere") == ""

@@ -14,7 +14,7 @@ from benchrun.decide.world import Arrival
 from benchrun.observe.trim import child_of
 from benchrun.observe.views import Child, Pod, Termination
 from benchrun_client.contract import PLAN_FILE, Plan, Probe, Progress
-from benchrun_client.search import course
+from benchrun_client.search import bisection
 from benchrun_client.search.probes import stage_at
 from unit.decide.deliveries import arrival
 from unit.decide.scenes import instant, unix_us
@@ -87,10 +87,10 @@ class SimulatedClient:
 def _searched(plan: Plan, digest: str, *, first_sequence: int) -> Iterator[Arrival]:
     sequence = first_sequence
     for search in plan.searches:
-        here: course.Position | None = course.first(search)
+        here: bisection.Position | None = bisection.first(search)
         while here is not None:
-            following = course.after(search, here, "Met")
-            probe = Probe(value=course.spelled(here.value), ends_search=following is None)
+            following = bisection.after(search, here, "Met")
+            probe = Probe(value=bisection.spelled(here.value), ends_search=following is None)
             yield arrival(sequence, stage_at(search, here).id, digest, probe=probe)
             here, sequence = following, sequence + 1
 

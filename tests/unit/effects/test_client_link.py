@@ -19,8 +19,8 @@ from benchrun_client.contract import (
     pack_delivery,
     seal,
 )
-from benchrun_client.ledger import Ledger
 from benchrun_client.record_server import RecordServer
+from benchrun_client.run_state import RunState as Ledger
 from unit.measure.records import record
 
 TOKEN = "0123456789abcdef" * 4

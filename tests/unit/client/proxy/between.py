@@ -10,8 +10,8 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
-from benchrun_client.proxy.port import answering, parse
 from benchrun_client.proxy.readiness import Readiness
+from benchrun_client.proxy.server import parse, running_proxy
 from multidict import CIMultiDictProxy
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -134,7 +134,7 @@ class Between:
         writer.close()
         return got
 
-    async def figures(self) -> dict[str, float]:
+    async def metrics(self) -> dict[str, float]:
         """The metrics page."""
         async with self.http.get(f"{self.url}/metrics") as response:
             lines = (await response.text()).splitlines()
@@ -142,7 +142,7 @@ class Between:
 
     async def outcomes(self) -> dict[str, int]:
         """The requests that have ended, by what became of them; those that did not occur left out."""
-        found = await self.figures()
+        found = await self.metrics()
         prefix = 'benchrun_proxy_requests_total{outcome="'
         return {k.removeprefix(prefix)[:-2]: int(v) for k, v in found.items() if k.startswith(prefix) and v}
 
@@ -152,7 +152,7 @@ async def between(prefill: Server, decode: Server, *flags: str) -> AsyncIterator
     """A proxy between two servers that knows their addresses and is not watched."""
     async with prefill.serving() as first, decode.serving() as second, aiohttp.ClientSession() as http:
         words = [f"--prefill={first}", f"--decode={second}", "--address=127.0.0.1", "--port=0", *flags]
-        async with answering(parse(words)) as proxy:
+        async with running_proxy(parse(words)) as proxy:
             await proxy.readiness.look_up()
             url = f"http://127.0.0.1:{proxy.port}"
             yield Between(url, proxy.port, prefill, decode, proxy.readiness, http)

@@ -7,7 +7,7 @@ import json
 
 import pytest
 from aiohttp import web
-from benchrun_client.proxy.roles import NoPlace, Places
+from benchrun_client.proxy.roles import Places
 from unit.client.proxy.between import ASKED, Server, between, prefilling, saying
 
 
@@ -47,7 +47,7 @@ async def test_a_full_queue_takes_nobody_and_forgets_nobody() -> None:
     places, order = Places(most=1, most_queued=1), list[int]()
     holders = [Holder(places, order, number) for number in range(2)]
     await settle()
-    with pytest.raises(NoPlace):
+    with pytest.raises(asyncio.QueueFull):
         async with places.place():
             pass
     for holder in holders:
@@ -101,7 +101,7 @@ async def test_no_more_requests_are_under_way_than_may_be() -> None:
         (refused,) = (task.result() for task in full)
         assert refused[0] == 503
         assert "the proxy is full" in json.loads(refused[1])["error"]["message"]
-        found = await proxy.figures()
+        found = await proxy.metrics()
         assert (found["benchrun_proxy_in_flight"], found["benchrun_proxy_queued"]) == (2, 2)
         release.set()
         assert {task.result()[0] for task in (await asyncio.wait(others))[0]} == {200}
@@ -120,10 +120,10 @@ async def test_a_client_that_goes_away_while_it_waits_is_never_sent() -> None:
         first = asyncio.create_task(proxy.ask())
         await proxy.prefill.came.wait()
         waiting = asyncio.create_task(proxy.ask())
-        while (await proxy.figures())["benchrun_proxy_queued"] != 1:
+        while (await proxy.metrics())["benchrun_proxy_queued"] != 1:
             pass
         waiting.cancel()
-        while (await proxy.figures())["benchrun_proxy_queued"] != 0:
+        while (await proxy.metrics())["benchrun_proxy_queued"] != 0:
             pass
         release.set()
         assert (await first)[0] == 200
@@ -142,12 +142,12 @@ async def test_the_wait_for_a_place_is_told_apart_from_what_the_proxy_adds() -> 
         first = asyncio.create_task(proxy.ask(ASKED | {"prompt": "slow"}))
         await proxy.prefill.came.wait()
         second = asyncio.create_task(proxy.ask())
-        while (await proxy.figures())["benchrun_proxy_queued"] != 1:
+        while (await proxy.metrics())["benchrun_proxy_queued"] != 1:
             pass
         await asyncio.sleep(0.5)  # the wait itself, as it is to be measured
         release.set()
         await asyncio.gather(first, second)
-        found = await proxy.figures()
+        found = await proxy.metrics()
     assert found["benchrun_proxy_queue_seconds_sum"] >= 0.5
     assert found["benchrun_proxy_added_seconds_sum"] < 0.4
     assert found["benchrun_proxy_queue_seconds_count"] == found["benchrun_proxy_added_seconds_count"] == 2
@@ -164,7 +164,7 @@ async def test_prefill_time_is_that_of_prefill() -> None:
 
     async with between(Server(slow), Server(saying("{}"))) as proxy:
         await proxy.ask()
-        found = await proxy.figures()
+        found = await proxy.metrics()
     assert 0.3 <= found["benchrun_proxy_prefill_seconds_sum"] < 1
     assert found["benchrun_proxy_added_seconds_sum"] < 0.25
 
@@ -176,4 +176,4 @@ async def test_a_slow_decode_server_is_not_the_proxys_doing() -> None:
 
     async with between(prefilling(), Server(slow)) as proxy:
         await proxy.ask()
-        assert (await proxy.figures())["benchrun_proxy_added_seconds_sum"] < 0.25
+        assert (await proxy.metrics())["benchrun_proxy_added_seconds_sum"] < 0.25

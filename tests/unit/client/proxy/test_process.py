@@ -19,7 +19,7 @@ from typing import Any
 
 import benchrun_client
 import pytest
-from benchrun_client.proxy.port import MAX_IN_FLIGHT, Arguments, parse
+from benchrun_client.proxy.server import MAX_IN_FLIGHT, Arguments, parse
 from benchrun_simulator.launch import Running, running
 from kit.polling import polling
 
@@ -184,7 +184,7 @@ def test_a_port_that_is_taken_is_told_without_a_traceback() -> None:
 
 def test_nothing_of_vllm_or_the_operator_is_imported() -> None:
     listing = (
-        "import sys; import benchrun_client.proxy.port; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+        "import sys; import benchrun_client.proxy.server; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     )
     told = subprocess.run([sys.executable, "-c", listing], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     assert not {"vllm", "torch", "numpy", "transformers", "benchrun", "kubernetes"} & set(told)

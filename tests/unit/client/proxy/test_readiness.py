@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client.proxy import readiness as module
-from benchrun_client.proxy.port import answering, parse
+from benchrun_client.proxy.server import parse, running_proxy
 from unit.client.proxy.between import ASKED, COMPLETIONS, Server, prefilling, saying
 
 
@@ -38,12 +38,18 @@ class Watched:
 @asynccontextmanager
 async def watched(prefill: str, decode: str, *flags: str) -> AsyncIterator[Watched]:
     words = [f"--prefill={prefill}", f"--decode={decode}", "--address=127.0.0.1", "--port=0", *flags]
-    async with answering(parse(words)) as proxy, aiohttp.ClientSession() as http:
+    async with running_proxy(parse(words)) as proxy, aiohttp.ClientSession() as http:
         watching = asyncio.create_task(proxy.readiness.watch())
         try:
             yield Watched(http, f"http://127.0.0.1:{proxy.port}")
         finally:
             watching.cancel()
+
+
+@asynccontextmanager
+async def watched_between(prefill: Server, decode: Server) -> AsyncIterator[Watched]:
+    async with prefill.serving() as first, decode.serving() as second, watched(first, second) as proxy:
+        yield proxy
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +60,7 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_it_is_ready_once_a_request_has_gone_through_both() -> None:
     prefill, decode = prefilling('{"kv_transfer_params": {"remote_engine_id": "e"}}'), Server(saying("{}"))
-    async with prefill.serving() as first, decode.serving() as second, watched(first, second) as proxy:
+    async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(200)
         (before,), (after,) = prefill.asked, decode.asked
         assert before.json["max_tokens"] == 1
@@ -68,7 +74,7 @@ async def test_it_is_ready_once_a_request_has_gone_through_both() -> None:
 
 async def test_no_two_proofs_say_the_same() -> None:
     prefill, decode = prefilling(), Server(saying("no", status=500))
-    async with prefill.serving() as first, decode.serving() as second, watched(first, second) as proxy:
+    async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(503, words="decode: a first request got HTTP 500: no")
         async with asyncio.timeout(20):
             while len(prefill.asked) < 3:
@@ -82,11 +88,7 @@ async def test_no_two_proofs_say_the_same() -> None:
 async def test_a_server_that_refuses_the_proof_is_named_with_its_words(role: str) -> None:
     servers = {"prefill": prefilling(), "decode": Server(saying("{}"))}
     servers[role].answer = saying('{"error":\n "no KV"}', status=400)
-    async with (
-        servers["prefill"].serving() as first,
-        servers["decode"].serving() as second,
-        watched(first, second) as proxy,
-    ):
+    async with watched_between(**servers) as proxy:
         assert await proxy.comes_to(503, words=f'{role}: a first request got HTTP 400: {{"error": "no KV"}}')
         servers[role].answer = saying("{}")
         await proxy.comes_to(200)
@@ -96,11 +98,7 @@ async def test_a_server_that_refuses_the_proof_is_named_with_its_words(role: str
 async def test_a_server_that_falls_ill_takes_readiness_away_until_there_is_a_new_proof(role: str) -> None:
     servers = {"prefill": prefilling(), "decode": Server(saying("{}"))}
     servers[role].healthy = False
-    async with (
-        servers["prefill"].serving() as first,
-        servers["decode"].serving() as second,
-        watched(first, second) as proxy,
-    ):
+    async with watched_between(**servers) as proxy:
         where = servers[role].url.removeprefix("http://")
         await proxy.comes_to(503, words=f"{role}: {where}: /health answers 503")
         assert servers["prefill"].asked == []
@@ -181,7 +179,7 @@ async def test_a_decode_server_without_a_model_is_not_ready(body: str, monkeypat
 
     monkeypatch.setattr("unit.client.proxy.between.models", models)
     prefill, decode = prefilling(), Server(saying("{}"))
-    async with prefill.serving() as first, decode.serving() as second, watched(first, second) as proxy:
+    async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(503, words="decode: /v1/models names no model: HTTP 200")
         assert prefill.asked == []
 
@@ -192,7 +190,7 @@ async def test_a_proof_fits_a_small_model(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("unit.client.proxy.between.models", models)
     prefill, decode = prefilling(), Server(saying("{}"))
-    async with prefill.serving() as first, decode.serving() as second, watched(first, second) as proxy:
+    async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(200)
     # Three words of 32 characters are 98 tokens where each character is one.
     assert len(decode.asked[0].json["prompt"]) + decode.asked[0].json["max_tokens"] <= 120
@@ -203,7 +201,7 @@ async def test_the_proof_has_the_key_of_the_pod_and_no_request_of_a_client_gets_
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "hidden")
     prefill, decode = prefilling(), Server(saying("{}"))
-    async with prefill.serving() as first, decode.serving() as second, watched(first, second) as proxy:
+    async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(200)
         async with proxy.http.post(proxy.url + COMPLETIONS, json=ASKED) as response:
             assert response.status == 200

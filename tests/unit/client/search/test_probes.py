@@ -11,9 +11,8 @@ import pytest
 from benchrun_client.contract import CachePolicy, LoadPoint, Plan, RandomData, Stage
 from benchrun_client.datasets.samples import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
-from benchrun_client.search.course import Outcome, Position, after, first
-from benchrun_client.search.probes import Upcoming, every_stage, stage_at
-from benchrun_client.search.scribe import Written
+from benchrun_client.search.bisection import Outcome, Position, after, first
+from benchrun_client.search.probes import SearchPrompts, every_stage, stage_at
 from benchrun_client.tokenizer import TokenCounter
 from benchrun_client.traffic import check_lengths, find_material, write_traffic
 from pydantic import ValidationError
@@ -88,9 +87,6 @@ def test_a_searched_workload_is_held_against_the_context_too() -> None:
         check_lengths(given, find_material(given, COUNTER), context_tokens=40, whose="the model")
 
 
-# ---- before they are needed -------------------------------------------------------------------------------------------
-
-
 class PromptWriter:
     """Writes at once, and remembers what it was asked for."""
 
@@ -102,24 +98,24 @@ class PromptWriter:
         self.asked.append((of.id, numbers))
         samples = tuple(Sample(f"{of.id} {n}", 2, 2) for n in range(numbers[-1]))
         done: Future[bytes] = Future()
-        done.set_result(pickle.dumps(Written(samples, {n: prompts_digest(samples[:n]) for n in numbers})))
+        done.set_result(pickle.dumps(((samples, {n: prompts_digest(samples[:n]) for n in numbers}), None)))
         return done
 
 
 async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
-    of, scribe = search(duration_seconds=10, max_repeats=2), PromptWriter()
-    upcoming = Upcoming({"chat/search-01/r1": tuple(Sample(f"first {n}", 2, 2) for n in range(10))}, scribe.write)
+    of, writer = search(duration_seconds=10, max_repeats=2), PromptWriter()
+    prompts = SearchPrompts({"chat/search-01/r1": tuple(Sample(f"first {n}", 2, 2) for n in range(10))}, writer.write)
     here = first(of)
     outcomes: tuple[Outcome, ...] = ("Met", "Met", "Inconclusive", "Missed")
     for outcome in outcomes:
-        ready = await upcoming.ready(stage_at(of, here))
-        assert len(ready.samples) == stage_at(of, here).requests
-        assert ready.digest == prompts_digest(ready.samples)
-        upcoming.foresee(of, here)
+        taken = await prompts.take(stage_at(of, here))
+        assert len(taken.samples) == stage_at(of, here).requests
+        assert taken.digest == prompts_digest(taken.samples)
+        prompts.write_ahead(of, here)
         following = after(of, here, outcome)
         assert following is not None
         here = following
-    assert scribe.asked == [
+    assert writer.asked == [
         ("chat/search-02/r1", (20,)),
         ("chat/search-01/r2", (10,)),
         ("chat/search-03/r1", (15, 40)),
@@ -130,33 +126,33 @@ async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
 
 
 async def test_prompts_that_can_not_be_needed_any_more_are_let_go() -> None:
-    of, scribe = search(), PromptWriter()
-    upcoming = Upcoming({}, scribe.write)
+    of, writer = search(), PromptWriter()
+    prompts = SearchPrompts({}, writer.write)
     here = first(of)
-    upcoming.foresee(of, here)
+    prompts.write_ahead(of, here)
     following = after(of, here, "Met")
     assert following is not None
-    upcoming.foresee(of, following)
+    prompts.write_ahead(of, following)
     with pytest.raises(KeyError, match="chat/search-01/r2"):
-        await upcoming.ready(stage_at(of, Position(1, 2, here.value)))
+        await prompts.take(stage_at(of, Position(1, 2, here.value)))
 
 
 async def test_rows_that_were_drawn_before_are_sent_as_they_are() -> None:
     rows = tuple(Sample(f"row {n}", 2, 2) for n in range(40))
-    upcoming = Upcoming({"chat/search-01/r1": rows}, write=None)
-    ready = await upcoming.ready(stage_at(search(requests=30), first(search())))
-    assert ready.samples == rows[:30]
-    assert ready.digest == prompts_digest(rows[:30])
+    prompts = SearchPrompts({"chat/search-01/r1": rows}, write=None)
+    taken = await prompts.take(stage_at(search(requests=30), first(search())))
+    assert taken.samples == rows[:30]
+    assert taken.digest == prompts_digest(rows[:30])
 
 
-async def test_a_scribe_that_can_not_write_ends_the_run_with_its_reason() -> None:
+async def test_a_writer_that_can_not_write_ends_the_run_with_its_reason() -> None:
     failed: Future[bytes] = Future()
-    failed.set_result(pickle.dumps(("TokenizerUnusable", "no words")))
-    upcoming = Upcoming({}, lambda *_: failed)
+    failed.set_result(pickle.dumps((None, ("TokenizerUnusable", "no words"))))
+    prompts = SearchPrompts({}, lambda *_: failed)
     here = first(search())
-    upcoming.foresee(search(), here)
+    prompts.write_ahead(search(), here)
     following = after(search(), here, "Met")
     assert following is not None
     with pytest.raises(RunFailure, match="no words") as failure:
-        await upcoming.ready(stage_at(search(), following))
+        await prompts.take(stage_at(search(), following))
     assert failure.value.reason == "TokenizerUnusable"

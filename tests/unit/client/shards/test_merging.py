@@ -10,9 +10,9 @@ from statistics import fmean, pstdev
 from typing import Any
 
 import pytest
-from benchrun_client.contract import StageRecord, open_record, seal
-from benchrun_client.records import Instants, RawStage, record_of
+from benchrun_client.contract import Shards, StageRecord, open_record, seal
 from benchrun_client.shards.merging import ShardedStage, Values, figures_of, merged
+from benchrun_client.stage_record import Instants, RawStage, record_of
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.client.plans import raw_stage
@@ -46,7 +46,9 @@ NAMES = dict.fromkeys(
     0.0,
 )
 TOGETHER = ShardedStage(
-    shards=2, began_unix_us=1_700_000_100_000_000, start_skew_us=300, clock_error_us=40, max_concurrency=7
+    shards=Shards(count=2, start_skew_us=300, clock_error_us=40),
+    began_unix_us=1_700_000_100_000_000,
+    max_concurrency=7,
 )
 
 

@@ -1,8 +1,7 @@
 """What the client costs, and how late it is, from a stage's first send to its last answer.
 
-A client that is late sends late and reads tokens late, and the server looks slow. So a probe on the load's own event loop notes
-how late the loop comes to ticks that are due at even intervals. A loop that is held up for 100 ms is late for every tick within
-them, as a request or a token there would have been. CPU limits show in the kernel's count of throttled periods.
+A client that is late sends late and reads tokens late, and the server looks slow. So a probe notes how late the load's own
+event loop comes to ticks at even intervals. CPU limits show in the kernel's count of throttled periods.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from benchrun_client.records import ClientCost
+from benchrun_client.stage_record import ClientCost
 
 CPU_STAT_FILES = (
     Path("/sys/fs/cgroup/cpu.stat"),  # version 2
@@ -24,7 +22,7 @@ CPU_STAT_FILES = (
 
 
 def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
-    """Periods in which the process was throttled so far (`nr_throttled`); None when the kernel does not tell."""
+    """Periods in which the process was throttled so far (`nr_throttled`); None when the kernel does not count them."""
     for file in files:
         try:
             fields = dict(line.split(maxsplit=1) for line in file.read_text().splitlines())
@@ -49,7 +47,7 @@ class LoopWatch:
         self._handle = loop.call_at(self._due, self._tick)
 
     def stop(self) -> None:
-        """End."""
+        """Tick no more."""
         self._handle.cancel()
 
     def _tick(self) -> None:
@@ -75,52 +73,34 @@ class LagProbe:
         return self._lags[: max(int((at - self._start) / self._seconds), 0)].tolist()
 
 
-class _Usage(NamedTuple):
-    """Clocks and counters at one instant."""
-
-    wall: float
-    cpu: float
-    throttled: int | None
-
-    @classmethod
-    def now(cls) -> _Usage:
-        return cls(time.perf_counter(), time.process_time(), throttled_periods())
+def _usage() -> tuple[float, float, int | None]:
+    return time.perf_counter(), time.process_time(), throttled_periods()
 
 
-class SelfWatch:
-    """Watches one stage of so many requests, from the first send to the last answer: what the engine does before and after, which
-    takes long and disturbs nobody, is left out."""
+class CostWatch:
+    """Watches one stage from the first send to the last answer, without the engine's work before and after."""
 
     def __init__(self, *, requests: int) -> None:
         self._left = requests
-        self._probe: LagProbe | None = None
-        self._first: _Usage | None = None
-        self._last: _Usage | None = None
-        self._last_time = 0.0
 
     def on_first_send(self) -> None:
         """The stage begins now, on the running loop."""
         self._probe = LagProbe(asyncio.get_running_loop())
-        self._first = _Usage.now()
+        self._first = _usage()
 
     def on_answer(self) -> None:
         """One more request has ended; with the last one the stage has."""
         self._left -= 1
         if self._left == 0:
             self._last_time = asyncio.get_running_loop().time()
-            self._last = _Usage.now()
+            self._last = _usage()
 
     def cost(self) -> ClientCost:
         """The account, once the engine has returned: every request has been sent and has ended."""
-        assert self._probe is not None
-        assert self._first is not None
-        assert self._last is not None
-        first, last = self._first, self._last
+        (first_wall, first_cpu, first), (last_wall, last_cpu, last) = self._first, self._last
         return ClientCost(
-            cpu_seconds=last.cpu - first.cpu,
-            wall_seconds=last.wall - first.wall,
-            throttled_periods=None
-            if first.throttled is None or last.throttled is None
-            else last.throttled - first.throttled,
+            cpu_seconds=last_cpu - first_cpu,
+            wall_seconds=last_wall - first_wall,
+            throttled_periods=None if first is None or last is None else last - first,
             lags=self._probe.stop(at=self._last_time),
         )

@@ -9,9 +9,8 @@ import pytest
 from benchrun_client.contract import RandomData, Stage, Target
 from benchrun_client.datasets.samples import prompts_digest
 from benchrun_client.failures import RunFailure
-from benchrun_client.search import writing
-from benchrun_client.search.scribe import PromptWriter, WriterInput, Written, opened
-from benchrun_client.search.writing import Writing
+from benchrun_client.search import prompt_writer
+from benchrun_client.search.prompt_writer import PromptWriter, WriterProcess, opened
 from benchrun_client.tokenizer import TokenCounter
 from unit.client.plans import plan, stage
 from unit.client.words import WORDS, HubTokenizer
@@ -35,30 +34,31 @@ def test_it_writes_the_longest_and_digests_every_length(monkeypatch: pytest.Monk
     def tokenizer(_: Target) -> TokenCounter:
         return TokenCounter(HubTokenizer())
 
-    monkeypatch.setattr(writing, "load_tokenizer", tokenizer)
-    at_work = Writing()
-    for question in (plan().target, WriterInput(tuple(WORDS), STARTS)):
-        assert pickle.loads(at_work.answer(pickle.dumps(question))) is None
-    written = opened(at_work.answer(pickle.dumps((long(7), (3, 7)))))
-    assert isinstance(written, Written)
-    assert len(written.samples) == 7
-    assert written.digests == {n: prompts_digest(written.samples[:n]) for n in (3, 7)}
-    again = opened(at_work.answer(pickle.dumps((long(7), (7,)))))
-    assert again is not None
-    assert not {s.prompt for s in written.samples} & {s.prompt for s in again.samples}
+    monkeypatch.setattr(prompt_writer, "load_tokenizer", tokenizer)
+    writer = WriterProcess()
+    for question in (plan().target, (tuple(WORDS), STARTS)):
+        assert opened(writer.answer(pickle.dumps(question))) is None
+    written = opened(writer.answer(pickle.dumps((long(7), (3, 7)))))
+    assert written is not None
+    samples, digests = written
+    assert len(samples) == 7
+    assert digests == {n: prompts_digest(samples[:n]) for n in (3, 7)}
+    later = opened(writer.answer(pickle.dumps((long(7), (7,)))))
+    assert later is not None
+    assert not {s.prompt for s in samples} & {s.prompt for s in later[0]}
 
 
 async def test_a_tokenizer_that_is_not_there_is_told_by_its_own_reason(tmp_path: Path) -> None:
-    scribe = await PromptWriter.start()
+    writer = await PromptWriter.start()
     target = plan(target={"tokenizer": str(tmp_path / "nothing")}).target
     with pytest.raises(RunFailure) as failure:
-        await scribe.read_tokenizer(target)
+        await writer.read_tokenizer(target)
     assert failure.value.reason in ("TokenizerNotFound", "TokenizerUnusable", "ClientError")
-    await scribe.stop()
+    await writer.stop()
 
 
-async def test_a_scribe_that_dies_is_told_and_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
-    scribe = await PromptWriter.start()
+async def test_a_writer_that_dies_is_told_and_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
+    writer = await PromptWriter.start()
     with pytest.raises(RunFailure, match="the prompt writer process ended with code 1"):
-        await scribe.write(long(3), (3,))
-    assert "AssertionError" in capfd.readouterr().err
+        await writer.write(long(3), (3,))
+    assert "AttributeError" in capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""The ledger: progress, and the records not yet acknowledged, for any number of threads."""
+"""The state: progress, and the records not yet acknowledged, for any number of threads."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from benchrun_client.contract import (
     Envelope,
     Failure,
     Sealed,
-    seal,
 )
-from benchrun_client.ledger import Ledger
-from benchrun_client.records import record_of
+from benchrun_client.run_state import RunState
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from unit.client.plans import TOKEN, TOKEN_DIGEST, raw_stage
+from unit.client.plans import TOKEN, TOKEN_DIGEST
 
 FAILURE = Failure(reason="CanaryFailed", message="no")
 
@@ -40,8 +38,8 @@ def sealed(sequence: int, *, size: int = 8) -> Sealed:
     return envelope, body
 
 
-def ledger(*, records: int, made: int = 0, size: int = 8) -> Ledger:
-    new = Ledger()
+def state(*, records: int, made: int = 0, size: int = 8) -> RunState:
+    new = RunState()
     new.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=records)
     for sequence in range(made):
         new.add(sealed(sequence, size=size))
@@ -56,7 +54,7 @@ def sequences(delivered: tuple[Delivery, tuple[bytes, ...]]) -> list[int]:
 
 
 def test_the_version_grows_with_phase_stage_record_and_failure_but_not_with_answers() -> None:
-    book = ledger(records=2)
+    book = state(records=2)
     versions = [book.progress().version]
     for change in (
         lambda: book.enter("Waiting"),
@@ -73,7 +71,7 @@ def test_the_version_grows_with_phase_stage_record_and_failure_but_not_with_answ
 
 
 def test_answers_are_counted_anew_in_each_stage() -> None:
-    book = ledger(records=2)
+    book = state(records=2)
     book.enter("Measuring", stage="a/rate=1/r1")
     book.count_answer()
     book.count_answer()
@@ -82,16 +80,8 @@ def test_answers_are_counted_anew_in_each_stage() -> None:
     assert book.progress().requests_done == 0
 
 
-def test_the_first_word_about_an_instant_stands() -> None:
-    book = ledger(records=1)
-    book.note("first_request_unix_us", 5)
-    version = book.progress().version
-    book.note("first_request_unix_us", 6)
-    assert (book.progress().first_request_unix_us, book.progress().version) == (5, version)
-
-
 def test_the_first_failure_stands_and_ends_all_phases() -> None:
-    book = ledger(records=1)
+    book = state(records=1)
     assert book.fail(FAILURE)
     assert not book.fail(Failure(reason="ClientError", message="later"))
     book.enter("Done")
@@ -99,7 +89,7 @@ def test_the_first_failure_stands_and_ends_all_phases() -> None:
 
 
 def test_a_delivery_starts_where_it_is_asked_to_and_is_bounded_in_number() -> None:
-    book = ledger(records=30, made=30)
+    book = state(records=30, made=30)
     assert sequences(book.delivery(first=3)) == list(range(3, 3 + MAX_ENVELOPES))
     assert sequences(book.delivery(first=29)) == [29]
     assert sequences(book.delivery(first=30)) == []
@@ -108,53 +98,26 @@ def test_a_delivery_starts_where_it_is_asked_to_and_is_bounded_in_number() -> No
 def test_a_delivery_is_bounded_in_size_but_never_empty_when_there_is_a_record() -> None:
     fit = MAX_BODIES_BYTES // MAX_PACKED_BYTES
     assert 1 <= fit < 8
-    assert sequences(ledger(records=8, made=8, size=MAX_PACKED_BYTES).delivery(first=0)) == list(range(fit))
-
-
-def test_acknowledged_records_are_forgotten() -> None:
-    book = ledger(records=3, made=3)
-    assert book.acknowledge(2)
-    assert sequences(book.delivery(first=0)) == [2]
-
-
-def test_acknowledging_twice_or_less_than_before_changes_nothing() -> None:
-    book = ledger(records=2, made=2)
-    assert all(book.acknowledge(n) for n in (2, 2, 1))
-    assert book.is_delivered()
+    assert sequences(state(records=8, made=8, size=MAX_PACKED_BYTES).delivery(first=0)) == list(range(fit))
 
 
 @pytest.mark.parametrize("token", ["", TOKEN[:-1], TOKEN + "0", TOKEN.upper(), TOKEN_DIGEST, "ünïcode", "\udcff"])
 def test_a_wrong_token_opens_nothing(token: str) -> None:
-    book = ledger(records=1)
+    book = state(records=1)
     assert (book.may_read(token), book.may_acknowledge(token)) == (False, False)
 
 
 def test_the_token_opens_both() -> None:
-    book = ledger(records=1)
+    book = state(records=1)
     assert (book.may_read(TOKEN), book.may_acknowledge(TOKEN)) == (True, True)
 
 
 def test_before_the_plan_is_read_anybody_may_read_and_nobody_acknowledge() -> None:
-    assert (Ledger().may_read(""), Ledger().may_acknowledge(TOKEN)) == (True, False)
-
-
-def test_records_that_do_not_exist_cannot_be_acknowledged() -> None:
-    book = ledger(records=3, made=1)
-    assert not book.acknowledge(2)
-
-
-def test_all_is_told_when_every_expected_record_is_stored() -> None:
-    book = ledger(records=2, made=1)
-    book.acknowledge(1)
-    assert not book.is_delivered()
-    book.add(sealed(1))
-    assert not book.is_delivered()
-    book.acknowledge(2)
-    assert book.is_delivered()
+    assert (RunState().may_read(""), RunState().may_acknowledge(TOKEN)) == (True, False)
 
 
 def test_after_a_failure_all_is_told_when_it_was_read_and_the_records_made_are_stored() -> None:
-    book = ledger(records=3, made=1)
+    book = state(records=3, made=1)
     book.fail(FAILURE)
     assert not book.is_delivered()
     book.delivery(first=0)
@@ -166,12 +129,12 @@ def test_after_a_failure_all_is_told_when_it_was_read_and_the_records_made_are_s
 EXPECTED = 40
 
 
-class LedgerMachine(RuleBasedStateMachine):
+class StateMachine(RuleBasedStateMachine):
     """Against a model of three numbers."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.book = Ledger()
+        self.book = RunState()
         self.told = 0
         self.book.listen(self._hear)
         self.book.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=EXPECTED)
@@ -227,12 +190,12 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.stored == self.made
 
 
-TestLedgerMachine = LedgerMachine.TestCase
+TestStateMachine = StateMachine.TestCase
 
 
 @given(st.integers(0, 10), st.integers(0, 10))
 def test_how_many_records_there_are_may_be_known_late(made: int, expected: int) -> None:
-    book = Ledger()
+    book = RunState()
     heard: list[int] = []
     book.listen(lambda: heard.append(1))
     book.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=None)
@@ -248,7 +211,7 @@ def test_how_many_records_there_are_may_be_known_late(made: int, expected: int) 
 
 def test_answers_are_counted_while_others_read() -> None:
     """One thread measures; the version does not move with it, so that no poll ends for it."""
-    book = ledger(records=1)
+    book = state(records=1)
     book.enter("Measuring", stage="a/rate=1/r1")
     version = book.progress().version
     reading = [threading.Thread(target=book.progress) for _ in range(4)]
@@ -263,19 +226,20 @@ def test_answers_are_counted_while_others_read() -> None:
 
 
 def test_instants_that_are_known_change_nothing_and_wake_nobody() -> None:
-    book = ledger(records=1)
+    book = state(records=1)
     book.note("healthy_unix_us", 5)
     heard: list[int] = []
     book.listen(lambda: heard.append(1))
+    version = book.progress().version
     book.note("healthy_unix_us", 9)
-    assert heard == []
+    assert (heard, book.progress().version) == ([], version)
     book.note("warmup_us", 7)
     told = book.progress()
     assert (told.healthy_unix_us, told.warmup_us, len(heard)) == (5, 7, 1)
 
 
 def test_a_failure_is_told_by_being_read_and_that_wakes_whoever_waits() -> None:
-    book = ledger(records=1)
+    book = state(records=1)
     book.fail(Failure(reason="ClientError", message="no"))
     heard: list[int] = []
     book.listen(lambda: heard.append(1))
@@ -284,30 +248,8 @@ def test_a_failure_is_told_by_being_read_and_that_wakes_whoever_waits() -> None:
 
 
 def test_reading_a_run_that_goes_on_wakes_nobody() -> None:
-    book = ledger(records=1)
+    book = state(records=1)
     heard: list[int] = []
     book.listen(lambda: heard.append(1))
     book.delivery(first=0)
     assert heard == []
-
-
-def test_a_client_is_ready_when_it_says_so() -> None:
-    book = Ledger()
-    assert not book.ready
-    book.mark_ready()
-    assert book.ready
-
-
-def test_all_is_told_only_once_the_end_is_known_and_stored() -> None:
-    told: list[bool] = []
-    ledger = Ledger()
-    ledger.begin(run_uid="run-1", token_digest=TOKEN_DIGEST, records=None)
-    ledger.listen(lambda: told.append(ledger.is_delivered()))
-    ledger.add(seal(record_of(raw_stage())))
-    assert ledger.acknowledge(1)
-    assert not ledger.is_delivered()
-    ledger.expect(1)
-    assert ledger.is_delivered()
-    assert told[-1] is True
-    ledger.expect(2)
-    assert not ledger.is_delivered()

@@ -1,13 +1,9 @@
-"""The client's side: a load goes to the engine as a whole, and comes back as if each request had been sent and answered.
-
-It takes the place of `engine.Engine`: same call, same outcome.
-"""
+"""The client's side: a load goes to the engine as a whole, and comes back as if each request had been sent and answered."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import time
-from collections.abc import Callable
 from statistics import fmean
 
 import aiohttp
@@ -18,48 +14,45 @@ from benchrun_client.failures import shorten, type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.engine import Load, Outcome
 from benchrun_client.offline.messages import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
-from benchrun_client.records import MAX_ERROR_CHARACTERS, Instants
 from benchrun_client.server.waiting import Servers
+from benchrun_client.stage_record import MAX_ERROR_CHARACTERS, Instants
 
-_JSON = {"Content-Type": "application/json"}
 SILENCE_SECONDS = 60.0
 """The engine sends a heartbeat every few seconds: a longer silence is its end."""
 
 
 class OfflineEngine:
-    """vLLM's engine in another pod."""
+    """A `load.engine.LoadEngine`: vLLM's engine in another pod."""
 
     def __init__(self) -> None:
         self.name = EngineName(name="vllm-offline", version=importlib.metadata.version("vllm"), trust_env=False)
         self.instants = Instants()
         """Of the load under way, or of the last one."""
 
-    async def run(
-        self,
-        load: Load,
-        servers: Servers,
-        *,
-        on_send: Callable[[], None] = lambda: None,
-        on_answer: Callable[[], None] = lambda: None,
-    ) -> Outcome:
+    async def run(self, load: Load, servers: Servers) -> Outcome:
         """Have one load generated. A refusal makes every request a failed one; it is not raised."""
         self.instants = Instants()
         start = time.perf_counter()
-        on_send()
-        answer = await _ask(servers.urls[0], load)
+        load.on_send()
+        answer = await _generate(servers.urls[0], load)
         answered = time.perf_counter()
-        for _ in load.samples:
-            on_answer()
-        if answer.times is None or len(answer.times.sent) != len(load.samples):
-            error = answer.error or "the engine gave the times of another number of requests"
-            self.instants = _failed_instants(len(load.samples), start, answered)
-            return Outcome(_failed(load, error), self.instants)
-        # The engine's clock is another: its last word and ours are the same instant.
-        self.instants = _instants(answer.times, begun=answered - answer.times.took_seconds)
-        return Outcome(_result(load, answer.times), self.instants)
+        requests = len(load.samples)
+        for _ in range(requests):
+            load.on_answer()
+        if answer.times is None or len(answer.times.sent) != requests:
+            sent, ends, ok = [start] * requests, [answered] * requests, False
+            result = _failed(load, answer.error or "the engine gave the times of another number of requests")
+        else:
+            # The engine's clock is another: the instant of its answer is the same on both.
+            begun = answered - answer.times.took_seconds
+            sent = [begun + offset for offset in answer.times.sent]
+            ends = [at + e2el for at, e2el in zip(sent, answer.times.e2el, strict=True)]
+            ok, result = True, _result(load, answer.times)
+        self.instants = Instants(list(sent), sent, ends, [ok] * requests, [ok] * requests)
+        return Outcome(result, self.instants)
 
 
-async def _ask(url: str, load: Load) -> OfflineAnswer:
+async def _generate(url: str, load: Load) -> OfflineAnswer:
     body = OfflineLoad(
         prompts=tuple(sample.prompt for sample in load.samples),
         output_tokens=tuple(sample.output_tokens for sample in load.samples),
@@ -67,11 +60,14 @@ async def _ask(url: str, load: Load) -> OfflineAnswer:
         api=load.api,
         ignore_eos=load.ignore_eos,
     )
-    timeout = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
+    timeout, headers = (
+        aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS),
+        {"Content-Type": "application/json"},
+    )
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.post(url + LOAD_PATH, data=body.model_dump_json(), headers=_JSON) as response,
+            session.post(url + LOAD_PATH, data=body.model_dump_json(), headers=headers) as response,
         ):
             text = (await response.read()).strip()
             if response.status != 200:
@@ -81,18 +77,6 @@ async def _ask(url: str, load: Load) -> OfflineAnswer:
         return OfflineAnswer(error="the engine ended in the middle of the load")
     except NETWORK_ERRORS as error:
         return OfflineAnswer(error=type_and_text(error))
-
-
-def _instants(times: OfflineTimes, *, begun: float) -> Instants:
-    sent = [begun + offset for offset in times.sent]
-    answered = [at + e2el for at, e2el in zip(sent, times.e2el, strict=True)]
-    known = [True] * len(sent)
-    return Instants(due=list(sent), sent=sent, answered=answered, ok=list(known), ended=known)
-
-
-def _failed_instants(requests: int, start: float, answered: float) -> Instants:
-    no = [False] * requests
-    return Instants([start] * requests, [start] * requests, [answered] * requests, list(no), no)
 
 
 def _result(load: Load, times: OfflineTimes) -> dict[str, object]:
@@ -121,12 +105,10 @@ def _result(load: Load, times: OfflineTimes) -> dict[str, object]:
 
 
 def _failed(load: Load, error: str) -> dict[str, object]:
-    nothing = [0] * len(load.samples)
+    requests = len(load.samples)
     return {
-        "ttfts": list(nothing),
-        "itls": [[] for _ in nothing],
-        "decodes": list(nothing),
+        **{name: [0] * requests for name in ("ttfts", "decodes", "output_lens")},
+        "itls": [[] for _ in range(requests)],
         "input_lens": [sample.input_tokens for sample in load.samples],
-        "output_lens": list(nothing),
-        "errors": [shorten(error, MAX_ERROR_CHARACTERS)] * len(nothing),
+        "errors": [shorten(error, MAX_ERROR_CHARACTERS)] * requests,
     }

@@ -18,37 +18,21 @@ async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
     return SimpleNamespace(success=True, error="")
 
 
-MetricsReader = Callable[[Any, str], Awaitable[str | None]]
-
-
-def reading_bounded(
-    reader: Callable[..., Awaitable[Any]], read: MetricsReader = read_metrics
-) -> Callable[..., Awaitable[Any]]:
-    """vLLM's reader of metrics, given a text that was read within our bounds of size and time.
-
-    By itself it would wait six hours for an endless text, and end the run on one that is not UTF-8.
-    """
-
-    async def bounded(base_url: str, session: Any) -> Any:
-        return await reader(base_url, _OneAnswer(await read(session, f"{base_url}/metrics")))
-
-    return bounded
-
-
 class SharedMetrics:
     """One metrics text for all of vLLM's readers, which it calls one right after the other while the server idles."""
 
-    def __init__(self) -> None:
-        self._text: str | None = None
+    _text: str | None = None
 
-    async def read(self, session: Any, url: str) -> str | None:
-        """For the first reader."""
-        self._text = await read_metrics(session, url)
-        return self._text
+    def bounded(self, reader: Callable[..., Awaitable[Any]], *, first: bool) -> Callable[..., Awaitable[Any]]:
+        """A reader, given a text that was read within our bounds of size and time when the `first` reader was called. By itself
+        it would wait six hours for an endless text, and end the run on one that is not UTF-8."""
 
-    async def last(self, session: Any, url: str) -> str | None:
-        """For those after it."""
-        return self._text
+        async def read(base_url: str, session: Any) -> Any:
+            if first:
+                self._text = await read_metrics(session, f"{base_url}/metrics")
+            return await reader(base_url, _OneAnswer(self._text))
+
+        return read
 
 
 class _OneAnswer:
@@ -66,15 +50,11 @@ class _OneAnswer:
 
 
 class Sessions:
-    """Stands in for the aiohttp module inside vLLM's benchmark, which asks for proxy look-ups and the system's certificates.
-
-    It also closes what vLLM leaves open when a load is cut short.
-    """
+    """Stands in for the aiohttp module inside vLLM's benchmark, which wants proxy look-ups and the system's certificates. It also
+    closes what vLLM leaves open when a load is cut short."""
 
     def __init__(self, module: Any, *, tls: ssl.SSLContext | None, trust_env: bool) -> None:
-        self._module = module
-        self._tls = tls
-        self._trust_env = trust_env
+        self._module, self._tls, self._trust_env = module, tls, trust_env
         self._opened: list[Any] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -108,9 +88,8 @@ class UserRamp:
     """Users of a closed loop begin one by one, a moment apart; without users each request goes when it comes. `own`: which of
     the users are ours, where others send the rest; None: all.
 
-    vLLM hands out all requests at once. Then the first one of every user is sent at one instant by one event loop, which takes
-    the first step of each (and the clock starts), then the second of each. So every user's clock runs while all of them are
-    being sent: 10 to 30 ms for 24 to 48 users, and of some hundred requests that first wave is the p99 of TTFT.
+    vLLM hands out all requests at once: one event loop takes the first step of each (and the clock starts), then the second. So
+    every user's clock runs while all of them are being sent: 10 to 30 ms for 24 to 48 users, often the p99 of TTFT.
     """
 
     def __init__(
@@ -127,8 +106,8 @@ class UserRamp:
         self._first = start + requests * HANDING_OUT_SECONDS
 
     async def turn(self) -> float | None:
-        """Wait for this request's turn, in the order of calls: that of the requests, by which vLLM tells results apart. When
-        it was due, by the clock, if it is a user's first."""
+        """Wait for this request's turn, in the order of calls, by which vLLM tells results apart. When it was due, by the
+        clock, if it is a user's first."""
         async with self._order:
             if self._begun == len(self._own):
                 return None

@@ -20,8 +20,8 @@ from benchrun_client.contract import (
     open_record,
     seal,
 )
-from benchrun_client.recorder import MAX_HEADLINE_BYTES, headline
-from benchrun_client.records import (
+from benchrun_client.record_process import MAX_HEADLINE_BYTES, headline
+from benchrun_client.stage_record import (
     MAX_ERRORS,
     MAX_SCALARS,
     MAX_VERSION_CHARACTERS,

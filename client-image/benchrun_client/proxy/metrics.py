@@ -6,10 +6,12 @@ import asyncio
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Literal, get_args
 
-from benchrun_client.load.self_watch import LoopWatch
+from benchrun_client.http_session import metric_family
+from benchrun_client.load.client_cost import LoopWatch
 
 Outcome = Literal[
     "ok",
@@ -40,17 +42,15 @@ class Histogram:
         self._counts[bisect_left(self._bounds, seconds)] += 1
         self._sum += seconds
 
-    def lines(self) -> Iterator[str]:
-        yield from _head(self._name, "histogram", self._about)
-        so_far = 0
-        for bound, found in zip([*map(str, self._bounds), "+Inf"], self._counts, strict=True):
-            so_far += found
-            yield f'{self._name}_bucket{{le="{bound}"}} {so_far}'
-        yield f"{self._name}_sum {self._sum!r}"
-        yield f"{self._name}_count {so_far}"
+    def family(self) -> str:
+        """Its lines in the metrics endpoint's text."""
+        totals = list(accumulate(self._counts))
+        buckets = zip([*map(str, self._bounds), "+Inf"], totals, strict=True)
+        samples: dict[str, float] = {f'_bucket{{le="{bound}"}}': total for bound, total in buckets}
+        return metric_family(self._name, "histogram", self._about, samples | {"_sum": self._sum, "_count": totals[-1]})
 
 
-class Figures:
+class ProxyMetrics:
     """Counts what happens, and writes it down."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Figures:
         )
         self._lag = Histogram("loop_lag_seconds", "How late the event loop comes to ticks 20 ms apart.", LAG_BOUNDS)
 
-    def ended(self, outcome: Outcome) -> None:
+    def count(self, outcome: Outcome) -> None:
         """Count a request that has ended."""
         self._outcomes[outcome] += 1
 
@@ -81,26 +81,18 @@ class Figures:
 
     def exposition(self, *, in_flight: int, queued: int) -> str:
         """The text of the metrics endpoint."""
-        return "\n".join([*self._lines(in_flight=in_flight, queued=queued), ""])
-
-    def _lines(self, *, in_flight: int, queued: int) -> Iterator[str]:
-        yield from _head(f"{PREFIX}requests_total", "counter", "Completions that have ended, by what became of them.")
-        for outcome in OUTCOMES:
-            yield f'{PREFIX}requests_total{{outcome="{outcome}"}} {self._outcomes[outcome]}'
-        yield from _gauge(f"{PREFIX}in_flight", "Completions under way.", in_flight)
-        yield from _gauge(f"{PREFIX}queued", "Completions that wait for a place.", queued)
-        for histogram in (self.prefill, self.queue, self.added, self.ttft, self._lag):
-            yield from histogram.lines()
-        yield from _head("process_cpu_seconds_total", "counter", "User and system CPU time.")
-        yield f"process_cpu_seconds_total {time.process_time()!r}"
-        yield from _gauge("process_start_time_seconds", "Start of the process, Unix time.", self._started_unix)
-
-
-def _head(name: str, kind: str, about: str) -> Iterator[str]:
-    yield f"# HELP {name} {about}"
-    yield f"# TYPE {name} {kind}"
-
-
-def _gauge(name: str, about: str, value: float) -> Iterator[str]:
-    yield from _head(name, "gauge", about)
-    yield f"{name} {value!r}"
+        ended = {f'{{outcome="{outcome}"}}': self._outcomes[outcome] for outcome in OUTCOMES}
+        about_ended = "Completions that have ended, by what became of them."
+        families = (
+            metric_family(f"{PREFIX}requests_total", "counter", about_ended, ended),
+            metric_family(f"{PREFIX}in_flight", "gauge", "Completions under way.", {"": in_flight}),
+            metric_family(f"{PREFIX}queued", "gauge", "Completions that wait for a place.", {"": queued}),
+            *(each.family() for each in (self.prefill, self.queue, self.added, self.ttft, self._lag)),
+            metric_family(
+                "process_cpu_seconds_total", "counter", "User and system CPU time.", {"": time.process_time()}
+            ),
+            metric_family(
+                "process_start_time_seconds", "gauge", "Start of the process, Unix time.", {"": self._started_unix}
+            ),
+        )
+        return "".join(families)

@@ -1,4 +1,4 @@
-"""Which shard a process is and which others it starts; and shard 0 as it measures."""
+"""Which shard a process is, which others it starts, and how shard 0 measures with the others."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchrun_client.contract import GATE_PORT, Stage
+from benchrun_client.contract import GATE_PORT, Shards, Stage
 from benchrun_client.failures import TERMINATION_LOG_VARIABLE
 from benchrun_client.http_session import BackgroundLoop
 from benchrun_client.load.engine import Divided
-from benchrun_client.records import micros
-from benchrun_client.shards.gate import Gate, Opened
+from benchrun_client.shards.gate_server import GateServer
+from benchrun_client.shards.load_split import Shard, share_of
 from benchrun_client.shards.merging import ShardedStage
-from benchrun_client.shards.sharing import Shard, share_of
+from benchrun_client.stage_record import micros
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 """Which pod of an indexed Job this is; Kubernetes sets it."""
@@ -61,8 +61,7 @@ def shard_setup(
 
 
 async def run_sibling(setup: ShardSetup, shard: int, *, plan: Path) -> int:
-    """Run another shard in a process of its own; its exit code. The termination message is left to this process, and nobody
-    uses its port."""
+    """Run another shard in a process of its own, without a termination message or a known port; its exit code."""
     gate = f"{LOOPBACK}:{setup.gate_port}" if setup.shard.is_first else setup.gate
     flags = [
         *(f"--plan={plan}", f"--shards={setup.shard.count}", f"--shard={shard}", f"--gate={gate}"),
@@ -77,7 +76,7 @@ async def run_sibling(setup: ShardSetup, shard: int, *, plan: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OthersResult:
-    """What became of the requests of a stage that other shards sent."""
+    """Of the requests of a stage that other shards sent."""
 
     succeeded: int = 0
     last_answer: float = 0.0
@@ -87,46 +86,41 @@ class OthersResult:
 class FirstShard:
     """The measuring thread's side of the gate."""
 
-    def __init__(self, gate: Gate, background: BackgroundLoop, *, shards: int) -> None:
+    def __init__(self, gate: GateServer, background: BackgroundLoop, *, shards: int) -> None:
         self._gate, self._background = gate, background
         self._shard = Shard(0, shards)
-        self._opened: dict[int, Opened] = {}
-        self._late: dict[int, list[float]] = {}
-        self._caps: dict[int, int | None] = {}
-
-    @property
-    def unix_minus_perf(self) -> float:
-        """Of the gate's clock."""
-        return self._gate.unix_minus_perf
+        self._late = 0.0
+        self._sharded: dict[int, ShardedStage] = {}
+        self.unix_minus_perf = gate.unix_minus_perf
 
     def divided(self, sequence: int, stage: Stage) -> Divided:
         """Our part of a stage, which begins when all shards are ready."""
-        self._caps[sequence] = stage.load.max_concurrency
 
         async def begin() -> float:
-            opened = await self._background.call(self._gate.open(sequence, stage.id))
-            start = opened.at - self.unix_minus_perf
+            self._opened = await self._background.call(self._gate.open(sequence, stage.id))
+            start = self._opened.at - self.unix_minus_perf
             await asyncio.sleep(start - time.perf_counter())
-            self._opened[sequence], self._late[sequence] = opened, [time.perf_counter() - start]
+            self._late = time.perf_counter() - start
             return start
 
         return Divided(self._shard, share_of(stage.load, requests=stage.requests, shard=self._shard), begin)
 
-    async def others_result(self, sequence: int) -> OthersResult:
+    async def others_result(self, sequence: int, stage: Stage) -> OthersResult:
         """Wait until the others' requests have ended, too."""
         ended = (await self._background.call(self._gate.all_ended(sequence))).values()
-        self._late[sequence] += [each.began_late_seconds for each in ended]
+        late = [self._late, *(each.began_late_seconds for each in ended)]
+        self._sharded[sequence] = ShardedStage(
+            shards=Shards(
+                count=self._shard.count,
+                start_skew_us=micros(max(late) - min(late)),
+                clock_error_us=micros(self._opened.error_seconds),
+            ),
+            began_unix_us=micros(self._opened.at),
+            max_concurrency=stage.load.max_concurrency,
+        )
         answered = [each.answered_at - self.unix_minus_perf for each in ended if each.answered_at is not None]
         return OthersResult(succeeded=sum(each.succeeded for each in ended), last_answer=max(answered, default=0.0))
 
     async def parts(self, sequence: int) -> tuple[tuple[bytes, ...], ShardedStage]:
         """The others' packed parts of a stage, once all are in, and how it went. In the background's event loop."""
-        parts = await self._gate.parts(sequence)
-        opened, late = self._opened.pop(sequence), self._late.pop(sequence)
-        return parts, ShardedStage(
-            shards=self._shard.count,
-            began_unix_us=micros(opened.at),
-            start_skew_us=micros(max(late) - min(late)),
-            clock_error_us=micros(opened.error_seconds),
-            max_concurrency=self._caps.pop(sequence),
-        )
+        return await self._gate.parts(sequence), self._sharded.pop(sequence)

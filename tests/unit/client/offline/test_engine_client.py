@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
 from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.samples import Sample
 from benchrun_client.load.engine import Load
-from benchrun_client.offline.asking import OfflineEngine
+from benchrun_client.offline.engine_client import OfflineEngine
 from benchrun_client.offline.messages import OfflineAnswer, OfflineTimes
 from benchrun_client.server.waiting import Servers
 from unit.client.servers import Handler, answering, serving
@@ -72,9 +73,8 @@ async def test_the_whole_load_is_asked_for_at_once() -> None:
 async def test_what_the_engine_tells_is_what_is_recorded(heartbeats: int) -> None:
     told: list[str] = []
     async with serving(load=telling(OfflineAnswer(times=TIMES), heartbeats=heartbeats)) as url:
-        outcome = await OfflineEngine().run(
-            load(), servers(url), on_send=lambda: told.append("sent"), on_answer=lambda: told.append("answered")
-        )
+        watched = replace(load(), on_send=lambda: told.append("sent"), on_answer=lambda: told.append("answered"))
+        outcome = await OfflineEngine().run(watched, servers(url))
     assert told == ["sent", "answered", "answered"]
     assert outcome.result["ttfts"] == [0.25, 0.5]
     assert outcome.result["decodes"] == [0.75, 1.0]

@@ -1,25 +1,26 @@
-"""The course of a search: the result of a load against the objectives, and the load to measure next. Pure.
+"""How a search proceeds: whether a load meets the objectives, and which load to measure next. Pure.
 
 From the lowest load on it doubles until a load does not meet the objectives, then halves the bracket, in ratios. So a server
-never gets more than twice what it has been seen to bear. A load whose outcome is Inconclusive is measured again, up to a bound;
-still not known to meet the objectives, it bounds the search from above as a missed one does.
+never gets more than twice the load that it has borne. A load whose outcome is Inconclusive is measured again, up to a bound;
+if it is still Inconclusive, it bounds the search from above as a missed one does.
 
-Whether a percentile keeps its limit is decided with 95 % certainty by the test that the operator puts to every load point: its
-interval for a percentile lies between two values of the sample, and lies wholly below (above) the limit if and only if so many
-(few) values are within it that chance alone would hardly do that were the percentile at the limit (binomial).
+Whether a percentile keeps its limit is decided with 95 % certainty by the operator's test of a load point: its interval for the
+percentile lies wholly below (above) the limit if and only if so many (few) values are within the limit that chance alone would
+hardly do that were the percentile at the limit (binomial).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import chain, compress
+from operator import add
 from typing import Literal
 
 from benchrun_client.contract import Limit, Search
-from benchrun_client.records import RawStage
+from benchrun_client.stage_record import RawStage
 
 Outcome = Literal["Met", "Missed", "Inconclusive"]
 ERROR = 0.025
@@ -29,7 +30,7 @@ NEGLIGIBLE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What bears on one objective."""
+    """The values of one objective's metric."""
 
     values: int = 0
     within: int = 0
@@ -57,18 +58,13 @@ def _is_rarely_reached(successes: int, trials: int, share: float) -> bool:
         return False
     tail = 0.0
     for count in range(successes, trials + 1):
-        term = _binomial(trials, share, count)
+        ways = math.lgamma(trials + 1) - math.lgamma(count + 1) - math.lgamma(trials - count + 1)
+        term = math.exp(ways + count * math.log(share) + (trials - count) * math.log1p(-share))
         tail += term
         # Above the mean each term is smaller than the one before.
         if tail > ERROR or term < NEGLIGIBLE:
             break
     return tail <= ERROR
-
-
-def _binomial(trials: int, share: float, successes: int) -> float:
-    failures = trials - successes
-    ways = math.lgamma(trials + 1) - math.lgamma(successes + 1) - math.lgamma(failures + 1)
-    return math.exp(ways + successes * math.log(share) + failures * math.log1p(-share))
 
 
 HALF_A_MICROSECOND = 0.5e-6
@@ -90,7 +86,7 @@ class LoadResult:
 
 
 def load_result(search: Search, raw: RawStage) -> LoadResult:
-    """Of one stage."""
+    """The result of one stage."""
     return LoadResult(
         requests=len(raw.instants.ok),
         failed=raw.instants.ok.count(False),
@@ -102,40 +98,30 @@ def outcome_of(search: Search, result: LoadResult) -> Outcome:
     """Met: every objective for certain. Missed: one of them for certain, or more requests failed than a valid number may have."""
     if 100 * result.failed > float(search.max_failed_percent) * result.requests:
         return "Missed"
-    outcomes = {
-        outcome(tally, float(limit.percentile)) for limit, tally in zip(search.objectives, result.tallies, strict=True)
-    }
-    if "Missed" in outcomes:
-        return "Missed"
-    return "Inconclusive" if "Inconclusive" in outcomes else "Met"
+    rows = zip(search.objectives, result.tallies, strict=True)
+    outcomes = [outcome(tally, float(limit.percentile)) for limit, tally in rows]
+    worst: tuple[Outcome, ...] = ("Missed", "Inconclusive")
+    return next((each for each in worst if each in outcomes), "Met")
 
 
 def _tally(limit: Limit, raw: RawStage) -> Tally:
-    values = list(_SECONDS[limit.metric](raw))
+    values = list(_seconds(limit.metric, raw))
     most = limit.max_milliseconds / 1000 + HALF_A_MICROSECOND
     return Tally(values=len(values), within=sum(map(most.__ge__, values)))
 
 
-def _ttft(raw: RawStage) -> Iterable[float]:
-    return compress(raw.ttfts, raw.instants.ok)
-
-
-def _itl(raw: RawStage) -> Iterable[float]:
-    return chain.from_iterable(compress(raw.itls, raw.instants.ok))
-
-
-def _e2el(raw: RawStage) -> Iterable[float]:
-    rows = zip(raw.ttfts, raw.itls, raw.instants.ok, strict=True)
-    return (ttft + sum(gaps) for ttft, gaps, ok in rows if ok)
-
-
-def _tpot(raw: RawStage) -> Iterable[float]:
-    """A one-token answer has none."""
-    rows = zip(raw.itls, raw.output_lens, raw.instants.ok, strict=True)
-    return (sum(gaps) / (tokens - 1) for gaps, tokens, ok in rows if ok and tokens > 1)
-
-
-_SECONDS: dict[str, Callable[[RawStage], Iterable[float]]] = {"TTFT": _ttft, "TPOT": _tpot, "ITL": _itl, "E2EL": _e2el}
+def _seconds(metric: str, raw: RawStage) -> Iterable[float]:
+    ttfts, gaps = list(compress(raw.ttfts, raw.instants.ok)), list(compress(raw.itls, raw.instants.ok))
+    match metric:
+        case "TTFT":
+            return ttfts
+        case "ITL":
+            return chain.from_iterable(gaps)
+        case "E2EL":
+            return map(add, ttfts, map(sum, gaps))
+    # TPOT: an answer of one token has none.
+    tokens = compress(raw.output_lens, raw.instants.ok)
+    return (sum(each) / (count - 1) for each, count in zip(gaps, tokens, strict=True) if count > 1)
 
 
 FACTOR = 2

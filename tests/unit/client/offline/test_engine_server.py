@@ -7,8 +7,8 @@ import threading
 import aiohttp
 import pytest
 from benchrun_client.http_session import BackgroundLoop
+from benchrun_client.offline.engine_server import EngineServer
 from benchrun_client.offline.messages import OfflineAnswer, OfflineLoad, OfflineTimes
-from benchrun_client.offline.port import EnginePort
 from benchrun_client.server.identity import identify
 from benchrun_client.server.snapshot import take
 
@@ -20,12 +20,12 @@ TIMES = OfflineTimes(sent=(0.0,), ttft=(0.1,), e2el=(0.2,), output_tokens=(1,), 
 
 
 @pytest.fixture
-def port() -> EnginePort:
-    return EnginePort(version="0.32.0", model="tiny", context_tokens=4096, metrics=lambda: PAGE)
+def port() -> EngineServer:
+    return EngineServer(version="0.32.0", model="tiny", context_tokens=4096, metrics=lambda: PAGE)
 
 
 @pytest.fixture
-def url(port: EnginePort) -> str:
+def url(port: EngineServer) -> str:
     return f"http://127.0.0.1:{BackgroundLoop().run(port.start(address='127.0.0.1', port=0))}"
 
 
@@ -42,7 +42,7 @@ async def test_it_says_what_a_server_says_of_itself(url: str) -> None:
     assert snapshot.counters == {"prompt_tokens_total": 42.0}
 
 
-async def test_loads_go_to_the_engines_thread_one_at_a_time(port: EnginePort, url: str) -> None:
+async def test_loads_go_to_the_engines_thread_one_at_a_time(port: EngineServer, url: str) -> None:
     seen: list[str] = []
 
     def engine() -> None:
@@ -62,9 +62,9 @@ async def test_loads_go_to_the_engines_thread_one_at_a_time(port: EnginePort, ur
 
 
 async def test_while_the_engine_works_the_port_answers_and_the_connection_lives(
-    port: EnginePort, url: str, monkeypatch: pytest.MonkeyPatch
+    port: EngineServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchrun_client.offline.port.HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr("benchrun_client.offline.engine_server.HEARTBEAT_SECONDS", 0.01)
     async with aiohttp.ClientSession() as session:
         body = OfflineLoad(prompts=("a",), output_tokens=(1,)).model_dump_json()
         async with session.post(f"{url}/load", data=body) as response:
@@ -77,7 +77,7 @@ async def test_while_the_engine_works_the_port_answers_and_the_connection_lives(
 
 
 @pytest.mark.parametrize("body", ["", "{}", '{"prompts": ["a"], "output_tokens": [0]}', "not json"])
-async def test_what_is_no_load_is_refused(port: EnginePort, url: str, body: str) -> None:
+async def test_what_is_no_load_is_refused(port: EngineServer, url: str, body: str) -> None:
     async with aiohttp.ClientSession() as session, session.post(f"{url}/load", data=body) as response:
         assert response.status == 400
         assert await response.text()

@@ -10,8 +10,7 @@ from decimal import Decimal
 import pytest
 from benchrun.measure.percentiles import Distribution, least_count, percentile_interval
 from benchrun_client.contract import Limit, Search
-from benchrun_client.records import RawStage
-from benchrun_client.search.course import (
+from benchrun_client.search.bisection import (
     Outcome,
     Position,
     Tally,
@@ -23,6 +22,7 @@ from benchrun_client.search.course import (
     outcome_of,
     spelled,
 )
+from benchrun_client.stage_record import RawStage
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.client.plans import raw_stage

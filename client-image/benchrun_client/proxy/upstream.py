@@ -23,91 +23,6 @@ IDLE_SECONDS = 3.0
 """vLLM closes a connection that was idle for 5 s. A request that meets the closing fails, so ours are closed before."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """Of a prefill server, which may repeat the prompt."""
-
-
-@dataclass(slots=True)
-class Sent:
-    """When the last byte of a request was handed to its socket; `time.perf_counter`."""
-
-    at: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """An answer that was read to its end."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    sent_at: float
-
-
-def forwarding_session() -> aiohttp.ClientSession:
-    """For requests of clients: nothing is added, unpacked, limited or remembered."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
-        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-        auto_decompress=False,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trace_configs=[_stamping()],
-    )
-
-
-class Steps:
-    """Sends requests to servers."""
-
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self._session = session
-
-    async def ask(self, role: RoleName, url: str, *, body: bytes, headers: Mapping[str, str]) -> Whole:
-        """Post, and read the answer to its end.
-
-        Raises:
-            Unreachable: there was no answer, or none to its end.
-        """
-        async with self.open(role, url, body=body, headers=headers) as (response, sent):
-            try:
-                answer = await read_bounded(response, MAX_ANSWER_BYTES)
-            except NETWORK_ERRORS as error:
-                raise _unreachable(role, url, error) from error
-            return Whole(response.status, response.headers, answer, sent.at)
-
-    @asynccontextmanager
-    async def open(
-        self, role: RoleName, url: str, *, body: bytes, headers: Mapping[str, str], method: str = "POST"
-    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, Sent]]:
-        """Send a request; the answer's head has come. Leaving before its end closes the connection, which ends the server's work.
-
-        Raises:
-            Unreachable: no head came.
-        """
-        sent = Sent()
-        try:
-            response = await self._session.request(
-                method, url, data=body or None, headers=headers, trace_request_ctx=sent
-            )
-        except NETWORK_ERRORS as error:
-            raise _unreachable(role, url, error) from error
-        async with response:
-            yield response, sent
-
-
-def _unreachable(role: RoleName, url: str, error: Exception) -> Unreachable:
-    return Unreachable(role, f"{urlsplit(url).netloc}: {error_text(error)}")
-
-
-def _stamping() -> aiohttp.TraceConfig:
-    async def stamp(
-        _: aiohttp.ClientSession, context: SimpleNamespace, __: aiohttp.TraceRequestChunkSentParams
-    ) -> None:
-        context.trace_request_ctx.at = time.perf_counter()
-
-    config = aiohttp.TraceConfig()
-    config.on_request_chunk_sent.append(stamp)
-    return config
-
-
 _OF_ONE_CONNECTION = frozenset(
     {
         *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
@@ -125,6 +40,80 @@ class Broken(Exception):
         self.response = response
 
 
+@dataclass(slots=True)
+class Sent:
+    """When the last byte of a request was handed to its socket; `time.perf_counter`."""
+
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WholeAnswer:
+    """An answer that was read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    sent_at: float
+
+
+def forwarding_session() -> aiohttp.ClientSession:
+    """For requests of clients: nothing is added, unpacked, limited or remembered."""
+
+    async def stamp(
+        _: aiohttp.ClientSession, context: SimpleNamespace, __: aiohttp.TraceRequestChunkSentParams
+    ) -> None:
+        context.trace_request_ctx.at = time.perf_counter()
+
+    stamping = aiohttp.TraceConfig()
+    stamping.on_request_chunk_sent.append(stamp)
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+        skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trace_configs=[stamping],
+    )
+
+
+async def post(
+    session: aiohttp.ClientSession, role: RoleName, url: str, *, body: bytes, headers: Mapping[str, str]
+) -> WholeAnswer:
+    """Post, and read the answer to its end. Raises Unreachable: there was no answer, or none to its end."""
+    async with open_answer(session, role, url, body=body, headers=headers) as (response, sent):
+        try:
+            answer = await read_bounded(response, MAX_ANSWER_BYTES)
+        except NETWORK_ERRORS as error:
+            raise _unreachable(role, url, error) from error
+        return WholeAnswer(response.status, response.headers, answer, sent.at)
+
+
+@asynccontextmanager
+async def open_answer(
+    session: aiohttp.ClientSession,
+    role: RoleName,
+    url: str,
+    *,
+    body: bytes,
+    headers: Mapping[str, str],
+    method: str = "POST",
+) -> AsyncIterator[tuple[aiohttp.ClientResponse, Sent]]:
+    """Send a request; yields when the answer's head has come. Leaving before its end closes the connection and ends
+    the server's work. Raises Unreachable: no head came."""
+    sent = Sent()
+    try:
+        response = await session.request(method, url, data=body or None, headers=headers, trace_request_ctx=sent)
+    except NETWORK_ERRORS as error:
+        raise _unreachable(role, url, error) from error
+    async with response:
+        yield response, sent
+
+
+def _unreachable(role: RoleName, url: str, error: Exception) -> Unreachable:
+    return Unreachable(role, f"{urlsplit(url).netloc}: {error_text(error)}")
+
+
 def passed_on(headers: Mapping[str, str], *, with_length: bool = False) -> CIMultiDict[str]:
     """The headers that mean something beyond one connection."""
     dropped = _OF_ONE_CONNECTION if with_length else _OF_ONE_CONNECTION | {"content-length"}
@@ -132,17 +121,11 @@ def passed_on(headers: Mapping[str, str], *, with_length: bool = False) -> CIMul
 
 
 async def relay(
-    request: web.Request,
-    upstream: aiohttp.ClientResponse,
-    *,
-    on_first: Callable[[float], None] = lambda _: None,
+    request: web.Request, upstream: aiohttp.ClientResponse, *, on_first: Callable[[float], None] = lambda _: None
 ) -> web.StreamResponse:
-    """Pass an answer on, piece by piece, as fast as the client reads it.
+    """Pass an answer on, piece by piece, as fast as the client reads it. Raises Broken: it broke off.
 
     `on_first` gets the seconds from the first piece's arrival to its having been written.
-
-    Raises:
-        Broken: it broke off.
     """
     headers = passed_on(upstream.headers, with_length=True)
     response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
@@ -167,13 +150,8 @@ async def relay(
     return response
 
 
-def answered(whole: Whole) -> web.Response:
-    """An answer that was read to its end, passed on."""
-    return web.Response(status=whole.status, body=whole.body, headers=passed_on(whole.headers))
-
-
-def complaint(status: HTTPStatus, words: str) -> web.Response:
+def refusal(status: HTTPStatus, text: str) -> web.Response:
     """The proxy's own refusal, in the form of vLLM's."""
     kind = status.phrase.replace(" ", "")
-    error = {"message": f"proxy: {words}", "type": kind, "param": None, "code": int(status)}
+    error = {"message": f"proxy: {text}", "type": kind, "param": None, "code": int(status)}
     return web.json_response({"error": error}, status=status)

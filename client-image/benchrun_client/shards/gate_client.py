@@ -1,14 +1,10 @@
-"""A shard's connection to the gate.
-
-Everything but construction happens in one event loop, and not in the one that measures.
-"""
+"""A shard's connection to the gate of shard 0. Everything but construction happens in one event loop, not the measuring one."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -24,36 +20,28 @@ QUESTIONS = 8
 """Of the time at the gate, before each stage: the quickest counts."""
 
 
-class Member:
+class GateClient:
     """One shard's end. `answered`: how many requests of the stage have been answered so far."""
 
     def __init__(self, plan: Plan, *, shard: int, address: str, answered: Callable[[], int]) -> None:
-        self._plan, self._shard = plan, shard
-        self._address = address
-        self._answered = answered
+        self._plan, self._shard, self._address, self._answered = plan, shard, address, answered
         self._session: aiohttp.ClientSession | None = None
         self._gate: aiohttp.ClientWebSocketResponse | None = None
-        self._target: asyncio.Future[messages.Target] | None = None
         self._instants: asyncio.Queue[messages.Go] = asyncio.Queue()
-        self._questions: deque[messages.ClockQuestion] = deque(maxlen=QUESTIONS)
-        self._answer_came = asyncio.Event()
+        self._clock_questions: asyncio.Queue[messages.ClockQuestion] = asyncio.Queue()
         self._begun = False
 
     async def join(self) -> None:
-        """Connect, again and again until the gate is there: shard 0 may come later, and its name with it.
-
-        Raises:
-            RunFailure: it refused us, so this is another run's gate.
-        """
-        self._target = asyncio.get_running_loop().create_future()
+        """Connect, retrying until the gate is there: shard 0 may come later. Raises RunFailure: it is another run's gate."""
+        self._target: asyncio.Future[messages.Target] = asyncio.get_running_loop().create_future()
         # Never by a proxy: the gate is one of our own pods.
         self._session = aiohttp.ClientSession(trust_env=False)
-        asked = {"run": self._plan.run_uid, "plan": self._plan.digest(), "shard": str(self._shard)}
+        params = {"run": self._plan.run_uid, "plan": self._plan.digest(), "shard": str(self._shard)}
         while True:
             try:
                 self._gate = await self._session.ws_connect(
                     f"http://{self._address}{messages.GATE_PATH}",
-                    params=asked,
+                    params=params,
                     headers={"Authorization": f"Bearer {self._plan.token_digest}"},
                     max_msg_size=messages.MAX_MESSAGE_BYTES,
                 )
@@ -66,11 +54,7 @@ class Member:
             await asyncio.sleep(CONNECT_AGAIN_SECONDS)
 
     async def listen(self) -> None:
-        """Take the gate's messages until all is over.
-
-        Raises:
-            RunFailure: `ShardLost`, when there are no more.
-        """
+        """Take the gate's messages until all is over. Raises RunFailure: `ShardLost`, when there are no more."""
         assert self._gate is not None
         beating = asyncio.create_task(self._beat())
         try:
@@ -91,17 +75,16 @@ class Member:
 
     async def target(self) -> Servers:
         """The servers, once shard 0 has found them. Their metrics are its business."""
-        assert self._target is not None
         found = await asyncio.shield(self._target)
         return Servers(found.urls, ())
 
     async def offset(self) -> messages.Offset:
         """What to add to `time.perf_counter` for Unix time by the gate's clock, by new questions."""
+        answered = []
         for _ in range(QUESTIONS):
-            self._answer_came.clear()
             await self.send(messages.Question(left=time.perf_counter()))
-            await self._answer_came.wait()
-        return messages.offset_of(self._questions)
+            answered.append(await self._clock_questions.get())
+        return messages.offset_of(answered)
 
     async def ready(self, sequence: int, *, error_seconds: float) -> float:
         """Wait for a stage to begin; the instant, Unix seconds by the gate's clock."""
@@ -112,10 +95,6 @@ class Member:
         self._begun = True
         return go.at
 
-    async def hand_in(self, sequence: int, packed: bytes | None) -> None:
-        """Send our part of a stage."""
-        await self.send(messages.Part(sequence=sequence, packed=packed))
-
     async def report(self, failure: RunFailure) -> None:
         """Why we can't go on; nobody may be there to receive it."""
         if self._gate is not None:
@@ -123,7 +102,7 @@ class Member:
                 await self.send(messages.Trouble(failure=failure.to_message()))
 
     async def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         if self._gate is not None:
             await self._gate.close()
         if self._session is not None:
@@ -132,21 +111,16 @@ class Member:
     def _note(self, message: messages.GateMessage) -> None:
         match message:
             case messages.Target():
-                assert self._target is not None
                 if not self._target.done():
                     self._target.set_result(message)
             case messages.Go():
                 self._instants.put_nowait(message)
             case messages.Answer(left=left, said=instant):
-                self._questions.append(messages.ClockQuestion(left=left, came=time.perf_counter(), said=instant))
-                self._answer_came.set()
+                came = time.perf_counter()
+                self._clock_questions.put_nowait(messages.ClockQuestion(left=left, came=came, said=instant))
 
     async def send(self, message: messages.GateMessage) -> None:
-        """Send a message.
-
-        Raises:
-            RunFailure: `ShardLost`.
-        """
+        """Send a message. Raises RunFailure: `ShardLost`."""
         assert self._gate is not None
         try:
             await self._gate.send_str(message.model_dump_json())

@@ -12,11 +12,12 @@ import aiohttp
 import pytest
 from benchrun_client.contract import Plan, seal
 from benchrun_client.failures import RunFailure
-from benchrun_client.records import record_of
 from benchrun_client.server.waiting import Servers
-from benchrun_client.shards.gate import Gate
-from benchrun_client.shards.member import Member
+from benchrun_client.shards import messages
+from benchrun_client.shards.gate_client import GateClient
+from benchrun_client.shards.gate_server import GateServer
 from benchrun_client.shards.messages import GATE_PATH, Ended
+from benchrun_client.stage_record import record_of
 from unit.client.plans import TOKEN, TOKEN_DIGEST, plan, raw_stage
 
 PLAN = plan()
@@ -29,17 +30,17 @@ class Meeting:
 
     def __init__(self, shards: int) -> None:
         self.heard_of_seven = asyncio.Event()
-        self.gate = Gate(PLAN, shards=shards, on_answers=self._hear)
+        self.gate = GateServer(PLAN, shards=shards, on_answers=self._hear)
         self.port = 0
         self.tasks: list[asyncio.Task[Any]] = []
-        self.members: list[Member] = []
+        self.members: list[GateClient] = []
 
     def _hear(self, answers: int) -> None:
         if answers == 7:
             self.heard_of_seven.set()
 
-    async def member(self, shard: int, *, of: Plan = PLAN, answered: int = 0) -> Member:
-        member = Member(of, shard=shard, address=f"127.0.0.1:{self.port}", answered=lambda: answered)
+    async def member(self, shard: int, *, of: Plan = PLAN, answered: int = 0) -> GateClient:
+        member = GateClient(of, shard=shard, address=f"127.0.0.1:{self.port}", answered=lambda: answered)
         self.members.append(member)
         await member.join()
         self.begin(member.listen())
@@ -107,11 +108,11 @@ async def test_words_and_parts_of_a_stage_are_waited_for() -> None:
         said, parts = here.begin(here.gate.all_ended(0)), here.begin(here.gate.parts(0))
         _, packed = seal(record_of(raw_stage()))
         await members[0].send(ended(1))
-        await members[0].hand_in(0, packed)
+        await members[0].send(messages.Part(sequence=0, packed=packed))
         await members[1].send(ended(2))
         assert {shard: word.succeeded for shard, word in (await said).items()} == {1: 1, 2: 2}
         assert not parts.done()
-        await members[1].hand_in(0, None)
+        await members[1].send(messages.Part(sequence=0, packed=None))
         assert await parts == (packed,)
 
 
@@ -158,10 +159,10 @@ async def test_a_silent_shard_is_lost_once_it_measures(monkeypatch: pytest.Monke
 
 
 async def test_a_silent_gate_is_a_lost_shard_0(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def silent(_: Gate) -> None:
+    async def silent(_: GateServer) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Gate, "_beat", silent)
+    monkeypatch.setattr(GateServer, "_beat", silent)
     monkeypatch.setattr("benchrun_client.shards.messages.BEAT_SECONDS", 0.01)
     monkeypatch.setattr("benchrun_client.shards.messages.PREPARING_SILENT_SECONDS", 0.2)
     async with meeting(2) as here:
@@ -228,14 +229,14 @@ async def test_a_shard_of_another_plan_is_refused() -> None:
 
 
 async def test_the_first_may_come_last() -> None:
-    gate = Gate(PLAN, shards=2, on_answers=lambda _: None)
+    gate = GateServer(PLAN, shards=2, on_answers=lambda _: None)
     port = await gate.start(address="127.0.0.1", port=0)
     await gate.close()
-    member = Member(PLAN, shard=1, address=f"127.0.0.1:{port}", answered=lambda: 0)
+    member = GateClient(PLAN, shard=1, address=f"127.0.0.1:{port}", answered=lambda: 0)
     joining = asyncio.create_task(member.join())
     done, _ = await asyncio.wait([joining], timeout=0.3)
     assert not done
-    again = Gate(PLAN, shards=2, on_answers=lambda _: None)
+    again = GateServer(PLAN, shards=2, on_answers=lambda _: None)
     await again.start(address="127.0.0.1", port=port)
     await asyncio.wait_for(joining, 5)
     await member.close()

@@ -1,14 +1,14 @@
-"""From what the engine gave to the record of a stage. Pure: numbers in, message out."""
+"""The record of a stage, from the result of the load engine. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import chain, compress
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any
 
 from benchrun_client.contract import (
     MAX_GAP_VALUES,
@@ -43,8 +43,7 @@ class Instants:
     answered: list[float] = field(default_factory=list)
     ok: list[bool] = field(default_factory=list)
     ended: list[bool] = field(default_factory=list)
-    """Whether the server's own count of tokens came, which closes a stream. vLLM calls a stream without it a success, and
-    counts its tokens itself."""
+    """Whether the server's own count of tokens came, which closes a stream; vLLM calls one without it a success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class ClientCost:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One server's words about itself; None where it has none."""
+    """What one server reports of itself; None where it reports nothing."""
 
     version: str | None
     settings: str | None
@@ -84,8 +83,7 @@ class RawEdge:
 
 @dataclass(frozen=True, slots=True)
 class RawStage:
-    """A measured stage as the measuring process hands it over: plain lists, cheap to copy. Seconds, as vLLM has them. What has
-    a default only shard 0 knows."""
+    """A measured stage, cheap to copy: plain lists, in seconds. Only shard 0 knows the fields that have a default."""
 
     run_uid: str
     plan_digest: str
@@ -119,24 +117,22 @@ class RawStage:
     """Of a search's stage; known once its outcome is."""
 
 
+_COPIED = (
+    *("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine", "scalars"),
+    *("shared_prefix_tokens", "repeated_tokens", "datasets", "cache_reset", "warmup", "probe"),
+)
+"""Fields that the record takes as they are."""
+
+
 def record_of(raw: RawStage) -> StageRecord:
     """The record of a stage."""
     instants, cost = raw.instants, raw.cost
     first = instants.sent[0]
     return StageRecord(
-        run_uid=raw.run_uid,
-        plan_digest=raw.plan_digest,
-        sequence=raw.sequence,
-        stage_id=raw.stage_id,
-        prompts_digest=raw.prompts_digest,
-        engine=raw.engine,
+        **{name: getattr(raw, name) for name in _COPIED},
         first_send_unix_us=micros(first + raw.unix_minus_perf),
         last_receive_unix_us=micros(max(instants.answered) + raw.unix_minus_perf),
         idle_before_us=micros(first - raw.previous_answer),
-        scalars=raw.scalars,
-        shared_prefix_tokens=raw.shared_prefix_tokens,
-        repeated_tokens=raw.repeated_tokens,
-        datasets=raw.datasets,
         requests=_columns(raw),
         gaps=gap_counts(Counter(micros(gap) for gap in chain.from_iterable(compress(raw.itls, instants.ok)))),
         servers=tuple(map(_server_edge, raw.servers)),
@@ -150,9 +146,6 @@ def record_of(raw: RawStage) -> StageRecord:
             lag_p99_us=micros(sorted(cost.lags)[math.ceil(0.99 * len(cost.lags)) - 1]) if cost.lags else None,
             lag_max_us=micros(max(cost.lags)) if cost.lags else None,
         ),
-        cache_reset=raw.cache_reset,
-        warmup=raw.warmup,
-        probe=raw.probe,
     )
 
 
@@ -174,27 +167,16 @@ def _columns(raw: RawStage) -> RequestColumns:
         input_tokens=tuple(raw.input_lens),
         output_tokens=tuple(raw.output_lens),
         asked_tokens=tuple(raw.requested_lens),
-        ended=_flags(instants.ended),
-        ok=_flags(instants.ok),
+        ended=tuple([1 if ended else 0 for ended in instants.ended]),
+        ok=tuple([1 if ok else 0 for ok in instants.ok]),
     )
-
-
-def _flags(values: Iterable[bool]) -> tuple[Literal[0, 1], ...]:
-    return tuple([1 if value else 0 for value in values])
 
 
 def _server_edge(edge: RawEdge) -> ServerEdge:
-    version = edge.identity.version
-    return ServerEdge(
-        address=edge.address,
-        role=edge.role,
-        before=edge.before,
-        after=edge.after,
-        version=shorten(version, MAX_VERSION_CHARACTERS) if version else None,
-        settings=edge.identity.settings,
-        models=edge.identity.models,
-        served=edge.identity.served,
-    )
+    identity = {each.name: getattr(edge.identity, each.name) for each in fields(Identity)}
+    if identity["version"]:
+        identity["version"] = shorten(identity["version"], MAX_VERSION_CHARACTERS)
+    return ServerEdge(address=edge.address, role=edge.role, before=edge.before, after=edge.after, **identity)
 
 
 def gap_counts(counts: Counter[int]) -> GapCounts:
@@ -221,12 +203,13 @@ def scalars_of(result: dict[str, Any]) -> dict[str, float | int | None]:
     """The engine's own figures under its own names; None: one that is not finite, or beyond what a record takes."""
     scalars: dict[str, float | int | None] = {}
     for name, value in result.items():
-        if isinstance(value, bool) or len(name) > 80 or len(scalars) == MAX_SCALARS:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, Real | None)
+            or len(name) > 80
+            or len(scalars) == MAX_SCALARS
+        ):
             continue
-        if value is None:
-            scalars[name] = None
-        elif isinstance(value, Integral):
-            scalars[name] = int(value) if abs(int(value)) <= MOST else None
-        elif isinstance(value, Real):
-            scalars[name] = float(value) if abs(float(value)) <= MOST else None
+        number = int(value) if isinstance(value, Integral) else None if value is None else float(value)
+        scalars[name] = number if number is not None and abs(number) <= MOST else None
     return scalars

@@ -1,6 +1,6 @@
-"""Where shard 0 waits for the others before every stage, and takes their parts after it.
+"""The gate: where shard 0 waits for the others before every stage, and takes their parts after it.
 
-Everything but construction happens in one event loop, and not in the one that measures.
+Everything but construction happens in one event loop, not the measuring one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import hmac
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar, get_args
@@ -37,15 +38,14 @@ class _Stage:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """When a stage begins, Unix seconds by the gate's clock, and how far off another shard's idea of that clock may be."""
+    """When a stage begins, Unix seconds by the gate's clock, and how far off another shard's estimate of that clock may be."""
 
     at: float
     error_seconds: float
 
 
-class Gate:
-    """Of one run, for so many shards, this one among them. `on_answers` gets how many requests of the stage the others have
-    seen answered."""
+class GateServer:
+    """The gate of one run. `on_answers` gets how many requests of the stage the other shards have seen answered."""
 
     def __init__(self, plan: Plan, *, shards: int, on_answers: Callable[[int], None]) -> None:
         self._plan, self._digest = plan, plan.digest()
@@ -54,19 +54,16 @@ class Gate:
         # One offset for the whole run: a wall clock that is set in between would tear a stage apart.
         self.unix_minus_perf = time.time() - time.perf_counter()
         self._connections: dict[int, web.WebSocketResponse] = {}
-        self._stages: dict[int, _Stage] = {}
+        self._stages: defaultdict[int, _Stage] = defaultdict(_Stage)
         self._answered: dict[int, int] = {}
         self._target: messages.Target | None = None
         self._measuring = ""
         self._begun = self._over = False
         self._changed = asyncio.Condition()
-        self._lost: asyncio.Future[RunFailure] | None = None
-        self._runner: web.AppRunner | None = None
-        self._beating: asyncio.Task[None] | None = None
 
     async def start(self, *, address: str, port: int) -> int:
         """Listen, and return the port (of use when `port` is 0)."""
-        self._lost = asyncio.get_running_loop().create_future()
+        self._lost: asyncio.Future[RunFailure] = asyncio.get_running_loop().create_future()
         app = web.Application()
         app.add_routes([web.get(messages.GATE_PATH, self._receive)])
         self._runner, bound = await listen(app, address=address, port=port, shutdown_timeout=1.0)
@@ -74,16 +71,11 @@ class Gate:
         return bound
 
     async def watch(self) -> NoReturn:
-        """Wait until a shard is lost or in trouble.
-
-        Raises:
-            RunFailure: `ShardLost`, or the shard's own failure.
-        """
-        assert self._lost is not None
+        """Wait until a shard is lost or in trouble. Raises RunFailure: `ShardLost`, or the shard's own failure."""
         raise await asyncio.shield(self._lost)
 
     async def send_target(self, servers: Servers) -> None:
-        """Tell all shards the servers to send to."""
+        """Send all shards the URLs of the servers."""
         self._target = messages.Target(urls=servers.urls)
         await self._send_all(self._target)
 
@@ -91,7 +83,7 @@ class Gate:
         """Wait until all are ready for the stage, and let them go. When it begins."""
         self._measuring = stage
         self._answered.clear()
-        ready = await self._from_all(self._stage(sequence).ready)
+        ready = await self._from_all(self._stages[sequence].ready)
         error = max((each.error_seconds for each in ready.values()), default=0.0)
         at = time.perf_counter() + self.unix_minus_perf + LEAD_SECONDS + 4 * error
         await self._send_all(messages.Go(sequence=sequence, at=at))
@@ -99,12 +91,12 @@ class Gate:
         return Opened(at=at, error_seconds=error)
 
     async def all_ended(self, sequence: int) -> Mapping[int, messages.Ended]:
-        """Wait until every other shard has seen its last request end; their messages, by shard."""
-        return await self._from_all(self._stage(sequence).ended)
+        """Wait until the last request of every other shard has ended; their messages, by shard."""
+        return await self._from_all(self._stages[sequence].ended)
 
     async def parts(self, sequence: int) -> tuple[bytes, ...]:
         """Wait for every other shard's part of a stage; those that there are, and forget them."""
-        parts = await self._from_all(self._stage(sequence).parts)
+        parts = await self._from_all(self._stages[sequence].parts)
         del self._stages[sequence]
         return tuple(part for _, part in sorted(parts.items()) if part is not None)
 
@@ -112,10 +104,8 @@ class Gate:
         """Everything has been measured and taken: let the others end."""
         self._over = True
         await self._send_all(messages.Over())
-        if self._beating:
-            self._beating.cancel()
-        if self._runner:
-            await self._runner.cleanup()
+        self._beating.cancel()
+        await self._runner.cleanup()
 
     def lose(self, shard: int, why: str) -> None:
         """A shard is gone."""
@@ -123,12 +113,8 @@ class Gate:
         self._fail("ShardLost", f"shard {shard} of {len(self._others) + 1} was lost {where}: {why}")
 
     def _fail(self, reason: Reason, message: str) -> None:
-        assert self._lost is not None
         if not self._lost.done():
             self._lost.set_result(RunFailure(reason, message))
-
-    def _stage(self, sequence: int) -> _Stage:
-        return self._stages.setdefault(sequence, _Stage())
 
     async def _from_all(self, received: dict[int, T]) -> dict[int, T]:
         async with self._changed:
@@ -165,7 +151,7 @@ class Gate:
         return int(number)
 
     async def _listen(self, shard: int, connection: web.WebSocketResponse) -> str:
-        """Take messages until there are no more; why."""
+        """Take messages until there are no more; returns why."""
         while True:
             seconds = messages.SILENT_SECONDS if self._begun else messages.PREPARING_SILENT_SECONDS
             try:
@@ -197,11 +183,11 @@ class Gate:
                 self._on_answers(sum(self._answered.values()))
                 return
             case messages.Ready(sequence=sequence):
-                self._stage(sequence).ready[shard] = message
+                self._stages[sequence].ready[shard] = message
             case messages.Ended(sequence=sequence):
-                self._stage(sequence).ended[shard] = message
+                self._stages[sequence].ended[shard] = message
             case messages.Part(sequence=sequence, packed=packed):
-                self._stage(sequence).parts[shard] = packed
+                self._stages[sequence].parts[shard] = packed
         async with self._changed:
             self._changed.notify_all()
 

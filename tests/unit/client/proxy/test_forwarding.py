@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.proxy.port import answering, parse
+from benchrun_client.proxy.server import parse, running_proxy
 from unit.client.proxy.between import ASKED, COMPLETIONS, Server, between, prefilling, saying
 
 HANDED_OVER = {"do_remote_prefill": True, "remote_block_ids": [1, 2], "remote_engine_id": "e", "remote_port": 5600}
@@ -168,7 +168,7 @@ async def test_a_refusal_of_decode_is_passed_on(status: int) -> None:
             assert await response.text() == error
         assert await proxy.outcomes() == {"decode_error": 1}
         # A refusal is no first token.
-        assert (await proxy.figures())["benchrun_proxy_added_seconds_count"] == 0
+        assert (await proxy.metrics())["benchrun_proxy_added_seconds_count"] == 0
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"null", b'"x"', b"\xff\xfe", b"[" * 100_000])
@@ -182,7 +182,7 @@ async def test_what_is_no_request_reaches_nobody(body: bytes) -> None:
 
 
 async def test_a_body_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun_client.proxy.port.MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr("benchrun_client.proxy.server.MAX_BODY_BYTES", 1000)
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         assert (await proxy.ask(ASKED | {"prompt": "x" * 1000}))[0] == 413
         assert (await proxy.ask(ASKED | {"prompt": "x" * 100}))[0] == 200
@@ -305,7 +305,7 @@ async def test_a_port_that_nobody_listens_on_is_named(role: str) -> None:
     ):
         urls = {"prefill": first, "decode": second} | {role: closed}
         words = [f"--prefill={urls['prefill']}", f"--decode={urls['decode']}", "--address=127.0.0.1", "--port=0"]
-        async with answering(parse(words)) as proxy:
+        async with running_proxy(parse(words)) as proxy:
             await proxy.readiness.look_up()
             async with http.post(f"http://127.0.0.1:{proxy.port}{COMPLETIONS}", json=ASKED) as response:
                 assert response.status == 502
@@ -319,7 +319,7 @@ async def test_before_a_name_is_found_requests_are_told_so() -> None:
         "--address=127.0.0.1",
         "--port=0",
     ]
-    async with answering(parse(words)) as proxy, aiohttp.ClientSession() as http:
+    async with running_proxy(parse(words)) as proxy, aiohttp.ClientSession() as http:
         for path in (COMPLETIONS, "/tokenize", "/reset_prefix_cache"):
             async with http.post(f"http://127.0.0.1:{proxy.port}{path}", json=ASKED) as response:
                 assert (response.status, (await response.json())["error"]["type"]) == (502, "BadGateway")
@@ -341,7 +341,7 @@ async def test_a_client_that_goes_away_takes_its_request_with_it(role: str) -> N
         going.cancel()
         await asyncio.wait_for(servers[role].given_up.wait(), 10)
         assert await proxy.outcomes() == {"client_gone": 1}
-        assert (await proxy.figures())["benchrun_proxy_in_flight"] == 0
+        assert (await proxy.metrics())["benchrun_proxy_in_flight"] == 0
 
 
 async def test_a_client_that_goes_away_in_the_middle_of_a_stream_ends_it() -> None:

@@ -70,12 +70,9 @@ class _SimulatedTime:
 async def arrivals_of(
     serve: Any, get_request: Callable[..., AsyncIterator[Any]], *args: Any, requests: int, **kwargs: Any
 ) -> tuple[Sequence[float], Sequence[Any]]:
-    """When each request is due, in seconds from the start, and the rate that vLLM's generator gives with it. `args` and `kwargs`
-    are those after the requests; `serve`: the generator's module.
-
-    The generator draws the gaps, then sleeps and yields. Here it runs through in simulated time, so that all instants are known
-    before the shards begin together, drawn from the same random state as those of one process.
-    """
+    """When each request is due, in seconds from the start, and the rate that vLLM's generator gives with it. `args` and
+    `kwargs` are those after the requests; `serve`: the generator's module. The generator runs through in simulated time, so that all
+    instants are known before the shards begin together, drawn from the same random state as those of one process."""
     instants: list[float] = []
     rates: list[Any] = []
     modules = serve.time, serve.asyncio

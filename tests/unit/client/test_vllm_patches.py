@@ -9,14 +9,13 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.load.stand_ins import (
+from benchrun_client.load.vllm_patches import (
     ALL_USERS_SECONDS,
     HANDING_OUT_SECONDS,
     USER_GAP_SECONDS,
     Sessions,
     SharedMetrics,
     UserRamp,
-    reading_bounded,
 )
 from unit.client.servers import Handler, answering, serving
 from unit.runtime.fast_time import now, passing, run_fast
@@ -50,7 +49,7 @@ async def not_utf8(_: web.Request) -> web.Response:
 )
 async def test_vllm_reads_pages_within_our_bounds(expected: str | None, handler: Handler) -> None:
     async with serving(metrics=handler) as url, aiohttp.ClientSession() as session:
-        assert await reading_bounded(vllms_reader)(url, session) == expected
+        assert await SharedMetrics().bounded(vllms_reader, first=True)(url, session) == expected
 
 
 async def test_vllms_readers_share_a_page_and_read_it_anew_the_next_time() -> None:
@@ -60,7 +59,7 @@ async def test_vllms_readers_share_a_page_and_read_it_anew_the_next_time() -> No
         return web.Response(text=next(pages))
 
     shared = SharedMetrics()
-    first, second = reading_bounded(vllms_reader, shared.read), reading_bounded(vllms_reader, shared.last)
+    first, second = (shared.bounded(vllms_reader, first=is_first) for is_first in (True, False))
     async with serving(metrics=counting) as url, aiohttp.ClientSession() as session:
         read = [await reader(url, session) for reader in (first, second, first, second)]
     assert read == ["before", "before", "after", "after"]

@@ -1,4 +1,4 @@
-"""The metrics page: as Prometheus reads it, and true."""
+"""The metrics text: as Prometheus reads it, and true."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import asyncio
 import time
 from itertools import count
 
-from benchrun_client.load.self_watch import LoopWatch
-from benchrun_client.proxy.figures import OUTCOMES, Figures
+from benchrun_client.load.client_cost import LoopWatch
+from benchrun_client.proxy.metrics import OUTCOMES, ProxyMetrics
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from unit.client.proxy.between import Server, between, prefilling, saying
 
 
-def families(figures: Figures) -> dict[str, Metric]:
-    page = figures.exposition(in_flight=3, queued=4)
-    return {family.name: family for family in text_string_to_metric_families(page)}
+def families(metrics: ProxyMetrics) -> dict[str, Metric]:
+    text = metrics.exposition(in_flight=3, queued=4)
+    return {family.name: family for family in text_string_to_metric_families(text)}
 
 
 def test_prometheus_reads_every_family() -> None:
-    found = families(Figures())
+    found = families(ProxyMetrics())
     assert {name: family.type for name, family in found.items()} == {
         "benchrun_proxy_requests": "counter",
         "benchrun_proxy_in_flight": "gauge",
@@ -37,10 +37,10 @@ def test_prometheus_reads_every_family() -> None:
 
 
 def test_a_histogram_counts_upwards() -> None:
-    figures = Figures()
+    metrics = ProxyMetrics()
     for seconds in (0.00025, 0.0004, 0.002, 7.0):
-        figures.added.observe(seconds)
-    samples = families(figures)["benchrun_proxy_added_seconds"].samples
+        metrics.added.observe(seconds)
+    samples = families(metrics)["benchrun_proxy_added_seconds"].samples
     buckets = {sample.labels["le"]: sample.value for sample in samples if "le" in sample.labels}
     assert (buckets["0.00025"], buckets["0.0005"], buckets["0.0015"], buckets["0.002"]) == (1, 2, 2, 3)
     assert (buckets["0.5"], buckets["+Inf"]) == (3, 4)
@@ -51,16 +51,16 @@ def test_a_histogram_counts_upwards() -> None:
 
 
 async def test_a_loop_that_is_held_up_is_late_for_every_tick() -> None:
-    figures = Figures()
+    metrics = ProxyMetrics()
     loop, ticks, all_ticks = asyncio.get_running_loop(), count(1), asyncio.Event()
-    watched = figures.watch_loop(loop)
+    watched = metrics.watch_loop(loop)
     # Begun later, so each of its ticks comes after the same one of the other.
     follower = LoopWatch(loop, note=lambda _: all_ticks.set() if next(ticks) == 25 else None)
     time.sleep(0.5)  # noqa: ASYNC251 - that is what holds it up
     await asyncio.wait_for(all_ticks.wait(), 20)
     watched.stop()
     follower.stop()
-    samples = families(figures)["benchrun_proxy_loop_lag_seconds"].samples
+    samples = families(metrics)["benchrun_proxy_loop_lag_seconds"].samples
     late = {sample.labels["le"]: sample.value for sample in samples if "le" in sample.labels}
     # Of 25 ticks within half a second 15 are late by more than 0.2 s.
     assert late["+Inf"] - late["0.2"] >= 14
@@ -69,6 +69,6 @@ async def test_a_loop_that_is_held_up_is_late_for_every_tick() -> None:
 async def test_start_and_cpu_time_are_those_of_the_process() -> None:
     before = time.time()
     async with between(prefilling(), Server(saying("{}"))) as proxy:
-        first, second = await proxy.figures(), await proxy.figures()
+        first, second = await proxy.metrics(), await proxy.metrics()
     assert before <= first["process_start_time_seconds"] == second["process_start_time_seconds"] <= time.time()
     assert 0 < first["process_cpu_seconds_total"] < second["process_cpu_seconds_total"]

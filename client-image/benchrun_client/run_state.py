@@ -1,4 +1,4 @@
-"""What the client holds for the operator: its progress, and the records not yet acknowledged.
+"""The state of a run, for the operator to read: its progress, and the records not yet acknowledged.
 
 Written by the thread that measures, read by the thread that serves; every method may be called from any thread.
 """
@@ -25,12 +25,12 @@ Moment = Literal["healthy_unix_us", "first_request_unix_us", "warmup_us"]
 """A field of the progress that is set once."""
 
 
-class Ledger:
+class RunState:
     """Progress and sealed records of one run."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], object]] = []
         self._run_uid = ""
         self._token_digest: str | None = None
         self._expected_records: int | None = 0
@@ -39,11 +39,11 @@ class Ledger:
         self._sealed: dict[int, Sealed] = {}
         self._acknowledged = 0
         self._failure_read = False
-        self._ready = False
+        self.ready = False
+        """Plan, tokenizer and data have been found."""
 
     def begin(self, *, run_uid: str, token_digest: str | None, records: int | None) -> None:
-        """The run, and how many records it will give (None: a search decides). `token_digest`: of the token that opens this
-        ledger; None: the plan can't be read."""
+        """The run. `token_digest` None: the plan can't be read; `records` None: a search decides how many there are."""
         with self._lock:
             self._run_uid, self._token_digest, self._expected_records = run_uid, token_digest, records
         self._notify()
@@ -54,12 +54,8 @@ class Ledger:
             self._expected_records = records
         self._notify()
 
-    def mark_ready(self) -> None:
-        """Plan, tokenizer and data have been found."""
-        self._ready = True
-
     def enter(self, phase: ClientPhase, *, stage: str | None = None) -> None:
-        """A new phase or stage begins. After a failure there is none."""
+        """A new phase or stage begins; ignored after a failure."""
         with self._lock:
             if self._progress.failure is not None:
                 return
@@ -80,7 +76,7 @@ class Ledger:
         self._requests_done += 1
 
     def count_elsewhere(self, answers: int) -> None:
-        """So many answers in this stage have come to other shards."""
+        """How many answers in this stage have come to other shards."""
         self._done_elsewhere = answers
 
     def add(self, sealed: Sealed) -> None:
@@ -99,10 +95,6 @@ class Ledger:
             self._move(phase="Failed", failure=failure)
         self._notify()
         return True
-
-    @property
-    def ready(self) -> bool:
-        return self._ready
 
     def may_read(self, token: str) -> bool:
         """Whether this is the run's token. As long as the plan has not been read there is nothing but progress, for anybody."""
@@ -141,8 +133,7 @@ class Ledger:
         return delivery, tuple(body for _, body in chosen)
 
     def acknowledge(self, through: int) -> bool:
-        """Forget the records below `through`, which are stored elsewhere; False: there are not that many. Saying it twice is
-        harmless."""
+        """Forget the records below `through`, which are stored elsewhere; False: there are not that many. Can be repeated."""
         with self._lock:
             if through > self._progress.records:
                 return False
@@ -153,13 +144,13 @@ class Ledger:
         return True
 
     def is_delivered(self) -> bool:
-        """Whether nothing is left to tell: all records are stored; after a failure, those there are, and it has been read."""
+        """Whether the operator has all: every record is stored; after a failure, those there are, and it has been read."""
         with self._lock:
             if self._progress.failure is not None:
                 return self._failure_read and self._acknowledged == self._progress.records
             return self._acknowledged == self._expected_records
 
-    def listen(self, listener: Callable[[], None]) -> None:
+    def listen(self, listener: Callable[[], object]) -> None:
         """Call `listener` after every change, from the thread that made it."""
         self._listeners.append(listener)
 

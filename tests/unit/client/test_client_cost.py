@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from benchrun_client.load.self_watch import TICK_SECONDS, LagProbe, SelfWatch, throttled_periods
+from benchrun_client.load.client_cost import TICK_SECONDS, CostWatch, LagProbe, throttled_periods
 
 TICK = 0.01
 HELD_UP = 0.2
@@ -77,7 +77,7 @@ def burn(seconds: float) -> None:
 
 
 async def test_the_account_runs_from_the_first_send_to_the_last_answer() -> None:
-    watch = SelfWatch(requests=2)
+    watch = CostWatch(requests=2)
     burn(0.1)
     wall, cpu = time.perf_counter(), time.process_time()
     watch.on_first_send()
@@ -108,7 +108,3 @@ def test_throttled_periods_are_read(tmp_path: Path, expected: int | None, text: 
     file = tmp_path / "cpu.stat"
     file.write_text(text)
     assert throttled_periods([tmp_path / "missing", file]) == expected
-
-
-def test_a_kernel_that_does_not_tell_gives_none(tmp_path: Path) -> None:
-    assert throttled_periods([tmp_path / "missing"]) is None

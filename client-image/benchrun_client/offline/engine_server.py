@@ -1,4 +1,4 @@
-"""The engine's small port, and a load put to vLLM's engine.
+"""The engine behind a small HTTP server, and a load put to vLLM's engine.
 
 GET  /health, /version, /v1/models, /metrics     as vLLM's API server answers them
 POST /load                                       an `OfflineLoad`; empty lines while it is generated, then an `OfflineAnswer`
@@ -12,7 +12,6 @@ import queue
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
 from itertools import chain, pairwise
 from typing import Any
 
@@ -26,45 +25,32 @@ from benchrun_client.offline.messages import LOAD_PATH, OfflineAnswer, OfflineLo
 MAX_LOAD_BYTES = 1024 * 1024 * 1024
 """50,000 prompts of 4,000 tokens."""
 HEARTBEAT_SECONDS = 5.0
-Job = tuple[OfflineLoad, Future[OfflineAnswer]]
 
 
-class EnginePort:
-    """HTTP face of the engine. Loads go through a queue to the thread that owns the engine, one at a time."""
+class EngineServer:
+    """Answers HTTP for the engine. Loads go through a queue to the thread that owns the engine, one at a time."""
 
     def __init__(self, *, version: str, model: str, context_tokens: int, metrics: Callable[[], bytes]) -> None:
-        self._version, self._model, self._context_tokens = version, model, context_tokens
-        self._metrics = metrics
-        self.jobs: queue.Queue[Job] = queue.Queue()
+        self._version, self._model, self._context_tokens, self._metrics = version, model, context_tokens, metrics
+        self.jobs: queue.Queue[tuple[OfflineLoad, Future[OfflineAnswer]]] = queue.Queue()
 
     async def start(self, *, address: str, port: int) -> int:
         """Listen, and return the port."""
-        model = {"id": self._model, "object": "model", "max_model_len": self._context_tokens}
-
-        async def health(_: web.Request) -> web.Response:
-            return web.Response()
-
-        async def version(_: web.Request) -> web.Response:
-            return web.json_response({"version": self._version})
-
-        async def models(_: web.Request) -> web.Response:
-            return web.json_response({"object": "list", "data": [model]})
-
-        async def metrics(_: web.Request) -> web.Response:
-            return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4"})
-
         app = web.Application(client_max_size=MAX_LOAD_BYTES)
-        app.add_routes(
-            [
-                web.get("/health", health),
-                web.get("/version", version),
-                web.get("/v1/models", models),
-                web.get("/metrics", metrics),
-                web.post(LOAD_PATH, self._answer_load),
-            ]
-        )
-        _, bound = await listen(app, address=address, port=port)
-        return bound
+        gets = (web.get(path, self._answer_get) for path in ("/health", "/version", "/v1/models", "/metrics"))
+        app.add_routes([*gets, web.post(LOAD_PATH, self._answer_load)])
+        return (await listen(app, address=address, port=port))[1]
+
+    async def _answer_get(self, request: web.Request) -> web.Response:
+        match request.path:
+            case "/version":
+                return web.json_response({"version": self._version})
+            case "/v1/models":
+                model = {"id": self._model, "object": "model", "max_model_len": self._context_tokens}
+                return web.json_response({"object": "list", "data": [model]})
+            case "/metrics":
+                return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4"})
+        return web.Response()
 
     async def _answer_load(self, request: web.Request) -> web.StreamResponse:
         try:
@@ -84,19 +70,11 @@ class EnginePort:
 
 
 class NoTimesKept(Exception):
-    """The engine answered and keeps no times of requests."""
+    """The engine generated and has no times of requests."""
 
 
 def generated(llm: Any, load: OfflineLoad) -> OfflineTimes:
-    """Have the engine answer every prompt; returns when it has.
-
-    Args:
-        llm: a `vllm.LLM` that keeps statistics.
-
-    Raises:
-        NoTimesKept: by this engine no request has times of its own.
-        Exception: whatever vLLM raises about a prompt.
-    """
+    """Have the engine (a `vllm.LLM` that keeps statistics) answer every prompt. Raises NoTimesKept, or what vLLM raises."""
     size = load.batch_size or len(load.prompts)
     bounds = [*range(0, len(load.prompts), size), len(load.prompts)]
     begun = time.perf_counter()
@@ -111,10 +89,9 @@ def generated(llm: Any, load: OfflineLoad) -> OfflineTimes:
 
 def _call(llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float) -> OfflineTimes:
     # Sampling as in vLLM's `benchmarks/throughput.py` (one call) and `benchmarks/latency.py` (one call a batch).
-    sampling = partial(
-        importlib.import_module("vllm").SamplingParams, n=1, temperature=1.0, top_p=1.0, ignore_eos=load.ignore_eos
-    )
-    params = [sampling(max_tokens=tokens) for tokens in load.output_tokens[first:end]]
+    fixed = {"n": 1, "temperature": 1.0, "top_p": 1.0, "ignore_eos": load.ignore_eos}
+    sampling = importlib.import_module("vllm").SamplingParams
+    params = [sampling(**fixed, max_tokens=tokens) for tokens in load.output_tokens[first:end]]
     prompts = load.prompts[first:end]
     start, wall = time.perf_counter(), time.time()
     if load.api == "Chat":
@@ -127,32 +104,28 @@ def _call(llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float) ->
 
 
 def times_of(outputs: Sequence[Any], *, called_at: float, wall: float, took: float, as_batch: bool) -> OfflineTimes:
-    """The times of one call's requests.
+    """The times of one call's requests; `outputs`: vLLM's, one a prompt, in order. Raises NoTimesKept.
 
     Args:
-        outputs: vLLM's, one a prompt, in order.
         called_at: when the call was made; seconds from the first.
         wall: the same as Unix time, by which vLLM notes arrivals.
         took: how long the call took.
         as_batch: every request began with the call and ended with it, as for whoever waits for the whole batch.
-
-    Raises:
-        NoTimesKept: vLLM tells none.
     """
     stats = [output.metrics for output in outputs]
     if any(each is None for each in stats):
         raise NoTimesKept(
-            "this version of vLLM tells no times of requests without its API server (0.11 and later do), "
+            "this version of vLLM gives no times of requests without its API server (0.11 and later do), "
             "or --disable-log-stats is among the arguments"
         )
-    waits = [min(max(each.arrival_time - wall, 0.0), took) for each in stats]
+    arrivals = [min(max(each.arrival_time - wall, 0.0), took) for each in stats]
     first_tokens = [max(each.first_token_latency, 0.0) for each in stats]
     decodes = [max(each.last_token_ts - each.first_token_ts, 0.0) for each in stats]
     if as_batch:
         sent, e2el = [called_at] * len(stats), [took] * len(stats)
-        ttft = [min(wait + first, took) for wait, first in zip(waits, first_tokens, strict=True)]
+        ttft = [min(wait + first, took) for wait, first in zip(arrivals, first_tokens, strict=True)]
     else:
-        sent, ttft = [called_at + wait for wait in waits], first_tokens
+        sent, ttft = [called_at + wait for wait in arrivals], first_tokens
         e2el = [first + decode for first, decode in zip(first_tokens, decodes, strict=True)]
     return OfflineTimes(
         sent=tuple(sent),

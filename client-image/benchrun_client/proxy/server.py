@@ -20,11 +20,11 @@ import aiohttp
 from aiohttp import web
 
 from benchrun_client.http_session import listen, open_session
-from benchrun_client.proxy.figures import Figures
-from benchrun_client.proxy.passage import Passages
+from benchrun_client.proxy.forwarding import Forwarder
+from benchrun_client.proxy.metrics import ProxyMetrics
 from benchrun_client.proxy.readiness import Readiness
 from benchrun_client.proxy.roles import Places, Role, Unreachable
-from benchrun_client.proxy.steps import Broken, Steps, complaint, forwarding_session, passed_on, relay
+from benchrun_client.proxy.upstream import Broken, forwarding_session, open_answer, passed_on, refusal, relay
 from benchrun_client.server.canary import reset_caches
 from benchrun_client.server.waiting import FIRST_REQUEST_SECONDS
 
@@ -88,26 +88,23 @@ class Proxy:
     def __init__(self, arguments: Arguments, *, load: aiohttp.ClientSession, own: aiohttp.ClientSession) -> None:
         self._prefill = Role("prefill", arguments.prefill, replicas=arguments.prefill_replicas)
         self._decode = Role("decode", arguments.decode, replicas=arguments.decode_replicas)
-        self._own, self._steps = own, Steps(load)
+        self._load, self._own = load, own
         self._places = Places(most=arguments.max_in_flight, most_queued=arguments.max_in_flight)
-        self.figures = Figures()
-        self.readiness = Readiness(self._prefill, self._decode, session=own, steps=Steps(own))
+        self.metrics = ProxyMetrics()
+        self.readiness = Readiness(self._prefill, self._decode, session=own)
         """To be watched, or the proxy will never be ready."""
 
     def application(self) -> web.Application:
         """All routes."""
-        completions = Passages(
-            self._prefill, self._decode, steps=self._steps, places=self._places, figures=self.figures
-        ).serve
+        forwarder = Forwarder(
+            self._prefill, self._decode, session=self._load, places=self._places, metrics=self.metrics
+        )
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.add_routes(
             [
-                web.post("/v1/completions", completions),
-                web.post("/v1/chat/completions", completions),
-                web.get("/v1/models", self._by_decode),
-                web.get("/version", self._by_decode),
-                web.post("/tokenize", self._by_decode),
-                web.post("/detokenize", self._by_decode),
+                *(web.post(path, forwarder.forward) for path in ("/v1/completions", "/v1/chat/completions")),
+                *(web.get(path, self._by_decode) for path in ("/v1/models", "/version")),
+                *(web.post(path, self._by_decode) for path in ("/tokenize", "/detokenize")),
                 web.post("/reset_prefix_cache", self._by_all),
                 web.get("/health", self._health),
                 web.get("/metrics", self._metrics),
@@ -118,24 +115,22 @@ class Proxy:
     async def _by_decode(self, request: web.Request) -> web.StreamResponse:
         """Have the first decode server answer. Completions take turns without regard to this."""
         if not self._decode.servers:
-            return complaint(HTTPStatus.BAD_GATEWAY, "decode: no address yet")
+            return refusal(HTTPStatus.BAD_GATEWAY, "decode: no address yet")
         url = self._decode.servers[0] + request.path_qs
         body, headers = await request.read(), passed_on(request.headers)
+        opened = open_answer(self._load, "decode", url, body=body, headers=headers, method=request.method)
         try:
-            async with self._steps.open("decode", url, body=body, headers=headers, method=request.method) as (
-                answer,
-                _,
-            ):
+            async with opened as (answer, _):
                 return await relay(request, answer)
         except Broken as broken:
             return broken.response
         except Unreachable as error:
-            return complaint(HTTPStatus.BAD_GATEWAY, str(error))
+            return refusal(HTTPStatus.BAD_GATEWAY, str(error))
 
     async def _by_all(self, _: web.Request) -> web.Response:
-        """Empty every server's prefix cache; a success only if all say that they did."""
+        """Empty every server's prefix cache; a success only if all answer that they did."""
         if not self._prefill.servers or not self._decode.servers:
-            return complaint(HTTPStatus.BAD_GATEWAY, "not every role has an address yet")
+            return refusal(HTTPStatus.BAD_GATEWAY, "not every role has an address yet")
         reset = await reset_caches(self._own, (*self._prefill.servers, *self._decode.servers))
         return web.json_response({"success": reset.succeeded, "answer": reset.answer})
 
@@ -144,17 +139,13 @@ class Proxy:
         return web.Response() if problem is None else web.Response(status=503, text=f"{problem}\n")
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        text = self.figures.exposition(in_flight=self._places.in_flight, queued=self._places.queued)
+        text = self.metrics.exposition(in_flight=self._places.in_flight, queued=self._places.queued)
         return web.Response(body=text.encode(), headers={"Content-Type": METRICS_TYPE})
 
 
 @asynccontextmanager
-async def answering(arguments: Arguments) -> AsyncIterator[Proxy]:
-    """A proxy that answers; with the block its port and all connections are closed.
-
-    Raises:
-        OSError: the port cannot be opened.
-    """
+async def running_proxy(arguments: Arguments) -> AsyncIterator[Proxy]:
+    """A proxy that answers; with the block its port and all connections are closed. Raises OSError: the port is taken."""
     async with forwarding_session() as load, open_session(tls=None, seconds=FIRST_REQUEST_SECONDS) as own:
         proxy = Proxy(arguments, load=load, own=own)
         # A client that goes away takes its request to the servers with it.
@@ -166,9 +157,9 @@ async def answering(arguments: Arguments) -> AsyncIterator[Proxy]:
             handler_cancellation=True,
             shutdown_timeout=LAST_ANSWERS_SECONDS,
         )
-        watched = proxy.figures.watch_loop(asyncio.get_running_loop())
+        watch = proxy.metrics.watch_loop(asyncio.get_running_loop())
         try:
             yield proxy
         finally:
-            watched.stop()
+            watch.stop()
             await runner.cleanup()

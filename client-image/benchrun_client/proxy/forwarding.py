@@ -1,0 +1,143 @@
+"""A completion on its way: to a prefill server for one token, to a decode server for all of them, and back as it comes.
+
+The fields are those of vLLM's connectors that hand blocks over by request (NIXL and its kin): the prefill server answers where
+its blocks are, and that goes into the request to the decode server. Connectors that find blocks by the prompt answer nothing of
+the kind, and the decode server gets the client's own bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from benchrun_client.proxy.metrics import Outcome, ProxyMetrics
+from benchrun_client.proxy.roles import Places, Role, Unreachable
+from benchrun_client.proxy.upstream import Broken, open_answer, passed_on, post, refusal, relay
+
+REQUEST_ID = "X-Request-Id"
+TRANSFER = "kv_transfer_params"
+_TO_PREFILL = {
+    "do_remote_decode": True,
+    "do_remote_prefill": False,
+    "remote_engine_id": None,
+    "remote_block_ids": None,
+    "remote_host": None,
+    "remote_port": None,
+}
+_OF_THE_ANSWER = ("stream_options", "min_tokens", "max_tokens", "max_completion_tokens")
+"""About an answer's length and form, which is one token in one piece."""
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """The client's request. ValueError: it is not a JSON object."""
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("the body is not JSON") from error
+    if not isinstance(fields, dict):
+        raise ValueError("the body is not a JSON object")
+    return fields
+
+
+def prefill_body(fields: dict[str, Any]) -> bytes:
+    """The same request for one token, not streamed, whose blocks somebody else is going to fetch."""
+    most = "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
+    kept = {name: value for name, value in fields.items() if name not in _OF_THE_ANSWER}
+    return json.dumps(kept | {most: 1, "stream": False, TRANSFER: _TO_PREFILL}).encode()
+
+
+def transfer_of(answer: bytes) -> dict[str, Any] | None:
+    """Where the prefill server has its blocks, if its answer names that."""
+    try:
+        transfer = read_object(answer).get(TRANSFER)
+    except ValueError:
+        return None
+    return transfer if isinstance(transfer, dict) else None
+
+
+def decode_body(body: bytes, fields: dict[str, Any], transfer: dict[str, Any] | None) -> bytes:
+    """The client's own request, with the prefill server's blocks; without those its very bytes."""
+    return body if transfer is None else json.dumps(fields | {TRANSFER: transfer}).encode()
+
+
+_Ended = tuple[web.StreamResponse, Outcome]
+"""An answer, and how it is counted."""
+
+
+class Forwarder:
+    """Takes every completion through both roles."""
+
+    def __init__(
+        self, prefill: Role, decode: Role, *, session: aiohttp.ClientSession, places: Places, metrics: ProxyMetrics
+    ) -> None:
+        self._prefill, self._decode = prefill, decode
+        self._session, self._places, self._metrics = session, places, metrics
+
+    async def forward(self, request: web.Request) -> web.StreamResponse:
+        """Answer one completion, or a chat."""
+        outcome: Outcome = "refused"
+        try:
+            response, outcome = await self._admitted(request)
+            return response
+        except (asyncio.CancelledError, ConnectionResetError):
+            outcome = "client_gone"
+            raise
+        except Unreachable as error:
+            outcome = "prefill_unreachable" if error.role == "prefill" else "decode_unreachable"
+            return refusal(HTTPStatus.BAD_GATEWAY, str(error))
+        except Broken as error:
+            outcome = "broken"
+            return error.response
+        finally:
+            self._metrics.count(outcome)
+
+    async def _admitted(self, request: web.Request) -> _Ended:
+        body = await request.read()
+        received = time.perf_counter()
+        try:
+            fields = read_object(body)
+        except ValueError as error:
+            return refusal(HTTPStatus.BAD_REQUEST, str(error)), "refused"
+        read = time.perf_counter()
+        try:
+            async with self._places.place():
+                placed = time.perf_counter()
+                self._metrics.queue.observe(placed - read)
+                return await self._both(request, body, fields, received=received, queued_seconds=placed - read)
+        except asyncio.QueueFull:
+            problem = "the proxy is full: as many requests wait as are under way"
+            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, problem), "refused"
+
+    async def _both(
+        self, request: web.Request, body: bytes, fields: dict[str, Any], *, received: float, queued_seconds: float
+    ) -> _Ended:
+        headers = passed_on(request.headers)
+        # What was packed has been unpacked on the way in.
+        headers.popall("Content-Encoding", None)
+        headers.setdefault(REQUEST_ID, uuid.uuid4().hex)
+        url = self._prefill.next_server() + request.path_qs
+        first = await post(self._session, "prefill", url, body=prefill_body(fields), headers=headers)
+        prefilled = time.perf_counter()
+        self._metrics.prefill.observe(prefilled - first.sent_at)
+        if first.status != HTTPStatus.OK:
+            kept = passed_on(first.headers)
+            return web.Response(status=first.status, body=first.body, headers=kept), "prefill_error"
+        body = decode_body(body, fields, transfer_of(first.body))
+        url = self._decode.next_server() + request.path_qs
+        async with open_answer(self._session, "decode", url, body=body, headers=headers) as (answer, sent):
+            added = (first.sent_at - received - queued_seconds) + (sent.at - prefilled)
+
+            def on_first(seconds: float) -> None:
+                if answer.status == HTTPStatus.OK:
+                    self._metrics.added.observe(added + seconds)
+                    self._metrics.ttft.observe(time.perf_counter() - received)
+
+            response = await relay(request, answer, on_first=on_first)
+            return response, "ok" if answer.status == HTTPStatus.OK else "decode_error"

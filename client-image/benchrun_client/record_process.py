@@ -1,0 +1,69 @@
+"""Making records in a process of its own, and one headline a record for the log.
+
+Checking, serialising and compressing a stage holds the interpreter lock for up to seconds while the next stage measures.
+So the measuring process only copies its lists into a pipe.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Sequence
+
+from benchrun_client.contract import Sealed, StageRecord, open_record, seal
+from benchrun_client.processes import ChildProcess, serve
+from benchrun_client.shards.merging import ShardedStage, merged
+from benchrun_client.stage_record import RawStage, record_of
+
+HEADLINE_SCHEMA = "benchrun.headline/1"
+MAX_HEADLINE_BYTES = 8 * 1024
+
+
+def packed(raw: RawStage) -> bytes:
+    """A stage as bytes for the pipe, one quick copy."""
+    return pickle.dumps(raw, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+class RecordProcess(ChildProcess):
+    """The measuring process's end of the pipe."""
+
+    module, name = "benchrun_client.record_process", "recorder"
+
+    async def record(
+        self, stage: bytes, *, parts: Sequence[bytes] = (), sharded: ShardedStage | None = None
+    ) -> tuple[Sealed, str]:
+        """The record of one stage, and its headline. `sharded` and the packed `parts`: where other shards sent some of it.
+        Raises RunFailure: the other process died."""
+        question = pickle.dumps((stage, tuple(parts), sharded), protocol=pickle.HIGHEST_PROTOCOL)
+        # Our own process wrote these bytes.
+        return pickle.loads(await self.ask(question))  # type: ignore[no-any-return]
+
+
+def headline(record: StageRecord, *, digest: str) -> str:
+    """One line for the log, in case nobody fetches the record: its digest and as many of the engine's figures as fit."""
+    line = {
+        "schema": HEADLINE_SCHEMA,
+        "run_uid": record.run_uid,
+        "sequence": record.sequence,
+        "stage": record.stage_id,
+        "digest": digest,
+    }
+    scalars = list(record.scalars.items())
+    while True:
+        text = json.dumps({**line, "scalars": dict(scalars)}, separators=(",", ":"))
+        if len(text) <= MAX_HEADLINE_BYTES or not scalars:
+            return text
+        del scalars[-max(len(scalars) // 8, 1) :]
+
+
+def _answer(question: bytes) -> bytes:
+    stage, parts, sharded = pickle.loads(question)
+    record = record_of(pickle.loads(stage))
+    if sharded is not None:
+        record = merged([record, *(open_record(part) for part in parts)], sharded)
+    sealed = seal(record)
+    return pickle.dumps((sealed, headline(record, digest=sealed[0].digest)))
+
+
+if __name__ == "__main__":
+    serve(_answer)
