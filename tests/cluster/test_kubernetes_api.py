@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from benchrun import names
-from benchrun.decide.world import Compilations, Event, LogTail, Ref
+from benchrun.decide.decision import Compilations, Event, LogTail, Ref
 from benchrun.effects import connection as connecting
 from benchrun.effects.connection import Connection, configuration
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, NotFound, Occupied, Unavailable

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.decide.world import Event, LogTail, Ref, ServerStart
+from benchrun.decide.decision import Event, LogTail, Ref, ServerStart
 from benchrun.effects.connection import EXTENSION_KINDS, RESOURCES, Connection, Resource, configuration
 from benchrun.effects.errors import ClusterError, Forbidden
 from benchrun.effects.kubernetes_api import KubernetesApi

@@ -106,12 +106,7 @@ def _manifests() -> tuple[Object, ...]:
             "metadata": {"name": "shelf"},
             "spec": {"selector": {"app": "shelf"}, "ports": [{"port": 8000}]},
         },
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "shelf", "labels": {"app": "shelf"}},
-            "spec": _pod(),
-        },
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shelf", "labels": {"app": "shelf"}}, "spec": _pod()},
     )
 
 

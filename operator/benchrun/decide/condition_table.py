@@ -19,7 +19,7 @@ from benchrun.api import (
     with_condition,
 )
 from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepReason
-from benchrun.decide.situation import Situation
+from benchrun.decide.run_state import RunState
 from benchrun.measure.timeline import live
 from benchrun.observe.views import Declared, Diagnosis
 
@@ -35,65 +35,65 @@ class Step:
     server_ready: bool = False
 
 
-def current_step(situation: Situation, *, server: Diagnosis | None, client: Diagnosis | None) -> Step:
+def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Step:
     """The step, from what can be seen. Diagnoses given here are those that waiting may still cure."""
-    if not situation.client_ready:
-        return _preparing(situation, client)
-    if situation.status.server_ready_time is None and not situation.measuring_started:
-        return _waiting_for_server(situation, server)
-    heard = situation.collected.client.progress
+    if not state.client_ready:
+        return _preparing(state, client)
+    if state.status.server_ready_time is None and not state.measuring_started:
+        return _waiting_for_server(state, server)
+    heard = state.collected.client.progress
     if heard is not None and heard.phase == "WarmingUp":
         return Step("WarmingUp", Reason.WARMING_UP, "sending warm-up requests", True, True)
-    done, total = len(situation.known), situation.stages_in_words
-    if situation.all_known:
+    done, total = len(state.known), state.stages_in_words
+    if state.all_known:
         return Step("Collecting", Reason.COLLECTING, f"all {total} stages measured; storing the records", True, True)
-    stage = _stage(situation) or "the next stage"
+    stage = _stage(state) or "the next stage"
     return Step("Running", Reason.MEASURING, f"measuring {stage}; {done} of {total} stages are done", True, True)
 
 
-def progress(situation: Situation) -> Progress:
+def progress(state: RunState) -> Progress:
     """Stages done and under way."""
-    known, done = situation.total_stages, len(situation.known)
-    total = situation.most_stages if known is None else known
+    known, done = state.total_stages, len(state.known)
+    total = state.most_stages if known is None else known
     return Progress(
         stages_total=total,
         stages_done=done,
-        stage=_stage(situation),
+        stage=_stage(state),
         summary=f"{done}/{total}" if known is not None else f"{done}/<={total}",
     )
 
 
-def _stage(situation: Situation) -> str | None:
+def _stage(state: RunState) -> str | None:
     """The stage under way. It is shown with the record of the one before, which comes a moment later: both in one write."""
-    progress, shown = situation.collected.client.progress, situation.status.progress
+    progress, shown = state.collected.client.progress, state.status.progress
     if progress is None or progress.stage is None:
         return None
-    is_ahead = progress.stage in situation.planned[len(situation.known) + 1 :]
+    is_ahead = progress.stage in state.planned[len(state.known) + 1 :]
     return shown.stage if is_ahead and shown is not None else progress.stage
 
 
-def live_figures(situation: Situation) -> Live | None:
+def live_figures(state: RunState) -> Live | None:
     """The latest figures, or those of before."""
-    return live(situation.collected.samples.recent, situation.now) or situation.status.live
+    return live(state.collected.samples.recent, state.now) or state.status.live
 
 
-def _preparing(situation: Situation, client: Diagnosis | None) -> Step:
+def _preparing(state: RunState, client: Diagnosis | None) -> Step:
     if client is not None:
         return Step("Preparing", client.reason, client.message)
-    pod = situation.client_pod
+    pod = state.client_pod
     if pod is not None and pod.unschedulable:
         return Step("Preparing", Reason.PREPARING_CLIENT, f"the client waits for a node: {pod.unschedulable}")
     return Step("Preparing", Reason.PREPARING_CLIENT, "the client checks plan, tokenizer and data")
 
 
-def _waiting_for_server(situation: Situation, server: Diagnosis | None) -> Step:
-    if situation.spec.endpoint is not None:
+def _waiting_for_server(state: RunState, server: Diagnosis | None) -> Step:
+    if state.spec.endpoint is not None:
         return Step("Starting", Reason.WAITING_FOR_ENDPOINT, "waiting for a healthy answer of the endpoint", True)
-    if not situation.server_exists and not situation.client_heard:
+    if not state.server_exists and not state.client_heard:
         return Step(
             "Preparing", Reason.PREPARING_CLIENT, "the client is ready; waiting for an answer on its port", True
         )
-    pods = situation.serving
+    pods = state.serving
     if not pods or any(pod.scheduled_at is None for pod in pods):
         why = server.message if server is not None else "waiting for a node to take the server"
         return Step("WaitingForNode", server.reason if server is not None else Reason.WAITING_FOR_NODE, why, True)

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from benchrun import names
 from benchrun.api import plain_text, timestamp
-from benchrun.decide.world import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
+from benchrun.decide.decision import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
 from benchrun.effects.connection import (
     EXTENSION_KINDS,
     LEADER_WORKER_SET,

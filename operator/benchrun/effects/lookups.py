@@ -1,7 +1,7 @@
 """Look-ups that decisions ask for: logs, events, endpoints, GPU exporters and the judgement of a run.
 
 They run beside the queue's workers, each in a task of its own, bounded in time, and answered whatever happens. A new kind is a
-question in `benchrun.decide.world`, a function here, and a line in `KINDS`.
+question in `benchrun.decide.decision`, a function here, and a line in `KINDS`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from benchrun import names
 from benchrun.api import Judgement
-from benchrun.decide.world import (
+from benchrun.decide.decision import (
     Answer,
     Answers,
     Arrival,

@@ -15,10 +15,10 @@ from typing import Any
 
 import kopf
 
-from benchrun.decide.reconcile import decide
+from benchrun.decide.decide_run import decide
 from benchrun.runtime import watching
 from benchrun.runtime.process import Operator
-from benchrun.runtime.reconcile import Decide
+from benchrun.runtime.run_reconciler import Decide
 from benchrun.runtime.settings import BadSetting, LogFormat, LogLevel, Settings
 
 _PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"

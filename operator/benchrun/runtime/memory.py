@@ -16,8 +16,8 @@ from prometheus_client.registry import Collector
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus
-from benchrun.decide.sweep.decision import NotCreated, SweepCollected, TableMade
-from benchrun.decide.world import Collected
+from benchrun.decide.decision import Collected
+from benchrun.decide.sweep.sweep_state import NotCreated, SweepCollected, TableMade
 from benchrun.observe.ended_runs import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, SweptRun
 from benchrun.observe.views import Child, Children, Key
 

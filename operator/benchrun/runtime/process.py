@@ -9,8 +9,8 @@ import socket
 from dataclasses import fields
 from datetime import UTC, datetime
 
-from benchrun.decide.world import Context
-from benchrun.effects.client_link import channel_key
+from benchrun.decide.decision import Context
+from benchrun.effects.client_records import channel_key
 from benchrun.effects.connection import CONNECTIONS, Connection, configuration
 from benchrun.effects.errors import ClusterError
 from benchrun.effects.judge_child import JudgeChild
@@ -19,14 +19,14 @@ from benchrun.effects.lease import Elector, LeaseApi
 from benchrun.effects.lookups import LookUps, Tools
 from benchrun.effects.pod_http import PROXY_CONNECTIONS, Fetcher, HttpFetcher, ProxyFetcher
 from benchrun.observe.views import Key, RunKey, SweepKey
+from benchrun.runtime.background_tasks import Keeper
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.keeping import Keeper
 from benchrun.runtime.memory import Memories, ResultMetrics, RunMemory
 from benchrun.runtime.queue import WorkQueue
-from benchrun.runtime.reconcile import Decide, RunReconciler
+from benchrun.runtime.run_reconciler import Decide, RunReconciler
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.settings import Settings
-from benchrun.runtime.sweep_reconcile import SweepReconciler
+from benchrun.runtime.sweep_reconciler import SweepReconciler
 from benchrun.runtime.telemetry import (
     MAX_LIVE_RUNS,
     MAX_LOOP_LAG_SECONDS,

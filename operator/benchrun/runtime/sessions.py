@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from benchrun import names
-from benchrun.decide.world import PullTarget, ScrapeTarget
+from benchrun.decide.decision import PullTarget, ScrapeTarget
 from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.effects.pod_http import Fetcher
 from benchrun.observe import raw
 from benchrun.observe.views import Run, RunKey
-from benchrun.runtime.following import Follower, Scraper
+from benchrun.runtime.background_tasks import Kept, Work, doubling
+from benchrun.runtime.client_polling import Follower, Scraper
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.keeping import Kept, Work, doubling
 from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.telemetry import Telemetry
 

@@ -18,8 +18,8 @@ from benchrun.effects.connection import CHILD_KINDS, EXTENSION_KINDS, RESOURCES,
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.observe.views import Key, sweep_of_run
+from benchrun.runtime.background_tasks import doubling
 from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes
-from benchrun.runtime.keeping import doubling
 from benchrun.runtime.telemetry import Telemetry
 
 SERVER_TIMEOUT_SECONDS = 300

@@ -14,8 +14,8 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Judgement
-from benchrun.decide.reconcile import decide
-from benchrun.decide.world import (
+from benchrun.decide.decide_run import decide
+from benchrun.decide.decision import (
     Answer,
     Answers,
     Arrival,
@@ -24,10 +24,10 @@ from benchrun.decide.world import (
     Context,
     Decision,
     EndpointPods,
+    Facts,
     Judging,
     LogTail,
     Question,
-    World,
 )
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.exposition import Sample
@@ -97,7 +97,7 @@ class Scene:
 
     # ---- looking ---------------------------------------------------------------------------------------------------
 
-    def world(self) -> World:
+    def facts(self) -> Facts:
         run = Run(
             OWNER.namespace,
             OWNER.name,
@@ -107,12 +107,12 @@ class Scene:
             status=dict(self.status),
         )
         children = Children(objects=self.objects, pods=self.pods)
-        return World(
+        return Facts(
             run=run, children=children, collected=self.collected, now=instant(self.seconds), context=self.context
         )
 
     def decide(self) -> Decision:
-        return decide(self.world())
+        return decide(self.facts())
 
     def settled(self) -> Scene:
         """After a pass has written its status; what it asked for was not carried out."""

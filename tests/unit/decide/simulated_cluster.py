@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from benchrun.decide.world import Arrival
+from benchrun.decide.decision import Arrival
 from benchrun.observe.trim import child_of
 from benchrun.observe.views import Child, Pod, Termination
 from benchrun_client.contract import PLAN_FILE, Plan, Probe, Progress

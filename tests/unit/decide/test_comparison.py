@@ -104,7 +104,7 @@ def test_a_baseline_that_says_nothing_is_not_a_regression(said: str, before: Run
 
 
 def test_a_run_is_not_its_own_baseline() -> None:
-    itself = Run("lab", "qwen", Scene().world().run.uid, 1, spec=dict(TWO_STAGES), status={})
+    itself = Run("lab", "qwen", Scene().facts().run.uid, 1, spec=dict(TWO_STAGES), status={})
     assert "named twice" in message(ended(itself))
 
 

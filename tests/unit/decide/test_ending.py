@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun.api import ClientStatus, Judgement
-from benchrun.decide.world import Answer, Compilations, Ending, Judging
+from benchrun.decide.decision import Answer, Compilations, Ending, Judging
 from unit.decide.saying import applied, deleted, standing
 from unit.decide.scenes import HEALTHY, SCHEDULED, SERVER_DIED, URL_ENDPOINT, Scene, text
 

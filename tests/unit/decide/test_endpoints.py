@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrun.decide.world import EndpointPods
+from benchrun.decide.decision import EndpointPods
 from unit.decide.saying import applied, deleted
 from unit.decide.scenes import SERVICE_ENDPOINT, URL_ENDPOINT, Scene
 

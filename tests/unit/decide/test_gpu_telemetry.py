@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.reconcile import decide
+from benchrun.decide.decide_run import decide
+from benchrun.decide.decision import Answer, Decision, ExporterPod, GpuExporter, GpuExporters, GpuPage, PodRoad
 from benchrun.decide.servers import SEVERAL_NODES
-from benchrun.decide.world import Answer, Decision, ExporterPod, GpuExporter, GpuExporters, GpuPage, PodRoad
 from unit.decide.scenes import URL_ENDPOINT, Scene
 from unit.decide.test_many_nodes import RUN, with_gpus, with_worker
 
@@ -19,8 +19,8 @@ FOUND = MEASURING.told({ASKED: Answer(EXPORTER)})
 
 
 def told(scene: Scene, *, exporters: GpuExporters | None = EXPORTERS, road: PodRoad = "Direct") -> Decision:
-    world = scene.world()
-    return decide(replace(world, context=replace(world.context, gpu_exporters=exporters, pod_road=road)))
+    facts = scene.facts()
+    return decide(replace(facts, context=replace(facts.context, gpu_exporters=exporters, pod_road=road)))
 
 
 def wanted(decision: Decision) -> list[GpuExporter]:

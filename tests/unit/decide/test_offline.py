@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide.world import ScrapeTarget
+from benchrun.decide.decision import ScrapeTarget
 from unit.decide.saying import standing
 from unit.decide.scenes import OFFLINE, SERVER_DIED, Scene
 

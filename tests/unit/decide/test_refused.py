@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide.world import RefusedObject
+from benchrun.decide.decision import RefusedObject
 from unit.decide.saying import applied, deleted, standing
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, Scene, instant
 

@@ -43,7 +43,7 @@ LARGEST = (
         image="i" * 1024,
         image_digest="d" * 1024,
     )
-    .knowing(facts={"server-1": FACTS})
+    .knowing(server_facts={"server-1": FACTS})
     .log_read("\N{COLLISION SYMBOL}" * 16_384)
 )
 

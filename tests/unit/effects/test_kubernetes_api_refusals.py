@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.decide.world import Compilations, Event, LogTail, Ref, ServerStart
+from benchrun.decide.decision import Compilations, Event, LogTail, Ref, ServerStart
 from benchrun.effects.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, Throttled, Unavailable
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.observe.views import Run

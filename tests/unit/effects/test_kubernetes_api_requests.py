@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from benchrun.decide.world import Compilations, Event, LogTail, Ref
+from benchrun.decide.decision import Compilations, Event, LogTail, Ref
 from benchrun.effects.connection import METADATA_LIST_ONLY, METADATA_ONLY
 from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, LOG_RANGE_BYTES, LOG_READ_BYTES
 from benchrun.observe.views import Run, Sweep

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.decide.world import Event
+from benchrun.decide.decision import Event
 from benchrun.effects.connection import CHILD_KINDS, EXTENSION_KINDS
 from benchrun.effects.errors import Conflict, Exists, NotFound, Occupied
 from benchrun.observe.views import Run

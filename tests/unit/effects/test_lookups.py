@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.decide.world import (
+from benchrun.decide.decision import (
     Compilations,
     EndpointPods,
     ExporterPod,
@@ -119,8 +119,7 @@ async def test_a_service_without_ready_pods_is_asked_for_again(cluster: MemoryCl
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(
-    ("verb", "question"),
-    [("log", TAIL), ("log since", LOG), ("exporter", GpuExporter("n1")), ("endpoints", PODS)],
+    ("verb", "question"), [("log", TAIL), ("log since", LOG), ("exporter", GpuExporter("n1")), ("endpoints", PODS)]
 )
 async def test_what_the_api_server_says_no_to_is_passed_on(
     cluster: MemoryCluster, verb: str, question: Question[Any], error: ClusterError

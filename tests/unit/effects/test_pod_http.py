@@ -13,7 +13,7 @@ from benchrun.effects.connection import Connection
 from benchrun.effects.pod_http import MAX_ANSWER_BYTES, FetchError, HttpFetcher, ProxyFetcher
 from benchrun_client.contract import TOKEN_HEADER
 from kubernetes.aio.client.configuration import Configuration
-from unit.effects.pages import Pages
+from unit.effects.metrics_text import Pages
 from unit.effects.raw_server import BROKEN, HEAD, sending
 
 POD = "/api/v1/namespaces/lab/pods/client-1:8090/proxy"

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
 
-from benchrun.decide.world import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
+from benchrun.decide.decision import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
 from benchrun.effects.errors import ClusterError, Conflict, NotFound, Occupied
 from benchrun.effects.kubernetes_api import KubernetesApi, LogPart, controller_uid
 from benchrun.names import KIND

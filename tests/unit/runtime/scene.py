@@ -8,7 +8,16 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, as_json
-from benchrun.decide.world import Arrival, Collected, Context, Decision, GpuExporters, PullTarget, ScrapeTarget, World
+from benchrun.decide.decision import (
+    Arrival,
+    Collected,
+    Context,
+    Decision,
+    Facts,
+    GpuExporters,
+    PullTarget,
+    ScrapeTarget,
+)
 from benchrun.effects.lookups import LookUps, Tools
 from benchrun.measure.exposition import Sample
 from benchrun.measure.timeline import bucketed, encode
@@ -17,7 +26,7 @@ from benchrun.plan.pods import Owner, metadata, stamped
 from benchrun.plan.stored import TimelinePart, stage_config_map
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Memories, RunMemory
-from benchrun.runtime.reconcile import RunReconciler
+from benchrun.runtime.run_reconciler import RunReconciler
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.telemetry import Telemetry
 from benchrun_client.contract import seal
@@ -90,8 +99,8 @@ class Scene:
         self.judge = Judge()
         self.news: list[RunKey] = []
         self.lookups = LookUps(Tools(self.cluster, self.judge, gpu_exporters), news=self.news.append)
-        self.worlds: list[World] = []
-        self.decide: Callable[[World], Decision] = lambda world: Decision(status=RUNNING)
+        self.worlds: list[Facts] = []
+        self.decide: Callable[[Facts], Decision] = lambda facts: Decision(status=RUNNING)
         self.reconciler = RunReconciler(
             cluster=self.cluster,
             indexes=self.indexes,
@@ -114,7 +123,7 @@ class Scene:
     async def once(self, **decision: Any) -> float | None:
         """One pass with this decision."""
         if decision:
-            self.decide = lambda world: Decision(**({"status": RUNNING} | decision))
+            self.decide = lambda facts: Decision(**({"status": RUNNING} | decision))
         return await self.reconciler(KEY)
 
     @property
@@ -125,9 +134,9 @@ class Scene:
     def count(self, result: str) -> float:
         return self.telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": result}) or 0.0
 
-    def _decide(self, world: World) -> Decision:
-        self.worlds.append(world)
-        return self.decide(world)
+    def _decide(self, facts: Facts) -> Decision:
+        self.worlds.append(facts)
+        return self.decide(facts)
 
 
 def manifest(

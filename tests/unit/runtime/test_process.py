@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 from benchrun.api import Live
-from benchrun.decide.world import Decision
+from benchrun.decide.decision import Decision
 from benchrun.effects.errors import Unavailable
 from benchrun.effects.lease import LEASE_SECONDS, WATCH_SECONDS
 from benchrun.observe.views import RunKey
 from benchrun.runtime import process
+from benchrun.runtime.background_tasks import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.keeping import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
 from benchrun.runtime.process import Operator
 from benchrun.runtime.settings import Settings
 from benchrun.runtime.telemetry import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS
@@ -56,7 +56,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Fenced:
 @asynccontextmanager
 async def running(settings: Settings = SETTINGS) -> AsyncIterator[Operator]:
     """An operator that has read the cluster and made its first passes."""
-    operator = Operator(settings, decide=lambda world: Decision(status=RUNNING))
+    operator = Operator(settings, decide=lambda facts: Decision(status=RUNNING))
     operator.indexes = Indexes(seconds=now)
     await operator.start()
     await passing(A_MINUTE)
@@ -220,7 +220,7 @@ def test_waiting_for_an_api_server_is_no_problem_of_this_process(cluster: Memory
     cluster.broken["list"] = Unavailable("connection refused")
 
     async def scenario() -> None:
-        operator = Operator(SETTINGS, decide=lambda world: Decision(status=RUNNING))
+        operator = Operator(SETTINGS, decide=lambda facts: Decision(status=RUNNING))
         starting = asyncio.create_task(operator.start())
         await passing(10 * A_MINUTE)
         assert not starting.done()
@@ -349,7 +349,7 @@ def test_single_runs_stand_on_the_metrics_page_only_where_that_was_asked_for(tol
     async def scenario() -> str:
         operator = Operator(
             SETTINGS.model_copy(update={"run_metrics": told}),
-            decide=lambda world: Decision(status=RUNNING.model_copy(update={"live": live})),
+            decide=lambda facts: Decision(status=RUNNING.model_copy(update={"live": live})),
         )
         await operator.start()
         await passing(1)

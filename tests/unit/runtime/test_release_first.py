@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from benchrun.decide.world import Compilations, Event, LogTail, Ref
+from benchrun.decide.decision import Compilations, Event, LogTail, Ref
 from benchrun.effects.errors import ClusterError, Conflict, Invalid, Throttled, Unavailable
 from benchrun.runtime.queue import Later
-from benchrun.runtime.reconcile import LAST_WORDS_SECONDS
+from benchrun.runtime.run_reconciler import LAST_WORDS_SECONDS
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body
 from unit.runtime.fast_time import now, passing, run_fast
 from unit.runtime.memory_cluster import status_of

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from itertools import pairwise
 
-from benchrun.decide.world import Collected, ScrapeTarget
+from benchrun.decide.decision import Collected, ScrapeTarget
 from benchrun.effects.pod_http import FetchError
-from benchrun.runtime.following import Scraper
+from benchrun.runtime.client_polling import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast
@@ -107,14 +107,14 @@ def test_first_page_is_news_and_those_after_are_not() -> None:
 
 def test_server_is_asked_for_its_facts_once() -> None:
     scene = after(100, Web(metrics=PAGE, version=VERSION))
-    assert scene.collected.facts["p"].version == "0.32.0"
+    assert scene.collected.server_facts["p"].version == "0.32.0"
     assert len(scene.web.asked_for("/version")) == 1
 
 
 def test_server_that_does_not_tell_its_version_is_measured_all_the_same() -> None:
     for answer in (FetchError("HTTP 404"), "not json", "[]", "{}"):
         scene = after(10, Web(metrics=PAGE, version=answer))
-        assert scene.collected.facts["p"].version is None
+        assert scene.collected.server_facts["p"].version is None
         assert len(scene.collected.samples.unstored) >= 4
 
 

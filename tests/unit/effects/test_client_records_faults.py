@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from benchrun.effects.client_link import ACKNOWLEDGE_SECONDS, ANSWER_SECONDS, WAIT_SECONDS, Refused
+from benchrun.effects.client_records import ACKNOWLEDGE_SECONDS, ANSWER_SECONDS, WAIT_SECONDS, Refused
 from benchrun.effects.pod_http import FetchError, HttpFetcher
 from benchrun_client.contract import (
     MAX_BODIES_BYTES,
@@ -17,7 +17,7 @@ from benchrun_client.contract import (
     Acknowledgement,
 )
 from unit.effects.raw_server import BROKEN, sending
-from unit.effects.test_client_link import TOKEN, delivery, linked, opaque, sealed
+from unit.effects.test_client_records import TOKEN, delivery, linked, opaque, sealed
 
 
 @dataclass

@@ -14,16 +14,16 @@ from typing import Any
 from benchrun import names
 from benchrun.api import status_changes, tells_of_progress
 from benchrun.decide.deadlines import RESULTS, diagnose_refusal
-from benchrun.decide.world import Context, Decision, Event, Judging, Ref, RefusedObject, World
+from benchrun.decide.decision import Context, Decision, Event, Facts, Judging, Ref, RefusedObject
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotServed, Occupied
 from benchrun.effects.lookups import About, LookUps
 from benchrun.observe.views import Run, RunKey
 from benchrun.plan.stored import TIMELINE_KEY
 from benchrun.runtime.memory import Memories, RunMemory
-from benchrun.runtime.passes import Poison, Reconciler
+from benchrun.runtime.reconciler import Poison, Reconciler
 from benchrun.runtime.sessions import Sessions
 
-Decide = Callable[[World], Decision]
+Decide = Callable[[Facts], Decision]
 RUNS_A_SECOND = 20
 """Statuses that tell of nothing that is urgent are written about this often a second, over all runs."""
 REFUSED_RETRY_SECONDS = 15.0
@@ -74,7 +74,7 @@ class RunReconciler(Reconciler):
         children = self.indexes.children(key)
         memory = self.memories.of(key, run.uid)
         memory.let_go_of_stored(children)
-        world = World(
+        facts = Facts(
             run,
             children,
             memory.collected,
@@ -82,20 +82,20 @@ class RunReconciler(Reconciler):
             context=replace(self.context, live_interval_seconds=self._live_interval_seconds()),
         )
         with self.telemetry.a_decision():
-            decision = self.decide(world)
-        return await self._carry_out(key, world, decision, memory)
+            decision = self.decide(facts)
+        return await self._carry_out(key, facts, decision, memory)
 
-    async def _carry_out(self, key: RunKey, world: World, decision: Decision, memory: RunMemory) -> float | None:
-        run, collected = world.run, memory.collected
+    async def _carry_out(self, key: RunKey, facts: Facts, decision: Decision, memory: RunMemory) -> float | None:
+        run, collected = facts.run, memory.collected
         collected.ending = decision.ending or collected.ending
         unstored = tuple(collected.samples.unstored)
-        about = About(run, world.children, arrivals=tuple(collected.arrivals.values()), samples=unstored)
+        about = About(run, facts.children, arrivals=tuple(collected.arrivals.values()), samples=unstored)
         if decision.last_words is not None:
             await self.lookups.within(LAST_WORDS_SECONDS, about, decision.last_words, collected.answers)
         # Some read what goes with the server, so they begin before it does; nothing of it is waited for.
         self.lookups.ask(key, about, decision.lookups, collected.answers)
         if decision.delete and collected.released_at is None:
-            collected.released_at = world.now
+            collected.released_at = facts.now
         failed = await self.delete(decision.delete)
         if decision.last_words is not None and not failed:
             return 0.0  # the log may tell more of why the run ends

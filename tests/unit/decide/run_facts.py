@@ -1,6 +1,6 @@
 """Worlds of every kind, sensible or not, for properties that must hold whatever the cluster shows.
 
-A world is a milestone of a run and a few things that came over it, all by name: a failing example reads as a story.
+A case is a milestone of a run and a few things that came over it, all by name: a failing example reads as a story.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from benchrun.api import Judgement
-from benchrun.decide.world import Answer, Judging, Question, RefusedObject
+from benchrun.decide.decision import Answer, Judging, Question, RefusedObject
 from hypothesis import strategies as st
 from unit.decide.scenes import (
     DEPLOYMENT,
@@ -179,7 +179,7 @@ CHANGES: Mapping[str, Change] = {
 
 @dataclass(frozen=True)
 class Story:
-    """How a world came about."""
+    """How a case came about."""
 
     start: str
     changes: tuple[str, ...]
@@ -187,7 +187,7 @@ class Story:
 
     @cached_property
     def scene(self) -> Scene:
-        """The world at the end of it."""
+        """Its facts at the end."""
         scene = MILESTONES[self.start]
         for change in self.changes:
             scene = CHANGES[change](scene)

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from benchrun.decide.world import MAX_BACKLOG_BYTES, Arrival, Collected, PullTarget
+from benchrun.decide.decision import MAX_BACKLOG_BYTES, Arrival, Collected, PullTarget
 from benchrun.effects.pod_http import FetchError
-from benchrun.runtime.following import (
+from benchrun.runtime.client_polling import (
     BETWEEN_ANSWERS_SECONDS,
     LONGEST_RETRY_SECONDS,
     MISMATCHED_AFTER,

@@ -21,7 +21,7 @@ from benchrun_client.contract import (
     unpack_delivery,
 )
 
-from benchrun.decide.world import Arrival
+from benchrun.decide.decision import Arrival
 from benchrun.effects.connection import Connection, Resource
 from benchrun.effects.errors import Exists, Invalid, NotFound
 from benchrun.effects.pod_http import Fetcher, FetchError

@@ -10,9 +10,9 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, status_changes
 from benchrun.api.sweep.status import essence
-from benchrun.decide.sweep.decision import NotCreated, SweepDecision, SweepWorld, TableMade, TableWanted
-from benchrun.decide.sweep.reconcile import decide
-from benchrun.decide.world import Ref
+from benchrun.decide.decision import Ref
+from benchrun.decide.sweep.decide_sweep import decide
+from benchrun.decide.sweep.sweep_state import NotCreated, SweepDecision, SweepFacts, TableMade, TableWanted
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, Occupied
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import Part, SweepJob
@@ -23,7 +23,7 @@ from benchrun.observe.last_words import bounded
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Key, Sweep, SweepKey
 from benchrun.runtime.memory import Memories, SweepMemory
-from benchrun.runtime.passes import RETRY_SECONDS, Reconciler
+from benchrun.runtime.reconciler import RETRY_SECONDS, Reconciler
 
 logger = logging.getLogger(__name__)
 
@@ -96,9 +96,9 @@ class SweepReconciler(Reconciler):
             decision = decide(self._world(sweep, memory))
         return decision
 
-    def _world(self, sweep: Sweep, memory: SweepMemory) -> SweepWorld:
+    def _world(self, sweep: Sweep, memory: SweepMemory) -> SweepFacts:
         runs = swept_runs(self.indexes.runs_of(sweep.uid))
-        return SweepWorld(sweep=sweep, runs=runs, collected=memory.collected(), now=self.now())
+        return SweepFacts(sweep=sweep, runs=runs, collected=memory.collected(), now=self.now())
 
     async def _read(self, sweep: Sweep, name: str, memory: SweepMemory) -> None:
         """Straight from the API server: the index keeps no results of runs that have ended."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, as_json
-from benchrun.decide.world import Decision, Event, Ref, World
+from benchrun.decide.decision import Decision, Event, Facts, Ref
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, Throttled, Unavailable
 from benchrun.observe.views import Declared
 from benchrun.plan.pods import stamped
@@ -22,9 +22,9 @@ from unit.runtime.scene import ENDED, NOW, PULL, RUNNING, SCRAPE, STAGE_0, Scene
 async def test_decision_sees_run_children_and_time(scene: Scene) -> None:
     scene.indexes.heard("Job", child_body("br-chat-4e20caa2-client"), deleted=False)
     await scene.once()
-    world = scene.worlds[0]
-    assert (world.run.uid, world.now) == (UID, NOW)
-    assert [c.name for c in world.children.objects] == ["br-chat-4e20caa2-client"]
+    facts = scene.worlds[0]
+    assert (facts.run.uid, facts.now) == (UID, NOW)
+    assert [c.name for c in facts.children.objects] == ["br-chat-4e20caa2-client"]
 
 
 async def test_live_figures_are_written_less_often_when_many_runs_go_on(scene: Scene) -> None:
@@ -329,7 +329,7 @@ async def test_stage_that_holds_another_record_is_a_conflict(scene: Scene) -> No
 
 
 async def test_bug_in_a_decision_is_counted_and_raised(scene: Scene) -> None:
-    def broken(world: World) -> Decision:
+    def broken(facts: Facts) -> Decision:
         raise ZeroDivisionError
 
     scene.decide = broken

@@ -14,7 +14,7 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import Reason, timestamp
-from benchrun.decide.world import Event, Ref
+from benchrun.decide.decision import Event, Ref
 from benchrun.effects.errors import ClusterError, Conflict, Invalid, NotFound, Throttled
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.observe.trim import is_finished

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.decide.world import Compilations, Decision, World
+from benchrun.decide.decision import Compilations, Decision, Facts
 from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import (
     ClusterError,
@@ -19,8 +19,8 @@ from benchrun.effects.errors import (
     Throttled,
     Unavailable,
 )
-from benchrun.runtime.passes import LONGEST_SECONDS, MOST_FAILURES, RETRY_SECONDS, guarded
 from benchrun.runtime.queue import Later
+from benchrun.runtime.reconciler import LONGEST_SECONDS, MOST_FAILURES, RETRY_SECONDS, guarded
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body, stage_body
 from unit.runtime.fast_time import passing, run_fast
@@ -112,7 +112,7 @@ HOLDERS = [("Deployment", "server"), (LEADER_WORKER_SET, "group"), ("Job", "clie
 CONDITIONS = {"Complete": "False", "Failed": "True", "Succeeded": "False", "Ready": "False", "Stalled": "True"}
 
 
-def broken(world: World) -> Decision:
+def broken(facts: Facts) -> Decision:
     raise OverflowError("intermediate overflow in fsum")
 
 
@@ -226,7 +226,7 @@ def test_what_the_api_server_does_not_do_now_is_no_poison(error: ClusterError) -
     async def end() -> None:
         scene = await holding()
         scene.cluster.broken["status"] = error
-        scene.decide = lambda world: Decision(status=RUNNING)
+        scene.decide = lambda facts: Decision(status=RUNNING)
         for _ in range(2 * MOST_FAILURES):
             await fails(scene)
             await passing(LONGEST_SECONDS)
@@ -240,7 +240,7 @@ def test_a_status_that_is_refused_for_ever_is() -> None:
 
     async def end() -> None:
         scene = await holding()
-        scene.decide = lambda world: Decision(status=RUNNING)
+        scene.decide = lambda facts: Decision(status=RUNNING)
         refused = {"status": Invalid("status.live.running: too large", code=422)}
         scene.cluster.broken = dict[str, ClusterError](refused)
         await fails(scene, MOST_FAILURES)

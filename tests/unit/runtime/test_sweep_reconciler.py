@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.decide.world import Ref
+from benchrun.decide.decision import Ref
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, Unavailable
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import END, Part, SweepJob, SweepTable, read_job
@@ -19,7 +19,7 @@ from benchrun.names import API_VERSION, KIND
 from benchrun.observe.views import Key, RunKey, SweepKey, sweep_of_run
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
-from benchrun.runtime.sweep_reconcile import LEFTOVER_SECONDS, NOT_CREATED_RETRY_SECONDS, SweepReconciler
+from benchrun.runtime.sweep_reconciler import LEFTOVER_SECONDS, NOT_CREATED_RETRY_SECONDS, SweepReconciler
 from benchrun.runtime.telemetry import Telemetry
 from unit.judge.comparison.sides import row
 from unit.runtime.memory_cluster import MemoryCluster, list_everything
@@ -359,7 +359,7 @@ async def made(scene: Scene) -> None:
 
 
 async def test_a_pass_does_not_wait_for_its_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 0.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconciler.TABLE_SECONDS", 0.0)
     await scene.until_settled()
     scene.end(FIRST)
     scene.judge.may_answer.clear()
@@ -372,7 +372,7 @@ async def test_a_pass_does_not_wait_for_its_table(scene: Scene, monkeypatch: pyt
 
 
 async def test_the_end_waits_for_its_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 0.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconciler.TABLE_SECONDS", 0.0)
     scene.judge.may_answer.clear()
     for name in (FIRST, SECOND):
         await scene.until_settled()
@@ -392,14 +392,14 @@ async def test_the_end_waits_for_its_table(scene: Scene, monkeypatch: pytest.Mon
 async def test_a_run_that_ends_while_a_table_is_made_gets_one_too(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 0.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconciler.TABLE_SECONDS", 0.0)
     await scene.until_settled()
     scene.end(FIRST)
     scene.judge.may_answer.clear()
     await scene.until_settled()
     scene.end(SECOND)
     await scene.once()  # its end is in the status
-    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 60.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconciler.TABLE_SECONDS", 60.0)
     second = asyncio.create_task(scene.once())
     for _ in range(100):  # it waits for the first table, and will not wait for another
         await asyncio.sleep(0)
@@ -425,7 +425,7 @@ async def test_the_table_of_a_sweep_that_is_gone_is_not_made(scene: Scene, monke
     await scene.until_settled()
     scene.end(FIRST)
     scene.judge.may_answer.clear()
-    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 0.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconciler.TABLE_SECONDS", 0.0)
     await scene.once()
     making = scene.reconcile.memories.of(SWEEP, UID).making
     assert making is not None

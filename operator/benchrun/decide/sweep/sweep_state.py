@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from benchrun.api import BenchmarkRunStatus, Code, Reason, first_problem
 from benchrun.api.sweep.spec import BenchmarkSweepSpec, named
 from benchrun.api.sweep.status import MAX_ROWS, BenchmarkSweepStatus, SweepTable, TabledRun
-from benchrun.decide.situation import Unacceptable
-from benchrun.decide.world import Event, Manifest, Ref
+from benchrun.decide.decision import Event, Manifest, Ref
+from benchrun.decide.run_state import Unacceptable
 from benchrun.observe.ended_runs import SweptRun
 from benchrun.observe.views import Sweep
 from benchrun.plan.pods import Owner
@@ -74,7 +74,7 @@ class SweepCollected:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepWorld:
+class SweepFacts:
     """Everything a pass knows."""
 
     sweep: Sweep
@@ -121,10 +121,10 @@ _CODES_FROM_OUTSIDE = frozenset({Code.SERVER_RESTARTED, Code.COUNTERS_RESET})
 
 
 @dataclass(frozen=True)
-class SweepSituation:
-    """A valid sweep and its world."""
+class SweepState:
+    """A valid sweep and its facts."""
 
-    world: SweepWorld
+    facts: SweepFacts
     spec: BenchmarkSweepSpec
     variants: tuple[Variant, ...]
     status: BenchmarkSweepStatus
@@ -132,7 +132,7 @@ class SweepSituation:
     @property
     def owner(self) -> Owner:
         """The sweep as an owner."""
-        sweep = self.world.sweep
+        sweep = self.facts.sweep
         return Owner(namespace=sweep.namespace, name=sweep.name, uid=sweep.uid)
 
     @property
@@ -149,9 +149,9 @@ class SweepSituation:
     @cached_property
     def tried(self) -> dict[str, tuple[SweptRun, ...]]:
         """By name in the plan: the runs that were made of it and exist, attempt by attempt. The last one stands for it."""
-        world = self.world.runs
+        facts = self.facts.runs
         names = {planned.name: [attempt.name for attempt in attempts(planned)] for planned in self.planned}
-        return {name: tuple(world[own] for own in tried if own in world) for name, tried in names.items()}
+        return {name: tuple(facts[own] for own in tried if own in facts) for name, tried in names.items()}
 
     @cached_property
     def hopeless(self) -> frozenset[int]:
@@ -173,7 +173,7 @@ class SweepSituation:
         if not tried or planned.variant.number in self.hopeless:
             return None
         last, most = tried[-1], 1 + self.spec.max_retries
-        if not _is_lost(last, self.world.collected.measured.get(last.uid)):
+        if not _is_lost(last, self.facts.collected.measured.get(last.uid)):
             return None
         steps = pairwise(attempts(planned))
         return next((after for before, after in steps if before.name == last.name and after.attempt <= most), None)

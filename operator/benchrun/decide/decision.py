@@ -234,7 +234,7 @@ class Collected:
     """Of those that ended a search: its workload, by sequence."""
     client: ClientLink = field(default_factory=ClientLink)
     samples: Samples = field(default_factory=Samples)
-    facts: dict[str, ServerFacts] = field(default_factory=dict)
+    server_facts: dict[str, ServerFacts] = field(default_factory=dict)
     """What servers say of themselves, by pod name."""
     gpu_troubles: dict[str, str] = field(default_factory=dict)
     """Why a GPU exporter has no figures of a pod, by pod name."""
@@ -311,7 +311,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Facts:
     """Everything a pass knows."""
 
     run: Run

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from benchrun.decide.world import Collected, GpuPage, ScrapeTarget
+from benchrun.decide.decision import Collected, GpuPage, ScrapeTarget
 from benchrun.effects.pod_http import FetchError, HttpFetcher
 from benchrun.measure.exposition import Sample
-from benchrun.runtime.following import Scraper
+from benchrun.runtime.client_polling import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.measure.gpu_pages import Gpu, gpu_page
 from unit.runtime.fakes import PAGE, Web, loop_now

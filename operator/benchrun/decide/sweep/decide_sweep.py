@@ -18,119 +18,117 @@ from benchrun.api.sweep.status import (
     read_sweep_status,
 )
 from benchrun.decide import condition_table
-from benchrun.decide.situation import Unacceptable
-from benchrun.decide.sweep.decision import (
+from benchrun.decide.decision import CANCELLED, Ending, Event, Ref
+from benchrun.decide.run_state import Unacceptable
+from benchrun.decide.sweep.sweep_state import (
     SweepDecision,
-    SweepSituation,
-    SweepWorld,
+    SweepFacts,
+    SweepState,
     TableMade,
     TableWanted,
     accept_sweep,
 )
-from benchrun.decide.world import CANCELLED, Ending, Event, Ref
 from benchrun.names import KIND
 from benchrun.observe.ended_runs import SweptRun
 from benchrun.plan.stages import estimate
 from benchrun.plan.variants import PlannedRun, Variant, run_manifest
 
 
-def decide(world: SweepWorld) -> SweepDecision:
-    """What to do about a sweep now. The same world gives the same decision; its own outcome, seen again, changes nothing."""
-    status = read_sweep_status(world.sweep.status)
-    if world.sweep.deleting:
+def decide(facts: SweepFacts) -> SweepDecision:
+    """What to do about a sweep now. The same facts give the same decision; its own outcome, seen again, changes nothing."""
+    status = read_sweep_status(facts.sweep.status)
+    if facts.sweep.deleting:
         return SweepDecision(status=status, forget=True)
     if has_ended(status.conditions):
         # Tools wait for the generation to be seen, whatever was edited after the end.
-        seen = status.model_copy(update={"observed_generation": world.sweep.generation})
-        return SweepDecision(status=seen, cancel=_cancelled(world, world.runs.values()), forget=True)
+        seen = status.model_copy(update={"observed_generation": facts.sweep.generation})
+        return SweepDecision(status=seen, cancel=_cancelled(facts, facts.runs.values()), forget=True)
     try:
-        spec, variants = accept_sweep(world.sweep)
+        spec, variants = accept_sweep(facts.sweep)
     except Unacceptable as error:
-        return _refused(world, status, str(error))
-    situation = _noticed(SweepSituation(world=world, spec=spec, variants=variants, status=status))
-    wanted = to_read(situation)
-    if wanted and not is_tabled(situation):
+        return _refused(facts, status, str(error))
+    state = _noticed(SweepState(facts=facts, spec=spec, variants=variants, status=status))
+    wanted = to_read(state)
+    if wanted and not is_tabled(state):
         return SweepDecision(status=status, read=wanted)
-    end = ending(situation)
-    starting = () if end is not None else situation.to_start
-    if not starting and not situation.active and (end is not None or not _waits(situation)):
+    end = ending(state)
+    starting = () if end is not None else state.to_start
+    if not starting and not state.active and (end is not None or not _waits(state)):
         if wanted:
             return SweepDecision(status=status, read=wanted)
-        made = table_made(situation)
+        made = table_made(state)
         if made is not None:
-            return finish(situation, end, made)
-        return replace(_go_on(situation, end, starting), table=table_wanted(situation))
-    return _go_on(situation, end, starting)
+            return finish(state, end, made)
+        return replace(_go_on(state, end, starting), table=table_wanted(state))
+    return _go_on(state, end, starting)
 
 
-def _noticed(situation: SweepSituation) -> SweepSituation:
-    """The situation with what is known as soon as the spec was found good."""
-    status = situation.status
+def _noticed(state: SweepState) -> SweepState:
+    """The state with what is known as soon as the spec was found good."""
+    status = state.status
     update = {
-        "accepted_time": status.accepted_time or timestamp(situation.world.now),
-        "estimate": status.estimate or sweep_estimate(situation),
-        "baseline": situation.baseline,
-        "gpu_seconds": round(sum(situation.gpu_seconds), 1),
+        "accepted_time": status.accepted_time or timestamp(state.facts.now),
+        "estimate": status.estimate or sweep_estimate(state),
+        "baseline": state.baseline,
+        "gpu_seconds": round(sum(state.gpu_seconds), 1),
     }
-    return replace(situation, status=status.model_copy(update=update))
+    return replace(state, status=status.model_copy(update=update))
 
 
-def _waits(situation: SweepSituation) -> bool:
+def _waits(state: SweepState) -> bool:
     """Whether there is something left to start, only not now."""
-    return bool(situation.waiting) and situation.spec.suspend
+    return bool(state.waiting) and state.spec.suspend
 
 
-def _go_on(situation: SweepSituation, end: Ending | None, starting: tuple[PlannedRun, ...]) -> SweepDecision:
-    wanted = None if is_tabled(situation) else table_wanted(situation)
-    made = table_made(situation) if wanted is not None else None
+def _go_on(state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ...]) -> SweepDecision:
+    wanted = None if is_tabled(state) else table_wanted(state)
+    made = table_made(state) if wanted is not None else None
     # The table anew only where one more run has ended.
-    counted = tabled(situation, made) if made else counted_anew(situation, tabled=tabled_runs(situation))
-    phase, reason, message = _step(situation, end, starting)
-    rows, world = condition_table.sweep_going_on(reason, message), situation.world
-    status = condition_table.standing(counted, rows, phase, message, of=world.sweep, now=world.now)
-    told = situation.status.phase == phase or phase == "Pending"
+    counted = tabled(state, made) if made else counted_anew(state, tabled=tabled_runs(state))
+    phase, reason, message = _step(state, end, starting)
+    rows, facts = condition_table.sweep_going_on(reason, message), state.facts
+    status = condition_table.standing(counted, rows, phase, message, of=facts.sweep, now=facts.now)
+    told = state.status.phase == phase or phase == "Pending"
     return SweepDecision(
         status=status,
         table=wanted if made is None else None,
-        cancel=_cancelled(world, situation.active) if end is not None else (),
-        create=tuple(run_manifest(situation.owner, planned) for planned in starting),
+        cancel=_cancelled(facts, state.active) if end is not None else (),
+        create=tuple(run_manifest(state.owner, planned) for planned in starting),
         events=() if told else (Event(phase, message),),
     )
 
 
-def _step(
-    situation: SweepSituation, end: Ending | None, starting: tuple[PlannedRun, ...]
-) -> tuple[SweepPhase, str, str]:
+def _step(state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ...]) -> tuple[SweepPhase, str, str]:
     """Phase, reason and message of a sweep that goes on."""
-    names = [run.name for run in situation.active]
+    names = [run.name for run in state.active]
     going = f"{names[0]} goes on" if len(names) == 1 else f"{len(names)} runs go on" if names else "nothing is held"
-    refused = situation.world.collected.not_created
+    refused = state.facts.collected.not_created
     if end is not None:
         return "Running", SweepReason.ENDING, sentence(f"{end.message}; {going} until cancelled")
     if refused is not None and starting:
         reason = SweepReason.QUOTA_EXCEEDED if refused.quota else SweepReason.RUN_REFUSED
         return "Running", reason, sentence(f"{refused.message}; {going}")
-    done = f"{len(situation.ended)} of {len(situation.planned)} runs have ended"
-    if situation.spec.suspend:
+    done = f"{len(state.ended)} of {len(state.planned)} runs have ended"
+    if state.spec.suspend:
         return "Suspended", SweepReason.SUSPENDED, f"suspended by spec.suspend; {done}, {going}"
-    if starting and not names and not situation.ended:
-        return "Running", SweepReason.MEASURING, f"starting the first of {len(situation.planned)} runs"
+    if starting and not names and not state.ended:
+        return "Running", SweepReason.MEASURING, f"starting the first of {len(state.planned)} runs"
     return "Running", SweepReason.MEASURING, f"{done}, {going}"
 
 
-def _cancelled(world: SweepWorld, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
+def _cancelled(facts: SweepFacts, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
     """Those of the runs that are to be cancelled. Of a sweep that is over, or whose plan can't be read, all that are its by uid."""
     going_on = (run for run in runs if not run.ended and not run.cancelling and not run.deleting)
-    return tuple(Ref(KIND, world.sweep.namespace, run.name, run.uid) for run in going_on)
+    return tuple(Ref(KIND, facts.sweep.namespace, run.name, run.uid) for run in going_on)
 
 
-def _refused(world: SweepWorld, status: BenchmarkSweepStatus, problem: str) -> SweepDecision:
+def _refused(facts: SweepFacts, status: BenchmarkSweepStatus, problem: str) -> SweepDecision:
     problem = sentence(problem)
     rows = condition_table.sweep_ended_early(SweepReason.INVALID_SPEC, problem)
-    ended = condition_table.standing(status, rows, "Failed", problem, of=world.sweep, now=world.now)
+    ended = condition_table.standing(status, rows, "Failed", problem, of=facts.sweep, now=facts.now)
     return SweepDecision(
-        status=ended.model_copy(update={"completion_time": timestamp(world.now)}),
-        cancel=_cancelled(world, world.runs.values()),
+        status=ended.model_copy(update={"completion_time": timestamp(facts.now)}),
+        cancel=_cancelled(facts, facts.runs.values()),
         forget=True,
         events=(Event(SweepReason.INVALID_SPEC, problem, warning=True),),
     )
@@ -139,32 +137,32 @@ def _refused(world: SweepWorld, status: BenchmarkSweepStatus, problem: str) -> S
 MAX_MESSAGE_CHARS = 200
 
 
-def is_tabled(situation: SweepSituation) -> bool:
+def is_tabled(state: SweepState) -> bool:
     """Whether the status holds the table of just the runs that have ended."""
-    return tabled_runs(situation) == len(situation.ended)
+    return tabled_runs(state) == len(state.ended)
 
 
-def tabled_runs(situation: SweepSituation) -> int:
+def tabled_runs(state: SweepState) -> int:
     """How many runs the table in the status is made of."""
-    runs = situation.status.runs
+    runs = state.status.runs
     return 0 if runs is None else runs.tabled
 
 
-def to_read(situation: SweepSituation) -> tuple[str, ...]:
+def to_read(state: SweepState) -> tuple[str, ...]:
     """Runs whose figures the table needs and memory lacks."""
-    measured = situation.world.collected.measured
-    return tuple(run.name for run in situation.ended if run.state == "Completed" and run.uid not in measured)
+    measured = state.facts.collected.measured
+    return tuple(run.name for run in state.ended if run.state == "Completed" and run.uid not in measured)
 
 
-def table_wanted(situation: SweepSituation) -> TableWanted:
+def table_wanted(state: SweepState) -> TableWanted:
     """The table of all runs that have ended."""
-    told = variant_statuses(situation)
+    told = variant_statuses(state)
     return TableWanted(
-        baseline=situation.baseline,
+        baseline=state.baseline,
         runs=tuple(
             TabledRun(variant=variant.name, name=run.name, uid=run.uid)
-            for variant in situation.variants
-            for run in situation.of_variant(variant)
+            for variant in state.variants
+            for run in state.of_variant(variant)
             if run.state == "Completed"
         ),
         # In the word of the first run that ended early.
@@ -172,26 +170,26 @@ def table_wanted(situation: SweepSituation) -> TableWanted:
     )
 
 
-def table_made(situation: SweepSituation) -> TableMade | None:
+def table_made(state: SweepState) -> TableMade | None:
     """That table, or why there is none; None: it is still to be made."""
-    made = situation.world.collected.table
-    return made if made is not None and made.wanted == table_wanted(situation) else None
+    made = state.facts.collected.table
+    return made if made is not None and made.wanted == table_wanted(state) else None
 
 
-def tabled(situation: SweepSituation, made: TableMade) -> BenchmarkSweepStatus:
+def tabled(state: SweepState, made: TableMade) -> BenchmarkSweepStatus:
     """The status with the table of all runs that have ended; with the one before where that could not be made."""
-    counted = counted_anew(situation, tabled=len(situation.ended))
-    return counted if made.table is None else _with_table(situation, counted, made.table)
+    counted = counted_anew(state, tabled=len(state.ended))
+    return counted if made.table is None else _with_table(state, counted, made.table)
 
 
-def counted_anew(situation: SweepSituation, *, tabled: int) -> BenchmarkSweepStatus:
+def counted_anew(state: SweepState, *, tabled: int) -> BenchmarkSweepStatus:
     """The status with the counts of now, and the table that it has."""
-    update = {"runs": _run_counts(situation, tabled=tabled), "variants": variant_statuses(situation)}
-    return situation.status.model_copy(update=update)
+    update = {"runs": _run_counts(state, tabled=tabled), "variants": variant_statuses(state)}
+    return state.status.model_copy(update=update)
 
 
-def _with_table(situation: SweepSituation, counted: BenchmarkSweepStatus, table: SweepTable) -> BenchmarkSweepStatus:
-    cost = situation.spec.template.cost
+def _with_table(state: SweepState, counted: BenchmarkSweepStatus, table: SweepTable) -> BenchmarkSweepStatus:
+    cost = state.spec.template.cost
     variants = [
         variant.model_copy(
             update={
@@ -203,49 +201,49 @@ def _with_table(situation: SweepSituation, counted: BenchmarkSweepStatus, table:
         for variant in counted.variants
     ]
     update = {
-        "baseline": situation.baseline,
+        "baseline": state.baseline,
         "currency": cost.currency if cost is not None else None,
         "variants": variants,
     } | {name: getattr(table, name) for name in ("scope", "results", "best", "front", "verdict", "truncated")}
     return counted.model_copy(update=update)
 
 
-def _run_counts(situation: SweepSituation, *, tabled: int) -> RunCounts:
+def _run_counts(state: SweepState, *, tabled: int) -> RunCounts:
     """The runs by where they are."""
-    states = [run.state for run in situation.in_order]
+    states = [run.state for run in state.in_order]
     return RunCounts(
         running=states.count("Running"),
         completed=states.count("Completed"),
         failed=states.count("Failed"),
         cancelled=states.count("Cancelled"),
-        skipped=len(situation.skipped),
-        waiting=len(situation.waiting),
-        lost=situation.lost(),
+        skipped=len(state.skipped),
+        waiting=len(state.waiting),
+        lost=state.lost(),
         tabled=tabled,
-        summary=f"{len(situation.ended)}/{len(situation.planned)}",
+        summary=f"{len(state.ended)}/{len(state.planned)}",
     )
 
 
-def variant_statuses(situation: SweepSituation) -> list[VariantStatus]:
+def variant_statuses(state: SweepState) -> list[VariantStatus]:
     """One entry a variant, as listed; outcome and verdict as the last table had them."""
-    before = {variant.name: variant for variant in situation.status.variants}
-    return [_variant(situation, variant, before.get(variant.name)) for variant in situation.variants]
+    before = {variant.name: variant for variant in state.status.variants}
+    return [_variant(state, variant, before.get(variant.name)) for variant in state.variants]
 
 
-def sweep_estimate(situation: SweepSituation) -> SweepEstimate:
+def sweep_estimate(state: SweepState) -> SweepEstimate:
     """What all runs together will ask for."""
-    each = [estimate(variant.spec) for variant in situation.variants]
-    replications = situation.spec.replications
+    each = [estimate(variant.spec) for variant in state.variants]
+    replications = state.spec.replications
     return SweepEstimate(
         variants=len(each),
-        runs=len(situation.planned),
+        runs=len(state.planned),
         stages=replications * sum(one.stages for one in each),
         requests=replications * sum(one.requests for one in each),
     )
 
 
-def _variant(situation: SweepSituation, variant: Variant, before: VariantStatus | None) -> VariantStatus:
-    runs, before = situation.of_variant(variant), before or VariantStatus(name=variant.name, number=variant.number)
+def _variant(state: SweepState, variant: Variant, before: VariantStatus | None) -> VariantStatus:
+    runs, before = state.of_variant(variant), before or VariantStatus(name=variant.name, number=variant.number)
     early = next((run for run in runs if run.state in ("Failed", "Cancelled")), None)
     return VariantStatus(
         name=variant.name,
@@ -253,7 +251,7 @@ def _variant(situation: SweepSituation, variant: Variant, before: VariantStatus 
         gpus=variant.gpus,
         completed=sum(run.state == "Completed" for run in runs),
         failed=sum(run.state in ("Failed", "Cancelled") for run in runs),
-        lost=situation.lost(variant),
+        lost=state.lost(variant),
         verdict=before.verdict,
         reason=None if early is None else early.reason,
         run=None if early is None else early.name,
@@ -263,16 +261,16 @@ def _variant(situation: SweepSituation, variant: Variant, before: VariantStatus 
     )
 
 
-def ending(situation: SweepSituation) -> Ending | None:
+def ending(state: SweepState) -> Ending | None:
     """Why no run is started any more and those that go on are cancelled; None while there is no reason to."""
-    collected, limit = situation.world.collected, situation.spec.max_failed
-    if situation.spec.cancel:
+    collected, limit = state.facts.collected, state.spec.max_failed
+    if state.spec.cancel:
         return CANCELLED
     if collected.conflict is not None:
         return Ending(SweepReason.CONFLICT, f"{collected.conflict}; rename one of the two")
     if collected.not_created is not None and not collected.not_created.curable:
         return Ending(SweepReason.RUN_INVALID, collected.not_created.message)
-    failed = [run for run in situation.ended if run.state == "Failed"]
+    failed = [run for run in state.ended if run.state == "Failed"]
     if limit is not None and len(failed) > limit:
         last = failed[-1]
         message = f"{len(failed)} runs failed and spec.maxFailed is {limit}; {last.name}: {last.reason}"
@@ -280,42 +278,42 @@ def ending(situation: SweepSituation) -> Ending | None:
     return None
 
 
-def finish(situation: SweepSituation, end: Ending | None, made: TableMade) -> SweepDecision:
+def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecision:
     """No run goes on any more. Everything comes in one write, so that nobody ever sees an end without its table."""
-    world = situation.world
-    status = tabled(situation, made).model_copy(update={"completion_time": timestamp(world.now)})
-    early = end or _without_a_table(situation)
+    facts = state.facts
+    status = tabled(state, made).model_copy(update={"completion_time": timestamp(facts.now)})
+    early = end or _without_a_table(state)
     phase: SweepPhase = "Completed" if early is None else early.phase
     if early is None:
-        reason, message = _outcome(situation, status, made)
+        reason, message = _outcome(state, status, made)
         rows = condition_table.sweep_measured(reason, message)
     else:
         reason, message = early.reason, sentence(early.message)
         rows = condition_table.sweep_ended_early(reason, message)
-    status = condition_table.standing(status, rows, phase, message, of=world.sweep, now=world.now)
+    status = condition_table.standing(status, rows, phase, message, of=facts.sweep, now=facts.now)
     warning = phase == "Failed" or reason in (SweepReason.RUNS_FAILED, SweepReason.INVALID_CELLS)
     return SweepDecision(status=status, forget=True, events=(Event(phase, message, warning=warning),))
 
 
-def _without_a_table(situation: SweepSituation) -> Ending | None:
+def _without_a_table(state: SweepState) -> Ending | None:
     """Ends that nobody wished for: the budget is spent before all was started, or nothing was measured."""
-    if situation.waiting:
+    if state.waiting:
         message = (
-            f"the budget of {situation.spec.gpu_seconds_budget} GPU seconds has no room for another run: "
-            f"{situation.status.gpu_seconds:g} were held by {len(situation.ended)} runs, {len(situation.waiting)} were not started"
+            f"the budget of {state.spec.gpu_seconds_budget} GPU seconds has no room for another run: "
+            f"{state.status.gpu_seconds:g} were held by {len(state.ended)} runs, {len(state.waiting)} were not started"
         )
         return Ending(SweepReason.BUDGET_SPENT, message)
-    if not any(run.state == "Completed" for run in situation.ended):
-        first = situation.ended[0]
+    if not any(run.state == "Completed" for run in state.ended):
+        first = state.ended[0]
         return Ending(SweepReason.ALL_FAILED, f"no run was measured to its end; {first.name}: {first.reason}")
     return None
 
 
-def _outcome(situation: SweepSituation, status: BenchmarkSweepStatus, made: TableMade) -> tuple[str, str]:
+def _outcome(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) -> tuple[str, str]:
     """Reason and message of a sweep whose runs have all ended."""
-    total, missing = len(situation.variants), [v for v in status.variants if not v.completed]
+    total, missing = len(state.variants), [v for v in status.variants if not v.completed]
     measured = f"measured {total - len(missing)} of {total} variants"
-    early = sum(run.state != "Completed" for run in situation.ended)
+    early = sum(run.state != "Completed" for run in state.ended)
     if early:
         first = f"; {missing[0].name}: {missing[0].reason or 'not measured'}" if missing else ""
         runs = "run" if early == 1 else "runs"

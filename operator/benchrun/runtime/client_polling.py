@@ -13,8 +13,8 @@ from typing import Any
 
 from benchrun_client.contract import Progress
 
-from benchrun.decide.world import Collected, GpuPage, PullTarget, ScrapeTarget
-from benchrun.effects.client_link import ClientLink, Pulled, Refused
+from benchrun.decide.decision import Collected, GpuPage, PullTarget, ScrapeTarget
+from benchrun.effects.client_records import ClientLink, Pulled, Refused
 from benchrun.effects.pod_http import Fetcher, FetchError
 from benchrun.measure.exposition import Sample, ServerFacts, UnreadablePage, facts_from_page, sample_from_page
 from benchrun.measure.gpus import gpu_values
@@ -214,8 +214,8 @@ class Scraper:
                 self._turned(readable=False, why=str(error))
                 return
         self.collected.samples.add(self._with_gpus(sample))
-        if self.target.pod not in self.collected.facts:
-            self.collected.facts[self.target.pod] = await self._facts(page)
+        if self.target.pod not in self.collected.server_facts:
+            self.collected.server_facts[self.target.pod] = await self._facts(page)
         self._turned(readable=True, why="")
         self._notice_restart(sample)
 

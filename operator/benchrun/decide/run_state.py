@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, first_problem, timestamp, without
-from benchrun.decide.world import Answer, Collected, Ending, LogTail, World
+from benchrun.decide.decision import Answer, Collected, Ending, Facts, LogTail
 from benchrun.observe.views import Child, Children, Pod, Run
 from benchrun.plan.client_manifests import division_of
 from benchrun.plan.pods import Owner
@@ -39,36 +39,36 @@ def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
 
 
 @dataclass(frozen=True)
-class Situation:
-    """A valid run and its world. Every question about "where are we" is answered here."""
+class RunState:
+    """A valid run and its facts. Every question about "where are we" is answered here."""
 
-    world: World
+    facts: Facts
     spec: BenchmarkRunSpec
     status: BenchmarkRunStatus
 
     @property
     def now(self) -> datetime:
         """The pass's instant."""
-        return self.world.now
+        return self.facts.now
 
     @property
     def collected(self) -> Collected:
         """What was measured so far."""
-        return self.world.collected
+        return self.facts.collected
 
     @cached_property
     def owner(self) -> Owner:
         """The run as an owner."""
-        run = self.world.run
+        run = self.facts.run
         return Owner(namespace=run.namespace, name=run.name, uid=run.uid)
 
     @cached_property
     def children(self) -> Children:
         """Only what is ours by uid: a label alone proves nothing."""
-        uid = self.world.run.uid
+        uid = self.facts.run.uid
         return Children(
-            objects=tuple(c for c in self.world.children.objects if c.owner_uid == uid),
-            pods=tuple(p for p in self.world.children.pods if p.run_uid == uid),
+            objects=tuple(c for c in self.facts.children.objects if c.owner_uid == uid),
+            pods=tuple(p for p in self.facts.children.pods if p.run_uid == uid),
         )
 
     @cached_property
@@ -242,7 +242,7 @@ class Situation:
     @property
     def was_ready(self) -> bool:
         """Whether the last pass knew already that the server was healthy: what it noted of the pods is of that server."""
-        return self.world.run.status.get("serverReadyTime") is not None
+        return self.facts.run.status.get("serverReadyTime") is not None
 
     @property
     def begun(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import pytest
-from benchrun.effects.client_link import ClientLink, Mismatched, Refused, Unauthorized
+from benchrun.effects.client_records import ClientLink, Mismatched, Refused, Unauthorized
 from benchrun.effects.pod_http import FetchError, HttpFetcher
 from benchrun_client.contract import (
     ContractMismatch,
