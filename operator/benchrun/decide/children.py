@@ -122,10 +122,8 @@ def _fence(state: RunState) -> list[Manifest]:
     )
 
 
-CHUNK_SECONDS = 240.0
-"""The timeline within a stage is kept at least this often: what a dead operator can lose."""
-PLAN_BYTES = 128 * 1024
-"""Room for the plan: its largest, of 256 stages."""
+CHUNK_SECONDS = 240.0  # the timeline within a stage is kept at least this often: what a dead operator can lose
+PLAN_BYTES = 128 * 1024  # room for the plan: its largest, of 256 stages
 RESULT_BYTES = 1024 * 1024 - PLAN_BYTES
 TIMELINE_BYTES = RESULT_BYTES // 2
 

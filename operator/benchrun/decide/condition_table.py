@@ -110,8 +110,7 @@ def _servers(count: int) -> str:
 
 
 _Status = TypeVar("_Status", BenchmarkRunStatus, BenchmarkSweepStatus)
-Row = tuple[ConditionType, ConditionStatus, str, str]
-"""Type, status, reason and message of a condition."""
+Row = tuple[ConditionType, ConditionStatus, str, str]  # type, status, reason and message of a condition
 _ACCEPTED: Row = ("Accepted", "True", "Accepted", "the spec can be acted on")
 _LEFT: tuple[Row, ...] = (
     ("ClientReady", "False", Reason.FINISHED, "the run has ended"),

@@ -21,8 +21,7 @@ from benchrun.observe.views import Diagnosis, Pod
 from benchrun.plan.stages import estimate
 
 RESULTS = (names.ROLE_STAGE, names.ROLE_TIMELINE)
-NO_POD_SECONDS = 10
-"""How long a Job may take to make its pod before that is worth saying."""
+NO_POD_SECONDS = 10  # how long a Job may take to make its pod before that is worth saying
 _QUOTA = "exceeded quota"
 _REMEDIES = {
     Reason.QUOTA_EXCEEDED: "It goes on when the namespace's quota has room.",
@@ -95,8 +94,7 @@ def no_pod(state: RunState) -> str:
 
 CLIENT_GRACE_SECONDS = 30
 """The client gives up an endpoint by itself and says what it answered last; the operator only where that word does not come."""
-_LAST_US = 253_402_300_799_000_000
-"""The end of the year 9999: datetime has no later instant."""
+_LAST_US = 253_402_300_799_000_000  # the end of the year 9999: datetime has no later instant
 
 
 def noticed(state: RunState) -> RunState:

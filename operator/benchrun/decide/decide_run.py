@@ -40,8 +40,7 @@ from benchrun.decide.servers import (
 from benchrun.observe.views import Diagnosis
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
-SHORTEST_WAIT_SECONDS = 1.0
-"""A deadline that has passed and can't be judged yet must not keep the operator spinning."""
+SHORTEST_WAIT_SECONDS = 1.0  # a deadline that has passed and can't be judged yet must not keep the operator spinning
 
 
 def decide(facts: Facts) -> Decision:

@@ -28,8 +28,7 @@ LOG_TAIL_BYTES = 4096
 _OF_THE_JUDGEMENT = (
     "client", "cost", "datasets", "results", "searches", "findings", "verdict", "headline", "judge", "comparison",
 )  # fmt: skip
-CLIENT_LEAVES_SECONDS = 30
-"""How long the client may take to end by itself after its last record was acknowledged."""
+CLIENT_LEAVES_SECONDS = 30  # how long the client may take to end by itself after its last record was acknowledged
 
 
 def judging(state: RunState, *, ended_early: bool) -> Judging:

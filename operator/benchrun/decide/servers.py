@@ -64,7 +64,7 @@ def scrape_targets(state: RunState) -> tuple[ScrapeTarget, ...]:
             gpus=_gpu_page(state, pod),
         )
         for pod in state.server_pods
-        # A proxy has none of vLLM's series; its own the client reads at the edges. Only the first pod of a server has a port.
+        # a proxy has none of vLLM's series; its own the client reads at the edges. Only the first pod of a server has a port.
         if pod.role != names.ROLE_PROXY and pod.rank == 0
         if pod.ip is not None and pod.phase == "Running" and not pod.deleting
     )
@@ -147,10 +147,8 @@ def _base_url(state: RunState, namespace: str, pod: str, ip: str | None, port: i
 
 
 ARGS_BYTES = 4000
-REPORTED_BYTES = 4000
-"""Four times what vLLM says of itself."""
-CLOCK_MARGIN = timedelta(seconds=10)
-"""Clocks of nodes differ."""
+REPORTED_BYTES = 4000  # four times what vLLM says of itself
+CLOCK_MARGIN = timedelta(seconds=10)  # clocks of nodes differ
 GPU_UNKNOWN = "no nodeSelector names it, and the operator has no permission to read nodes"
 GPU_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name")
 """Labels of nodes that name the kind of their GPUs: a pod that selects one runs on no other."""

@@ -27,10 +27,8 @@ from benchrun.effects.errors import Exists, Invalid, NotFound
 from benchrun.effects.pod_http import Fetcher, FetchError
 from benchrun.plan.searches import problem_with
 
-WAIT_SECONDS = 20
-"""How long a client holds an answer back when there is nothing new."""
-ANSWER_SECONDS = 15.0
-"""Beyond the wait, for the answer itself."""
+WAIT_SECONDS = 20  # how long a client holds an answer back when there is nothing new
+ANSWER_SECONDS = 15.0  # beyond the wait, for the answer itself
 ACKNOWLEDGE_SECONDS = 5.0
 UNAUTHORIZED = 401
 
@@ -58,8 +56,7 @@ class Pulled:
 
     progress: Progress
     arrivals: tuple[Arrival, ...]
-    refused: tuple[str, ...]
-    """Why records were not taken, one text a record."""
+    refused: tuple[str, ...]  # why records were not taken, one text a record
 
 
 class ClientLink:
@@ -111,7 +108,7 @@ class ClientLink:
             raise Mismatched(mismatch) from mismatch
         except ValueError as error:
             raise Refused(f"answer does not fit the contract: {error}") from error
-        # A client that has not read its plan yet (or can't) does not know its run, and has nothing but its progress.
+        # a client that has not read its plan yet (or can't) does not know its run, and has nothing but its progress.
         if delivery.run_uid != self._run_uid and (delivery.run_uid or delivery.records):
             raise Refused(f"answer is of run {delivery.run_uid!r}")
         arrivals, refused = [], []
@@ -160,8 +157,7 @@ class ClientLink:
 # The operator makes the key of all tokens itself and keeps it in a Secret of its own namespace: tools that render the chart anew each
 # time could not keep a random value. It may read that one Secret by name and create it, and no other.
 
-CHANNEL_KEY = "benchrun-channel-key"
-"""Name of the Secret."""
+CHANNEL_KEY = "benchrun-channel-key"  # name of the Secret
 _ENTRY = "key"
 _BYTES = 32
 # Not among RESOURCES: nothing else has any business with Secrets.

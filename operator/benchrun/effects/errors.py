@@ -27,8 +27,7 @@ class ClusterError(Exception):
 
     def __init__(self, message: str, *, code: int | None = None) -> None:
         super().__init__(message)
-        self.code = code
-        """HTTP status; None when no answer came."""
+        self.code = code  # HTTP status; None when no answer came
 
 
 class NotFound(ClusterError):

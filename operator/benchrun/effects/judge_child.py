@@ -20,8 +20,7 @@ MEMORY_BYTES = 320 * 1024 * 1024
 """Of a job. A load point of 200,000 requests takes 208 MiB; the container's 512 hold the operator and the process that is
 forked (43 MiB) beside it."""
 CPU_SECONDS = 60
-WALL_SECONDS = 300.0
-"""From the judge's start or the last judgement to this one, with the reading of what was stored."""
+WALL_SECONDS = 300.0  # from the judge's start or the last judgement to this one, with the reading of what was stored
 IDLE_SECONDS = 5.0
 """How long a judge without work is kept: it takes a second to start, and runs that end together are judged by one."""
 MAX_REASON_CHARS = 300

@@ -30,33 +30,28 @@ from benchrun.effects.connection import (
 from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound, NotServed, Occupied
 from benchrun.observe.views import Declared
 
-LIST_PAGE = 50
-"""A page of runs with the largest status is 5 MB."""
+LIST_PAGE = 50  # a page of runs with the largest status is 5 MB
 LOG_LINES = 300
 LOG_READ_BYTES = 512 * 1024
 """What is read of these lines. The API server cuts at the end, where the news is, so the limit is far above them."""
-LOG_RANGE_BYTES = 4 * 1024 * 1024
-"""What is read of a whole measurement's log."""
+LOG_RANGE_BYTES = 4 * 1024 * 1024  # what is read of a whole measurement's log
 LOG_HEAD_BYTES = 512 * 1024
 """What is read of a log's beginning. vLLM is up within 100 kB, a page of stack traces included."""
-LOG_BYTES = 32 * 1024
-"""What is kept: the end. The cause of a failed engine start stands some 8 kB above it."""
+LOG_BYTES = 32 * 1024  # what is kept: the end. The cause of a failed engine start stands some 8 kB above it.
 MAX_ENDPOINTS = 64
 MANAGED_BY_CLUSTER = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
 """Slices made of pods by the cluster. Others, made by hand or mirrored from Endpoints, may hold any address."""
 COMPONENT = "benchrun-operator"
 _AS_US: Query = (("fieldManager", names.FIELD_MANAGER),)
 
-Written = Json
-"""An object as stored, with its metadata at least."""
+Written = Json  # an object as stored, with its metadata at least
 
 
 class LogPart(NamedTuple):
     """What was read of a log."""
 
     text: str
-    complete: bool
-    """False: there is more than was read, and it is the newer part."""
+    complete: bool  # False: there is more than was read, and it is the newer part
 
 
 class WriteCounter(Protocol):
@@ -136,7 +131,7 @@ class KubernetesApi:
         """Merge changes into the status of exactly this version of this object; Conflict when it has moved on."""
         resource = RESOURCES[declared.kind]
         path = resource.path(declared.namespace, declared.name, "status")
-        # A version belongs to one object alone, so a namesake is a conflict too (/status ignores a uid given here).
+        # a version belongs to one object alone, so a namesake is a conflict too (/status ignores a uid given here).
         body = {"metadata": {"resourceVersion": resource_version}, "status": changes}
         return await self._write("PATCH", resource, path, body=body, query=_AS_US)
 

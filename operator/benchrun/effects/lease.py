@@ -27,15 +27,11 @@ logger = logging.getLogger(__name__)
 LEASE = Resource("coordination.k8s.io", "v1", "leases")
 LEASE_SECONDS = 10
 RENEW_SECONDS = 3.0
-RETRY_SECONDS = 1.0
-"""Between tries to renew what could not be renewed."""
-WATCH_SECONDS = 2.0
-"""Between looks at a Lease that somebody else holds."""
+RETRY_SECONDS = 1.0  # between tries to renew what could not be renewed
+WATCH_SECONDS = 2.0  # between looks at a Lease that somebody else holds
 REQUEST_SECONDS = 3.0
-GIVE_UP_SECONDS = 7.0
-"""Without renewal: passes under way have the rest of LEASE_SECONDS to end."""
-LONGEST_LEASE_SECONDS = 60
-"""A longer one is taken for a mistake."""
+GIVE_UP_SECONDS = 7.0  # without renewal: passes under way have the rest of LEASE_SECONDS to end
+LONGEST_LEASE_SECONDS = 60  # a longer one is taken for a mistake
 
 
 class LeaseApi:
@@ -79,13 +75,11 @@ class Elector:
         self._identity = identity
         self._now = now
         self._monotonic = monotonic
-        self._ours: Json | None = None
-        """The Lease as we wrote it last; None while we do not hold it."""
+        self._ours: Json | None = None  # the Lease as we wrote it last; None while we do not hold it
         self._renewed_at = 0.0
         self._observed: Json | None = None
         self._observed_at = 0.0
-        self.trouble: str | None = None
-        """Why the Lease could not be read or written when that was last tried."""
+        self.trouble: str | None = None  # why the Lease could not be read or written when that was last tried
 
     @property
     def leads(self) -> bool:

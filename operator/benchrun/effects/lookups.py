@@ -47,12 +47,10 @@ from benchrun.plan.stored import RECORD_KEY, TIMELINE_KEY
 logger = logging.getLogger(__name__)
 
 
-JUDGED_WITHIN_SECONDS = 900.0
-"""The API server may be away for a while; the server is long gone."""
+JUDGED_WITHIN_SECONDS = 900.0  # the API server may be away for a while; the server is long gone
 JUDGE_RETRY_SECONDS = 5.0
 _STORED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
-AT_ONCE = 8
-"""Look-ups of a kind that are under way, of all runs together: each holds at most 4 MiB of a log."""
+AT_ONCE = 8  # look-ups of a kind that are under way, of all runs together: each holds at most 4 MiB of a log
 PROBLEM_CHARS = 300
 
 
@@ -75,22 +73,17 @@ class About:
 
     run: Run
     children: Children
-    arrivals: tuple[Arrival, ...] = ()
-    """Records that are not known to be stored."""
-    samples: tuple[Sample, ...] = ()
-    """Samples that are not stored."""
+    arrivals: tuple[Arrival, ...] = ()  # records that are not known to be stored
+    samples: tuple[Sample, ...] = ()  # samples that are not stored
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """How a kind of question is answered."""
 
-    look_up: Callable[[Tools, About, Any], Awaitable[Any]]
-    """The answer. Raises ClusterError, or NotFoundOut."""
-    seconds: float
-    """Longest time that it may take."""
-    retry_seconds: float | None = None
-    """When to retry after it failed, while it is still wanted; None: never."""
+    look_up: Callable[[Tools, About, Any], Awaitable[Any]]  # the answer; raises ClusterError, or NotFoundOut.
+    seconds: float  # longest time that it may take
+    retry_seconds: float | None = None  # when to retry after it failed, while it is still wanted; None: never
 
 
 async def _compilations(tools: Tools, about: About, question: Compilations) -> tuple[float, ...]:
@@ -232,8 +225,7 @@ KINDS: Mapping[type[Question[Any]], Kind] = {
     ServerStart: Kind(_server_start, seconds=15.0),
 }
 
-K = TypeVar("K", bound=Hashable)
-"""By what its asker knows a run."""
+K = TypeVar("K", bound=Hashable)  # by what its asker knows a run
 
 
 class LookUps(Generic[K]):

@@ -20,8 +20,7 @@ Headers = Mapping[str, str]
 CONNECTIONS_A_POD = 2
 AS_IT_IS = "identity"
 """The only encoding taken: compressing costs the server that is measured time at every scrape, and unpacking knows no bound."""
-MAX_ANSWER_BYTES = 64 * 1024
-"""Largest answer read to something that was posted."""
+MAX_ANSWER_BYTES = 64 * 1024  # largest answer read to something that was posted
 
 
 class FetchError(Exception):
@@ -29,8 +28,7 @@ class FetchError(Exception):
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
-        self.status = status
-        """Of an answer that was no success; None: there was none, or it is not known."""
+        self.status = status  # of an answer that was no success; None: there was none, or it is not known
 
 
 class Fetcher:
@@ -65,7 +63,7 @@ class HttpFetcher(Fetcher):
 
     def __init__(self) -> None:
         self._session = aiohttp.ClientSession(
-            # A connection that is kept is read whether there is a request or not, and what comes then knows no bound.
+            # a connection that is kept is read whether there is a request or not, and what comes then knows no bound.
             connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_A_POD, force_close=True, ssl=False),
             headers={"User-Agent": "benchrun-operator", "Accept-Encoding": AS_IT_IS},
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -102,8 +100,7 @@ class HttpFetcher(Fetcher):
             raise FetchError(str(error) or type(error).__name__) from error
 
 
-PROXY_CONNECTIONS = 256
-"""A followed client holds one for as long as it has nothing new to say."""
+PROXY_CONNECTIONS = 256  # a followed client holds one for as long as it has nothing new to say
 
 
 class ProxyFetcher(Fetcher):

@@ -20,8 +20,7 @@ from benchrun.judge_process.job import MAX_JUDGEMENT_BYTES, Job, Judgement, Part
 from benchrun.judge_process.judging import judge_job, table_job
 
 NO_MORE_JOBS = 100
-NICENESS = 10
-"""A judgement may wait; scraping and letting go, in the process beside it, may not."""
+NICENESS = 10  # a judgement may wait; scraping and letting go, in the process beside it, may not
 MAX_WORDS = 300
 
 

@@ -18,14 +18,12 @@ from benchrun.api import Judgement as Judgement
 from benchrun.api.sweep.status import SweepTable as SweepTable
 from benchrun.api.sweep.status import TabledRun
 
-MAX_JOB_BYTES = 4 * 1024 * 1024
-"""The line of a job: the object that it comes from has 1.5 MiB at most."""
+MAX_JOB_BYTES = 4 * 1024 * 1024  # the line of a job: the object that it comes from has 1.5 MiB at most
 MAX_HEAD_BYTES = 16_384
 MAX_PART_BYTES = 2 * 1024 * 1024
 MAX_PARTS = 16_384
 MAX_JUDGEMENT_BYTES = 512 * 1024
-END = b"\n"
-"""What follows the last part."""
+END = b"\n"  # what follows the last part
 
 PartKind = Literal["record", "timeline", "baseline", "run"]
 Name = Annotated[str, Field(max_length=253)]
@@ -46,28 +44,20 @@ class Job(_Line):
     name: Name
     namespace: Name
     uid: Name
-    spec: dict[str, Any]
-    """As the cluster holds it."""
-    servers: list[ServerStatus] = Field(default_factory=list)
-    """As the last status will have them."""
-    client: ClientStatus | None = None
-    """What the client's pod tells of itself: image and its digest."""
-    ended_early: bool = False
-    """It is not compared with its baseline: its figures were taken in trouble."""
+    spec: dict[str, Any]  # as the cluster holds it
+    servers: list[ServerStatus] = Field(default_factory=list)  # as the last status will have them
+    client: ClientStatus | None = None  # what the client's pod tells of itself: image and its digest
+    ended_early: bool = False  # it is not compared with its baseline: its figures were taken in trouble
 
 
 class SweepJob(_Line):
     """A sweep whose table is to be made; a `SweepTable` comes back."""
 
     kind: Literal["sweep"] = "sweep"
-    spec: dict[str, Any]
-    """As the cluster holds it."""
-    baseline: Name
-    """Name of the variant that the others are compared with."""
-    runs: tuple[TabledRun, ...]
-    """Those that were measured to their end."""
-    missing: dict[Name, str] = Field(default_factory=dict)
-    """Variants without figures, and why."""
+    spec: dict[str, Any]  # as the cluster holds it
+    baseline: Name  # name of the variant that the others are compared with
+    runs: tuple[TabledRun, ...]  # those that were measured to their end
+    missing: dict[Name, str] = Field(default_factory=dict)  # variants without figures, and why
 
 
 AnyJob = Annotated[Job | SweepJob, Field(discriminator="kind")]
@@ -79,14 +69,12 @@ class PartHead(_Line):
 
     kind: PartKind
     size: int = Field(ge=0, le=MAX_PART_BYTES)
-    name: Name
-    """What to call it when it is refused."""
+    name: Name  # what to call it when it is refused
     sequence: int | None = None
     stage_id: Name | None = None
     plan_digest: Name | None = None
     ends_search: Name | None = None
-    digest: Name | None = None
-    """SHA-256 of the bytes."""
+    digest: Name | None = None  # SHA-256 of the bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,8 +136,7 @@ def _envelope(record: StageRecord, data: bytes, digest: str) -> Envelope:
     )
 
 
-MAX_SAMPLES = 100_000
-"""Of a run's timeline, in some 40 MB. A week of 13 servers leaves 3,584 buckets of each."""
+MAX_SAMPLES = 100_000  # Of a run's timeline, in some 40 MB. A week of 13 servers leaves 3,584 buckets of each.
 
 
 def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:

@@ -15,8 +15,7 @@ logger = logging.getLogger(__name__)
 Work = Callable[[], Coroutine[Any, Any, None]]
 RESTART_SECONDS = 1.0
 ENDS_REMEMBERED = 5
-ENDS_WITHIN_SECONDS = 60.0
-"""A task that ends so often within that time is not kept alive by a restart."""
+ENDS_WITHIN_SECONDS = 60.0  # a task that ends so often within that time is not kept alive by a restart
 
 
 def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:
@@ -35,8 +34,7 @@ class Kept:
     work: Work
     _: KW_ONLY
     pauses: Iterator[float]
-    restarted: Callable[[], None]
-    """Called for each restart."""
+    restarted: Callable[[], None]  # called for each restart
 
     def __post_init__(self) -> None:
         self._is_over = False

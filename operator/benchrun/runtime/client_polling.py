@@ -26,12 +26,9 @@ FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 5.0
 SILENT_AFTER_SECONDS = 15.0
 """Without a good answer for so long the client counts as silent: deadlines no longer wait for it."""
-MISMATCHED_AFTER = 3
-"""Answers in a row that can't be used, until the run ends for it: 10 s at least."""
-NO_NEWS_SECONDS = 1.0
-"""Pause after an answer without news, which an honest client holds back by itself."""
-BETWEEN_ANSWERS_SECONDS = 0.1
-"""Least pause between two questions: a client may have news all the time."""
+MISMATCHED_AFTER = 3  # answers in a row that can't be used, until the run ends for it: 10 s at least
+NO_NEWS_SECONDS = 1.0  # pause after an answer without news, which an honest client holds back by itself
+BETWEEN_ANSWERS_SECONDS = 0.1  # least pause between two questions: a client may have news all the time
 NEXT_STAGE_SECONDS = 1.0
 """How late a new stage may be shown: the record of the one before follows within this, and both are one status write."""
 
@@ -40,8 +37,7 @@ NEXT_STAGE_SECONDS = 1.0
 class Follower:
     """Follows one client. Calls `news` for each new record and each change of the progress."""
 
-    target: PullTarget
-    """May be replaced by one of the same client, with another first record."""
+    target: PullTarget  # may be replaced by one of the same client, with another first record
     collected: Collected
     _: KW_ONLY
     fetcher: Fetcher
@@ -256,8 +252,7 @@ class GpuReader:
 
     page: GpuPage
     pod: str
-    troubles: dict[str, str]
-    """Why nothing comes, by pod."""
+    troubles: dict[str, str]  # why nothing comes, by pod
     fetcher: Fetcher
     news: Callable[[], None]
     _latest: dict[str, float | None] | None = None

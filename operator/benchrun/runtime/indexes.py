@@ -59,8 +59,7 @@ class Seen:
     view: View
     uid: str
     version: int
-    belongs_to: Key
-    """Which run or sweep is to be looked at when it changes."""
+    belongs_to: Key  # which run or sweep is to be looked at when it changes
 
 
 @dataclass(slots=True)
@@ -70,8 +69,7 @@ class Listing:
     kind: str
     namespace: str | None
     listed: set[str] = field(default_factory=set)
-    touched: set[str] = field(default_factory=set)
-    """Uids that were heard of while it went on."""
+    touched: set[str] = field(default_factory=set)  # uids that were heard of while it went on
     deleted: set[str] = field(default_factory=set)
 
 

@@ -26,8 +26,7 @@ _NOISY = ("aiohttp.access", "asyncio", "kopf._core.engines", "kopf.objects")
 """Loggers that say something for every request or event."""
 
 
-_REPEATED = "kopf._cogs.clients.watching"
-"""Complains at every try to watch what can't be watched."""
+_REPEATED = "kopf._cogs.clients.watching"  # complains at every try to watch what can't be watched
 REPEATED_SECONDS = 600.0
 _MAX_REPEATED = 1000
 

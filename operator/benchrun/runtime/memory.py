@@ -37,12 +37,9 @@ class RunMemory(Memory):
     """One run's part."""
 
     collected: Collected = field(default_factory=Collected)
-    acknowledged: int = 0
-    """Records below this the client knows to be stored."""
-    written_at: float = -inf
-    """When the status was written last, in the loop's time."""
-    outdated_since: float | None = None
-    """Since when the status in the cluster lacks something, in the loop's time."""
+    acknowledged: int = 0  # records below this the client knows to be stored
+    written_at: float = -inf  # when the status was written last, in the loop's time
+    outdated_since: float | None = None  # since when the status in the cluster lacks something, in the loop's time
 
     def let_go_of_stored(self, children: Children) -> None:
         """Forget the records that are in the cluster."""
@@ -64,10 +61,8 @@ class SweepMemory(Memory):
     """A few figures of each run that was measured to its end, by uid. A restarted operator reads them back."""
     conflict: str | None = None
     not_created: NotCreated | None = None
-    table: TableMade | None = None
-    """The table that was made last."""
-    making: asyncio.Task[None] | None = None
-    """The table that is being made."""
+    table: TableMade | None = None  # the table that was made last
+    making: asyncio.Task[None] | None = None  # the table that is being made
     settled: tuple[str, Mapping[str, SweptRun]] | None = None
     """Version of the sweep and its runs, as a pass left them that had nothing more to do. Most news of runs are live figures."""
 
@@ -123,8 +118,7 @@ class LatestResults:
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self._kept: dict[NamespacedName, tuple[str, FinishedRun]] = {}
-        """Uid, and how it ended."""
+        self._kept: dict[NamespacedName, tuple[str, FinishedRun]] = {}  # uid, and how it ended
 
     def __iter__(self) -> Iterator[tuple[NamespacedName, FinishedRun]]:
         """The runs, by namespace and name."""

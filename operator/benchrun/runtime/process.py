@@ -41,11 +41,9 @@ logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 2.0
 """How soon what can't be read is tried again; after that twice as long each time, until everything is listed anyway."""
-VERIFY_SECONDS = 15.0
-"""How often it is looked whether a watch owes us something that is gone."""
+VERIFY_SECONDS = 15.0  # how often it is looked whether a watch owes us something that is gone
 LEASE_CONNECTIONS = 2
-NOT_LEADING_RETRY_SECONDS = 1.0
-"""How soon a pass is tried again while the Lease could not be renewed."""
+NOT_LEADING_RETRY_SECONDS = 1.0  # how soon a pass is tried again while the Lease could not be renewed
 
 
 class Operator:
@@ -66,8 +64,7 @@ class Operator:
         self._opened = False
         self._makes_passes = False
         self._elector: Elector | None = None
-        self.is_superseded = False
-        """Whether another process leads, so that this one is to end."""
+        self.is_superseded = False  # whether another process leads, so that this one is to end
         self.ends = asyncio.Event()
         """Set when this process is to end, and when it does: Kopf waits 5 s for whoever still waits for it."""
 

@@ -26,11 +26,9 @@ logger = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 120.0
-LONGEST_URGENT_RETRY_SECONDS = 15.0
-"""Deadlines go on while passes fail, and servers are held."""
+LONGEST_URGENT_RETRY_SECONDS = 15.0  # deadlines go on while passes fail, and servers are held
 STOP_SECONDS = 3.0
-PICKS_IN_A_ROW = 7
-"""Urgent keys that are taken one after the other while other keys wait."""
+PICKS_IN_A_ROW = 7  # urgent keys that are taken one after the other while other keys wait
 
 
 K = TypeVar("K", bound=RunKey | SweepKey)
@@ -48,8 +46,7 @@ class Lane(Generic[K]):
     """Keys that wait, each once. Namespaces take turns; within one, first come, first served."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, dict[K, None]] = {}
-        """By namespace, in the order of their turns."""
+        self._waiting: dict[str, dict[K, None]] = {}  # by namespace, in the order of their turns
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))

@@ -25,8 +25,7 @@ from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 0.5
-"""After a conflict: by then the watch is usually up to date."""
+RETRY_SECONDS = 0.5  # after a conflict: by then the watch is usually up to date
 
 
 async def guarded(
@@ -103,8 +102,7 @@ class Reconciler:
 # client could have spoilt.
 
 MOST_FAILURES = 5
-LONGEST_SECONDS = 60.0
-"""Whichever comes first, of passes that failed in a row."""
+LONGEST_SECONDS = 60.0  # whichever comes first, of passes that failed in a row
 _HOLDERS = ("Deployment", "LeaderWorkerSet", "Job")
 _CONDITIONS = {"Complete": "False", "Failed": "True", "Succeeded": "False", "Ready": "False", "Stalled": "True"}
 

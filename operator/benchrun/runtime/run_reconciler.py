@@ -28,15 +28,13 @@ RUNS_A_SECOND = 20
 """Statuses that tell of nothing that is urgent are written about this often a second, over all runs."""
 REFUSED_RETRY_SECONDS = 15.0
 """How often an object that the API server refused is offered again; a change of the run or its children comes before."""
-SETTLE_SECONDS = 1.0
-"""How long a change of the status waits for others that follow it closely, at least; ends do not."""
+SETTLE_SECONDS = 1.0  # how long a change of the status waits for others that follow it closely, at least; ends do not
 JUDGED_NEXT = "Collecting"
 STORED_WITHIN_SECONDS = 15.0
 JUDGED_WITHIN_SECONDS = 60.0
 """What is measured is soon stored, judged, and then told with its results; where either takes longer, it is told that it is
 measured. One run is judged at a time, so of many that end together the last ones wait."""
-LAST_WORDS_SECONDS = 1.0
-"""A failed server's release waits at most so long for its log."""
+LAST_WORDS_SECONDS = 1.0  # a failed server's release waits at most so long for its log
 
 
 @dataclass(kw_only=True, eq=False)

@@ -88,14 +88,11 @@ class Settings(BaseModel):
     )
     """Namespaces to work in; none is the whole cluster."""
     listen_host: str = "0.0.0.0"
-    listen_port: int = 8080
-    """Of /healthz, /readyz and /metrics."""
+    listen_port: int = 8080  # of /healthz, /readyz and /metrics
     log_level: LogLevel = "INFO"
     log_format: LogFormat = "json"
-    workers: Whole = Field(8, ge=1, le=MAX_WORKERS)
-    """Passes at the same time."""
-    resync_seconds: Whole = Field(300, ge=10, le=86_400)
-    """How often everything is listed and looked at again."""
+    workers: Whole = Field(8, ge=1, le=MAX_WORKERS)  # passes at the same time
+    resync_seconds: Whole = Field(300, ge=10, le=86_400)  # how often everything is listed and looked at again
     unschedulable_grace_seconds: Whole = Field(900, ge=0, le=86_400)
     """How long a pod that no node could ever take waits for one to be added. An autoscaler gives up on a node after 15
     minutes (cluster-autoscaler's --max-node-provision-time, Karpenter's registration TTL), so waiting longer is in vain."""
@@ -105,8 +102,7 @@ class Settings(BaseModel):
     """Through the API server where pods' addresses are not reachable: an operator outside the cluster."""
     gpu_exporters: GpuExporters | None = None
     """Pods that tell of the GPUs of their node; None: nothing of GPUs is read."""
-    network_policies: Flag = False
-    """Whether every run gets NetworkPolicies; servers in development mode always do."""
+    network_policies: Flag = False  # whether every run gets NetworkPolicies; servers in development mode always do
     network_policy_peers: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_json)] = Field(
         (), description="a JSON list of NetworkPolicy peers"
     )
@@ -117,11 +113,9 @@ class Settings(BaseModel):
     """Whether /metrics, which anybody may read who reaches it, tells of single runs and their figures."""
     operator_namespace: Namespace = Field("benchrun-system", description="the name of the operator's own namespace")
     """The operator's own, where its key and its Lease are."""
-    leader_election: Flag = False
-    """Whether passes are made by the holder of a Lease only."""
+    leader_election: Flag = False  # whether passes are made by the holder of a Lease only
     lease_name: str = Field("benchrun-operator", pattern=f"^{_NAME}$", description="the name of a Lease")
-    pod_name: str = ""
-    """By which the holder of the Lease is told from others; the host's name if empty."""
+    pod_name: str = ""  # by which the holder of the Lease is told from others; the host's name if empty
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:

@@ -29,12 +29,9 @@ logger = logging.getLogger(__name__)
 
 NOT_CREATED_RETRY_SECONDS = 15.0
 """How often a run that was refused is offered again; a change of the sweep or its runs comes before."""
-LEFTOVER_SECONDS = 2.0
-"""How often it is looked whether a run of an earlier sweep of the same name is gone."""
-TABLE_SECONDS = 1.0
-"""How long a pass waits for its table."""
-READINGS = 3
-"""How often in a pass figures are read: a run may vanish in between, and then others may be wanted."""
+LEFTOVER_SECONDS = 2.0  # how often it is looked whether a run of an earlier sweep of the same name is gone
+TABLE_SECONDS = 1.0  # how long a pass waits for its table
+READINGS = 3  # how often in a pass figures are read: a run may vanish in between, and then others may be wanted
 _QUOTA = "exceeded quota"
 
 
@@ -82,7 +79,7 @@ class SweepReconciler(Reconciler):
         retry = None
         if decision.create and memory.not_created is not None:
             retry = LEFTOVER_SECONDS if memory.not_created.leftover else NOT_CREATED_RETRY_SECONDS
-        # A table that is still to be made is asked for by the next pass.
+        # a table that is still to be made is asked for by the next pass.
         memory.settled = seen if retry is None and decision.table is None else None
         return retry
 

@@ -24,8 +24,7 @@ from prometheus_client import (
 from benchrun.api import BenchmarkRunStatus
 from benchrun.observe.views import RunKey
 
-MAX_LIVE_RUNS = 200
-"""Runs with gauges of their own at a time; more would make the metrics too long."""
+MAX_LIVE_RUNS = 200  # runs with gauges of their own at a time; more would make the metrics too long
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PREFIX = "benchrun_"
 _LIVE = (
@@ -186,8 +185,7 @@ class Health:
     problems: Callable[[], list[str]]
     ready: Callable[[], bool]
     remarks: Callable[[], list[str]] = list
-    port: int = field(default=0, init=False)
-    """It listens on."""
+    port: int = field(default=0, init=False)  # it listens on
     _runner: web.AppRunner | None = field(default=None, init=False)
 
     async def start(self, host: str, port: int) -> None:

@@ -26,10 +26,8 @@ SERVER_TIMEOUT_SECONDS = 300
 CONNECT_TIMEOUT_SECONDS = 10
 INACTIVITY_TIMEOUT_SECONDS = 70
 CHUNK_SIZE = 100
-WORKER_IDLE_SECONDS = 0.5
-"""Kopf keeps the last body of an object in memory for so long."""
-LONGEST_PAUSE_SECONDS = 30.0
-"""Between tries to watch what can't be watched."""
+WORKER_IDLE_SECONDS = 0.5  # Kopf keeps the last body of an object in memory for so long
+LONGEST_PAUSE_SECONDS = 30.0  # between tries to watch what can't be watched
 
 
 class Patience:
@@ -126,16 +124,12 @@ logger = logging.getLogger(__name__)
 
 KINDS = (*EXTENSION_KINDS, *CHILD_KINDS, names.KIND, SWEEP_KIND)
 """In this order: no run is known before its children are."""
-ALL_NAMESPACES = "*"
-"""In words and metrics: what is listed for the whole cluster at once."""
+ALL_NAMESPACES = "*"  # in words and metrics: what is listed for the whole cluster at once
 MAX_REASON_CHARS = 200
-VERIFIED_AFTER_SECONDS = 60.0
-"""What the watches have owed us for so long is looked for in the cluster itself."""
-MAX_VERIFIED = 50
-"""Lists made for that at a time."""
+VERIFIED_AFTER_SECONDS = 60.0  # what the watches have owed us for so long is looked for in the cluster itself
+MAX_VERIFIED = 50  # lists made for that at a time
 
-Scope = str | None
-"""A namespace, or None: all of them at once."""
+Scope = str | None  # a namespace, or None: all of them at once
 
 
 @dataclass(eq=False)
@@ -148,8 +142,7 @@ class Lister:
     _: KW_ONLY
     turned: Callable[[str, bool], None] = lambda namespace, unreadable: None
     """Told of every namespace when it is found readable or unreadable."""
-    unreadable: dict[str, str] = field(default_factory=dict, init=False)
-    """Why, by namespace."""
+    unreadable: dict[str, str] = field(default_factory=dict, init=False)  # why, by namespace
 
     def __post_init__(self) -> None:
         self._scopes: tuple[Scope, ...] = tuple(self.namespaces) or (None,)

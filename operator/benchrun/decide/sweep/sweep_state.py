@@ -30,24 +30,18 @@ class NotCreated:
     name: str
     message: str = field(compare=False)
     """Why, in a sentence that names the run. It may change with every answer of the API server."""
-    curable: bool
-    """It may be later, as it is. Otherwise it is invalid and stays so."""
-    quota: bool = False
-    """A quota has no room for it."""
-    leftover: bool = False
-    """A run of an earlier sweep of the same name is not gone yet."""
+    curable: bool  # It may be later, as it is. Otherwise it is invalid and stays so.
+    quota: bool = False  # a quota has no room for it
+    leftover: bool = False  # a run of an earlier sweep of the same name is not gone yet
 
 
 @dataclass(frozen=True, slots=True)
 class TableWanted:
     """A table that the judge's process is to make."""
 
-    baseline: str
-    """Name of the variant that the others are compared with."""
-    runs: tuple[TabledRun, ...]
-    """Those that were measured to their end."""
-    missing: tuple[tuple[str, str], ...]
-    """Variants without figures, and why."""
+    baseline: str  # name of the variant that the others are compared with
+    runs: tuple[TabledRun, ...]  # those that were measured to their end
+    missing: tuple[tuple[str, str], ...]  # variants without figures, and why
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +50,7 @@ class TableMade:
 
     wanted: TableWanted
     table: SweepTable | None
-    problem: str = ""
-    """Why there is none."""
+    problem: str = ""  # why there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +59,8 @@ class SweepCollected:
 
     measured: Mapping[str, BenchmarkRunStatus] = field(default_factory=dict)
     """Of runs that were measured to their end, by uid: what comparisons read (`api.sweep.essence`)."""
-    table: TableMade | None = None
-    """The table that was made last."""
-    conflict: str | None = None
-    """A run that stands where one of ours should, and is not."""
+    table: TableMade | None = None  # the table that was made last
+    conflict: str | None = None  # a run that stands where one of ours should, and is not
     not_created: NotCreated | None = None
 
 
@@ -78,8 +69,7 @@ class SweepFacts:
     """Everything a pass knows."""
 
     sweep: Sweep
-    runs: Mapping[str, SweptRun]
-    """Those that the sweep controls, by name."""
+    runs: Mapping[str, SweptRun]  # those that the sweep controls, by name
     collected: SweepCollected
     now: datetime
 
@@ -95,8 +85,7 @@ class SweepDecision:
     """The table to make. This decision does not wait for it; a new one follows when it is there."""
     cancel: tuple[Ref, ...] = ()
     create: tuple[Manifest, ...] = ()
-    forget: bool = False
-    """The sweep is over: drop what memory holds of it."""
+    forget: bool = False  # the sweep is over: drop what memory holds of it
     events: tuple[Event, ...] = ()
 
 
