@@ -32,7 +32,7 @@ def whole_table(
     if not status.truncated:
         return status
     runs = [run for run in map(trim.run_of, runs_of(sweep)) if run.sweep_uid == sweep.uid]
-    collected = sweep_state.SweepCollected(measured=_measured(runs))
+    collected = sweep_state.SweepCollected(measured=dict(_measured(runs)))
     return (
         _untruncated(sweep_state.SweepFacts(sweep, ended_runs.swept_runs(runs), collected, datetime.now(UTC)), status)
         or status

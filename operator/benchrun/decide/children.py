@@ -31,10 +31,12 @@ from benchrun.plan.roles import in_development_mode, roles
 from benchrun.plan.server_manifests import service, workload
 from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
 
+SERVER_KINDS = ("Deployment", "LeaderWorkerSet")  # what makes the pods of servers: it holds the GPU
+
 
 def missing_children(state: RunState) -> tuple[Manifest, ...]:
     """What is wanted and not there. What exists is left as it is, and what vanished once client and server have met is
-    not made again: either would void the measurement."""
+    not recreated: either would void the measurement."""
     if state.begun:
         return ()
     wanted = [*_fence(state), *_client(state), *_server(state)]
@@ -51,8 +53,7 @@ def release_client(state: RunState) -> tuple[Ref, ...]:
 
 def release_servers(facts: Facts) -> tuple[Ref, ...]:
     """What makes the pods of every server role: that is what holds the GPU. The rest goes with the run."""
-    kinds = ("Deployment", "LeaderWorkerSet")
-    return tuple(ref_to(facts, c) for c in _own(facts) if c.role in names.SERVING_ROLES and c.kind in kinds)
+    return tuple(ref_to(facts, c) for c in _own(facts) if c.role in names.SERVING_ROLES and c.kind in SERVER_KINDS)
 
 
 def release_all(facts: Facts) -> tuple[Ref, ...]:
@@ -93,13 +94,8 @@ def _server(state: RunState) -> list[Manifest]:
     and has been heard: a client that only this operator does not know yet may have measured already."""
     owner, context = state.owner, state.facts.context
     image = state.spec.client.image or context.client_image
-    started = roles(
-        owner,
-        state.spec,
-        client_image=image,
-        pull_policy=context.client_image_pull_policy,
-        max_hold_seconds=context.max_hold_seconds,
-    )
+    policy, most_seconds = context.client_image_pull_policy, context.max_hold_seconds
+    started = roles(owner, state.spec, client_image=image, pull_policy=policy, max_hold_seconds=most_seconds)
     early = [service(owner, role) for role in started]
     if not (state.client_ready and state.client_heard):
         return early
@@ -110,15 +106,15 @@ def _fence(state: RunState) -> list[Manifest]:
     """Before the pods, and left to the garbage collector: what goes with the Deployment would fall before them. An operator that
     reaches pods through the API server would be shut out itself; servers in development mode are fenced nevertheless."""
     spec, context = state.spec, state.facts.context
-    is_asked = context.network_policies and context.pod_road == "Direct"
-    if not is_asked and not in_development_mode(spec):
+    for_all = context.network_policies and context.pod_road == "Direct"
+    if not for_all and not in_development_mode(spec):
         return []
     return network_policies(
         state.owner,
         spec,
         operator_namespace=context.operator_namespace,
         extra_peers=context.network_policy_peers,
-        servers_only=not is_asked,
+        servers_only=not for_all,
     )
 
 
@@ -133,10 +129,8 @@ def to_store(state: RunState) -> tuple[Manifest, ...]:
     samples = state.collected.samples.unstored
     fresh = [a for s, a in sorted(state.collected.arrivals.items()) if s not in state.stored]
     if fresh:
-        return tuple(
-            stage_config_map(state.owner, arrival, timeline=_packed(state) if samples and not position else None)
-            for position, arrival in enumerate(fresh)
-        )
+        chunks = [_packed(state) if samples else None, *[None] * (len(fresh) - 1)]
+        return tuple(stage_config_map(state.owner, a, timeline=c) for a, c in zip(fresh, chunks, strict=True))
     if samples and state.now.timestamp() - samples[0].at >= CHUNK_SECONDS:
         chunk = sum(child.role == names.ROLE_TIMELINE for child in state.children.objects)
         return (timeline_config_map(state.owner, chunk=chunk, timeline=_packed(state)),)
@@ -146,9 +140,8 @@ def to_store(state: RunState) -> tuple[Manifest, ...]:
 def worth_waiting_to_store(state: RunState) -> bool:
     """What was measured is refused, by a quota say, and may still be taken: until the run's deadline."""
     refused = state.collected.refused_object
-    if refused is None or not results_refused(state) or not refused.curable:
-        return False
-    return not any(d.reason == Reason.RUN_DEADLINE and d.passed(state.now) for d in deadlines(state))
+    is_late = any(d.reason == Reason.RUN_DEADLINE and d.passed(state.now) for d in deadlines(state))
+    return refused is not None and results_refused(state) and refused.curable and not is_late
 
 
 def last_to_store(state: RunState) -> tuple[Manifest, ...]:
@@ -157,7 +150,7 @@ def last_to_store(state: RunState) -> tuple[Manifest, ...]:
 
 
 def to_acknowledge(state: RunState, stored_now: Iterable[Manifest] = ()) -> int | None:
-    """Records below this are stored once `stored_now` is written; None: there is nobody to tell, or nothing."""
+    """Records below this are stored once `stored_now` is written; None: no client runs, or nothing is stored."""
     if not state.client_heard or not state.client_runs:
         return None
     written = {int(m["metadata"]["labels"].get(names.LABEL_SEQUENCE, -1)) for m in stored_now}
@@ -166,19 +159,12 @@ def to_acknowledge(state: RunState, stored_now: Iterable[Manifest] = ()) -> int 
 
 def _packed(state: RunState) -> TimelinePart:
     """What was sampled since the last chunk, coarser the longer the run has been."""
-    samples = state.collected.samples.unstored
-    data = encode(bucketed(samples, bucket_size(_samples_before(state))))
-    return TimelinePart(data, through=max(sample.at for sample in samples))
-
-
-def _samples_before(state: RunState) -> int:
-    """How many samples the run has taken before these, by its age: a restarted operator has not counted them."""
-    samples, ready = state.collected.samples.unstored, instant(state.status.server_ready_time)
-    if ready is None or not samples:
-        return 0
-    seconds = max(0.0, samples[0].at - ready.timestamp())
-    servers = len({(s.role, s.pod) for s in samples})
-    return int(seconds / state.spec.measurement.scrape_interval_seconds) * servers
+    samples, ready, before = state.collected.samples.unstored, instant(state.status.server_ready_time), 0
+    if ready is not None:
+        # By the run's age: a restarted operator has not counted the samples before these.
+        seconds, servers = max(0.0, samples[0].at - ready.timestamp()), len({(s.role, s.pod) for s in samples})
+        before = int(seconds / state.spec.measurement.scrape_interval_seconds) * servers
+    return TimelinePart(encode(bucketed(samples, bucket_size(before))), through=max(s.at for s in samples))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +194,10 @@ def to_prune(state: RunState) -> tuple[Ref, ...]:
 
 def pruned(state: RunState, stored_now: Iterable[Manifest]) -> list[Truncated]:
     """What will be missing of the records that there are, once this run has ended."""
-    objects = (*map(_of_object, _result_objects(state)), *map(_of_manifest, stored_now))
-    stored = {s.name: s for s in objects}
+    stored = {c.name: _of_object(c) for c in _result_objects(state)}
+    for meta in (manifest["metadata"] for manifest in stored_now):
+        size = int(meta["annotations"][names.ANNOTATION_BYTES])
+        stored[meta["name"]] = Stored(meta["name"], meta["labels"][names.LABEL_ROLE], size)
     stay = kept(stored.values())
     records = sum(s.role == names.ROLE_STAGE for s in stay)
     chunks, all_chunks = (sum(s.role == names.ROLE_TIMELINE for s in some) for some in (stay, stored.values()))
@@ -232,9 +220,3 @@ def _that_fit(ordered: Sequence[Stored], role: str, room: int) -> list[Stored]:
 
 def _of_object(child: Child) -> Stored:
     return Stored(child.name, child.role, child.stored_bytes)
-
-
-def _of_manifest(manifest: Manifest) -> Stored:
-    meta = manifest["metadata"]
-    size = int(meta["annotations"][names.ANNOTATION_BYTES])
-    return Stored(meta["name"], meta["labels"][names.LABEL_ROLE], size)

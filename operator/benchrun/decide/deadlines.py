@@ -18,11 +18,12 @@ from benchrun.decide.run_state import RunState
 from benchrun.observe.last_words import bounded
 from benchrun.observe.raw import instant
 from benchrun.observe.views import Diagnosis, Pod
+from benchrun.plan.roles import nodes, role_replicas
 from benchrun.plan.stages import estimate
 
 RESULTS = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 NO_POD_SECONDS = 10  # how long a Job may take to make its pod before that is worth saying
-_QUOTA = "exceeded quota"
+QUOTA = "exceeded quota"
 _REMEDIES = {
     Reason.QUOTA_EXCEEDED: "It goes on when the namespace's quota has room.",
     Reason.CHILD_REFUSED: "It goes on when an admission policy, or the operator's rights, let it pass.",
@@ -33,23 +34,18 @@ _REMEDIES = {
 
 def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server") -> Diagnosis:
     """Why it was refused, in the API server's words, and what to do."""
-    told = bounded(refused.message).rstrip(". ")
+    words = bounded(refused.message).rstrip(". ")
     if refused.is_transient:
-        message = f"{refused.kind} {refused.name} could not be created yet: {told}. It is tried again."
+        message = f"{refused.kind} {refused.name} could not be created yet: {words}. It is retried."
         return Diagnosis(Reason.CHILD_REFUSED, message, False)
-    what = f"{refused.kind} {refused.name} is refused by the API server: {told}"
+    what = f"{refused.kind} {refused.name} is refused by the API server: {words}"
     if not refused.curable:
         fields = {names.ROLE_CLIENT: "spec.client", **dict.fromkeys(names.SERVING_ROLES, server_field)}
         where = fields.get(refused.role, "the spec")
         return Diagnosis(Reason.CHILD_INVALID, f"{what}. Correct {where}; a new run is needed.", True)
-    reason = _curable(refused)
+    reason = Reason.QUOTA_EXCEEDED if QUOTA in refused.message else Reason.CHILD_REFUSED
+    reason = Reason.NOT_INSTALLED if refused.is_kind_missing else reason
     return Diagnosis(reason, f"{what}. {_REMEDIES[reason]}", False)
-
-
-def _curable(refused: RefusedObject) -> str:
-    if refused.is_kind_missing:
-        return Reason.NOT_INSTALLED
-    return Reason.QUOTA_EXCEEDED if _QUOTA in refused.message else Reason.CHILD_REFUSED
 
 
 def refusal(state: RunState) -> Diagnosis | None:
@@ -93,7 +89,7 @@ def no_pod(state: RunState) -> str:
 
 
 CLIENT_GRACE_SECONDS = 30
-"""The client gives up an endpoint by itself and says what it answered last; the operator only where that word does not come."""
+"""The client gives up an endpoint by itself and reports its last answer; the operator ends the run only where that report does not come."""
 _LAST_US = 253_402_300_799_000_000  # the end of the year 9999: datetime has no later instant
 
 
@@ -102,7 +98,8 @@ def noticed(state: RunState) -> RunState:
     between what is known and now: it must not move a deadline."""
     status, heard, now = state.status, state.collected.client.progress, state.now
     instants = [pod.scheduled_at for pod in state.serving if pod.scheduled_at is not None]
-    scheduled = max(instants) if len(instants) == state.wanted_pods > 0 else None
+    wanted_pods = sum(role_replicas(state.spec).values()) * nodes(state.spec)
+    scheduled = max(instants) if len(instants) == wanted_pods > 0 else None
     accepted = instant(status.accepted_time)
     healthy = began = None
     if heard is not None:
@@ -124,10 +121,8 @@ def from_unix_us(micros: int | None) -> datetime | None:
 
 
 def believed(claimed: datetime | None, *, first_seen: datetime, not_before: datetime | None) -> datetime | None:
-    """What another clock says of something that happened after `not_before` and was heard of at `first_seen`, both by ours.
-
-    Deadlines are counted from it: a clock that is ahead would move them away, one that is behind would end a run at once.
-    """
+    """An event's instant by another clock, which happened after `not_before` and was first seen at `first_seen`, both by ours.
+    Deadlines are counted from it: a clock that is ahead would move them away, one that is behind would end a run at once."""
     if claimed is None:
         return None
     latest = min(claimed, first_seen)
@@ -149,8 +144,14 @@ class Deadline:
 
 def deadlines(state: RunState) -> tuple[Deadline, ...]:
     """Those that run now."""
-    candidates = (_client_start(state), _endpoint(state), _pending(state), _startup(state), _run(state))
-    return tuple(d for d in candidates if d is not None)
+    if state.status.server_ready_time is None:
+        of_server = (_endpoint(state),) if state.spec.endpoint is not None else (_pending(state), _startup(state))
+        return tuple(d for d in (_client_start(state), *of_server) if d is not None)
+    seconds, done, total = state.spec.run_deadline_seconds, len(state.known), state.stages_in_words
+    measured = f"{done} of {total} stages were measured"
+    message = f"{measured} within runDeadlineSeconds ({seconds} s); raise it or measure less"
+    run = _deadline(Reason.RUN_DEADLINE, instant(state.status.server_ready_time), seconds, message)
+    return () if run is None else (run,)
 
 
 def _deadline(reason: str, since: datetime | None, seconds: int, message: str) -> Deadline | None:
@@ -160,10 +161,9 @@ def _deadline(reason: str, since: datetime | None, seconds: int, message: str) -
 
 
 def _client_start(state: RunState) -> Deadline | None:
-    """Until it is heard. Once the server was healthy the run's own deadline counts, whoever has heard the client."""
+    """Until it is heard."""
     pod, seconds = state.client_pod, state.spec.startup_deadline_seconds
-    heard = state.client_ready and (state.server_exists or state.client_heard)
-    if heard or state.status.server_ready_time is not None:
+    if state.client_ready and (state.server_exists or state.client_heard):
         return None
     if pod is None:
         return _client_creation(state)
@@ -183,8 +183,6 @@ def _client_creation(state: RunState) -> Deadline | None:
 
 
 def _endpoint(state: RunState) -> Deadline | None:
-    if state.spec.endpoint is None or state.status.server_ready_time is not None:
-        return None
     seconds, pod = state.spec.startup_deadline_seconds, state.client_pod
     message = f"the endpoint was not healthy within startupDeadlineSeconds ({seconds} s); check that it runs and answers /health"
     ready = _client_ready(state)
@@ -196,13 +194,11 @@ def _endpoint(state: RunState) -> Deadline | None:
 
 
 def _pending(state: RunState) -> Deadline | None:
-    pods, seconds = state.serving, state.spec.pending_deadline_seconds
-    if state.status.server_ready_time is not None or state.spec.started is None:
-        return None
+    seconds = state.spec.pending_deadline_seconds
     unmade = next((role for role in state.server_roles if not state.serving_as(role)), None)
     if unmade is not None:
         return _server_creation(state, unmade)
-    waiting = next((pod for pod in pods if pod.scheduled_at is None), None)
+    waiting = next((pod for pod in state.serving if pod.scheduled_at is None), None)
     if waiting is None:
         return None
     message = f"no node took the server within pendingDeadlineSeconds ({seconds} s): {_why(waiting.unschedulable)}"
@@ -222,26 +218,15 @@ def _server_creation(state: RunState, role: str) -> Deadline | None:
 
 
 def _startup(state: RunState) -> Deadline | None:
-    pods = state.serving
-    if state.spec.started is None or state.status.server_ready_time is not None or not pods:
+    pods, seconds = state.serving, state.spec.startup_deadline_seconds
+    if not pods:
         return None
-    seconds = state.spec.startup_deadline_seconds
     pod = next((each for each in pods if not each.ready), pods[-1])
-    why = _why(
-        pod.waiting_message, pod.waiting_reason, "it was still loading; raise the deadline if the model needs longer"
-    )
+    slow = "it was still loading; raise the deadline if the model needs longer"
+    why = _why(pod.waiting_message, pod.waiting_reason, slow)
     message = f"the server was not healthy within startupDeadlineSeconds ({seconds} s) of being scheduled: {why}"
     since = instant(state.status.scheduled_time) or pod.scheduled_at
     return _deadline(Reason.STARTUP_DEADLINE, since, seconds, message)
-
-
-def _run(state: RunState) -> Deadline | None:
-    seconds = state.spec.run_deadline_seconds
-    done, total = len(state.known), state.stages_in_words
-    message = (
-        f"{done} of {total} stages were measured within runDeadlineSeconds ({seconds} s); raise it or measure less"
-    )
-    return _deadline(Reason.RUN_DEADLINE, instant(state.status.server_ready_time), seconds, message)
 
 
 def _client_ready(state: RunState) -> Condition | None:
@@ -263,7 +248,7 @@ def with_grace(state: RunState, found: Diagnosis | None, pods: Iterable[Pod]) ->
 
 
 def grace_ends(state: RunState) -> tuple[datetime, ...]:
-    """When graces that run now end: nothing else would tell."""
+    """When graces that run now end: no event comes for that."""
     return () if state.begun else _graces(state, (*state.client_pods, *state.server_pods))
 
 

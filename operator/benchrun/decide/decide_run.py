@@ -9,34 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, EndingStatus, Reason, has_ended, read_status, sentence, timestamp
-from benchrun.decide import condition_table
-from benchrun.decide.children import (
-    last_to_store,
-    missing_children,
-    release_all,
-    release_client,
-    release_servers,
-    to_acknowledge,
-    to_store,
-    worth_waiting_to_store,
-)
-from benchrun.decide.condition_table import Step, current_step, live_figures, progress
+from benchrun.decide import children, condition_table, servers
+from benchrun.decide.condition_table import Step, current_step, progress
 from benchrun.decide.deadlines import deadlines, grace_ends, no_pod_at, noticed, results_refused, with_refusal
 from benchrun.decide.decision import Decision, Ending, EndpointPods, Event, Facts, Question
 from benchrun.decide.failures import client_diagnosis, ending, hidden_cause, last_words, server_diagnosis
-from benchrun.decide.finish import after_finish, after_unreadable_finish, final_status, judging
+from benchrun.decide.finish import after_finish, final_status, judging
 from benchrun.decide.run_state import RunState, Unacceptable, accept
-from benchrun.decide.servers import (
-    compilations_wanted,
-    endpoint_addresses,
-    endpoint_pods,
-    exporters_wanted,
-    pull_target,
-    scrape_targets,
-    server_statuses,
-    startups_wanted,
-    truncations,
-)
+from benchrun.measure.timeline import live
 from benchrun.observe.views import Diagnosis
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
@@ -44,7 +24,7 @@ SHORTEST_WAIT_SECONDS = 1.0  # a deadline that has passed and can't be judged ye
 
 
 def decide(facts: Facts) -> Decision:
-    """What to do about a run now. The same facts give the same decision; its own outcome, seen again, changes nothing."""
+    """What to do about a run now. The same facts give the same decision; on its own outcome it changes nothing."""
     status = read_status(facts.run.status)
     if facts.run.deleting:
         return Decision(status=status, forget=True)
@@ -53,7 +33,8 @@ def decide(facts: Facts) -> Decision:
         spec = accept(facts.run, begun=begun)
     except Unacceptable as error:
         if ended:
-            return after_unreadable_finish(facts, status)
+            seen = status.model_copy(update={"observed_generation": facts.run.generation})
+            return Decision(status=seen, delete=children.release_all(facts), forget=True)
         if begun and facts.run.spec.get("cancel") is not True:
             return _left_alone(facts, status, str(error))
         return _refused(facts, status, str(error))
@@ -68,38 +49,39 @@ def decide(facts: Facts) -> Decision:
     end = ending(state, server=server, client=client)
     if end is not None or state.all_known:
         return _end(state, end, server=server)
-    endpoint = _unknown_endpoint(state)
-    if endpoint is not None:
+    endpoint = servers.endpoint_pods(state)
+    # A Service's pods must be known before the plan is written: their counters are read at every edge.
+    if endpoint is not None and not state.has_plan and not servers.endpoint_addresses(state):
         return _look_up_endpoint(state, endpoint)
     return _go_on(state, server=server, client=client)
 
 
 def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Decision:
     step = with_refusal(state, current_step(state, server=server, client=client))
-    stored_now = to_store(state)
-    servers = server_statuses(state)
+    stored_now = children.to_store(state)
+    statuses = servers.server_statuses(state)
     wanted: tuple[Question[Any] | None, ...] = (
-        *startups_wanted(state, servers),
-        *exporters_wanted(state),
-        endpoint_pods(state),
+        *servers.startups_wanted(state, statuses),
+        *servers.exporters_wanted(state),
+        servers.endpoint_pods(state),
         hidden_cause(state),
     )
     update = {
-        "servers": servers,
+        "servers": statuses,
         "progress": progress(state),
-        "live": live_figures(state),
-        "truncated": truncations(state.spec, servers),
+        "live": live(state.collected.samples.recent, state.now) or state.status.live,
+        "truncated": servers.truncations(state.spec, statuses),
     }
     status = _with_step(state, step).model_copy(update=update)
     return Decision(
         status=status,
-        apply=(*missing_children(state), *stored_now),
-        scrape=scrape_targets(state),
-        pull=pull_target(state),
+        apply=(*children.missing_children(state), *stored_now),
+        scrape=servers.scrape_targets(state),
+        pull=servers.pull_target(state),
         lookups=tuple(question for question in wanted if question is not None),
-        acknowledge=to_acknowledge(state, stored_now),
+        acknowledge=children.to_acknowledge(state, stored_now),
         events=_step_events(state, step),
-        requeue_after_seconds=_look_again(replace(state, status=status)),
+        requeue_after_seconds=_seconds_to_next_pass(replace(state, status=status)),
     )
 
 
@@ -107,17 +89,17 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
     """Every record is here, or none comes any more. The servers go first, with the client where the run ends early; then what
     is left is stored, judged, and written, in as many passes as it takes."""
     words = last_words(state, end, server=server) if end is not None else None
-    log = compilations_wanted(state)
-    waits = end is None and worth_waiting_to_store(state)
-    stored_now = to_store(state) if waits else last_to_store(state)
+    log = servers.compilations_wanted(state)
+    waits = end is None and children.worth_waiting_to_store(state)
+    stored_now = children.to_store(state) if waits else children.last_to_store(state)
     let_go = Decision(
         status=_ending_status(state, end),
         last_words=words,
-        delete=(*release_servers(state.facts), *(release_client(state) if end is not None else ())),
+        delete=(*children.release_servers(state.facts), *(children.release_client(state) if end is not None else ())),
         apply=stored_now,
-        pull=pull_target(state),
+        pull=servers.pull_target(state),
         lookups=(log,) if log is not None else (),
-        acknowledge=to_acknowledge(state, stored_now),
+        acknowledge=children.to_acknowledge(state, stored_now),
         ending=end,
         requeue_after_seconds=SHORTEST_WAIT_SECONDS,
     )
@@ -151,7 +133,7 @@ def _ending_status(state: RunState, end: Ending | None) -> BenchmarkRunStatus:
         step = Step("Collecting", end.reason, f"{end.message}; what was measured is judged")
     return _with_step(state, step).model_copy(
         update={
-            "servers": server_statuses(state),
+            "servers": servers.server_statuses(state),
             "progress": progress(state),
             "server_released_time": state.released_time,
             "ending": None if end is None else EndingStatus(reason=end.reason, message=sentence(end.message)),
@@ -163,7 +145,7 @@ def _suspended(state: RunState) -> Decision:
     """The clock of the deadlines stands still: it starts anew with the run."""
     step = Step("Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held")
     status = _with_step(state, step).model_copy(update={"accepted_time": None})
-    return Decision(status=status, delete=release_client(state), events=_step_events(state, step))
+    return Decision(status=status, delete=children.release_client(state), events=_step_events(state, step))
 
 
 def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
@@ -171,63 +153,50 @@ def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decis
     Its servers are held no longer than they may be (`benchrun-operator release`)."""
     message = sentence(f"accepted by an operator of another version; this one can't read the spec: {problem}")
     ends = status.ending is not None or status.server_released_time is not None
-    return Decision(
-        status=status.model_copy(update={"message": message}), delete=release_servers(facts) if ends else ()
-    )
+    status = status.model_copy(update={"message": message})
+    return Decision(status=status, delete=children.release_servers(facts) if ends else ())
 
 
 def _refused(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
     problem = sentence(problem)
-    rows = condition_table.ended_early(Reason.INVALID_SPEC, problem)
+    rows = condition_table.ended_early("run", Reason.INVALID_SPEC, problem)
     ended = condition_table.standing(status, rows, "Failed", problem, of=facts.run, now=facts.now)
     return Decision(
         status=ended.model_copy(update={"verdict": "Unknown", "completion_time": timestamp(facts.now)}),
-        delete=release_all(facts),
+        delete=children.release_all(facts),
         forget=True,
         events=(Event(Reason.INVALID_SPEC, problem, warning=True),),
     )
 
 
-def _unknown_endpoint(state: RunState) -> EndpointPods | None:
-    """A Service's pods must be known before the plan is written: their counters are read at every edge."""
-    return None if state.has_plan or endpoint_addresses(state) else endpoint_pods(state)
-
-
 def _look_up_endpoint(state: RunState, question: EndpointPods) -> Decision:
-    missing = state.collected.answers.of(question) is not None
-    message = (
-        f"Service {question.service} has no ready pods; the run starts when it has"
-        if missing
-        else f"looking up the pods of Service {question.service}"
-    )
+    message = f"looking up the pods of Service {question.service}"
+    if state.collected.answers.of(question) is not None:
+        message = f"Service {question.service} has no ready pods; the run starts when it has"
     step = Step("Pending", Reason.WAITING_FOR_ENDPOINT, message)
-    wait = min(ENDPOINT_LOOKUP_SECONDS, _look_again(state) or ENDPOINT_LOOKUP_SECONDS)
+    wait = min(ENDPOINT_LOOKUP_SECONDS, _seconds_to_next_pass(state) or ENDPOINT_LOOKUP_SECONDS)
     return Decision(status=_with_step(state, step), lookups=(question,), requeue_after_seconds=wait)
 
 
 def _with_step(state: RunState, step: Step) -> BenchmarkRunStatus:
     spec, message = state.spec, sentence(step.message)
-    rows = condition_table.going_on(
-        replace(step, message=message), has_objectives=bool(spec.objectives), has_baseline=spec.baseline is not None
-    )
+    step, has_baseline = replace(step, message=message), spec.baseline is not None
+    rows = condition_table.going_on(step, has_objectives=bool(spec.objectives), has_baseline=has_baseline)
     return condition_table.standing(state.status, rows, step.phase, message, of=state.facts.run, now=state.now)
 
 
 def _step_events(state: RunState, step: Step) -> tuple[Event, ...]:
     """A new phase is worth an event; the way through it is not."""
-    worth_telling = ("Running", "Suspended")
-    if state.status.phase == step.phase or step.phase not in worth_telling:
-        return ()
-    return (Event(step.phase, step.message),)
+    is_news = state.status.phase != step.phase and step.phase in ("Running", "Suspended")
+    return (Event(step.phase, step.message),) if is_news else ()
 
 
-def _look_again(state: RunState) -> float | None:
+def _seconds_to_next_pass(state: RunState) -> float | None:
     """When something could change without an event: a deadline, or the next live figures."""
     instants = [*(d.ends_at for d in deadlines(state)), *grace_ends(state)]
-    said_at = no_pod_at(state)
-    if said_at is not None and said_at > state.now:
-        instants.append(said_at)
+    no_pod = no_pod_at(state)
+    instants += [no_pod] if no_pod is not None and no_pod > state.now else []
     waits = [(at - state.now).total_seconds() for at in instants]
-    if state.collected.samples.recent and scrape_targets(state):
+    if state.collected.samples.recent and servers.scrape_targets(state):
         waits.append(state.facts.context.live_interval_seconds)
     return max(SHORTEST_WAIT_SECONDS, min(waits)) if waits else None

@@ -1,9 +1,9 @@
-"""What a pass over one run reads and what it asks for: plain values, no effects.
+"""What a pass over one run reads (Facts) and what it decides (Decision): plain values, no effects.
 
-Look-ups are questions that a decision asks, answered beside the queue's workers (`benchrun.effects.lookups`). A question is a value;
-its answer is kept under it until the run is forgotten. A look-up that fails is an answer too: it costs its own field and nothing else.
+Look-ups are questions of a decision, answered beside the queue's workers (`benchrun.effects.lookups`). A question is a value; its
+answer is kept under it until the run is forgotten. A look-up that fails is an answer too: it costs its own field and nothing else.
 
-All that was collected can be lost: a restarted operator finds it again in the cluster and at the client.
+All that was collected can be lost: a restarted operator reads it anew from the cluster and the client.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
 from typing import Any, Generic, Literal, TypeVar
 
 from benchrun_client.contract import Progress, Search
@@ -34,8 +35,8 @@ class Question(Generic[T]):
 class Answer(Generic[T]):
     """What came of a look-up."""
 
-    value: T | None  # None: it can't be had
-    problem: str = ""  # why it can't be had
+    value: T | None  # None: not available
+    problem: str = ""  # why it is not available
 
 
 class Answers(dict[Question[Any], Answer[Any]]):
@@ -166,8 +167,8 @@ class RefusedObject:
 
 
 @dataclass(slots=True)
-class ClientLink:
-    """What the operator has heard from the run's client since it started."""
+class ClientState:
+    """What the operator knows from the run's client since it started."""
 
     progress: Progress | None = None  # its latest answer; None: none yet
     silent: bool = False  # it has not answered for several polls: it counts as unreachable, not as not yet heard
@@ -213,9 +214,9 @@ class Collected:
     sequences: set[int] = field(default_factory=set)  # of every record that came
     search_ends: dict[int, str] = field(default_factory=dict)
     """Of those that ended a search: its workload, by sequence."""
-    client: ClientLink = field(default_factory=ClientLink)
+    client: ClientState = field(default_factory=ClientState)
     samples: Samples = field(default_factory=Samples)
-    server_facts: dict[str, ServerFacts] = field(default_factory=dict)  # what servers say of themselves, by pod name
+    server_facts: dict[str, ServerFacts] = field(default_factory=dict)  # what servers report of themselves, by pod name
     gpu_troubles: dict[str, str] = field(default_factory=dict)
     """Why a GPU exporter has no figures of a pod, by pod name."""
     answers: Answers = field(default_factory=Answers)  # what look-ups found
@@ -226,9 +227,7 @@ class Collected:
 
     def next_sequence(self, first: int) -> int:
         """The first record from `first` on that did not come."""
-        while first in self.sequences:
-            first += 1
-        return first
+        return next(sequence for sequence in count(first) if sequence not in self.sequences)
 
     @property
     def backlog_is_full(self) -> bool:
@@ -253,7 +252,7 @@ PodRoad = Literal["Direct", "Proxy"]
 
 @dataclass(frozen=True, slots=True)
 class GpuExporters:
-    """Pods that tell of GPUs, one a node."""
+    """Pods with metrics of GPUs, one a node."""
 
     namespace: str
     selector: str  # label selector
@@ -267,7 +266,7 @@ class Context:
     client_image: str
     client_image_pull_policy: str = "IfNotPresent"
     live_interval_seconds: float = 5.0
-    """Least time between two writes of a status that tell of nothing but progress and live figures."""
+    """Least time between two writes of a status that change nothing but progress and live figures."""
     unschedulable_grace_seconds: int = 900
     """How long a pod that no node could ever take is waited for: an autoscaler may add such a node."""
     max_hold_seconds: int = 86_400  # how long a server may be held once it is scheduled, whatever its deadlines say
@@ -301,8 +300,8 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuPage:
-    """The metrics endpoint of a GPU exporter, read beside a server's own."""
+class GpuEndpoint:
+    """The metrics endpoint of a GPU exporter, scraped beside a server's own."""
 
     url: str
     namespace: str  # of the server's pod
@@ -316,7 +315,7 @@ class ScrapeTarget:
     pod: str
     url: str
     interval_seconds: int
-    gpus: GpuPage | None = None
+    gpus: GpuEndpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +327,7 @@ class PullTarget:
     run_uid: str
     from_sequence: int  # first record wanted
     token: str = field(repr=False)
-    plan_digest: str | None = None  # None: the Job does not tell it
+    plan_digest: str | None = None  # None: it is not on the Job
     stage_ids: Sequence[str] = field(default=(), compare=False, repr=False)
     searches: tuple[Search, ...] = field(default=(), compare=False, repr=False)
 
@@ -353,7 +352,7 @@ class Decision:
     apply: tuple[Manifest, ...] = ()
     scrape: tuple[ScrapeTarget, ...] = ()  # the endpoints to scrape from now on; others are left
     pull: PullTarget | None = None  # the client to follow from now on
-    acknowledge: int | None = None  # records below this are stored; tell the client
+    acknowledge: int | None = None  # the client is to know that records below this are stored
     lookups: tuple[Question[Any], ...] = ()  # to be answered; those that are answered already are left out
     ending: Ending | None = None  # why the run ends, to be kept until it has ended
     forget: bool = False  # the run is over: drop what memory holds of it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -18,9 +18,7 @@ from benchrun.plan.roles import main_container, nodes
 
 CLOCK_SKEW_SECONDS = 2
 """Between the node of the client and that of the server. A whole second of it is what rounding costs."""
-
-
-ENDED_BY_SERVER = frozenset(
+SERVER_SETTINGS = frozenset(
     {
         Reason.USAGE_ERROR,
         Reason.INVALID_ARGUMENT,
@@ -28,12 +26,11 @@ ENDED_BY_SERVER = frozenset(
         Reason.MODEL_GATED,
         Reason.OUT_OF_GPU_MEMORY,
         Reason.KV_CACHE_TOO_SMALL,
-        Reason.OUT_OF_MEMORY,
-        Reason.CRASH_LOOP,
-        Reason.STARTUP_DEADLINE,
     }
 )
-"""Reasons that the server's log may tell more of."""
+"""Reasons that lie in the settings of the server."""
+ENDED_BY_SERVER = SERVER_SETTINGS | {Reason.OUT_OF_MEMORY, Reason.CRASH_LOOP, Reason.STARTUP_DEADLINE}
+"""Reasons that the server's log may explain better."""
 
 
 def ending(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Ending | None:
@@ -44,23 +41,30 @@ def ending(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
         return refined or kept
     if state.spec.cancel:
         return CANCELLED
-    conflict = _conflict(state)
+    foreign = state.collected.conflict
+    if foreign is not None:
+        return Ending(Reason.CONFLICT, f"{foreign}; delete it or choose another name for the run")
     # A ready client may hold every record. Within some seconds it is heard, or counts as silent.
     unheard = state.client_runs and state.client_ready and not state.collected.client.answered
-    if conflict is not None or state.all_known or unheard:
-        return conflict
-    checks: tuple[Callable[[RunState], Ending | None], ...] = (
-        lambda s: _terminal(refusal(s)),
-        _restarted,
-        lambda _: _terminal(server),  # what the client says of a dead server is only a consequence
-        _mismatched,
-        _client_said,
-        lambda _: _terminal(client),
-        _records_missing,
-        _vanished,
-        _late,
-    )
-    return next((e for check in checks if (e := check(state)) is not None), None)
+    if state.all_known or unheard:
+        return None
+    return next((cause for cause in _causes(state, server, client) if cause is not None), None)
+
+
+def _causes(state: RunState, server: Diagnosis | None, client: Diagnosis | None) -> Iterator[Ending | None]:
+    """In the order in which they count."""
+    mismatch, progress = state.collected.client.mismatch, state.collected.client.progress
+    yield _terminal(refusal(state))
+    yield _restarted(state)
+    yield _terminal(server)  # the failure of a client without a server is only a consequence
+    if mismatch is not None:
+        yield Ending(Reason.CONTRACT_MISMATCH, f"operator and client do not understand each other: {mismatch}")
+    if progress is not None and progress.failure is not None:  # the client reports why before it exits
+        yield Ending(progress.failure.reason, progress.failure.message)
+    yield _terminal(client)
+    yield _records_missing(state)
+    yield _vanished(state)
+    yield from (Ending(d.reason, d.message) for d in deadlines(state) if d.passed(state.now))
 
 
 def _terminal(diagnosis: Diagnosis | None) -> Ending | None:
@@ -74,20 +78,13 @@ def server_diagnosis(state: RunState) -> Diagnosis | None:
     if state.spec.started is None or state.all_known:
         return None
     tail = state.log_tail
-    each = [
-        diagnose_server(state.children.role_pods(role), state.workload(role), log_tail=tail)
-        for role in state.server_roles
-    ]
-    known = [found for found in each if found is not None]
+    views = ((state.children.role_pods(role), state.workload(role)) for role in state.server_roles)
+    known = [found for pods, workload in views if (found := diagnose_server(pods, workload, log_tail=tail)) is not None]
     worst = next((found for found in known if found.terminal), known[0] if known else None)
-    return with_grace(state, _at_its_field(state, worst), state.server_pods)
-
-
-def _at_its_field(state: RunState, found: Diagnosis | None) -> Diagnosis | None:
-    """Pods know their role, and not which field of the spec they come from."""
-    if found is None or state.spec.offline is None:
-        return found
-    return replace(found, message=found.message.replace("spec.server", state.spec.started_field))
+    if worst is not None and state.spec.offline is not None:
+        # Pods know their role, and not which field of the spec they come from.
+        worst = replace(worst, message=worst.message.replace("spec.server", state.spec.started_field))
+    return with_grace(state, worst, state.server_pods)
 
 
 def hidden_cause(state: RunState) -> LogTail | None:
@@ -112,10 +109,9 @@ def last_words(state: RunState, end: Ending, *, server: Diagnosis | None) -> Log
 
 
 def _log_of(pod: Pod) -> LogTail:
-    """The log of the pod's failed container: the one before, where it has been started again."""
-    return LogTail(
-        pod=pod.name, container=main_container(pod.role), previous=pod.restarts > 0 and pod.terminated is None
-    )
+    """The log of the pod's failed container: the one before, where it has restarted."""
+    previous = pod.restarts > 0 and pod.terminated is None
+    return LogTail(pod=pod.name, container=main_container(pod.role), previous=previous)
 
 
 def client_diagnosis(state: RunState) -> Diagnosis | None:
@@ -127,13 +123,6 @@ def client_diagnosis(state: RunState) -> Diagnosis | None:
         # It has the last word on what became of the others, within seconds.
         pods = tuple(pod for pod in pods if pod is state.client_pod)
     return with_grace(state, diagnose_client(pods, state.child("Job", names.ROLE_CLIENT)), pods)
-
-
-def _conflict(state: RunState) -> Ending | None:
-    foreign = state.collected.conflict
-    if foreign is None:
-        return None
-    return Ending(Reason.CONFLICT, f"{foreign}; delete it or choose another name for the run")
 
 
 def _restarted(state: RunState) -> Ending | None:
@@ -159,52 +148,28 @@ def _restarted_as(state: RunState, role: str) -> Pod | None:
     before = next((s for s in state.status.servers if s.role == role and state.was_ready), None)
     restarted = before is not None and sum(pod.restarts for pod in pods) > before.restarts
     replaced = before is not None and before.pod not in {pod.name for pod in pods}
-    within = [pod for pod in pods if _started_within(state, pod)]
+    # By instants as well: the operator may have been away when the restart could be counted. A pod made when the servers were
+    # ready takes the place of another; in a StatefulSet it has the other's name.
+    began, ready = instant(state.status.start_time), instant(state.status.server_ready_time)
+    within = [pod for pod in pods if _is_after(pod.started_at, began) or _is_after(pod.created_at, ready)]
     if not pods or not (restarted or replaced or within):
         return None
     return next((each for each in (*within, *pods) if each.last_terminated or each.terminated), pods[-1])
-
-
-def _started_within(state: RunState, pod: Pod) -> bool:
-    """Told by instants as well: the operator may have been away when the restart could be counted."""
-    began, ready = instant(state.status.start_time), instant(state.status.server_ready_time)
-    # A pod made when the servers were ready takes the place of another; in a StatefulSet it has the other's name.
-    return _is_after(pod.started_at, began) or _is_after(pod.created_at, ready)
 
 
 def _is_after(at: datetime | None, other: datetime | None) -> bool:
     return at is not None and other is not None and at - other > timedelta(seconds=CLOCK_SKEW_SECONDS)
 
 
-def _mismatched(state: RunState) -> Ending | None:
-    """Operator and client do not understand each other, and will not."""
-    mismatch = state.collected.client.mismatch
-    if mismatch is None:
-        return None
-    return Ending(Reason.CONTRACT_MISMATCH, f"operator and client do not understand each other: {mismatch}")
-
-
-def _client_said(state: RunState) -> Ending | None:
-    """The client's own word comes before its exit does."""
-    progress = state.collected.client.progress
-    if progress is None or progress.failure is None:
-        return None
-    return Ending(progress.failure.reason, progress.failure.message)
-
-
 def _records_missing(state: RunState) -> Ending | None:
     """A record that nobody has any more: waiting for it would hold the server until the run's deadline."""
-    done, total = len(state.known), state.stages_in_words
+    here = f"{len(state.known)} of {state.stages_in_words} records are here"
     lost, pod = state.collected.client.lost_record, state.client_pod
     if lost is not None and lost not in state.known:
-        return Ending(
-            Reason.RECORDS_MISSING,
-            f"record {lost} was stored and is gone: its ConfigMap was deleted; {done} of {total} records are here. Start a new run.",
-        )
+        message = f"record {lost} was stored and is gone: its ConfigMap was deleted; {here}. Start a new run."
+        return Ending(Reason.RECORDS_MISSING, message)
     if pod is not None and pod.phase == "Succeeded":
-        message = (
-            f"the client has ended and {done} of {total} records are here: the others were deleted. Start a new run."
-        )
+        message = f"the client has ended and {here}: the others were deleted. Start a new run."
         return Ending(Reason.RECORDS_MISSING, message)
     return None
 
@@ -212,7 +177,7 @@ def _records_missing(state: RunState) -> Ending | None:
 def _vanished(state: RunState) -> Ending | None:
     """Somebody deleted what the run needs. It is not created once more: the measurement would not be valid."""
     measuring = state.status.server_ready_time is not None
-    # Once it had its node it is not made again, either: whoever deleted it meant to have the GPU back.
+    # Once it was on a node it is not recreated, either: whoever deleted it wanted the GPU back.
     held = measuring or state.status.scheduled_time is not None
     is_whole = all(state.workload(role) is not None for role in state.server_roles)
     if held and state.spec.started is not None and not (is_whole or state.is_released):
@@ -221,8 +186,3 @@ def _vanished(state: RunState) -> Ending | None:
     if measuring and state.child("Job", names.ROLE_CLIENT) is None:
         return Ending(Reason.CLIENT_GONE, "the client's Job was deleted before every record was stored")
     return None
-
-
-def _late(state: RunState) -> Ending | None:
-    late = next((d for d in deadlines(state) if d.passed(state.now)), None)
-    return None if late is None else Ending(late.reason, late.message)

@@ -63,7 +63,7 @@ class HttpFetcher(Fetcher):
 
     def __init__(self) -> None:
         self._session = aiohttp.ClientSession(
-            # a connection that is kept is read whether there is a request or not, and what comes then knows no bound.
+            # A connection that is kept is read whether there is a request or not, and what comes then knows no bound.
             connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_A_POD, force_close=True, ssl=False),
             headers={"User-Agent": "benchrun-operator", "Accept-Encoding": AS_IT_IS},
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -79,7 +79,6 @@ class HttpFetcher(Fetcher):
     async def exchange(
         self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float, headers: Headers
     ) -> bytes:
-        """One request and the bytes of its answer, read as long as they are within the limit."""
         try:
             async with (
                 asyncio.timeout(timeout_seconds),
@@ -113,8 +112,7 @@ class ProxyFetcher(Fetcher):
     async def exchange(
         self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float, headers: Headers
     ) -> bytes:
-        """One request and the bytes of its answer; of a full URL from the pod itself, without the operator's credentials."""
-        if not url.startswith("/"):
+        if not url.startswith("/"):  # from the pod itself, without the operator's credentials
             return await self._direct.exchange(method, url, body, limit_bytes, timeout_seconds, headers)
         path, _, query = url.partition("?")
         try:

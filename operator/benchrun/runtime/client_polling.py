@@ -1,23 +1,15 @@
-"""Following a run's client (records and progress, by long polls) and its servers (metrics, and those of GPU exporters)."""
+"""Long polls of a run's client, for its records and its progress."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import zlib
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
-from datetime import datetime
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
 
-from benchrun_client.contract import Progress
-
-from benchrun.decide.decision import Collected, GpuPage, PullTarget, ScrapeTarget
-from benchrun.effects.client_records import ClientLink, Pulled, Refused
+from benchrun.decide.decision import Collected, PullTarget
+from benchrun.effects.client_records import ClientRecords, Pulled, Refused
 from benchrun.effects.pod_http import Fetcher, FetchError
-from benchrun.measure.exposition import Sample, ServerFacts, UnreadablePage, facts_from_page, sample_from_page
-from benchrun.measure.gpus import gpu_values
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -34,8 +26,8 @@ NEXT_STAGE_SECONDS = 1.0
 
 
 @dataclass(eq=False)
-class Follower:
-    """Follows one client. Calls `news` for each new record and each change of the progress."""
+class ClientPoller:
+    """Polls one client. Calls `news` for each new record and each change of the progress."""
 
     target: PullTarget  # may be replaced by one of the same client, with another first record
     collected: Collected
@@ -45,18 +37,8 @@ class Follower:
     news: Callable[[], None]
 
     def __post_init__(self) -> None:
-        target = self.target
-        self._link = ClientLink(
-            self.fetcher,
-            base_url=target.url,
-            run_uid=target.run_uid,
-            token=target.token,
-            plan_digest=target.plan_digest,
-            stage_ids=target.stage_ids,
-            searches=target.searches,
-        )
-        self._failures = 0
-        self._unusable = 0
+        self._records = ClientRecords(self.fetcher, self.target)
+        self._failures = self._unusable = 0
         self._good_at: float | None = None
 
     async def run(self) -> None:
@@ -65,25 +47,24 @@ class Follower:
         self._check_silence()  # a client that keeps breaking off is silent, too
         try:
             while True:
-                pause = await self._ask()
+                pause = await self._poll()
                 await asyncio.sleep(pause)
         finally:
             watch.cancel()
 
     async def acknowledge(self, through: int) -> bool:
         """Tell the client that all records below `through` are stored."""
-        return await self._link.acknowledge(through)
+        return await self._records.acknowledge(through)
 
-    async def _ask(self) -> float:
-        """Seconds to pause before the next question."""
+    async def _poll(self) -> float:
+        """Seconds to pause before the next poll."""
         if self.collected.backlog_is_full:
             return LONGEST_RETRY_SECONDS
         wanted = self.collected.next_sequence(self.target.from_sequence)
         progress = self.collected.client.progress
         try:
-            pulled = await self._link.pull(
-                from_sequence=wanted, seen_version=progress.version if progress is not None else -1
-            )
+            seen = progress.version if progress is not None else -1
+            pulled = await self._records.pull(from_sequence=wanted, seen_version=seen)
         except FetchError as error:
             self._failures += 1
             logger.log(logging.INFO if self._failures == 1 else logging.DEBUG, "client %s: %s", self.target.pod, error)
@@ -102,7 +83,9 @@ class Follower:
         before, client.progress = client.progress, pulled.progress
         self._note_silence(False)
         changed = before is None or before.version != pulled.progress.version
-        if new or (changed and not _only_the_stage_changed(before, pulled.progress)):
+        moving = {"version": 0, "stage": None, "requests_done": 0}
+        same = before is not None and before.model_copy(update=moving) == pulled.progress.model_copy(update=moving)
+        if new or (changed and not same):
             self.news()
         elif changed:
             asyncio.get_running_loop().call_later(NEXT_STAGE_SECONDS, self.news)
@@ -110,14 +93,11 @@ class Follower:
             self._refuse(pulled.refused[0], count=len(pulled.refused))
             return LONGEST_RETRY_SECONDS
         self._unusable = 0
-        self._note_lost(pulled, wanted)
-        return BETWEEN_ANSWERS_SECONDS if new or changed else NO_NEWS_SECONDS
-
-    def _note_lost(self, pulled: Pulled, wanted: int) -> None:
-        """The client has made the wanted record, and does not have it: it was acknowledged."""
+        # The client has made the wanted record and does not have it: it was acknowledged.
         if pulled.progress.records > wanted and wanted not in self.collected.sequences:
-            self.collected.client.lost_record = wanted
+            client.lost_record = wanted
             self.news()
+        return BETWEEN_ANSWERS_SECONDS if new or changed else NO_NEWS_SECONDS
 
     async def _watch_silence(self) -> None:
         while True:
@@ -142,151 +122,3 @@ class Follower:
         if self._unusable >= MISMATCHED_AFTER:
             self.collected.client.mismatch = reason
             self.news()
-
-
-def _only_the_stage_changed(before: Progress | None, after: Progress) -> bool:
-    moving = {"version": 0, "stage": None, "requests_done": 0}
-    return before is not None and before.model_copy(update=moving) == after.model_copy(update=moving)
-
-
-MAX_PAGE_BYTES = 4 * 1024 * 1024
-PAGE_SECONDS = 10.0
-VERSION_SECONDS = 3.0
-GPU_INTERVAL_SECONDS = 5.0
-"""An exporter renews its metrics every second at best, and for a whole node: no need to scrape it as often as a server."""
-GPU_PAGE_SECONDS = 4.0
-
-
-@dataclass(eq=False)
-class Scraper:
-    """Scrapes one server. Calls `news` when something changed that a decision may depend on, not at every scrape."""
-
-    target: ScrapeTarget
-    collected: Collected
-    _: KW_ONLY
-    fetcher: Fetcher
-    now: Callable[[], datetime]
-    telemetry: Telemetry
-    news: Callable[[], None]
-
-    def __post_init__(self) -> None:
-        self._gpus: GpuReader | None = None
-        if self.target.gpus is not None:
-            self._gpus = GpuReader(
-                self.target.gpus, self.target.pod, self.collected.gpu_troubles, self.fetcher, self.news
-            )
-        self._readable: bool | None = None
-        self._start_time: float | None = None
-
-    async def run(self) -> None:
-        """Scrape for ever, and the exporter of its GPUs beside it."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._read_on())
-            if self._gpus is not None:
-                tasks.create_task(self._gpus.run())
-
-    async def _read_on(self) -> None:
-        """Scrape at every tick; a scrape that takes longer than a tick skips those that it missed."""
-        loop = asyncio.get_running_loop()
-        interval = self.target.interval_seconds
-        # Scrapes of many runs are spread over the interval, always at the same place.
-        first = loop.time() + interval * (zlib.crc32(self.target.url.encode()) % 1000) / 1000
-        tick = 0
-        while True:
-            await asyncio.sleep(first + tick * interval - loop.time())
-            await self._read()
-            tick = max(tick, int((loop.time() - first) // interval)) + 1
-
-    async def _read(self) -> None:
-        with self.telemetry.a_scrape() as outcome:
-            try:
-                page = await self.fetcher.fetch(
-                    self.target.url, limit_bytes=MAX_PAGE_BYTES, timeout_seconds=PAGE_SECONDS
-                )
-                at = self.now().timestamp()
-                sample = sample_from_page(page, at=at, role=self.target.role, pod=self.target.pod)
-            except (FetchError, UnreadablePage) as error:
-                outcome.result = "failure"
-                self._turned(readable=False, why=str(error))
-                return
-        self.collected.samples.add(self._with_gpus(sample))
-        if self.target.pod not in self.collected.server_facts:
-            self.collected.server_facts[self.target.pod] = await self._facts(page)
-        self._turned(readable=True, why="")
-        self._notice_restart(sample)
-
-    def _with_gpus(self, sample: Sample) -> Sample:
-        """With the exporter's figures since the scrape before: they change slowly."""
-        if self._gpus is None:
-            return sample
-        values: dict[str, Any] = self._gpus.take()
-        return replace(sample, **values)
-
-    def _turned(self, *, readable: bool, why: str) -> None:
-        if readable == self._readable:
-            return
-        self._readable = readable
-        if not readable:
-            logger.info("metrics of %s can't be read: %s", self.target.pod, why)
-        self.news()
-
-    def _notice_restart(self, sample: Sample) -> None:
-        if None not in (self._start_time, sample.start_time) and sample.start_time != self._start_time:
-            self.news()
-        self._start_time = sample.start_time
-
-    async def _facts(self, page: str) -> ServerFacts:
-        facts = facts_from_page(page)
-        url = self.target.url.removesuffix("/metrics") + "/version"
-        try:
-            answer = json.loads(await self.fetcher.fetch(url, limit_bytes=4096, timeout_seconds=VERSION_SECONDS))
-            return replace(facts, version=str(answer["version"])[:100])
-        except (FetchError, ValueError, KeyError, TypeError, RecursionError) as error:
-            logger.info("version of %s is not known: %s", self.target.pod, error)
-            return facts
-
-
-@dataclass(eq=False)
-class GpuReader:
-    """Scrapes a GPU exporter for one server. Calls `news` when it turns unreadable or readable."""
-
-    page: GpuPage
-    pod: str
-    troubles: dict[str, str]  # why nothing comes, by pod
-    fetcher: Fetcher
-    news: Callable[[], None]
-    _latest: dict[str, float | None] | None = None
-    _problem: str | None = None
-
-    async def run(self) -> None:
-        """For ever."""
-        while True:
-            self._turned(await self._read())
-            await asyncio.sleep(GPU_INTERVAL_SECONDS)
-
-    def take(self) -> dict[str, float | None]:
-        """The latest figures, once: they count for one instant. Empty where there are no new ones."""
-        latest, self._latest = self._latest, None
-        return latest or {}
-
-    async def _read(self) -> str | None:
-        """Why it did not succeed; None: it did."""
-        try:
-            page = await self.fetcher.fetch(self.page.url, limit_bytes=MAX_PAGE_BYTES, timeout_seconds=GPU_PAGE_SECONDS)
-            self._latest = gpu_values(page, namespace=self.page.namespace, pod=self.pod)
-        except FetchError as error:
-            return f"the exporter's page can't be read: {error}"[:253]
-        except UnreadablePage as error:
-            return str(error)[:253]
-        return None
-
-    def _turned(self, why: str | None) -> None:
-        if why == self._problem:
-            return
-        self._problem = why
-        if why is None:
-            self.troubles.pop(self.pod, None)
-        else:
-            logger.info("GPUs of %s: %s", self.pod, why)
-            self.troubles[self.pod] = why
-        self.news()

@@ -40,17 +40,14 @@ class Patience:
 
 
 class NothingToCompare(kopf.DiffBaseStorage):
-    """Kopf copies every object it hears of, status and all, to find out what changed; `on.event` never asks."""
+    """Kopf copies every object it hears of, status and all, to find out what changed; `on.event` never needs it."""
 
     def build(self, **_: Any) -> kopf.BodyEssence:
-        """Nothing is remembered of an object."""
         return kopf.BodyEssence()
 
-    def fetch(self, **_: Any) -> None:
-        """Nothing was remembered."""
+    def fetch(self, **_: Any) -> None: ...
 
-    def store(self, **_: Any) -> None:
-        """Nothing is written."""
+    def store(self, **_: Any) -> None: ...
 
 
 def registry(indexes: Indexes, *, enqueue: Callable[[Key], None], telemetry: Telemetry) -> kopf.OperatorRegistry:
@@ -117,8 +114,8 @@ def label_selector(kind: str) -> str:
     return f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(UNWATCHED_ROLES)})"
 
 
-# One namespace that can't be read stops none of the others. Kinds that the cluster may lack (`EXTENSION_KINDS`) are listed
-# with the others, and one by one where a run needs one.
+# A namespace that can't be read stops none of the others. Kinds that the cluster may lack (`EXTENSION_KINDS`) are listed with
+# the others, and one by one where a run needs one.
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +125,6 @@ ALL_NAMESPACES = "*"  # in words and metrics: what is listed for the whole clust
 MAX_REASON_CHARS = 200
 VERIFIED_AFTER_SECONDS = 60.0  # what the watches have owed us for so long is looked for in the cluster itself
 MAX_VERIFIED = 50  # lists made for that at a time
-
 Scope = str | None  # a namespace, or None: all of them at once
 
 
@@ -141,7 +137,7 @@ class Lister:
     namespaces: Iterable[str]
     _: KW_ONLY
     turned: Callable[[str, bool], None] = lambda namespace, unreadable: None
-    """Told of every namespace when it is found readable or unreadable."""
+    """Called with every namespace when it is found readable or unreadable."""
     unreadable: dict[str, str] = field(default_factory=dict, init=False)  # why, by namespace
 
     def __post_init__(self) -> None:
@@ -168,7 +164,7 @@ class Lister:
         return len(self.unreadable) < before
 
     async def verify_overdue(self) -> None:
-        """List what the watches owe us: what is gone by now is forgotten, and no watch will ever tell of it."""
+        """List what the watches owe us: what is gone by now is forgotten, and no watch will ever report it."""
         for kind, namespace in sorted(self.indexes.overdue(VERIFIED_AFTER_SECONDS))[:MAX_VERIFIED]:
             try:
                 await self._list_kind(kind, namespace)

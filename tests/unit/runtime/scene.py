@@ -25,7 +25,6 @@ from benchrun.observe.views import RunKey
 from benchrun.plan.pods import Owner, metadata, stamped
 from benchrun.plan.stored import TimelinePart, stage_config_map
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.run_reconciler import RunReconciler
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.telemetry import Telemetry
@@ -93,18 +92,16 @@ class Scene:
         # By default it is an edited run's, which is told at once.
         self.cluster.add("BenchmarkRun", run_body(status={"observedGeneration": 0} if status is None else status))
         self.indexes = Indexes()
-        self.memories = Memories(RunMemory)
         self.sessions = Background(self.cluster.log)
         self.telemetry = Telemetry()
         self.judge = Judge()
         self.news: list[RunKey] = []
         self.lookups = LookUps(Tools(self.cluster, self.judge, gpu_exporters), news=self.news.append)
-        self.worlds: list[Facts] = []
+        self.facts_seen: list[Facts] = []
         self.decide: Callable[[Facts], Decision] = lambda facts: Decision(status=RUNNING)
         self.reconciler = RunReconciler(
             cluster=self.cluster,
             indexes=self.indexes,
-            memories=self.memories,
             sessions=self.sessions,
             lookups=self.lookups,
             now=self.now,
@@ -112,6 +109,7 @@ class Scene:
             decide=self._decide,
             telemetry=self.telemetry,
         )
+        self.memories = self.reconciler.memories
 
     def now(self) -> datetime:
         return NOW
@@ -135,7 +133,7 @@ class Scene:
         return self.telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": result}) or 0.0
 
     def _decide(self, facts: Facts) -> Decision:
-        self.worlds.append(facts)
+        self.facts_seen.append(facts)
         return self.decide(facts)
 
 

@@ -19,13 +19,14 @@ from benchrun.effects.errors import (
     Throttled,
     Unavailable,
 )
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
-from benchrun.runtime.reconciler import LONGEST_SECONDS, MOST_FAILURES, RETRY_SECONDS, guarded
+from benchrun.runtime.reconciler import LONGEST_SECONDS, MOST_FAILURES, RETRY_SECONDS, Reconciler
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body, stage_body
 from unit.runtime.fast_time import passing, run_fast
-from unit.runtime.memory_cluster import status_of
-from unit.runtime.scene import ENDED, RUNNING, Scene
+from unit.runtime.memory_cluster import MemoryCluster, status_of
+from unit.runtime.scene import ENDED, NOW, RUNNING, Scene
 
 
 class Pass:
@@ -33,7 +34,10 @@ class Pass:
 
     def __init__(self, outcome: Exception | float | None) -> None:
         self.telemetry = Telemetry()
-        self.read_again = 0
+        self.cluster = MemoryCluster()
+        self._reconciler = Reconciler(
+            cluster=self.cluster, indexes=Indexes(), now=lambda: NOW, telemetry=self.telemetry
+        )
         self._outcome = outcome
 
     async def _make(self) -> float | None:
@@ -41,11 +45,12 @@ class Pass:
             raise self._outcome
         return self._outcome
 
-    async def _read(self) -> None:
-        self.read_again += 1
+    @property
+    def reads(self) -> int:
+        return len(self.cluster.log)
 
     async def made(self) -> float | None:
-        return await guarded(self._make, telemetry=self.telemetry, after_conflict=self._read)
+        return await self._reconciler.guard(KEY, self._make)
 
     def counted(self) -> dict[str, float]:
         """Passes by result."""
@@ -61,7 +66,7 @@ class Pass:
 async def test_a_pass_that_went_well_says_when_to_look_again(seconds: float | None) -> None:
     well = Pass(seconds)
     assert await well.made() == seconds
-    assert (well.counted(), well.read_again) == ({"success": 1}, 0)
+    assert (well.counted(), well.reads) == ({"success": 1}, 0)
 
 
 @pytest.mark.parametrize(
@@ -84,28 +89,14 @@ async def test_a_refusal_is_tried_again_later(error: ClusterError, result: str, 
     assert later.value.seconds == seconds
     assert str(error) in str(later.value)
     assert later.value.__cause__ is error
-    assert (refused.counted(), refused.read_again) == ({result: 1}, reads)
+    assert (refused.counted(), refused.reads) == ({result: 1}, reads)
 
 
 async def test_a_fault_of_ours_is_no_refusal() -> None:
     broken = Pass(ZeroDivisionError("ours"))
     with pytest.raises(ZeroDivisionError):
         await broken.made()
-    assert (broken.counted(), broken.read_again) == ({"error": 1}, 0)
-
-
-async def test_what_can_not_be_read_again_after_a_conflict_is_told() -> None:
-    telemetry = Telemetry()
-
-    async def conflict() -> None:
-        raise Conflict("moved on", code=409)
-
-    async def down() -> None:
-        raise Unavailable("down")
-
-    with pytest.raises(Unavailable):
-        await guarded(conflict, telemetry=telemetry, after_conflict=down)
-    assert telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": "conflict"}) == 1
+    assert (broken.counted(), broken.reads) == ({"error": 1}, 0)
 
 
 HOLDERS = [("Deployment", "server"), (LEADER_WORKER_SET, "group"), ("Job", "client")]

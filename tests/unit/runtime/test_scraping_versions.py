@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from benchrun.decide.decision import Collected, ScrapeTarget
 from benchrun.effects.pod_http import FetchError
-from benchrun.runtime.client_polling import Scraper
+from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast

@@ -67,7 +67,7 @@ async def test_a_record_that_an_earlier_attempt_has_stored_is_no_conflict_and_th
     assert (scene.collected.conflict, [s.at for s in samples.unstored]) == (None, [1, 2])
     assert ("acknowledge", "1") in scene.cluster.log
     await scene.once()
-    assert [c.sequence for c in scene.worlds[-1].children.objects] == [0]
+    assert [c.sequence for c in scene.facts_seen[-1].children.objects] == [0]
 
 
 def test_where_the_api_server_does_not_answer_the_other_records_wait_for_the_next_pass() -> None:

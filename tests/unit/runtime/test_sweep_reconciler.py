@@ -120,8 +120,8 @@ def scene() -> Scene:
 
 async def test_a_run_that_was_created_is_put_on_the_queue_since_its_event_will_be_no_news(scene: Scene) -> None:
     await scene.once()
-    assert scene.asked("create", "status", "event") == [
-        ("create", KIND, FIRST),
+    assert scene.asked("apply", "status", "event") == [
+        ("apply", KIND, FIRST),
         ("status", SWEEP_KIND, NAME),
         ("event", "Running", NAME),
     ]
@@ -264,7 +264,7 @@ async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(scene: Scene
 
 
 async def test_what_is_forbidden_is_said_and_offered_again(scene: Scene) -> None:
-    scene.cluster.broken["create"] = Forbidden("exceeded quota: count/benchmarkruns", code=403)
+    scene.cluster.broken["apply"] = Forbidden("exceeded quota: count/benchmarkruns", code=403)
     assert await scene.once() == 0.0
     assert await scene.once() == NOT_CREATED_RETRY_SECONDS
     assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Ready"] == ["QuotaExceeded"]
@@ -274,14 +274,14 @@ async def test_what_is_forbidden_is_said_and_offered_again(scene: Scene) -> None
 
 
 async def test_an_answer_that_is_only_worded_otherwise_is_no_reason_to_ask_again_at_once(scene: Scene) -> None:
-    scene.cluster.broken["create"] = Forbidden("no (request 1)", code=403)
+    scene.cluster.broken["apply"] = Forbidden("no (request 1)", code=403)
     assert await scene.once() == 0.0
-    scene.cluster.broken["create"] = Forbidden("no (request 2)", code=403)
+    scene.cluster.broken["apply"] = Forbidden("no (request 2)", code=403)
     assert await scene.once() == NOT_CREATED_RETRY_SECONDS
 
 
 async def test_what_is_invalid_ends_the_sweep(scene: Scene) -> None:
-    scene.cluster.broken["create"] = Invalid("spec.server.image: too long", code=422)
+    scene.cluster.broken["apply"] = Invalid("spec.server.image: too long", code=422)
     await scene.until_settled()
     assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Failed"] == ["RunInvalid"]
     assert "seqs-v1-r1 is refused by the API server: spec.server.image: too long" in scene.status["message"]
@@ -306,23 +306,23 @@ async def test_a_conflict_is_read_again_and_tried_again(scene: Scene) -> None:
 async def test_what_came_to_be_during_a_pass_is_never_overwritten(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create_run = scene.cluster.create_run
+    apply = scene.cluster.apply
 
     async def meanwhile(manifest: Json) -> Json:
         body = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
         over = {"phase": "Completed", "message": "another operator's"}
         body = scene.cluster.change(SWEEP_KIND, body, {"status": over})
         scene.indexes.heard(SWEEP_KIND, body, deleted=False)
-        return await create_run(manifest)
+        return await apply(manifest)
 
-    monkeypatch.setattr(scene.cluster, "create_run", meanwhile)
+    monkeypatch.setattr(scene.cluster, "apply", meanwhile)
     with pytest.raises(Later):
         await scene.once()
     assert scene.status == {"phase": "Completed", "message": "another operator's"}
 
 
 async def test_nothing_is_lost_when_the_api_server_is_away(scene: Scene) -> None:
-    scene.cluster.broken["create"] = Unavailable("down", code=503)
+    scene.cluster.broken["apply"] = Unavailable("down", code=503)
     with pytest.raises(Later):
         await scene.once()
     scene.cluster.broken.clear()

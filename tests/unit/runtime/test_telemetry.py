@@ -43,9 +43,9 @@ def test_pass_is_timed_and_counted_by_result(telemetry: Telemetry) -> None:
 
 
 def test_writes_are_counted_by_verb_resource_and_code(telemetry: Telemetry) -> None:
-    telemetry.count_write(verb="PATCH", resource="jobs", code="2xx")
-    telemetry.count_write(verb="PATCH", resource="jobs", code="409")
-    telemetry.count_write(verb="PATCH", resource="jobs", code="409")
+    telemetry.count_write("PATCH", "jobs", "2xx")
+    telemetry.count_write("PATCH", "jobs", "409")
+    telemetry.count_write("PATCH", "jobs", "409")
     assert value(telemetry, "api_writes_total", verb="PATCH", resource="jobs", code="409") == 2
 
 

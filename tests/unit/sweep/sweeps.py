@@ -98,7 +98,7 @@ def facts(
         status = status.model_dump(mode="json", by_alias=True, exclude_none=True)
     known = {each.uid: measured() for each in runs} if figures is None else figures
     sweep = Sweep(NAMESPACE, NAME, UID, generation=1, spec=spec or sweep_body(), status=status or {})
-    return SweepFacts(sweep, swept_runs(runs), SweepCollected(measured=known, **collected), now)
+    return SweepFacts(sweep, swept_runs(runs), SweepCollected(measured=dict(known), **collected), now)
 
 
 def decided(*arguments: Any, **options: Any) -> SweepDecision:

@@ -12,7 +12,6 @@ from benchrun.api.sweep.status import (
     SweepEstimate,
     SweepPhase,
     SweepReason,
-    SweepTable,
     TabledRun,
     VariantStatus,
     read_sweep_status,
@@ -35,7 +34,7 @@ from benchrun.plan.variants import PlannedRun, Variant, run_manifest
 
 
 def decide(facts: SweepFacts) -> SweepDecision:
-    """What to do about a sweep now. The same facts give the same decision; its own outcome, seen again, changes nothing."""
+    """What to do about a sweep now. The same facts give the same decision; on its own outcome it changes nothing."""
     status = read_sweep_status(facts.sweep.status)
     if facts.sweep.deleting:
         return SweepDecision(status=status, forget=True)
@@ -53,7 +52,8 @@ def decide(facts: SweepFacts) -> SweepDecision:
         return SweepDecision(status=status, read=wanted)
     end = ending(state)
     starting = () if end is not None else state.to_start
-    if not starting and not state.active and (end is not None or not _waits(state)):
+    waits = bool(state.waiting) and state.spec.suspend  # something is left to start, only not now
+    if not starting and not state.active and (end is not None or not waits):
         if wanted:
             return SweepDecision(status=status, read=wanted)
         made = table_made(state)
@@ -68,16 +68,11 @@ def _noticed(state: SweepState) -> SweepState:
     status = state.status
     update = {
         "accepted_time": status.accepted_time or timestamp(state.facts.now),
-        "estimate": status.estimate or sweep_estimate(state),
+        "estimate": status.estimate or _estimate(state),
         "baseline": state.baseline,
         "gpu_seconds": round(sum(state.gpu_seconds), 1),
     }
     return replace(state, status=status.model_copy(update=update))
-
-
-def _waits(state: SweepState) -> bool:
-    """Whether there is something left to start, only not now."""
-    return bool(state.waiting) and state.spec.suspend
 
 
 def _go_on(state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ...]) -> SweepDecision:
@@ -88,13 +83,13 @@ def _go_on(state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ..
     phase, reason, message = _step(state, end, starting)
     rows, facts = condition_table.sweep_going_on(reason, message), state.facts
     status = condition_table.standing(counted, rows, phase, message, of=facts.sweep, now=facts.now)
-    told = state.status.phase == phase or phase == "Pending"
+    is_news = phase != "Pending" and state.status.phase != phase
     return SweepDecision(
         status=status,
         table=wanted if made is None else None,
         cancel=_cancelled(facts, state.active) if end is not None else (),
         create=tuple(run_manifest(state.owner, planned) for planned in starting),
-        events=() if told else (Event(phase, message),),
+        events=(Event(phase, message),) if is_news else (),
     )
 
 
@@ -124,7 +119,7 @@ def _cancelled(facts: SweepFacts, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
 
 def _refused(facts: SweepFacts, status: BenchmarkSweepStatus, problem: str) -> SweepDecision:
     problem = sentence(problem)
-    rows = condition_table.sweep_ended_early(SweepReason.INVALID_SPEC, problem)
+    rows = condition_table.ended_early("sweep", SweepReason.INVALID_SPEC, problem)
     ended = condition_table.standing(status, rows, "Failed", problem, of=facts.sweep, now=facts.now)
     return SweepDecision(
         status=ended.model_copy(update={"completion_time": timestamp(facts.now)}),
@@ -144,8 +139,7 @@ def is_tabled(state: SweepState) -> bool:
 
 def tabled_runs(state: SweepState) -> int:
     """How many runs the table in the status is made of."""
-    runs = state.status.runs
-    return 0 if runs is None else runs.tabled
+    return 0 if state.status.runs is None else state.status.runs.tabled
 
 
 def to_read(state: SweepState) -> tuple[str, ...]:
@@ -156,7 +150,7 @@ def to_read(state: SweepState) -> tuple[str, ...]:
 
 def table_wanted(state: SweepState) -> TableWanted:
     """The table of all runs that have ended."""
-    told = variant_statuses(state)
+    variants = variant_statuses(state)
     return TableWanted(
         baseline=state.baseline,
         runs=tuple(
@@ -166,7 +160,7 @@ def table_wanted(state: SweepState) -> TableWanted:
             if run.state == "Completed"
         ),
         # In the word of the first run that ended early.
-        missing=tuple((variant.name, variant.reason) for variant in told if variant.reason is not None),
+        missing=tuple((variant.name, variant.reason) for variant in variants if variant.reason is not None),
     )
 
 
@@ -178,18 +172,9 @@ def table_made(state: SweepState) -> TableMade | None:
 
 def tabled(state: SweepState, made: TableMade) -> BenchmarkSweepStatus:
     """The status with the table of all runs that have ended; with the one before where that could not be made."""
-    counted = counted_anew(state, tabled=len(state.ended))
-    return counted if made.table is None else _with_table(state, counted, made.table)
-
-
-def counted_anew(state: SweepState, *, tabled: int) -> BenchmarkSweepStatus:
-    """The status with the counts of now, and the table that it has."""
-    update = {"runs": _run_counts(state, tabled=tabled), "variants": variant_statuses(state)}
-    return state.status.model_copy(update=update)
-
-
-def _with_table(state: SweepState, counted: BenchmarkSweepStatus, table: SweepTable) -> BenchmarkSweepStatus:
-    cost = state.spec.template.cost
+    counted, table, cost = counted_anew(state, tabled=len(state.ended)), made.table, state.spec.template.cost
+    if table is None:
+        return counted
     variants = [
         variant.model_copy(
             update={
@@ -208,10 +193,10 @@ def _with_table(state: SweepState, counted: BenchmarkSweepStatus, table: SweepTa
     return counted.model_copy(update=update)
 
 
-def _run_counts(state: SweepState, *, tabled: int) -> RunCounts:
-    """The runs by where they are."""
+def counted_anew(state: SweepState, *, tabled: int) -> BenchmarkSweepStatus:
+    """The status with the counts of now, and the table that it has."""
     states = [run.state for run in state.in_order]
-    return RunCounts(
+    counts = RunCounts(
         running=states.count("Running"),
         completed=states.count("Completed"),
         failed=states.count("Failed"),
@@ -222,24 +207,19 @@ def _run_counts(state: SweepState, *, tabled: int) -> RunCounts:
         tabled=tabled,
         summary=f"{len(state.ended)}/{len(state.planned)}",
     )
+    return state.status.model_copy(update={"runs": counts, "variants": variant_statuses(state)})
 
 
 def variant_statuses(state: SweepState) -> list[VariantStatus]:
-    """One entry a variant, as listed; outcome and verdict as the last table had them."""
+    """One entry a variant, as listed; outcome and verdict of the last table."""
     before = {variant.name: variant for variant in state.status.variants}
     return [_variant(state, variant, before.get(variant.name)) for variant in state.variants]
 
 
-def sweep_estimate(state: SweepState) -> SweepEstimate:
-    """What all runs together will ask for."""
-    each = [estimate(variant.spec) for variant in state.variants]
-    replications = state.spec.replications
-    return SweepEstimate(
-        variants=len(each),
-        runs=len(state.planned),
-        stages=replications * sum(one.stages for one in each),
-        requests=replications * sum(one.requests for one in each),
-    )
+def _estimate(state: SweepState) -> SweepEstimate:
+    each, times = [estimate(variant.spec) for variant in state.variants], state.spec.replications
+    stages, requests = times * sum(one.stages for one in each), times * sum(one.requests for one in each)
+    return SweepEstimate(variants=len(each), runs=len(state.planned), stages=stages, requests=requests)
 
 
 def _variant(state: SweepState, variant: Variant, before: VariantStatus | None) -> VariantStatus:
@@ -289,7 +269,7 @@ def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecis
         rows = condition_table.sweep_measured(reason, message)
     else:
         reason, message = early.reason, sentence(early.message)
-        rows = condition_table.sweep_ended_early(reason, message)
+        rows = condition_table.ended_early("sweep", reason, message)
     status = condition_table.standing(status, rows, phase, message, of=facts.sweep, now=facts.now)
     warning = phase == "Failed" or reason in (SweepReason.RUNS_FAILED, SweepReason.INVALID_CELLS)
     return SweepDecision(status=status, forget=True, events=(Event(phase, message, warning=warning),))

@@ -1,4 +1,4 @@
-"""What a pass over one sweep reads, its facts worked out once, and what it asks for."""
+"""What a pass over one sweep reads, its facts worked out once, and what it decides."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from benchrun.api import BenchmarkRunStatus, Code, Reason, first_problem
 from benchrun.api.sweep.spec import BenchmarkSweepSpec, named
 from benchrun.api.sweep.status import MAX_ROWS, BenchmarkSweepStatus, SweepTable, TabledRun
 from benchrun.decide.decision import Event, Manifest, Ref
+from benchrun.decide.failures import SERVER_SETTINGS
 from benchrun.decide.run_state import Unacceptable
 from benchrun.observe.ended_runs import SweptRun
 from benchrun.observe.views import Sweep
@@ -53,11 +54,11 @@ class TableMade:
     problem: str = ""  # why there is none
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SweepCollected:
     """What memory holds of a sweep that goes on. All of it can be lost and read once more."""
 
-    measured: Mapping[str, BenchmarkRunStatus] = field(default_factory=dict)
+    measured: dict[str, BenchmarkRunStatus] = field(default_factory=dict)
     """Of runs that were measured to their end, by uid: what comparisons read (`api.sweep.essence`)."""
     table: TableMade | None = None  # the table that was made last
     conflict: str | None = None  # a run that stands where one of ours should, and is not
@@ -89,18 +90,7 @@ class SweepDecision:
     events: tuple[Event, ...] = ()
 
 
-OF_THE_SETTINGS = frozenset(
-    {
-        Reason.USAGE_ERROR,
-        Reason.INVALID_ARGUMENT,
-        Reason.MODEL_NOT_FOUND,
-        Reason.MODEL_GATED,
-        Reason.OUT_OF_GPU_MEMORY,
-        Reason.KV_CACHE_TOO_SMALL,
-        Reason.INVALID_SPEC,
-        Reason.CHILD_INVALID,
-    }
-)
+OF_THE_SETTINGS = SERVER_SETTINGS | {Reason.INVALID_SPEC, Reason.CHILD_INVALID}
 """Why a run failed, where the next one of the same variant would fail too."""
 FROM_OUTSIDE = frozenset(
     {Reason.EVICTED, Reason.SERVER_RESTARTED, Reason.SERVER_GONE, Reason.CLIENT_GONE, Reason.SHARD_LOST}
@@ -145,11 +135,8 @@ class SweepState:
     @cached_property
     def hopeless(self) -> frozenset[int]:
         """Numbers of the variants whose runs fail by their settings."""
-        return frozenset(
-            planned.variant.number
-            for planned in self.planned
-            if any(run.reason in OF_THE_SETTINGS for run in self.tried[planned.name])
-        )
+        tried = ((planned.variant.number, run) for planned in self.planned for run in self.tried[planned.name])
+        return frozenset(number for number, run in tried if run.reason in OF_THE_SETTINGS)
 
     @cached_property
     def next_attempts(self) -> dict[str, PlannedRun]:
@@ -208,12 +195,8 @@ class SweepState:
     @cached_property
     def waiting(self) -> tuple[PlannedRun, ...]:
         """Runs that are still to be started, in order. What was lost comes in the place of what was planned."""
-        left_out = {planned.name for planned in self.skipped}
-        return tuple(
-            self.next_attempts.get(planned.name, planned)
-            for planned in self.planned
-            if planned.name not in left_out and planned.name not in self._standing
-        )
+        left_out = {planned.name for planned in self.skipped} | self._standing.keys()
+        return tuple(self.next_attempts.get(p.name, p) for p in self.planned if p.name not in left_out)
 
     @property
     def to_start(self) -> tuple[PlannedRun, ...]:
@@ -242,10 +225,8 @@ class SweepState:
 
 
 def _is_lost(run: SweptRun, figures: BenchmarkRunStatus | None) -> bool:
-    """Whether the run ended with a pod that was taken away or began anew. `figures`: what was read of it, if it was.
-
-    A restart in the last stage is found by the judge only, when every record is there and the run is Completed.
-    """
+    """Whether the run ended with a pod that was taken away or began anew. A restart in the last stage is found by the judge
+    only, by what was read of the run (`figures`), when every record is there and the run is Completed."""
     if run.state == "Failed":
         return run.reason in FROM_OUTSIDE
     if run.state != "Completed" or figures is None:
@@ -264,8 +245,6 @@ def accept_sweep(sweep: Sweep) -> tuple[BenchmarkSweepSpec, tuple[Variant, ...]]
         raise Unacceptable(str(error)) from error
     points = len(cells(spec.template))
     if len(made) * points > MAX_ROWS:
-        raise Unacceptable(
-            f"spec.template.workloads: {len(made)} variants x {points} load points = {len(made) * points} rows; "
-            f"the limit is {MAX_ROWS}"
-        )
+        rows = f"{len(made)} variants x {points} load points = {len(made) * points} rows"
+        raise Unacceptable(f"spec.template.workloads: {rows}; the limit is {MAX_ROWS}")
     return spec, made
