@@ -35,9 +35,8 @@ def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis
         return Step("WarmingUp", api.Reason.WARMING_UP, "sending warm-up requests", True, True)
     done, total = len(state.known), state.stages_in_words
     if state.all_known:
-        return Step(
-            "Collecting", api.Reason.COLLECTING, f"all {total} stages measured; storing the records", True, True
-        )
+        message = f"all {total} stages measured; storing the records"
+        return Step("Collecting", api.Reason.COLLECTING, message, True, True)
     stage = _stage(state) or "the next stage"
     return Step("Running", api.Reason.MEASURING, f"measuring {stage}; {done} of {total} stages are done", True, True)
 

@@ -64,8 +64,7 @@ class Unavailable(ClusterError):
 
 DEFAULT_RETRY_AFTER_SECONDS = 1.0
 MAX_RETRY_AFTER_SECONDS = 60.0
-_UNASKED = "failed calling webhook"
-"""Of a webhook that must not be passed over: nothing was created, and it may be long until it can be."""
+_UNASKED = "failed calling webhook"  # that must not be bypassed: nothing was created, maybe for long
 
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:
@@ -73,20 +72,18 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterErr
     answer = _status_object(body)
     message = str(answer.get("message") or body[:300].decode(errors="replace") or f"HTTP {status}")
     causes = raw.mappings(raw.mapping(answer.get("details")).get("causes"))
-    if status == 404:
-        return NotFound(message, code=status)
-    if status == 409:
-        kind = Exists if answer.get("reason") == "AlreadyExists" else Conflict
-        return kind(message, code=status)
-    if status == 422 and any(cause.get("field") == "metadata.uid" for cause in causes):
-        return Conflict(message, code=status)
-    if status in (401, 403) or (status == 500 and _UNASKED in message):
-        return Forbidden(message, code=status)
     if status == 429:
         return Throttled(message, retry_after_seconds=_retry_after_seconds(headers))
-    if 400 <= status < 500:
-        return Invalid(message, code=status)
-    return Unavailable(message, code=status)
+    kind: type[ClusterError] = Invalid if 400 <= status < 500 else Unavailable
+    if status == 404:
+        kind = NotFound
+    elif status == 409:
+        kind = Exists if answer.get("reason") == "AlreadyExists" else Conflict
+    elif status == 422 and any(cause.get("field") == "metadata.uid" for cause in causes):
+        kind = Conflict
+    elif status in (401, 403) or (status == 500 and _UNASKED in message):
+        kind = Forbidden
+    return kind(message, code=status)
 
 
 def _status_object(body: bytes) -> Mapping[str, object]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from datetime import datetime
 from ipaddress import IPv6Address, ip_address
 
@@ -91,10 +92,8 @@ class KubernetesApi:
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
         if ref.uid is not None:
             options["preconditions"] = {"uid": ref.uid}
-        try:
+        with suppress(NotFound, Conflict):
             await self._write("DELETE", resource, resource.path(ref.namespace, ref.name), body=options)
-        except (NotFound, Conflict):
-            return
 
     async def patch_status(self, declared: Declared, *, resource_version: str, changes: Json) -> Json:
         """Merge changes into the status of exactly this version of this object; Conflict when it has moved on."""
@@ -174,10 +173,8 @@ class KubernetesApi:
     async def create_event(self, about: Declared, event: Event, *, now: datetime) -> None:
         """Say something about a run or sweep, once: the same reason for the same object is one event."""
         resource = RESOURCES["Event"]
-        try:
+        with suppress(Exists):
             await self._write("POST", resource, resource.path(about.namespace), body=event_body(about, event, now=now))
-        except Exists:
-            return
 
     async def _write(
         self,

@@ -84,8 +84,10 @@ class ClientPoller:
         self._note_silence(False)
         changed = before is None or before.version != pulled.progress.version
         moving = {"version": 0, "stage": None, "requests_done": 0}
-        same = before is not None and before.model_copy(update=moving) == pulled.progress.model_copy(update=moving)
-        if new or (changed and not same):
+        is_small = False  # nothing but the stage and its requests
+        if changed and before is not None:
+            is_small = before.model_copy(update=moving) == pulled.progress.model_copy(update=moving)
+        if new or (changed and not is_small):
             self.news()
         elif changed:
             asyncio.get_running_loop().call_later(NEXT_STAGE_SECONDS, self.news)

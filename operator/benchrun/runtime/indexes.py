@@ -205,10 +205,8 @@ class Indexes:
         if before is not None and before.uid == uid and before.version >= version:
             return None
         owner = views.belongs_to(key, body)
-        if owner is None:
-            return None
-        view = self._view(key, body)
-        if view is None:
+        view = self._view(key, body) if owner is not None else None
+        if owner is None or view is None:
             return None
         if before is not None and before.belongs_to != owner:
             self._leave(key, before.belongs_to)

@@ -94,8 +94,7 @@ class Memories(Generic[M]):
             memory.leave()
 
 
-MAX_RUNS = 100
-"""Most runs that can be configured: with 16 load points and 8 figures each, 1 MB kept and 1.3 MB of metrics."""
+MAX_RUNS = 100  # most that can be configured: of 16 load points and 8 figures each, 1 MB kept and 1.3 MB of metrics
 NamespacedName = tuple[str, str]
 
 

@@ -29,14 +29,7 @@ from benchrun.runtime.run_reconciler import Decide, RunReconciler
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.settings import Settings
 from benchrun.runtime.sweep_reconciler import SweepReconciler
-from benchrun.runtime.telemetry import (
-    MAX_LIVE_RUNS,
-    MAX_LOOP_LAG_SECONDS,
-    MAX_SILENCE_SECONDS,
-    Health,
-    Pulse,
-    Telemetry,
-)
+from benchrun.runtime.telemetry import MAX_LAG_SECONDS, MAX_LIVE_RUNS, MAX_SILENCE_SECONDS, Health, Pulse, Telemetry
 from benchrun.runtime.watching import ALL_NAMESPACES, Lister
 
 logger = logging.getLogger(__name__)
@@ -88,11 +81,9 @@ class Operator:
     async def start(self) -> None:
         """Answer probes, read the whole cluster, then begin to make passes, or to wait until we lead.
 
-        Waits as long as there is no API server.
-
-        No pass is made over a run before all of its namespace was listed: a pass that knows half of a run's children would
-        make the others anew. Kopf starts to watch after this returns, and begins with a list of its own, so nothing falls in
-        between.
+        Waits as long as there is no API server. No pass is made over a run before all of its namespace was listed: a pass that
+        knows half of a run's children would make the others anew. Kopf starts to watch after this returns, and begins with a
+        list of its own, so nothing falls in between.
         """
         await self.health.start(self._settings.listen_host, self._settings.listen_port)
         self._cleanup.push_async_callback(self.health.stop)
@@ -138,7 +129,7 @@ class Operator:
             problems.append("another operator leads")
         elif self._queue is not None and self._queue.has_lost_workers:
             problems.append("a queue worker has ended")
-        if self._pulse.lag_seconds() > MAX_LOOP_LAG_SECONDS:
+        if self._pulse.lag_seconds() > MAX_LAG_SECONDS:
             problems.append(f"the event loop is {self._pulse.lag_seconds():.0f} s late")
         if self._silent_seconds() > MAX_SILENCE_SECONDS:
             problems.append(f"a watch is silent about a change that is {self._silent_seconds():.0f} s old")

@@ -1,4 +1,4 @@
-"""The work queue: which runs to look at, and when.
+"""The work queue: over which runs to make passes, and when.
 
     add(key)  -->  ready (each key once)  -->  worker  -->  handle(key)
                                                   |  returned seconds: handle it then, unless something happens before
@@ -111,32 +111,25 @@ class WorkQueue(Generic[K]):
         return not self._stopping and any(worker.done() for worker in self._tasks)
 
     def add(self, key: K) -> None:
-        """Look at the key as soon as a worker is free."""
+        """Handle the key as soon as a worker is free."""
         if key in self._running:
             self._again.add(key)
-            return
-        if key in self._urgent:
-            return
-        self._cancel_timer(key)
-        if self.urgent(key):
-            if key in self._others:
+        elif key not in self._urgent:
+            self._cancel_timer(key)
+            is_urgent = self.urgent(key)
+            if is_urgent and key in self._others:
                 self._others.remove(key)
-            self._urgent.add(key)
-        else:
-            self._others.add(key)
-        self._added.set()
+            (self._urgent if is_urgent else self._others).add(key)
+            self._added.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Look at the key in so many seconds; of several such wishes the earliest wins."""
+        """Handle the key in so many seconds; of several such requests the earliest wins."""
         if seconds <= 0:
             self.add(key)
             return
-        if key in self._urgent or key in self._others:
-            return
-        loop = asyncio.get_running_loop()
+        loop, timer = asyncio.get_running_loop(), self._timers.get(key)
         due = loop.time() + seconds
-        waiting = self._timers.get(key)
-        if waiting is not None and waiting.when() <= due:
+        if key in self._urgent or key in self._others or (timer is not None and timer.when() <= due):
             return
         self._cancel_timer(key)
         self._timers[key] = loop.call_at(due, self._due, key)

@@ -72,10 +72,9 @@ class Sessions:
         if session is not None and session.memory is not memory:
             self.stop(key)
             session = None
-        if session is None:
-            if not scrape and pull is None:
-                return
-            session = self._sessions[key] = Session(memory)
+        if session is None and not scrape and pull is None:
+            return
+        session = self._sessions[key] = session or Session(memory)
         self._scrape(key, session, scrape)
         self._poll(key, session, pull)
         nodes = raw.number(raw.mapping(run.spec.get("server")).get("nodesPerReplica"), default=1)
@@ -87,9 +86,8 @@ class Sessions:
     async def acknowledge(self, key: RunKey, through: int) -> bool:
         """Tell the run's client that records below `through` are stored; False where it did not answer."""
         session = self._sessions.get(key)
-        if session is None or session.poller is None:
-            return False
-        return await session.poller.acknowledge(through)
+        poller = session.poller if session is not None else None
+        return poller is not None and await poller.acknowledge(through)
 
     def stop(self, key: RunKey) -> None:
         """End everything that goes on for the run."""

@@ -143,7 +143,7 @@ class Telemetry:
 
 
 TICK_SECONDS = 1.0
-MAX_LOOP_LAG_SECONDS = 30.0
+MAX_LAG_SECONDS = 30.0
 MAX_SILENCE_SECONDS = 180.0
 """How long the watches may owe us something that we know exists; Kopf renews a quiet stream after 70 s."""
 

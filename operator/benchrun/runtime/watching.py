@@ -22,10 +22,8 @@ from benchrun.runtime.background_tasks import doubling
 from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes
 from benchrun.runtime.telemetry import Telemetry
 
-SERVER_TIMEOUT_SECONDS = 300
 CONNECT_TIMEOUT_SECONDS = 10
 INACTIVITY_TIMEOUT_SECONDS = 70
-CHUNK_SIZE = 100
 WORKER_IDLE_SECONDS = 0.5  # Kopf keeps the last body of an object in memory for so long
 LONGEST_PAUSE_SECONDS = 30.0  # between tries to watch what can't be watched
 
@@ -87,10 +85,10 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.scanning.disabled = True
-    settings.watching.server_timeout = SERVER_TIMEOUT_SECONDS
+    settings.watching.server_timeout = 300
     settings.watching.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.watching.inactivity_timeout = INACTIVITY_TIMEOUT_SECONDS
-    settings.watching.chunk_size = CHUNK_SIZE
+    settings.watching.chunk_size = 100
     settings.networking.request_timeout = 30
     settings.networking.error_backoffs = Patience()
     settings.networking.connect_timeout = CONNECT_TIMEOUT_SECONDS
@@ -109,9 +107,8 @@ def kopf_settings() -> kopf.OperatorSettings:
 
 def label_selector(kind: str) -> str:
     """Which objects of a kind cross the wire: those of runs, without the ConfigMaps that hold what was measured."""
-    if kind != "ConfigMap":
-        return names.LABEL_RUN
-    return f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(UNWATCHED_ROLES)})"
+    small = f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(UNWATCHED_ROLES)})"
+    return small if kind == "ConfigMap" else names.LABEL_RUN
 
 
 # A namespace that can't be read stops none of the others. Kinds that the cluster may lack (`EXTENSION_KINDS`) are listed with

@@ -52,10 +52,8 @@ OFFLINE = spec_body(
     workloads=[workload("chat", load={"batchSizes": [1, 4]})],
 )
 
-REFUSED = {"repeats": 0}
-"""Makes any spec one that is refused."""
-NEWER = {"fieldOfANewerOperator": 1}
-"""Makes any spec one of another version."""
+REFUSED = {"repeats": 0}  # makes any spec one that is refused
+NEWER = {"fieldOfANewerOperator": 1}  # makes any spec one of another version
 
 PLAN, JOB, SERVICE, DEPLOYMENT = (
     ("ConfigMap", "plan"),
@@ -63,8 +61,7 @@ PLAN, JOB, SERVICE, DEPLOYMENT = (
     ("Service", "server"),
     ("Deployment", "server"),
 )
-GROUPS = ("LeaderWorkerSet", "server")
-"""In place of the Deployment, where servers are more than one pod."""
+GROUPS = ("LeaderWorkerSet", "server")  # in place of the Deployment, where servers are more than one pod
 
 
 def instant(seconds: float) -> datetime:

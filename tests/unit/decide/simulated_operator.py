@@ -43,10 +43,8 @@ class SimulatedOperator:
     status: dict[str, Any] = field(default_factory=dict)
     status_version: int = 0
     decision: Decision | None = None
-    asked: dict[Question[Any], None] = field(default_factory=dict)
-    """Look-ups under way."""
-    ends: list[str] = field(default_factory=list)
-    """Reasons of warning and ending events that were posted."""
+    asked: dict[Question[Any], None] = field(default_factory=dict)  # look-ups under way
+    ends: list[str] = field(default_factory=list)  # reasons of warning and ending events that were posted
 
     # ---- what it learns --------------------------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 from benchrun.decide.decide_run import decide
-from unit.decide.saying import applied, deleted
 from unit.decide.scenes import SERVER_DIED, URL_ENDPOINT, Scene
+from unit.decide.summaries import applied, deleted
 from unit.measure.records import requests
 
 LAST_RECORD = Scene().measuring().stored(0).arrived(1).at(300)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from unit.decide.saying import applied, deleted, standing
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, URL_ENDPOINT, Scene
+from unit.decide.summaries import applied, deleted, standing
 
 
 @pytest.mark.parametrize("owner", [pytest.param("another-run", id="another run's"), pytest.param(None, id="nobody's")])

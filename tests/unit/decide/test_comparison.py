@@ -9,8 +9,8 @@ from benchrun.api import BenchmarkRunStatus, ConditionType
 from benchrun.judge.comparison.comparability import results_digest
 from benchrun.observe.views import Run
 from benchrun.report.exit_codes import exit_code
-from unit.decide.saying import standing
 from unit.decide.scenes import TWO_STAGES, Scene
+from unit.decide.summaries import standing
 from unit.measure.records import requests
 
 BASELINE = {"name": "before", "maxRegressionPercent": "5", "metrics": ["MeanTTFT"]}

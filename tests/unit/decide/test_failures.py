@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from benchrun.decide.decision import Answer, LogTail
-from unit.decide.saying import deleted, standing
 from unit.decide.scenes import FIRST_REQUEST, HEALTHY, SERVER_DIED, Scene, instant, unix_us
+from unit.decide.summaries import deleted, standing
 
 LOG = f"INFO starting\n{SERVER_DIED.message}"
 DIED_LOADING = Scene().server_loading().pod("server", terminated=SERVER_DIED)

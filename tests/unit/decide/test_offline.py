@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from benchrun.decide.decision import ScrapeTarget
-from unit.decide.saying import standing
 from unit.decide.scenes import OFFLINE, SERVER_DIED, Scene
+from unit.decide.summaries import standing
 
 RUN = Scene(spec=OFFLINE)
 

@@ -15,8 +15,8 @@ from benchrun.decide.run_state import RunState, Unacceptable, accept
 from benchrun.names import SERVING_ROLES
 from hypothesis import given, settings
 from unit.decide.run_facts import OF_A_LATER_VERSION, Story, stories
-from unit.decide.saying import applied, deleted
 from unit.decide.scenes import Scene
+from unit.decide.summaries import applied, deleted
 from unit.plan.specs import OWNER
 
 HOLDERS = ("Deployment", "LeaderWorkerSet")

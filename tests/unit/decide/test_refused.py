@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from benchrun.decide.decision import RefusedObject
-from unit.decide.saying import applied, deleted, standing
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, Scene, instant
+from unit.decide.summaries import applied, deleted, standing
 
 QUOTA = 'deployments.apps "x" is forbidden: exceeded quota: gpus, requested: 8, used: 8, limited: 8'
 POLICY = 'admission webhook "policy" denied the request: no latest tag'

@@ -90,8 +90,7 @@ def test_what_was_cut_is_said() -> None:
 
 # ---- every rule fires in every cell ----------------------------------------------------------------------------------
 
-WHY = "w" * 90
-"""Longer than any reason why a rule could not look."""
+WHY = "w" * 90  # longer than any reason why a rule could not look
 
 
 def test_every_rule_fires_in_every_cell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,8 +44,7 @@ class Said:
     api: KubernetesApi
     connection: Connection
     asked: list[Asked]
-    writes: list[tuple[str, ...]]
-    """Verb, resource and code of every change that was counted."""
+    writes: list[tuple[str, ...]]  # verb, resource and code of every change that was counted
 
 
 def gives(body: Json) -> Answer:

@@ -27,8 +27,7 @@ class MemoryCluster(KubernetesApi):
         self.objects: dict[tuple[str, str, str], Json] = {}
         self.log: list[tuple[str, ...]] = []
         self.broken: dict[str, ClusterError] = {}
-        self.broken_objects: dict[str, ClusterError] = {}
-        """By name: can't be read, created or deleted."""
+        self.broken_objects: dict[str, ClusterError] = {}  # by name: can't be read, created or deleted
         self.events: list[Event] = []
         self.log_text = "the last words"
         self.log_is_whole = True

@@ -19,7 +19,7 @@ from benchrun.runtime.background_tasks import ENDS_REMEMBERED, ENDS_WITHIN_SECON
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.process import Operator
 from benchrun.runtime.settings import Settings
-from benchrun.runtime.telemetry import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS
+from benchrun.runtime.telemetry import MAX_LAG_SECONDS, MAX_SILENCE_SECONDS
 from kubernetes.aio.client.configuration import Configuration
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body
 from unit.runtime.fast_time import FastLoop, now, passing, run_fast
@@ -29,10 +29,8 @@ from unit.runtime.memory_lease import MemoryLease
 from unit.runtime.scene import RUNNING
 
 SETTINGS = Settings(client_image="client", listen_host="127.0.0.1", listen_port=0)
-EDITED = {"observedGeneration": 0}
-"""Of a run whose first pass writes its status."""
-A_MINUTE = 60.4
-"""Not on a beat of the pulse, which comes with every full second."""
+EDITED = {"observedGeneration": 0}  # of a run whose first pass writes its status
+A_MINUTE = 60.4  # not on a beat of the pulse, which comes with every full second
 
 
 @pytest.fixture
@@ -134,7 +132,7 @@ def test_a_task_that_ends_whenever_it_is_started_is_a_problem_until_it_goes_on()
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize(
     ("seconds", "problems"),
-    [(MAX_LOOP_LAG_SECONDS - 2, []), (MAX_LOOP_LAG_SECONDS + 2, ["the event loop is 31 s late"])],
+    [(MAX_LAG_SECONDS - 2, []), (MAX_LAG_SECONDS + 2, ["the event loop is 31 s late"])],
     ids=["busy", "stuck"],
 )
 def test_a_loop_that_does_nothing_else_is_late(seconds: float, problems: list[str]) -> None:

@@ -7,18 +7,8 @@ from typing import Any
 import pytest
 from benchrun import names
 from benchrun.decide.decision import Compilations, Decision, Facts
+from benchrun.effects import errors
 from benchrun.effects.connection import LEADER_WORKER_SET
-from benchrun.effects.errors import (
-    ClusterError,
-    Conflict,
-    Exists,
-    Forbidden,
-    Invalid,
-    NotFound,
-    Occupied,
-    Throttled,
-    Unavailable,
-)
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
 from benchrun.runtime.reconciler import LONGEST_SECONDS, MOST_FAILURES, RETRY_SECONDS, Reconciler
@@ -72,17 +62,19 @@ async def test_a_pass_that_went_well_says_when_to_look_again(seconds: float | No
 @pytest.mark.parametrize(
     ("error", "result", "seconds", "reads"),
     [
-        pytest.param(Throttled("slow down", retry_after_seconds=7.5), "throttled", 7.5, 0, id="throttled"),
-        pytest.param(Conflict("moved on", code=409), "conflict", RETRY_SECONDS, 1, id="conflict"),
-        pytest.param(Exists("is there", code=409), "conflict", RETRY_SECONDS, 1, id="exists"),
-        pytest.param(Occupied("not ours", found={}), "conflict", RETRY_SECONDS, 1, id="occupied"),
-        pytest.param(NotFound("gone", code=404), "notfound", RETRY_SECONDS, 0, id="not-found"),
-        pytest.param(Forbidden("no", code=403), "forbidden", RETRY_SECONDS, 0, id="forbidden"),
-        pytest.param(Invalid("never", code=422), "invalid", RETRY_SECONDS, 0, id="invalid"),
-        pytest.param(Unavailable("no answer"), "unavailable", RETRY_SECONDS, 0, id="unavailable"),
+        pytest.param(errors.Throttled("slow down", retry_after_seconds=7.5), "throttled", 7.5, 0, id="throttled"),
+        pytest.param(errors.Conflict("moved on", code=409), "conflict", RETRY_SECONDS, 1, id="conflict"),
+        pytest.param(errors.Exists("is there", code=409), "conflict", RETRY_SECONDS, 1, id="exists"),
+        pytest.param(errors.Occupied("not ours", found={}), "conflict", RETRY_SECONDS, 1, id="occupied"),
+        pytest.param(errors.NotFound("gone", code=404), "notfound", RETRY_SECONDS, 0, id="not-found"),
+        pytest.param(errors.Forbidden("no", code=403), "forbidden", RETRY_SECONDS, 0, id="forbidden"),
+        pytest.param(errors.Invalid("never", code=422), "invalid", RETRY_SECONDS, 0, id="invalid"),
+        pytest.param(errors.Unavailable("no answer"), "unavailable", RETRY_SECONDS, 0, id="unavailable"),
     ],
 )
-async def test_a_refusal_is_tried_again_later(error: ClusterError, result: str, seconds: float, reads: int) -> None:
+async def test_a_refusal_is_tried_again_later(
+    error: errors.ClusterError, result: str, seconds: float, reads: int
+) -> None:
     refused = Pass(error)
     with pytest.raises(Later) as later:
         await refused.made()
@@ -206,14 +198,14 @@ def test_a_pass_that_succeeds_begins_the_count_anew() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        Unavailable("down", code=503),
-        Throttled("slow down", retry_after_seconds=1),
-        Conflict("moved on", code=409),
-        Forbidden("no rights", code=403),
-        NotFound("gone", code=404),
+        errors.Unavailable("down", code=503),
+        errors.Throttled("slow down", retry_after_seconds=1),
+        errors.Conflict("moved on", code=409),
+        errors.Forbidden("no rights", code=403),
+        errors.NotFound("gone", code=404),
     ],
 )
-def test_what_the_api_server_does_not_do_now_is_no_poison(error: ClusterError) -> None:
+def test_what_the_api_server_does_not_do_now_is_no_poison(error: errors.ClusterError) -> None:
     async def end() -> None:
         scene = await holding()
         scene.cluster.broken["status"] = error
@@ -232,8 +224,8 @@ def test_a_status_that_is_refused_for_ever_is() -> None:
     async def end() -> None:
         scene = await holding()
         scene.decide = lambda facts: Decision(status=RUNNING)
-        refused = {"status": Invalid("status.live.running: too large", code=422)}
-        scene.cluster.broken = dict[str, ClusterError](refused)
+        refused = {"status": errors.Invalid("status.live.running: too large", code=422)}
+        scene.cluster.broken = dict[str, errors.ClusterError](refused)
         await fails(scene, MOST_FAILURES)
         assert len(left(scene)) == 3, "the servers go, though nothing can be said"
         scene.cluster.broken.clear()
@@ -245,8 +237,8 @@ def test_a_status_that_is_refused_for_ever_is() -> None:
     run_fast(end())
 
 
-@pytest.mark.parametrize("error", [Unavailable("down"), Throttled("slow down", retry_after_seconds=1)])
-def test_a_delete_that_fails_is_tried_again_and_keeps_no_other_from_being_tried(error: ClusterError) -> None:
+@pytest.mark.parametrize("error", [errors.Unavailable("down"), errors.Throttled("slow down", retry_after_seconds=1)])
+def test_a_delete_that_fails_is_tried_again_and_keeps_no_other_from_being_tried(error: errors.ClusterError) -> None:
     async def end() -> None:
         scene = await holding()
         scene.cluster.broken_objects["server"] = error
