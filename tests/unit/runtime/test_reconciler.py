@@ -14,7 +14,7 @@ from benchrun.runtime.queue import Later
 from benchrun.runtime.reconciler import LONGEST_SECONDS, MOST_FAILURES, RETRY_SECONDS, Reconciler
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body, stage_body
-from unit.runtime.fast_time import passing, run_fast
+from unit.runtime.fast_time import in_fast_time, passing
 from unit.runtime.memory_cluster import MemoryCluster, status_of
 from unit.runtime.scene import ENDED, NOW, RUNNING, Scene
 
@@ -132,67 +132,59 @@ def test_it_takes_five_failures_or_a_minute() -> None:
     assert (MOST_FAILURES, LONGEST_SECONDS) == (5, 60.0)
 
 
-def test_the_fifth_failure_in_a_row_lets_go_of_everything_and_says_so() -> None:
-    async def end() -> None:
-        scene = await holding()
-        await fails(scene, MOST_FAILURES - 1)
-        assert scene.cluster.writes() == []
-        assert await scene.reconciler(KEY) is None
-        assert [e for e in scene.cluster.writes() if e[0] == "delete"] == [("delete", *each) for each in HOLDERS]
-        assert left(scene) == {"theirs", "other-role", stage_body()["metadata"]["name"]}
-        status = status_of(scene.cluster)
-        assert (status["phase"], status["verdict"], status["observedGeneration"]) == ("Failed", "Unknown", 1)
-        assert {c["type"]: c["status"] for c in status["conditions"]} == CONDITIONS
-        assert {c["reason"] for c in status["conditions"]} == {"InternalError"}
-        assert "OverflowError" in status["message"]
-        assert "fsum" not in status["message"]
-        assert poisoned(scene) == 1
-
-    run_fast(end())
+@in_fast_time
+async def test_the_fifth_failure_in_a_row_lets_go_of_everything_and_says_so() -> None:
+    scene = await holding()
+    await fails(scene, MOST_FAILURES - 1)
+    assert scene.cluster.writes() == []
+    assert await scene.reconciler(KEY) is None
+    assert [e for e in scene.cluster.writes() if e[0] == "delete"] == [("delete", *each) for each in HOLDERS]
+    assert left(scene) == {"theirs", "other-role", stage_body()["metadata"]["name"]}
+    status = status_of(scene.cluster)
+    assert (status["phase"], status["verdict"], status["observedGeneration"]) == ("Failed", "Unknown", 1)
+    assert {c["type"]: c["status"] for c in status["conditions"]} == CONDITIONS
+    assert {c["reason"] for c in status["conditions"]} == {"InternalError"}
+    assert "OverflowError" in status["message"]
+    assert "fsum" not in status["message"]
+    assert poisoned(scene) == 1
 
 
-def test_nothing_goes_on_for_it_after_that() -> None:
-    async def end() -> None:
-        scene = await holding()
-        scene.cluster.hanging = {"log since"}
-        question = Compilations(pod="p", container="vllm", since="2026-11-21T12:00:00Z")
-        await scene.once(lookups=(question,))
-        await passing(0.1)
-        scene.decide = broken
-        await fails(scene, MOST_FAILURES - 1)
-        assert (len(scene.memories), scene.sessions.stopped) == (1, 0)
-        await scene.reconciler(KEY)
-        assert (len(scene.memories), scene.sessions.stopped) == (0, 1)
-        await passing(60)
-        assert scene.news == []  # its look-up was left
-
-    run_fast(end())
+@in_fast_time
+async def test_nothing_goes_on_for_it_after_that() -> None:
+    scene = await holding()
+    scene.cluster.hanging = {"log since"}
+    question = Compilations(pod="p", container="vllm", since="2026-11-21T12:00:00Z")
+    await scene.once(lookups=(question,))
+    await passing(0.1)
+    scene.decide = broken
+    await fails(scene, MOST_FAILURES - 1)
+    assert (len(scene.memories), scene.sessions.stopped) == (1, 0)
+    await scene.reconciler(KEY)
+    assert (len(scene.memories), scene.sessions.stopped) == (0, 1)
+    await passing(60)
+    assert scene.news == []  # its look-up was left
 
 
-def test_a_minute_of_failures_is_enough() -> None:
-    async def end() -> None:
-        scene = await holding()
-        await fails(scene)
-        await passing(LONGEST_SECONDS - 1)
-        await fails(scene)
-        await passing(1)
-        await scene.reconciler(KEY)
-        assert status_of(scene.cluster)["phase"] == "Failed"
-
-    run_fast(end())
+@in_fast_time
+async def test_a_minute_of_failures_is_enough() -> None:
+    scene = await holding()
+    await fails(scene)
+    await passing(LONGEST_SECONDS - 1)
+    await fails(scene)
+    await passing(1)
+    await scene.reconciler(KEY)
+    assert status_of(scene.cluster)["phase"] == "Failed"
 
 
-def test_a_pass_that_succeeds_begins_the_count_anew() -> None:
-    async def end() -> None:
-        scene = await holding()
-        await fails(scene, MOST_FAILURES - 1)
-        await passing(LONGEST_SECONDS)
-        await scene.once(status=RUNNING)
-        scene.decide = broken
-        await fails(scene, MOST_FAILURES - 1)
-        assert poisoned(scene) == 0
-
-    run_fast(end())
+@in_fast_time
+async def test_a_pass_that_succeeds_begins_the_count_anew() -> None:
+    scene = await holding()
+    await fails(scene, MOST_FAILURES - 1)
+    await passing(LONGEST_SECONDS)
+    await scene.once(status=RUNNING)
+    scene.decide = broken
+    await fails(scene, MOST_FAILURES - 1)
+    assert poisoned(scene) == 0
 
 
 @pytest.mark.parametrize(
@@ -205,104 +197,90 @@ def test_a_pass_that_succeeds_begins_the_count_anew() -> None:
         errors.NotFound("gone", code=404),
     ],
 )
-def test_what_the_api_server_does_not_do_now_is_no_poison(error: errors.ClusterError) -> None:
-    async def end() -> None:
-        scene = await holding()
-        scene.cluster.broken["status"] = error
-        scene.decide = lambda facts: Decision(status=RUNNING)
-        for _ in range(2 * MOST_FAILURES):
-            await fails(scene)
-            await passing(LONGEST_SECONDS)
-        assert (poisoned(scene), len(left(scene))) == (0, 6)
-
-    run_fast(end())
+@in_fast_time
+async def test_what_the_api_server_does_not_do_now_is_no_poison(error: errors.ClusterError) -> None:
+    scene = await holding()
+    scene.cluster.broken["status"] = error
+    scene.decide = lambda facts: Decision(status=RUNNING)
+    for _ in range(2 * MOST_FAILURES):
+        await fails(scene)
+        await passing(LONGEST_SECONDS)
+    assert (poisoned(scene), len(left(scene))) == (0, 6)
 
 
-def test_a_status_that_is_refused_for_ever_is() -> None:
+@in_fast_time
+async def test_a_status_that_is_refused_for_ever_is() -> None:
     """The minimal one says nothing that could be refused."""
-
-    async def end() -> None:
-        scene = await holding()
-        scene.decide = lambda facts: Decision(status=RUNNING)
-        refused = {"status": errors.Invalid("status.live.running: too large", code=422)}
-        scene.cluster.broken = dict[str, errors.ClusterError](refused)
-        await fails(scene, MOST_FAILURES)
-        assert len(left(scene)) == 3, "the servers go, though nothing can be said"
-        scene.cluster.broken.clear()
-        scene.decide = broken
-        await scene.reconciler(KEY)
-        assert status_of(scene.cluster)["phase"] == "Failed"
-        assert poisoned(scene) == 1
-
-    run_fast(end())
+    scene = await holding()
+    scene.decide = lambda facts: Decision(status=RUNNING)
+    refused = {"status": errors.Invalid("status.live.running: too large", code=422)}
+    scene.cluster.broken = dict[str, errors.ClusterError](refused)
+    await fails(scene, MOST_FAILURES)
+    assert len(left(scene)) == 3, "the servers go, though nothing can be said"
+    scene.cluster.broken.clear()
+    scene.decide = broken
+    await scene.reconciler(KEY)
+    assert status_of(scene.cluster)["phase"] == "Failed"
+    assert poisoned(scene) == 1
 
 
 @pytest.mark.parametrize("error", [errors.Unavailable("down"), errors.Throttled("slow down", retry_after_seconds=1)])
-def test_a_delete_that_fails_is_tried_again_and_keeps_no_other_from_being_tried(error: errors.ClusterError) -> None:
-    async def end() -> None:
-        scene = await holding()
-        scene.cluster.broken_objects["server"] = error
-        await fails(scene, MOST_FAILURES)
-        assert left(scene) >= {"server"}
-        assert left(scene).isdisjoint({"group", "client"})
-        assert "phase" not in status_of(scene.cluster), "it is not over before everything is let go"
-        scene.cluster.broken_objects.clear()
-        assert await scene.reconciler(KEY) is None
-        assert "server" not in left(scene)
-        assert (status_of(scene.cluster)["phase"], poisoned(scene)) == ("Failed", 1)
-
-    run_fast(end())
-
-
-def test_a_run_that_has_ended_keeps_its_status_and_lets_go_of_what_it_still_holds() -> None:
-    async def end() -> None:
-        scene = await holding(status=ENDED)
-        await fails(scene, MOST_FAILURES - 1)
-        await scene.reconciler(KEY)
-        assert status_of(scene.cluster) == ENDED
-        assert left(scene).isdisjoint({"server", "group", "client"})
-
-    run_fast(end())
+@in_fast_time
+async def test_a_delete_that_fails_is_tried_again_and_keeps_no_other_from_being_tried(
+    error: errors.ClusterError,
+) -> None:
+    scene = await holding()
+    scene.cluster.broken_objects["server"] = error
+    await fails(scene, MOST_FAILURES)
+    assert left(scene) >= {"server"}
+    assert left(scene).isdisjoint({"group", "client"})
+    assert "phase" not in status_of(scene.cluster), "it is not over before everything is let go"
+    scene.cluster.broken_objects.clear()
+    assert await scene.reconciler(KEY) is None
+    assert "server" not in left(scene)
+    assert (status_of(scene.cluster)["phase"], poisoned(scene)) == ("Failed", 1)
 
 
-def test_a_run_that_is_let_go_and_looked_at_again_is_left_alone() -> None:
-    async def end() -> None:
-        scene = await holding()
-        await fails(scene, MOST_FAILURES - 1)
-        await scene.reconciler(KEY)
-        scene.cluster.log.clear()
-        await fails(scene, MOST_FAILURES - 1)
-        assert await scene.reconciler(KEY) is None
-        assert scene.cluster.writes() == []
-
-    run_fast(end())
+@in_fast_time
+async def test_a_run_that_has_ended_keeps_its_status_and_lets_go_of_what_it_still_holds() -> None:
+    scene = await holding(status=ENDED)
+    await fails(scene, MOST_FAILURES - 1)
+    await scene.reconciler(KEY)
+    assert status_of(scene.cluster) == ENDED
+    assert left(scene).isdisjoint({"server", "group", "client"})
 
 
-def test_a_run_that_went_meanwhile_is_forgotten() -> None:
-    async def end() -> None:
-        scene = await holding()
-        await fails(scene, MOST_FAILURES - 1)
-        scene.indexes.heard("BenchmarkRun", run_body(version=2000), deleted=True)
-        assert await scene.reconciler(KEY) is None
-        scene.cluster.add("BenchmarkRun", run_body(uid="again", version=2001))
-        await scene.listed()
-        await fails(scene, MOST_FAILURES - 1)
-        assert ("BenchmarkRun", NAMESPACE, "chat") in scene.cluster.objects
-        assert poisoned(scene) == 0
-
-    run_fast(end())
+@in_fast_time
+async def test_a_run_that_is_let_go_and_looked_at_again_is_left_alone() -> None:
+    scene = await holding()
+    await fails(scene, MOST_FAILURES - 1)
+    await scene.reconciler(KEY)
+    scene.cluster.log.clear()
+    await fails(scene, MOST_FAILURES - 1)
+    assert await scene.reconciler(KEY) is None
+    assert scene.cluster.writes() == []
 
 
-def test_a_status_in_which_nothing_can_be_read_is_replaced() -> None:
+@in_fast_time
+async def test_a_run_that_went_meanwhile_is_forgotten() -> None:
+    scene = await holding()
+    await fails(scene, MOST_FAILURES - 1)
+    scene.indexes.heard("BenchmarkRun", run_body(version=2000), deleted=True)
+    assert await scene.reconciler(KEY) is None
+    scene.cluster.add("BenchmarkRun", run_body(uid="again", version=2001))
+    await scene.listed()
+    await fails(scene, MOST_FAILURES - 1)
+    assert ("BenchmarkRun", NAMESPACE, "chat") in scene.cluster.objects
+    assert poisoned(scene) == 0
+
+
+@in_fast_time
+async def test_a_status_in_which_nothing_can_be_read_is_replaced() -> None:
     """Of a newer operator that was rolled back, or spoilt by hand."""
-
-    async def end() -> None:
-        odd = {"phase": "Dreaming", "live": {"at": "x", "running": "many"}, "conditions": [{"type": 7}], "ending": {}}
-        scene = await holding(status=odd)
-        await fails(scene, MOST_FAILURES - 1)
-        await scene.reconciler(KEY)
-        status = status_of(scene.cluster)
-        assert {c["type"]: c["status"] for c in status["conditions"]} == CONDITIONS
-        assert (status["phase"], "live" in status, "ending" in status) == ("Failed", False, False)
-
-    run_fast(end())
+    odd = {"phase": "Dreaming", "live": {"at": "x", "running": "many"}, "conditions": [{"type": 7}], "ending": {}}
+    scene = await holding(status=odd)
+    await fails(scene, MOST_FAILURES - 1)
+    await scene.reconciler(KEY)
+    status = status_of(scene.cluster)
+    assert {c["type"]: c["status"] for c in status["conditions"]} == CONDITIONS
+    assert (status["phase"], "live" in status, "ending" in status) == ("Failed", False, False)

@@ -11,7 +11,7 @@ from benchrun.effects.pod_http import FetchError
 from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, Web, loop_now
-from unit.runtime.fast_time import passing, run_fast
+from unit.runtime.fast_time import in_fast_time, passing, run_fast
 
 TARGET = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2)
 VERSION = '{"version": "0.32.0"}'
@@ -77,19 +77,17 @@ def test_slow_page_never_overlaps_and_its_missed_ticks_are_skipped() -> None:
     assert {round(b - a, 6) for a, b in pairwise(asked[1:])} == {4.0}
 
 
-def test_runs_do_not_all_read_at_the_same_instant() -> None:
-    async def scenario() -> None:
-        webs = [Web(metrics=PAGE, version=VERSION) for _ in range(20)]
-        targets = [
-            ScrapeTarget(role="server", pod=str(n), url=f"http://10.0.0.{n}:8000/metrics", interval_seconds=1)
-            for n in range(20)
-        ]
-        await asyncio.gather(*(Scene(w, t).go_on(1.5) for w, t in zip(webs, targets, strict=True)))
-        first = [w.asked_for("/metrics")[0] for w in webs]
-        assert len(set(first)) > 15
-        assert all(0 <= at < 1 for at in first)
-
-    run_fast(scenario())
+@in_fast_time
+async def test_runs_do_not_all_read_at_the_same_instant() -> None:
+    webs = [Web(metrics=PAGE, version=VERSION) for _ in range(20)]
+    targets = [
+        ScrapeTarget(role="server", pod=str(n), url=f"http://10.0.0.{n}:8000/metrics", interval_seconds=1)
+        for n in range(20)
+    ]
+    await asyncio.gather(*(Scene(w, t).go_on(1.5) for w, t in zip(webs, targets, strict=True)))
+    first = [w.asked_for("/metrics")[0] for w in webs]
+    assert len(set(first)) > 15
+    assert all(0 <= at < 1 for at in first)
 
 
 def test_samples_carry_role_pod_and_the_instant_of_the_answer() -> None:
