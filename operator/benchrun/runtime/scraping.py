@@ -19,12 +19,12 @@ from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
-MAX_PAGE_BYTES = 4 * 1024 * 1024
-PAGE_SECONDS = 10.0
+MAX_BYTES = 4 * 1024 * 1024
+SCRAPE_SECONDS = 10.0
 VERSION_SECONDS = 3.0
 GPU_INTERVAL_SECONDS = 5.0
 """An exporter renews its metrics every second at best, and for a whole node: no need to scrape it as often as a server."""
-GPU_PAGE_SECONDS = 4.0
+GPU_SECONDS = 4.0
 
 
 @dataclass(eq=False)
@@ -68,9 +68,9 @@ class Scraper:
         with self.telemetry.a_scrape() as outcome:
             try:
                 url = self.target.url
-                page = await self.fetcher.fetch(url, limit_bytes=MAX_PAGE_BYTES, timeout_seconds=PAGE_SECONDS)
+                text = await self.fetcher.fetch(url, limit_bytes=MAX_BYTES, timeout_seconds=SCRAPE_SECONDS)
                 at = self.now().timestamp()
-                sample = sample_from_page(page, at=at, role=self.target.role, pod=self.target.pod)
+                sample = sample_from_page(text, at=at, role=self.target.role, pod=self.target.pod)
             except (FetchError, UnreadablePage) as error:
                 outcome.result = "failure"
                 self._turned(readable=False, why=str(error))
@@ -79,7 +79,7 @@ class Scraper:
         gpus: dict[str, Any] = {} if self._gpus is None else self._gpus.take()
         self.collected.samples.add(replace(sample, **gpus))
         if self.target.pod not in self.collected.server_facts:
-            self.collected.server_facts[self.target.pod] = await self._facts(page)
+            self.collected.server_facts[self.target.pod] = await self._facts(text)
         self._turned(readable=True, why="")
         if None not in (self._start_time, sample.start_time) and sample.start_time != self._start_time:
             self.news()  # it has restarted
@@ -93,8 +93,8 @@ class Scraper:
             logger.info("metrics of %s can't be read: %s", self.target.pod, why)
         self.news()
 
-    async def _facts(self, page: str) -> ServerFacts:
-        facts = facts_from_page(page)
+    async def _facts(self, text: str) -> ServerFacts:
+        facts = facts_from_page(text)
         url = self.target.url.removesuffix("/metrics") + "/version"
         try:
             answer = json.loads(await self.fetcher.fetch(url, limit_bytes=4096, timeout_seconds=VERSION_SECONDS))
@@ -108,7 +108,7 @@ class Scraper:
 class GpuScraper:
     """Scrapes a GPU exporter for one server. Calls `news` when it becomes unreadable or readable."""
 
-    page: GpuEndpoint
+    endpoint: GpuEndpoint
     pod: str
     troubles: dict[str, str]  # why nothing comes, by pod
     fetcher: Fetcher
@@ -130,8 +130,8 @@ class GpuScraper:
     async def _scrape(self) -> str | None:
         """Why it did not succeed; None: it did."""
         try:
-            page = await self.fetcher.fetch(self.page.url, limit_bytes=MAX_PAGE_BYTES, timeout_seconds=GPU_PAGE_SECONDS)
-            self._latest = gpu_values(page, namespace=self.page.namespace, pod=self.pod)
+            text = await self.fetcher.fetch(self.endpoint.url, limit_bytes=MAX_BYTES, timeout_seconds=GPU_SECONDS)
+            self._latest = gpu_values(text, namespace=self.endpoint.namespace, pod=self.pod)
         except FetchError as error:
             return f"the exporter's metrics can't be read: {error}"[:253]
         except UnreadablePage as error:
