@@ -37,7 +37,7 @@ def operators_page() -> str:
         pass
     with telemetry.a_scrape() as outcome:
         outcome.result = "failure"
-    telemetry.count_write(verb="PATCH", resource="jobs", code="2xx")
+    telemetry.count_write("PATCH", "jobs", "2xx")
     telemetry.watch_event("Pod", "MODIFIED")
     live = Live(at="", running=1, waiting=1, kv_cache_percent=1, generation_tokens_per_second=1)
     telemetry.live(RunKey("lab", "now"), BenchmarkRunStatus(live=live), ended=False)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from benchrun import names
-from benchrun.decide.world import Compilations, Event, LogTail, Ref
+from benchrun.decide.decision import Compilations, Event, LogTail, Ref
 from benchrun.effects import connection as connecting
 from benchrun.effects.connection import Connection, configuration
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, NotFound, Occupied, Unavailable
@@ -41,7 +41,7 @@ class Writes:
     def __init__(self) -> None:
         self.count: Counter[tuple[str, str, str]] = Counter()
 
-    def __call__(self, *, verb: str, resource: str, code: str) -> None:
+    def __call__(self, verb: str, resource: str, code: str) -> None:
         self.count[verb, resource, code] += 1
 
 
@@ -105,18 +105,18 @@ def run_of_a_sweep(namespace: Namespace, name: str, *, uid: str) -> Manifest:
 
 async def test_run_of_a_sweep_comes_back_whole_and_is_made_once(api: KubernetesApi, namespace: Namespace) -> None:
     uid = sweep_uid(namespace, "s")
-    made = await api.create_run(run_of_a_sweep(namespace, "once", uid=uid))
+    made = await api.apply(run_of_a_sweep(namespace, "once", uid=uid))
     assert made["spec"]["measurement"]["seed"] == 1  # a default of the schema
-    again = await api.create_run(run_of_a_sweep(namespace, "once", uid=uid))
+    again = await api.apply(run_of_a_sweep(namespace, "once", uid=uid))
     assert (again["metadata"]["uid"], again["spec"]) == (made["metadata"]["uid"], made["spec"])
     assert run_of(again).sweep_uid == uid
 
 
 async def test_run_of_another_sweep_is_not_taken_for_ours(api: KubernetesApi, namespace: Namespace) -> None:
     theirs = sweep_uid(namespace, "s")
-    await api.create_run(run_of_a_sweep(namespace, "theirs", uid=theirs))
+    await api.apply(run_of_a_sweep(namespace, "theirs", uid=theirs))
     with pytest.raises(Occupied) as taken:
-        await api.create_run(run_of_a_sweep(namespace, "theirs", uid=sweep_uid(namespace, "ours")))
+        await api.apply(run_of_a_sweep(namespace, "theirs", uid=sweep_uid(namespace, "ours")))
     assert taken.value.found["metadata"]["ownerReferences"][0]["uid"] == theirs
 
 

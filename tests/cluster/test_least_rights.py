@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.decide.world import Event, LogTail, Ref, ServerStart
+from benchrun.decide.decision import Event, LogTail, Ref, ServerStart
 from benchrun.effects.connection import EXTENSION_KINDS, RESOURCES, Connection, Resource, configuration
 from benchrun.effects.errors import ClusterError, Forbidden
 from benchrun.effects.kubernetes_api import KubernetesApi
@@ -36,7 +36,7 @@ class Somebody:
     def __init__(self, connection: Connection, namespace: str) -> None:
         self.connection = connection
         self.namespace = namespace
-        self.api = KubernetesApi(connection, count=lambda **_: None)
+        self.api = KubernetesApi(connection, count=lambda *_: None)
 
     def run(self) -> Run:
         return Run(namespace=self.namespace, name="none", uid="of-none", generation=1)
@@ -107,7 +107,7 @@ RIGHTS: dict[str, tuple[str, Operation]] = {
     ),
     f"{RUNS} list": ("no run is found", lambda who: who.list(KIND)),
     f"{RUNS} watch": ("no run is heard of", lambda who: who.watch(KIND)),
-    f"{RUNS} create": ("a sweep starts no run", lambda who: who.api.create_run(who.manifest(KIND))),
+    f"{RUNS} create": ("a sweep starts no run", lambda who: who.api.apply(who.manifest(KIND))),
     f"{RUNS} patch": (
         "a sweep can't cancel its runs",
         lambda who: who.api.cancel_run(Ref(KIND, who.namespace, "none", "u")),

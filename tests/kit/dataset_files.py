@@ -13,8 +13,7 @@ from kit.kubectl import Namespace, Object
 from kit.runs import SIMULATOR_IMAGE
 
 SERVER = "http://shelf:8000"
-TOKEN = "let-me-in"
-"""Part of a URL that nobody else should see."""
+TOKEN = "let-me-in"  # part of a URL that nobody else should see
 KEY_ID, SECRET, REGION = "AKIDOFTHETEST", "wJalr/of+the+test", "eu-central-1"
 BUCKET, KEY = "data", "chat/talks (1).json"
 """A key whose every kind of character a signature encodes in a way of its own."""
@@ -106,12 +105,7 @@ def _manifests() -> tuple[Object, ...]:
             "metadata": {"name": "shelf"},
             "spec": {"selector": {"app": "shelf"}, "ports": [{"port": 8000}]},
         },
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "shelf", "labels": {"app": "shelf"}},
-            "spec": _pod(),
-        },
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shelf", "labels": {"app": "shelf"}}, "spec": _pod()},
     )
 
 

@@ -20,16 +20,14 @@ from kit.kubectl import Object
 
 RUN = "benchrun.dev/run"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-DEAD_URL = "https://127.0.0.1:1/"
-"""Nobody listens there."""
+DEAD_URL = "https://127.0.0.1:1/"  # nobody listens there
 
 
 class DenyingWebhook:
     """An HTTPS server; every answer of it is no."""
 
     def __init__(self) -> None:
-        self.denied = 0
-        """How often it was asked."""
+        self.denied = 0  # how often it was asked
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request a connection."""

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-UNFOLDED_BYTES = 8 * 1024 * 1024 - 1024
-"""Just below what was taken as the largest record."""
+UNFOLDED_BYTES = 8 * 1024 * 1024 - 1024  # just below what was taken as the largest record
 ZEROS = 900 * 1024 * 1024
 
 
@@ -69,8 +68,7 @@ class HostileClient(ThreadingHTTPServer):
         self.plan: dict[str, Any] = json.loads(plan)
         self.plan_digest = hashlib.sha256(plan.encode()).hexdigest()
         self.body = body
-        self.armed = threading.Event()
-        """From now on there are records; before, it only waits for its server."""
+        self.armed = threading.Event()  # from now on there are records; before, it only waits for its server
         self.closing = threading.Event()
         super().__init__((address, port), _Handler)
 

@@ -11,8 +11,7 @@ from kit.kubectl import Object
 from kit.runs import SIMULATOR_IMAGE, simulated_run
 
 NAME = "hostile"
-LOADS_FOR_EVER = "--sim-load-seconds=3600"
-"""Of the simulator: it never answers."""
+LOADS_FOR_EVER = "--sim-load-seconds=3600"  # of the simulator: it never answers
 
 
 def hostile_program() -> Object:

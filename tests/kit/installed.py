@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from kit.kubectl import Namespace
 
 HOME = Namespace("benchrun-system")
-INSTALLED = "app.kubernetes.io/name=benchrun"
-"""Everything that the chart installs."""
+INSTALLED = "app.kubernetes.io/name=benchrun"  # everything that the chart installs
 SELECTOR = f"{INSTALLED},app.kubernetes.io/component=operator"
 """The operator itself, and not what the chart runs beside it."""
-HELM_FLAGS = "--set unschedulableGraceSeconds=5"
-"""It does not wait long for a node that nobody will add."""
+HELM_FLAGS = "--set unschedulableGraceSeconds=5"  # it does not wait long for a node that nobody will add
 
 
 @contextmanager

@@ -10,8 +10,7 @@ from runs_kit.cluster import PATHS, Cluster
 
 from kit.kubectl import Object
 
-NOBODY_LISTENS = 1
-"""The port at which its kubelet would be."""
+NOBODY_LISTENS = 1  # the port at which its kubelet would be
 
 
 @asynccontextmanager

@@ -29,8 +29,7 @@ from kit.kubectl import Object
 from kit.runs import is_finished, merged
 
 RUN_UID, ROLE = "benchrun.dev/run-uid", "benchrun.dev/role"
-STEP_SECONDS = 20.0
-"""Longest wait for one thing that a test needs before it can begin."""
+STEP_SECONDS = 20.0  # longest wait for one thing that a test needs before it can begin
 CLIENT_IMAGE, SERVER_IMAGE = "docker.io/benchrun/client:scale", "docker.io/vllm/vllm-openai:v0.32.0"
 _HOSTS = itertools.count(1)
 ONE_WORKLOAD = {

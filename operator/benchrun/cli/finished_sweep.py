@@ -16,8 +16,8 @@ from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.api.sweep.spec import KIND
 from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
 from benchrun.cli import cluster, errors, finished_run, manifests, show
-from benchrun.decide.situation import Unacceptable
-from benchrun.decide.sweep import decision, reconcile
+from benchrun.decide.run_state import Unacceptable
+from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.table import sweep_table
 from benchrun.observe import ended_runs, raw, trim, views
 from benchrun.report import exit_codes, markdown, result_rows
@@ -32,32 +32,32 @@ def whole_table(
     if not status.truncated:
         return status
     runs = [run for run in map(trim.run_of, runs_of(sweep)) if run.sweep_uid == sweep.uid]
-    collected = decision.SweepCollected(measured=_measured(runs))
+    collected = sweep_state.SweepCollected(measured=dict(_measured(runs)))
     return (
-        _untruncated(decision.SweepWorld(sweep, ended_runs.swept_runs(runs), collected, datetime.now(UTC)), status)
+        _untruncated(sweep_state.SweepFacts(sweep, ended_runs.swept_runs(runs), collected, datetime.now(UTC)), status)
         or status
     )
 
 
-def _untruncated(world: decision.SweepWorld, status: BenchmarkSweepStatus) -> BenchmarkSweepStatus | None:
+def _untruncated(facts: sweep_state.SweepFacts, status: BenchmarkSweepStatus) -> BenchmarkSweepStatus | None:
     """None: runs that the table was made of are not there, or not all that they measured."""
     try:
-        spec, variants = decision.accept_sweep(world.sweep)
+        spec, variants = sweep_state.accept_sweep(facts.sweep)
     except Unacceptable:
         return None
-    situation = decision.SweepSituation(world=world, spec=spec, variants=variants, status=status)
-    if not reconcile.is_tabled(situation) or reconcile.to_read(situation):
+    state = sweep_state.SweepState(facts=facts, spec=spec, variants=variants, status=status)
+    if not decide_sweep.is_tabled(state) or decide_sweep.to_read(state):
         return None
-    wanted = reconcile.table_wanted(situation)
+    wanted = decide_sweep.table_wanted(state)
     table = sweep_table(
         spec,
         wanted.runs,
-        world.collected.measured,
+        facts.collected.measured,
         baseline=wanted.baseline,
         missing=dict(wanted.missing),
         whole=True,
     )
-    return reconcile.tabled(situation, decision.TableMade(wanted, table))
+    return decide_sweep.tabled(state, sweep_state.TableMade(wanted, table))
 
 
 def runs_in_cluster(sweep: views.Sweep, kubectl: cluster.Kubectl) -> Sequence[raw.Object]:

@@ -17,9 +17,9 @@ from benchrun_client.contract import digest_of_token
 from benchrun import names
 from benchrun.api import Reason, Truncated, as_many_as_fit
 from benchrun.decide.deadlines import RESULTS, deadlines, results_refused
+from benchrun.decide.decision import Facts, Manifest, Ref
+from benchrun.decide.run_state import RunState
 from benchrun.decide.servers import endpoint_addresses
-from benchrun.decide.situation import Situation
-from benchrun.decide.world import Manifest, Ref, World
 from benchrun.measure.timeline import bucket_size, bucketed, encode
 from benchrun.observe.raw import instant
 from benchrun.observe.views import Child
@@ -31,54 +31,53 @@ from benchrun.plan.roles import in_development_mode, roles
 from benchrun.plan.server_manifests import service, workload
 from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
 
+SERVER_KINDS = ("Deployment", "LeaderWorkerSet")  # what makes the pods of servers: it holds the GPU
 
-def missing_children(situation: Situation) -> tuple[Manifest, ...]:
+
+def missing_children(state: RunState) -> tuple[Manifest, ...]:
     """What is wanted and not there. What exists is left as it is, and what vanished once client and server have met is
-    not made again: either would void the measurement."""
-    if situation.begun:
+    not recreated: either would void the measurement."""
+    if state.begun:
         return ()
-    wanted = [*_fence(situation), *_client(situation), *_server(situation)]
-    return tuple(m for m in wanted if situation.children.named(m["kind"], m["metadata"]["name"]) is None)
+    wanted = [*_fence(state), *_client(state), *_server(state)]
+    return tuple(m for m in wanted if state.children.named(m["kind"], m["metadata"]["name"]) is None)
 
 
-def release_client(situation: Situation) -> tuple[Ref, ...]:
+def release_client(state: RunState) -> tuple[Ref, ...]:
     """The client's Job, unless all its pods have ended: then it costs nothing and their logs may be wanted."""
-    job, pods = situation.child("Job", names.ROLE_CLIENT), situation.client_pods
+    job, pods = state.child("Job", names.ROLE_CLIENT), state.client_pods
     if job is None or (pods and all(pod.phase in ("Succeeded", "Failed") for pod in pods)):
         return ()
-    return (ref_to(situation.world, job),)
+    return (ref_to(state.facts, job),)
 
 
-def release_servers(world: World) -> tuple[Ref, ...]:
+def release_servers(facts: Facts) -> tuple[Ref, ...]:
     """What makes the pods of every server role: that is what holds the GPU. The rest goes with the run."""
-    kinds = ("Deployment", "LeaderWorkerSet")
-    return tuple(ref_to(world, c) for c in _own(world) if c.role in names.SERVING_ROLES and c.kind in kinds)
+    return tuple(ref_to(facts, c) for c in _own(facts) if c.role in names.SERVING_ROLES and c.kind in SERVER_KINDS)
 
 
-def release_all(world: World) -> tuple[Ref, ...]:
+def release_all(facts: Facts) -> tuple[Ref, ...]:
     """Server, then client, of a run whose spec can't be read (any more): what is ours is known by its owner."""
-    return (*release_servers(world), *(ref_to(world, c) for c in _own(world) if c.kind == "Job"))
+    return (*release_servers(facts), *(ref_to(facts, c) for c in _own(facts) if c.kind == "Job"))
 
 
-def ref_to(world: World, child: Child) -> Ref:
+def ref_to(facts: Facts, child: Child) -> Ref:
     """The object, to be deleted."""
-    return Ref(kind=child.kind, namespace=world.run.namespace, name=child.name, uid=child.uid)
+    return Ref(kind=child.kind, namespace=facts.run.namespace, name=child.name, uid=child.uid)
 
 
-def _own(world: World) -> list[Child]:
+def _own(facts: Facts) -> list[Child]:
     """What is ours and not on its way out."""
-    return [c for c in world.children.objects if c.owner_uid == world.run.uid and not c.deleting]
+    return [c for c in facts.children.objects if c.owner_uid == facts.run.uid and not c.deleting]
 
 
-def _client(situation: Situation) -> list[Manifest]:
-    owner, spec, context = situation.owner, situation.spec, situation.world.context
+def _client(state: RunState) -> list[Manifest]:
+    owner, spec, context = state.owner, state.spec, state.facts.context
     meeting = [client_service(owner)] if division_of(spec).pods > 1 else []
-    if situation.has_plan and situation.child("Job", names.ROLE_CLIENT) is not None:
+    if state.has_plan and state.child("Job", names.ROLE_CLIENT) is not None:
         return meeting  # to write a plan of many stages takes its time
     token = token_of(context.channel_key, owner.uid)
-    plan = client_plan(
-        owner, spec, token_digest=digest_of_token(token), endpoint_addresses=endpoint_addresses(situation)
-    )
+    plan = client_plan(owner, spec, token_digest=digest_of_token(token), endpoint_addresses=endpoint_addresses(state))
     job = client_job(
         owner,
         spec,
@@ -90,101 +89,82 @@ def _client(situation: Situation) -> list[Manifest]:
     return [plan_config_map(owner, plan), *meeting, job]
 
 
-def _server(situation: Situation) -> list[Manifest]:
+def _server(state: RunState) -> list[Manifest]:
     """The Service comes with the client, which looks up its name; the Deployment only when the client is ready for it,
     and has been heard: a client that only this operator does not know yet may have measured already."""
-    owner, context = situation.owner, situation.world.context
-    image = situation.spec.client.image or context.client_image
-    started = roles(
-        owner,
-        situation.spec,
-        client_image=image,
-        pull_policy=context.client_image_pull_policy,
-        max_hold_seconds=context.max_hold_seconds,
-    )
+    owner, context = state.owner, state.facts.context
+    image = state.spec.client.image or context.client_image
+    policy, most_seconds = context.client_image_pull_policy, context.max_hold_seconds
+    started = roles(owner, state.spec, client_image=image, pull_policy=policy, max_hold_seconds=most_seconds)
     early = [service(owner, role) for role in started]
-    if not (situation.client_ready and situation.client_heard):
+    if not (state.client_ready and state.client_heard):
         return early
     return [*early, *(workload(owner, role) for role in started)]
 
 
-def _fence(situation: Situation) -> list[Manifest]:
+def _fence(state: RunState) -> list[Manifest]:
     """Before the pods, and left to the garbage collector: what goes with the Deployment would fall before them. An operator that
     reaches pods through the API server would be shut out itself; servers in development mode are fenced nevertheless."""
-    spec, context = situation.spec, situation.world.context
-    is_asked = context.network_policies and context.pod_road == "Direct"
-    if not is_asked and not in_development_mode(spec):
+    spec, context = state.spec, state.facts.context
+    for_all = context.network_policies and context.pod_road == "Direct"
+    if not for_all and not in_development_mode(spec):
         return []
     return network_policies(
-        situation.owner,
+        state.owner,
         spec,
         operator_namespace=context.operator_namespace,
         extra_peers=context.network_policy_peers,
-        servers_only=not is_asked,
+        servers_only=not for_all,
     )
 
 
-CHUNK_SECONDS = 240.0
-"""The timeline within a stage is kept at least this often: what a dead operator can lose."""
-PLAN_BYTES = 128 * 1024
-"""Room for the plan: its largest, of 256 stages."""
+CHUNK_SECONDS = 240.0  # the timeline within a stage is kept at least this often: what a dead operator can lose
+PLAN_BYTES = 128 * 1024  # room for the plan: its largest, of 256 stages
 RESULT_BYTES = 1024 * 1024 - PLAN_BYTES
 TIMELINE_BYTES = RESULT_BYTES // 2
 
 
-def to_store(situation: Situation) -> tuple[Manifest, ...]:
+def to_store(state: RunState) -> tuple[Manifest, ...]:
     """ConfigMaps to write now. The timeline goes with the first new record, or alone when a stage is long."""
-    samples = situation.collected.samples.unstored
-    fresh = [a for s, a in sorted(situation.collected.arrivals.items()) if s not in situation.stored]
+    samples = state.collected.samples.unstored
+    fresh = [a for s, a in sorted(state.collected.arrivals.items()) if s not in state.stored]
     if fresh:
-        return tuple(
-            stage_config_map(
-                situation.owner, arrival, timeline=_packed(situation) if samples and not position else None
-            )
-            for position, arrival in enumerate(fresh)
-        )
-    if samples and situation.now.timestamp() - samples[0].at >= CHUNK_SECONDS:
-        chunk = sum(child.role == names.ROLE_TIMELINE for child in situation.children.objects)
-        return (timeline_config_map(situation.owner, chunk=chunk, timeline=_packed(situation)),)
+        chunks = [_packed(state) if samples else None, *[None] * (len(fresh) - 1)]
+        return tuple(stage_config_map(state.owner, a, timeline=c) for a, c in zip(fresh, chunks, strict=True))
+    if samples and state.now.timestamp() - samples[0].at >= CHUNK_SECONDS:
+        chunk = sum(child.role == names.ROLE_TIMELINE for child in state.children.objects)
+        return (timeline_config_map(state.owner, chunk=chunk, timeline=_packed(state)),)
     return ()
 
 
-def worth_waiting_to_store(situation: Situation) -> bool:
+def worth_waiting_to_store(state: RunState) -> bool:
     """What was measured is refused, by a quota say, and may still be taken: until the run's deadline."""
-    refused = situation.collected.refused_object
-    if refused is None or not results_refused(situation) or not refused.curable:
-        return False
-    return not any(d.reason == Reason.RUN_DEADLINE and d.passed(situation.now) for d in deadlines(situation))
+    refused = state.collected.refused_object
+    is_late = any(d.reason == Reason.RUN_DEADLINE and d.passed(state.now) for d in deadlines(state))
+    return refused is not None and results_refused(state) and refused.curable and not is_late
 
 
-def last_to_store(situation: Situation) -> tuple[Manifest, ...]:
+def last_to_store(state: RunState) -> tuple[Manifest, ...]:
     """At the end of a run: what can't be stored keeps nobody from the results."""
-    return () if results_refused(situation) else to_store(situation)
+    return () if results_refused(state) else to_store(state)
 
 
-def to_acknowledge(situation: Situation, stored_now: Iterable[Manifest] = ()) -> int | None:
-    """Records below this are stored once `stored_now` is written; None: there is nobody to tell, or nothing."""
-    if not situation.client_heard or not situation.client_runs:
+def to_acknowledge(state: RunState, stored_now: Iterable[Manifest] = ()) -> int | None:
+    """Records below this are stored once `stored_now` is written; None: no client runs, or nothing is stored."""
+    if not state.client_heard or not state.client_runs:
         return None
     written = {int(m["metadata"]["labels"].get(names.LABEL_SEQUENCE, -1)) for m in stored_now}
-    return situation.stored_prefix(also=written) or None
+    return state.stored_prefix(also=written) or None
 
 
-def _packed(situation: Situation) -> TimelinePart:
+def _packed(state: RunState) -> TimelinePart:
     """What was sampled since the last chunk, coarser the longer the run has been."""
-    samples = situation.collected.samples.unstored
-    data = encode(bucketed(samples, bucket_size(_samples_before(situation))))
-    return TimelinePart(data, through=max(sample.at for sample in samples))
-
-
-def _samples_before(situation: Situation) -> int:
-    """How many samples the run has taken before these, by its age: a restarted operator has not counted them."""
-    samples, ready = situation.collected.samples.unstored, instant(situation.status.server_ready_time)
-    if ready is None or not samples:
-        return 0
-    seconds = max(0.0, samples[0].at - ready.timestamp())
-    servers = len({(s.role, s.pod) for s in samples})
-    return int(seconds / situation.spec.measurement.scrape_interval_seconds) * servers
+    samples, ready, before = state.collected.samples.unstored, instant(state.status.server_ready_time), 0
+    if ready is not None:
+        # By the run's age: a restarted operator has not counted the samples before these.
+        seconds, servers = max(0.0, samples[0].at - ready.timestamp()), len({(s.role, s.pod) for s in samples})
+        before = int(seconds / state.spec.measurement.scrape_interval_seconds) * servers
+    return TimelinePart(encode(bucketed(samples, bucket_size(before))), through=max(s.at for s in samples))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,27 +184,29 @@ def kept(stored: Iterable[Stored]) -> tuple[Stored, ...]:
     return (*timeline, *_that_fit(ordered, names.ROLE_STAGE, room))
 
 
-def to_prune(situation: Situation) -> tuple[Ref, ...]:
+def to_prune(state: RunState) -> tuple[Ref, ...]:
     """What a finished run does not keep, the last of each kind first."""
-    children = {c.name: c for c in _result_objects(situation) if not c.deleting}
+    children = {c.name: c for c in _result_objects(state) if not c.deleting}
     stay = {s.name for s in kept(map(_of_object, children.values()))}
     go = sorted(children.keys() - stay, key=_in_order, reverse=True)
-    return tuple(ref_to(situation.world, children[name]) for name in go)
+    return tuple(ref_to(state.facts, children[name]) for name in go)
 
 
-def pruned(situation: Situation, stored_now: Iterable[Manifest]) -> list[Truncated]:
+def pruned(state: RunState, stored_now: Iterable[Manifest]) -> list[Truncated]:
     """What will be missing of the records that there are, once this run has ended."""
-    objects = (*map(_of_object, _result_objects(situation)), *map(_of_manifest, stored_now))
-    stored = {s.name: s for s in objects}
+    stored = {c.name: _of_object(c) for c in _result_objects(state)}
+    for meta in (manifest["metadata"] for manifest in stored_now):
+        size = int(meta["annotations"][names.ANNOTATION_BYTES])
+        stored[meta["name"]] = Stored(meta["name"], meta["labels"][names.LABEL_ROLE], size)
     stay = kept(stored.values())
     records = sum(s.role == names.ROLE_STAGE for s in stay)
     chunks, all_chunks = (sum(s.role == names.ROLE_TIMELINE for s in some) for some in (stay, stored.values()))
-    notes = [("records", len(situation.known), records), ("timeline", all_chunks, chunks)]
+    notes = [("records", len(state.known), records), ("timeline", all_chunks, chunks)]
     return [Truncated(field=field, total=total, included=here) for field, total, here in notes if here < total]
 
 
-def _result_objects(situation: Situation) -> list[Child]:
-    return [c for c in situation.children.objects if c.role in RESULTS]
+def _result_objects(state: RunState) -> list[Child]:
+    return [c for c in state.children.objects if c.role in RESULTS]
 
 
 def _in_order(name: str) -> tuple[int, str]:
@@ -238,9 +220,3 @@ def _that_fit(ordered: Sequence[Stored], role: str, room: int) -> list[Stored]:
 
 def _of_object(child: Child) -> Stored:
     return Stored(child.name, child.role, child.stored_bytes)
-
-
-def _of_manifest(manifest: Manifest) -> Stored:
-    meta = manifest["metadata"]
-    size = int(meta["annotations"][names.ANNOTATION_BYTES])
-    return Stored(meta["name"], meta["labels"][names.LABEL_ROLE], size)

@@ -1,4 +1,4 @@
-"""Where a run stands: phase, reason, progress and live figures; and the conditions of runs and sweeps."""
+"""Where a run stands: phase, reason and progress; and the conditions of runs and sweeps."""
 
 from __future__ import annotations
 
@@ -7,20 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from benchrun.api import (
-    BenchmarkRunStatus,
-    Condition,
-    ConditionStatus,
-    ConditionType,
-    Live,
-    Phase,
-    Progress,
-    Reason,
-    with_condition,
-)
+from benchrun import api
 from benchrun.api.sweep.status import BenchmarkSweepStatus, SweepReason
-from benchrun.decide.situation import Situation
-from benchrun.measure.timeline import live
+from benchrun.decide.run_state import RunState
 from benchrun.observe.views import Declared, Diagnosis
 
 
@@ -28,99 +17,84 @@ from benchrun.observe.views import Declared, Diagnosis
 class Step:
     """What the run is doing."""
 
-    phase: Phase
+    phase: api.Phase
     reason: str
     message: str
     client_ready: bool = False
     server_ready: bool = False
 
 
-def current_step(situation: Situation, *, server: Diagnosis | None, client: Diagnosis | None) -> Step:
+def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Step:
     """The step, from what can be seen. Diagnoses given here are those that waiting may still cure."""
-    if not situation.client_ready:
-        return _preparing(situation, client)
-    if situation.status.server_ready_time is None and not situation.measuring_started:
-        return _waiting_for_server(situation, server)
-    heard = situation.collected.client.progress
+    if not state.client_ready:
+        return _preparing(state, client)
+    if state.status.server_ready_time is None and not state.measuring_started:
+        return _waiting_for_server(state, server)
+    heard = state.collected.client.progress
     if heard is not None and heard.phase == "WarmingUp":
-        return Step("WarmingUp", Reason.WARMING_UP, "sending warm-up requests", True, True)
-    done, total = len(situation.known), situation.stages_in_words
-    if situation.all_known:
-        return Step("Collecting", Reason.COLLECTING, f"all {total} stages measured; storing the records", True, True)
-    stage = _stage(situation) or "the next stage"
-    return Step("Running", Reason.MEASURING, f"measuring {stage}; {done} of {total} stages are done", True, True)
+        return Step("WarmingUp", api.Reason.WARMING_UP, "sending warm-up requests", True, True)
+    done, total = len(state.known), state.stages_in_words
+    if state.all_known:
+        message = f"all {total} stages measured; storing the records"
+        return Step("Collecting", api.Reason.COLLECTING, message, True, True)
+    stage = _stage(state) or "the next stage"
+    return Step("Running", api.Reason.MEASURING, f"measuring {stage}; {done} of {total} stages are done", True, True)
 
 
-def progress(situation: Situation) -> Progress:
+def progress(state: RunState) -> api.Progress:
     """Stages done and under way."""
-    known, done = situation.total_stages, len(situation.known)
-    total = situation.most_stages if known is None else known
-    return Progress(
-        stages_total=total,
-        stages_done=done,
-        stage=_stage(situation),
-        summary=f"{done}/{total}" if known is not None else f"{done}/<={total}",
-    )
+    known, done = state.total_stages, len(state.known)
+    total = state.most_stages if known is None else known
+    summary = f"{done}/{total}" if known is not None else f"{done}/<={total}"
+    return api.Progress(stages_total=total, stages_done=done, stage=_stage(state), summary=summary)
 
 
-def _stage(situation: Situation) -> str | None:
+def _stage(state: RunState) -> str | None:
     """The stage under way. It is shown with the record of the one before, which comes a moment later: both in one write."""
-    progress, shown = situation.collected.client.progress, situation.status.progress
+    progress, shown = state.collected.client.progress, state.status.progress
     if progress is None or progress.stage is None:
         return None
-    is_ahead = progress.stage in situation.planned[len(situation.known) + 1 :]
+    is_ahead = progress.stage in state.planned[len(state.known) + 1 :]
     return shown.stage if is_ahead and shown is not None else progress.stage
 
 
-def live_figures(situation: Situation) -> Live | None:
-    """The latest figures, or those of before."""
-    return live(situation.collected.samples.recent, situation.now) or situation.status.live
-
-
-def _preparing(situation: Situation, client: Diagnosis | None) -> Step:
+def _preparing(state: RunState, client: Diagnosis | None) -> Step:
     if client is not None:
         return Step("Preparing", client.reason, client.message)
-    pod = situation.client_pod
-    if pod is not None and pod.unschedulable:
-        return Step("Preparing", Reason.PREPARING_CLIENT, f"the client waits for a node: {pod.unschedulable}")
-    return Step("Preparing", Reason.PREPARING_CLIENT, "the client checks plan, tokenizer and data")
+    why = state.client_pod.unschedulable if state.client_pod is not None else None
+    message = f"the client waits for a node: {why}" if why else "the client checks plan, tokenizer and data"
+    return Step("Preparing", api.Reason.PREPARING_CLIENT, message)
 
 
-def _waiting_for_server(situation: Situation, server: Diagnosis | None) -> Step:
-    if situation.spec.endpoint is not None:
-        return Step("Starting", Reason.WAITING_FOR_ENDPOINT, "waiting for a healthy answer of the endpoint", True)
-    if not situation.server_exists and not situation.client_heard:
-        return Step(
-            "Preparing", Reason.PREPARING_CLIENT, "the client is ready; waiting for an answer on its port", True
-        )
-    pods = situation.serving
+def _waiting_for_server(state: RunState, server: Diagnosis | None) -> Step:
+    if state.spec.endpoint is not None:
+        return Step("Starting", api.Reason.WAITING_FOR_ENDPOINT, "waiting for a healthy answer of the endpoint", True)
+    if not state.server_exists and not state.client_heard:
+        message = "the client is ready; waiting for an answer on its port"
+        return Step("Preparing", api.Reason.PREPARING_CLIENT, message, True)
+    pods = state.serving
     if not pods or any(pod.scheduled_at is None for pod in pods):
         why = server.message if server is not None else "waiting for a node to take the server"
-        return Step("WaitingForNode", server.reason if server is not None else Reason.WAITING_FOR_NODE, why, True)
+        return Step("WaitingForNode", server.reason if server is not None else api.Reason.WAITING_FOR_NODE, why, True)
     if server is not None:
         return Step("Starting", server.reason, server.message, True)
     nodes = ", ".join(dict.fromkeys(pod.node or "its node" for pod in pods))
-    return Step(
-        "Starting", Reason.SERVER_STARTING, f"{_servers(sum(pod.rank == 0 for pod in pods))} starting on {nodes}", True
-    )
+    count = sum(pod.rank == 0 for pod in pods)
+    starting = "the server is" if count == 1 else f"{count} servers are"
+    return Step("Starting", api.Reason.SERVER_STARTING, f"{starting} starting on {nodes}", True)
 
 
-def _servers(count: int) -> str:
-    return "the server is" if count == 1 else f"{count} servers are"
-
-
-_Status = TypeVar("_Status", BenchmarkRunStatus, BenchmarkSweepStatus)
-Row = tuple[ConditionType, ConditionStatus, str, str]
-"""Type, status, reason and message of a condition."""
+_Status = TypeVar("_Status", api.BenchmarkRunStatus, BenchmarkSweepStatus)
+Row = tuple[api.ConditionType, api.ConditionStatus, str, str]  # type, status, reason and message of a condition
 _ACCEPTED: Row = ("Accepted", "True", "Accepted", "the spec can be acted on")
 _LEFT: tuple[Row, ...] = (
-    ("ClientReady", "False", Reason.FINISHED, "the run has ended"),
-    ("ServerReady", "False", Reason.FINISHED, "the run has ended"),
+    ("ClientReady", "False", api.Reason.FINISHED, "the run has ended"),
+    ("ServerReady", "False", api.Reason.FINISHED, "the run has ended"),
 )
-_OBJECTIVES_REASON: dict[ConditionStatus, str] = {
-    "True": Reason.OBJECTIVES_MET,
-    "False": Reason.OBJECTIVES_MISSED,
-    "Unknown": Reason.OBJECTIVES_INCONCLUSIVE,
+_OBJECTIVES_REASON: dict[api.ConditionStatus, str] = {
+    "True": api.Reason.OBJECTIVES_MET,
+    "False": api.Reason.OBJECTIVES_MISSED,
+    "Unknown": api.Reason.OBJECTIVES_INCONCLUSIVE,
 }
 
 
@@ -128,22 +102,19 @@ def standing(status: _Status, rows: Iterable[Row], phase: str, message: str, *, 
     """The status of the run or sweep with this phase and message. `rows` replace the conditions of their types, or are appended."""
     conditions = status.conditions
     for type_, value, reason, text in rows:
-        new = Condition(type=type_, status=value, reason=reason, message=text, observed_generation=of.generation)
-        conditions = with_condition(conditions, new, now=now)
-    return status.model_copy(
-        update={"observed_generation": of.generation, "phase": phase, "message": message, "conditions": conditions}
-    )
+        new = api.Condition(type=type_, status=value, reason=reason, message=text, observed_generation=of.generation)
+        conditions = api.with_condition(conditions, new, now=now)
+    update = {"observed_generation": of.generation, "phase": phase, "message": message, "conditions": conditions}
+    return status.model_copy(update=update)
 
 
 def going_on(step: Step, *, has_objectives: bool, has_baseline: bool) -> list[Row]:
     """Of a run that has not ended."""
-    client: ConditionStatus = "True" if step.client_ready else "False"
-    server: ConditionStatus = "True" if step.server_ready else "False"
     reason, message = step.reason, step.message
     rows: list[Row] = [
         _ACCEPTED,
-        ("ClientReady", client, "Ready" if step.client_ready else reason, "" if step.client_ready else message),
-        ("ServerReady", server, "Ready" if step.server_ready else reason, "" if step.server_ready else message),
+        ("ClientReady", "True", "Ready", "") if step.client_ready else ("ClientReady", "False", reason, message),
+        ("ServerReady", "True", "Ready", "") if step.server_ready else ("ServerReady", "False", reason, message),
         ("Measured", "False", reason, message),
         *_unjudged("nothing was judged yet", reason, message, succeeded=message),
     ]
@@ -158,32 +129,25 @@ def measured(
     valid_reason: str,
     message: str,
     *,
-    objectives_met: ConditionStatus | None,
-    not_regressed: tuple[ConditionStatus, str, str] | None = None,
+    objectives_met: api.ConditionStatus | None,
+    not_regressed: tuple[api.ConditionStatus, str, str] | None = None,
 ) -> list[Row]:
-    """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such numbers.
-
-    A missed objective or a regression is a result like any other, with a condition of its own.
-    """
-    good = valid_reason not in (Reason.INVALID_CELLS, Reason.NOT_JUDGED)
-    judged: ConditionStatus = "True" if good else "False"
-    valid: ConditionStatus = "Unknown" if valid_reason == Reason.NOT_JUDGED else judged
+    """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such numbers. A missed objective or
+    a regression is a result like any other, with a condition of its own."""
+    good = valid_reason not in (api.Reason.INVALID_CELLS, api.Reason.NOT_JUDGED)
+    judged: api.ConditionStatus = "True" if good else "False"
+    valid: api.ConditionStatus = "Unknown" if valid_reason == api.Reason.NOT_JUDGED else judged
     rows: list[Row] = [
         _ACCEPTED,
         *_LEFT,
-        ("Measured", "True", Reason.MEASURED, message),
-        *_complete(Reason.MEASURED, valid_reason, message, valid=valid, good=good),
+        ("Measured", "True", api.Reason.MEASURED, message),
+        *_complete(api.Reason.MEASURED, valid_reason, message, valid=valid, good=good),
     ]
     if objectives_met is not None:
         rows.append(("ObjectivesMet", objectives_met, _OBJECTIVES_REASON[objectives_met], ""))
     if not_regressed is not None:
         rows.append(("NotRegressed", *not_regressed))
     return rows
-
-
-def ended_early(reason: str, message: str) -> list[Row]:
-    """Of a run that failed, was refused or cancelled."""
-    return [*_LEFT, ("Measured", "False", reason, message), *_incomplete("run", reason, message)]
 
 
 def sweep_going_on(reason: str, message: str) -> list[Row]:
@@ -193,14 +157,9 @@ def sweep_going_on(reason: str, message: str) -> list[Row]:
 
 def sweep_measured(reason: str, message: str) -> list[Row]:
     """Every run has ended. Invalid cells and failed runs stall the sweep: a pipeline must not go on with such a table."""
-    valid: ConditionStatus = "False" if reason == SweepReason.INVALID_CELLS else "True"
+    valid: api.ConditionStatus = "False" if reason == SweepReason.INVALID_CELLS else "True"
     good = reason in (SweepReason.ALL_VALID, SweepReason.SUSPECT)
     return [_ACCEPTED, *_complete(reason, reason, message, valid=valid, good=good)]
-
-
-def sweep_ended_early(reason: str, message: str) -> list[Row]:
-    """Of a sweep that failed, was refused or cancelled."""
-    return _incomplete("sweep", reason, message)
 
 
 def _unjudged(unjudged: str, reason: str, message: str, *, succeeded: str = "") -> list[Row]:
@@ -216,10 +175,10 @@ def _unjudged(unjudged: str, reason: str, message: str, *, succeeded: str = "") 
 
 
 def _complete(
-    complete_reason: str, valid_reason: str, message: str, *, valid: ConditionStatus, good: bool
+    complete_reason: str, valid_reason: str, message: str, *, valid: api.ConditionStatus, good: bool
 ) -> list[Row]:
-    yes: ConditionStatus = "True" if good else "False"
-    no: ConditionStatus = "False" if good else "True"
+    yes: api.ConditionStatus = "True" if good else "False"
+    no: api.ConditionStatus = "False" if good else "True"
     return [
         ("Valid", valid, valid_reason, message),
         ("Complete", "True", complete_reason, message),
@@ -231,11 +190,13 @@ def _complete(
     ]
 
 
-def _incomplete(what: Literal["run", "sweep"], reason: str, message: str) -> list[Row]:
-    """`Stalled` is what GitOps tools stop waiting at."""
-    refused = reason == Reason.INVALID_SPEC
-    valid: ConditionStatus = "Unknown" if reason == Reason.CANCELLED else "False"
+def ended_early(what: Literal["run", "sweep"], reason: str, message: str) -> list[Row]:
+    """Of a run or a sweep that failed, was refused or cancelled. `Stalled` is what GitOps tools stop waiting at."""
+    refused = reason == api.Reason.INVALID_SPEC
+    valid: api.ConditionStatus = "Unknown" if reason == api.Reason.CANCELLED else "False"
+    of_run: list[Row] = [*_LEFT, ("Measured", "False", reason, message)]
     return [
+        *(of_run if what == "run" else ()),
         ("Accepted", "False", reason, message) if refused else _ACCEPTED,
         ("Valid", valid, reason, f"the {what} did not finish"),
         ("Complete", "False", reason, message),

@@ -27,11 +27,11 @@ from benchrun.names import GROUP, KIND, PLURAL, VERSION
 
 Json = dict[str, Any]
 Query = tuple[tuple[str, str], ...]
-
+JSON = "application/json"
 REQUEST_TIMEOUT_SECONDS = 30.0
 CONNECTIONS = 32
-METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-METADATA_LIST_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
+METADATA_LIST_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
@@ -41,10 +41,8 @@ def in_cluster() -> bool:
 
 
 async def configuration(*, connections: int = CONNECTIONS) -> Configuration:
-    """How to reach the API server: the pod's service account where there is one, else the kubeconfig.
-
-    Raises Unavailable when there is neither.
-    """
+    """By the pod's service account where there is one, else by the kubeconfig. Raises Unavailable when there is
+    neither."""
     found = Configuration()
     try:
         if in_cluster():
@@ -65,7 +63,10 @@ class Connection:
     """A bounded pool of authenticated connections."""
 
     def __init__(self, found: Configuration) -> None:
-        found.trace_configs = [_without_redirects()]
+        # The API server redirects nobody; a pod behind its proxy might, and would be followed with our credentials.
+        without_redirects = aiohttp.TraceConfig()
+        without_redirects.on_request_redirect.append(_refuse_redirect)
+        found.trace_configs = [without_redirects]
         self._client = ApiClient(configuration=found)
         self._client.user_agent = "benchrun-operator"
 
@@ -80,8 +81,8 @@ class Connection:
         *,
         body: Json | None = None,
         query: Query = (),
-        content_type: str = "application/json",
-        accept: str = "application/json",
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> Json:
         """One request; the answer's JSON object. Raises ClusterError."""
         data = await self.request(method, path, body=body, query=query, content_type=content_type, accept=accept)
@@ -95,9 +96,8 @@ class Connection:
 
     async def text(self, path: str, *, query: Query = (), limit_bytes: int) -> str:
         """The answer's first bytes as text; what comes after the limit is not read. Raises ClusterError."""
-        return (await self.request("GET", path, query=query, accept="*/*", limit_bytes=limit_bytes)).decode(
-            errors="replace"
-        )
+        data = await self.request("GET", path, query=query, accept="*/*", limit_bytes=limit_bytes)
+        return data.decode(errors="replace")
 
     async def request(
         self,
@@ -106,8 +106,8 @@ class Connection:
         *,
         body: Json | None = None,
         query: Query = (),
-        content_type: str = "application/json",
-        accept: str = "application/json",
+        content_type: str = JSON,
+        accept: str = JSON,
         limit_bytes: int | None = None,
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
         headers: Mapping[str, str] | None = None,
@@ -132,15 +132,8 @@ class Connection:
             raise Forbidden(f"credentials: {error}") from error
 
 
-def _without_redirects() -> aiohttp.TraceConfig:
-    """The API server redirects nobody; a pod behind its proxy might, and would be followed with our credentials."""
-
-    async def refuse(*_: object) -> None:
-        raise aiohttp.ClientError("redirected")
-
-    found = aiohttp.TraceConfig()
-    found.on_request_redirect.append(refuse)
-    return found
+async def _refuse_redirect(*_: object) -> None:
+    raise aiohttp.ClientError("redirected")
 
 
 async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> bytes:
@@ -164,6 +157,7 @@ class Resource:
     group: str
     version: str
     plural: str
+    is_child: bool = False  # it carries the label of its run, and is watched
 
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
         """URL path of the collection, an object, or a subresource; without a namespace, of all namespaces."""
@@ -179,17 +173,16 @@ RESOURCES = {
     KIND: RUN,
     SWEEP_KIND: Resource(GROUP, VERSION, SWEEP_PLURAL),
     LEADER_WORKER_SET: Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
-    "Deployment": Resource("apps", "v1", "deployments"),
-    "Job": Resource("batch", "v1", "jobs"),
-    "Service": Resource("", "v1", "services"),
-    "ConfigMap": Resource("", "v1", "configmaps"),
-    "Pod": Resource("", "v1", "pods"),
+    "Deployment": Resource("apps", "v1", "deployments", is_child=True),
+    "Job": Resource("batch", "v1", "jobs", is_child=True),
+    "Service": Resource("", "v1", "services", is_child=True),
+    "ConfigMap": Resource("", "v1", "configmaps", is_child=True),
+    "NetworkPolicy": Resource("networking.k8s.io", "v1", "networkpolicies", is_child=True),
+    "Pod": Resource("", "v1", "pods", is_child=True),
     "Event": Resource("", "v1", "events"),
-    "NetworkPolicy": Resource("networking.k8s.io", "v1", "networkpolicies"),
     "EndpointSlice": Resource("discovery.k8s.io", "v1", "endpointslices"),
 }
-CHILD_KINDS = ("Deployment", "Job", "Service", "ConfigMap", "NetworkPolicy", "Pod")
-"""Kinds that carry our run label, and are watched."""
+CHILD_KINDS = tuple(kind for kind, resource in RESOURCES.items() if resource.is_child)
 EXTENSION_KINDS = (LEADER_WORKER_SET,)
-"""Kinds that a cluster may lack. They carry our run label, too, but a watch would want them there when the operator starts:
-they are listed with the others, and looked up for the runs that have one."""
+"""Kinds that a cluster may lack. They carry the label of their run, too, but a watch would want them there when the operator
+starts: they are listed with the others, and looked up for the runs that have one."""

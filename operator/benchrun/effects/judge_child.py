@@ -20,8 +20,7 @@ MEMORY_BYTES = 320 * 1024 * 1024
 """Of a job. A load point of 200,000 requests takes 208 MiB; the container's 512 hold the operator and the process that is
 forked (43 MiB) beside it."""
 CPU_SECONDS = 60
-WALL_SECONDS = 300.0
-"""From the judge's start or the last judgement to this one, with the reading of what was stored."""
+WALL_SECONDS = 300.0  # from the judge's start or the last judgement to this one, with the reading of what was stored
 IDLE_SECONDS = 5.0
 """How long a judge without work is kept: it takes a second to start, and runs that end together are judged by one."""
 MAX_REASON_CHARS = 300
@@ -33,11 +32,7 @@ _REAP_TRIES = 100
 
 
 class NotJudged(Exception):
-    """No judgement came, and why."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """No judgement came; the text says why."""
 
 
 class _Gone(Exception):
@@ -64,7 +59,7 @@ class JudgeChild:
         self._leave: asyncio.TimerHandle | None = None
 
     async def judge(self, job: Job, parts: _Parts) -> Judgement:
-        """The judgement of a run. Raises NotJudged, and whatever reading the parts raises: each is asked for when the one before
+        """The judgement of a run. Raises NotJudged, and whatever reading the parts raises: each is read when the one before
         was sent, so that one is in memory at a time."""
         return await self._done(job, parts, Judgement)
 
@@ -85,7 +80,8 @@ class JudgeChild:
                     raise NotJudged(f"not judged within {self._wall_seconds:g} s") from None
                 raise
             finally:
-                self._leave_when_idle()
+                if self._process is not None:
+                    self._leave = asyncio.get_running_loop().call_later(self._idle_seconds, self._let_go)
 
     async def close(self) -> None:
         """End the process, whatever it is at."""
@@ -102,7 +98,7 @@ class JudgeChild:
                     await _send(process, part.data)
             await _send(process, END)
         except _Gone:
-            pass  # why it ended, it says below
+            pass  # why it ended is on its standard error
         return await self._read(process, answer)
 
     async def _read(self, process: Process, answer: type[A]) -> A:
@@ -154,10 +150,6 @@ class JudgeChild:
             self._leave.cancel()
             self._leave = None
 
-    def _leave_when_idle(self) -> None:
-        if self._process is not None:
-            self._leave = asyncio.get_running_loop().call_later(self._idle_seconds, self._let_go)
-
     def _let_go(self) -> None:
         """At the end of its input it ends by itself."""
         process, self._process = self._process, None
@@ -184,13 +176,13 @@ async def _each(parts: _Parts) -> AsyncGenerator[Part, None]:
 
 
 async def _last_words(process: Process) -> str:
-    """Why the judge ended, in its own words: one line, printable and bounded."""
+    """Why the judge ended, by its last line on standard error: printable and bounded."""
     assert process.stderr is not None
-    said = b""
-    while len(said) < MAX_WORDS_BYTES and (more := await process.stderr.read(MAX_WORDS_BYTES)):
-        said += more
-    text = said.decode(errors="replace").strip()
-    last = text.splitlines()[-1] if text else "it ended without a word"
+    words = b""
+    while len(words) < MAX_WORDS_BYTES and (more := await process.stderr.read(MAX_WORDS_BYTES)):
+        words += more
+    text = words.decode(errors="replace").strip()
+    last = text.splitlines()[-1] if text else "it ended without an error message"
     return "".join(c if c.isprintable() else "?" for c in last)[:MAX_REASON_CHARS]
 
 

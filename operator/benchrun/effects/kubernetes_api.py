@@ -1,22 +1,23 @@
 """What the operator requests of the API server.
 
-Children are created once and never corrected: `apply` sends a POST, which fails when the name is taken. What is there by that
+Objects are created once and never corrected: `apply` sends a POST, which fails when the name is taken. What is there by that
 name is returned as it is when it is ours (by controller uid), and never touched when it is somebody else's.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from datetime import datetime
 from ipaddress import IPv6Address, ip_address
-from typing import NamedTuple, Protocol
 
 from benchrun import names
 from benchrun.api import plain_text, timestamp
-from benchrun.decide.world import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
+from benchrun.decide.decision import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
 from benchrun.effects.connection import (
     EXTENSION_KINDS,
+    JSON,
     LEADER_WORKER_SET,
     METADATA_LIST_ONLY,
     METADATA_ONLY,
@@ -30,88 +31,52 @@ from benchrun.effects.connection import (
 from benchrun.effects.errors import ClusterError, Conflict, Exists, NotFound, NotServed, Occupied
 from benchrun.observe.views import Declared
 
-LIST_PAGE = 50
-"""A page of runs with the largest status is 5 MB."""
+LIST_PAGE = 50  # a page of runs with the largest status is 5 MB
 LOG_LINES = 300
 LOG_READ_BYTES = 512 * 1024
 """What is read of these lines. The API server cuts at the end, where the news is, so the limit is far above them."""
-LOG_RANGE_BYTES = 4 * 1024 * 1024
-"""What is read of a whole measurement's log."""
+LOG_RANGE_BYTES = 4 * 1024 * 1024  # what is read of a whole measurement's log
 LOG_HEAD_BYTES = 512 * 1024
 """What is read of a log's beginning. vLLM is up within 100 kB, a page of stack traces included."""
-LOG_BYTES = 32 * 1024
-"""What is kept: the end. The cause of a failed engine start stands some 8 kB above it."""
+LOG_BYTES = 32 * 1024  # what is kept: the end. The cause of a failed engine start stands some 8 kB above it.
 MAX_ENDPOINTS = 64
 MANAGED_BY_CLUSTER = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
 """Slices made of pods by the cluster. Others, made by hand or mirrored from Endpoints, may hold any address."""
 COMPONENT = "benchrun-operator"
 _AS_US: Query = (("fieldManager", names.FIELD_MANAGER),)
 
-Written = Json
-"""An object as stored, with its metadata at least."""
 
-
-class LogPart(NamedTuple):
-    """What was read of a log."""
-
-    text: str
-    complete: bool
-    """False: there is more than was read, and it is the newer part."""
-
-
-class WriteCounter(Protocol):
-    """Told of every call that changes something."""
-
-    def __call__(self, *, verb: str, resource: str, code: str) -> None:
-        """`code` is the HTTP status, "2xx" for success, or "none" when no answer came."""
-        ...
+CountWrite = Callable[[str, str, str], None]
+"""Called for every request that changes something, with verb, resource and code: HTTP status, "2xx" or "none" (no answer)."""
 
 
 class KubernetesApi:
     """The API server as passes and look-ups need it. Every method raises ClusterError."""
 
-    def __init__(self, connection: Connection, *, count: WriteCounter) -> None:
+    def __init__(self, connection: Connection, *, count: CountWrite) -> None:
         self._connection = connection
         self._count = count
 
-    async def apply(self, manifest: Json) -> Written:
-        """Create the object, once; one that exists and is ours is returned as it is. Occupied when the name belongs to somebody
-        else, NotServed when the cluster lacks its kind."""
+    async def apply(self, manifest: Json) -> Json:
+        """Create the object, once; one that exists and is ours is returned as it is: a run whole, of others the metadata.
+        Occupied when the name belongs to somebody else, NotServed when the cluster lacks its kind."""
+        kind, namespace, name = manifest["kind"], manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        resource, accept = RESOURCES[kind], JSON if kind == names.KIND else METADATA_ONLY
+        path = resource.path(namespace)
         try:
-            return await self._create(manifest)
-        except Exists:
-            return await self._found_to_be_ours(manifest)
-
-    async def _create(self, manifest: Json) -> Written:
-        resource = RESOURCES[manifest["kind"]]
-        try:
-            path = resource.path(manifest["metadata"]["namespace"])
-            return await self._write("POST", resource, path, body=manifest, query=_AS_US, accept=METADATA_ONLY)
+            return await self._write("POST", resource, path, body=manifest, query=_AS_US, accept=accept)
         except NotFound as error:
-            if manifest["kind"] not in EXTENSION_KINDS:
+            if kind not in EXTENSION_KINDS:
                 raise  # the namespace is gone
             raise NotServed(f"this cluster has no {resource.plural}.{resource.group}", code=error.code) from error
-
-    async def _found_to_be_ours(self, manifest: Json) -> Written:
-        resource, meta = RESOURCES[manifest["kind"]], manifest["metadata"]
-        found = await self._connection.json("GET", resource.path(meta["namespace"], meta["name"]), accept=METADATA_ONLY)
-        if controller_uid(found) is None or controller_uid(found) != controller_uid(manifest):
-            raise Occupied(f"{manifest['kind']} {meta['name']} exists and is not ours", found=found)
-        return found
-
-    async def create_run(self, manifest: Json) -> Json:
-        """Create a run of a sweep, once: one that exists and is the sweep's is returned as it is, whole. Occupied otherwise."""
-        meta = manifest["metadata"]
-        try:
-            return await self._write("POST", RUN, RUN.path(meta["namespace"]), body=manifest, query=_AS_US)
         except Exists:
-            found = await self.get(manifest["kind"], namespace=meta["namespace"], name=meta["name"])
-            if controller_uid(found) != controller_uid(manifest):
-                raise Occupied(f"{manifest['kind']} {meta['name']} exists and is not ours", found=found) from None
+            found = await self._connection.json("GET", resource.path(namespace, name), accept=accept)
+            if controller_uid(found) is None or controller_uid(found) != controller_uid(manifest):
+                raise Occupied(f"{kind} {name} exists and is not ours", found=found) from None
             return found
 
     async def cancel_run(self, ref: Ref) -> Json | None:
-        """Tell a run to end; None where it is gone, or replaced by a namesake."""
+        """Set spec.cancel of a run; None where it is gone, or replaced by a namesake."""
         body = {"metadata": {"uid": ref.uid}, "spec": {"cancel": True}}
         try:
             return await self._write("PATCH", RUN, RUN.path(ref.namespace, ref.name), body=body, query=_AS_US)
@@ -121,16 +86,14 @@ class KubernetesApi:
     async def delete(self, ref: Ref) -> None:
         """Delete without waiting for it; an object that is gone, or replaced by a namesake, is a success."""
         resource = RESOURCES[ref.kind]
-        # Of a LeaderWorkerSet the workers belong to their leader's pod: in the background they would keep their GPUs until it
-        # has ended. From the foreground all are told at once.
+        # The workers of a LeaderWorkerSet belong to their leader's pod: with Background they would keep their GPUs until it has
+        # ended; with Foreground all end at once.
         policy = "Foreground" if ref.kind == LEADER_WORKER_SET else "Background"
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
         if ref.uid is not None:
             options["preconditions"] = {"uid": ref.uid}
-        try:
+        with suppress(NotFound, Conflict):
             await self._write("DELETE", resource, resource.path(ref.namespace, ref.name), body=options)
-        except (NotFound, Conflict):
-            return
 
     async def patch_status(self, declared: Declared, *, resource_version: str, changes: Json) -> Json:
         """Merge changes into the status of exactly this version of this object; Conflict when it has moved on."""
@@ -149,7 +112,7 @@ class KubernetesApi:
     ) -> AsyncIterator[Json]:
         """Read all objects of a kind, page by page."""
         path = RESOURCES[kind].path(namespace)
-        accept = METADATA_LIST_ONLY if metadata_only else "application/json"
+        accept = METADATA_LIST_ONLY if metadata_only else JSON
         token = ""
         while True:
             query: Query = (("limit", str(LIST_PAGE)),)
@@ -167,11 +130,11 @@ class KubernetesApi:
         query = (("previous", "true" if wanted.previous else "false"), ("tailLines", str(LOG_LINES)))
         return (await self._log(namespace, wanted, query, LOG_READ_BYTES))[-LOG_BYTES:]
 
-    async def log_since(self, namespace: str, wanted: Compilations) -> LogPart:
-        """A running container's log, each line behind its instant, bounded."""
+    async def log_since(self, namespace: str, wanted: Compilations) -> tuple[str, bool]:
+        """A running container's log, each line behind its instant, bounded; and whether that is all of it."""
         query = (("sinceTime", wanted.since), ("timestamps", "true"))
         text = await self._log(namespace, wanted, query, LOG_RANGE_BYTES)
-        return LogPart(text, complete=len(text.encode()) < LOG_RANGE_BYTES)
+        return text, len(text.encode()) < LOG_RANGE_BYTES
 
     async def log_head(self, namespace: str, wanted: ServerStart) -> str:
         """The beginning of a running container's log, bounded."""
@@ -183,7 +146,7 @@ class KubernetesApi:
         return await self._connection.text(path, query=query, limit_bytes=limit)
 
     async def image_events(self, namespace: str, wanted: ServerStart) -> tuple[Json, ...]:
-        """What the node said of the images of a pod, bounded."""
+        """Events of a pod's image pulls, bounded."""
         selector = f"involvedObject.uid={wanted.uid},reason=Pulled"
         query: Query = (("fieldSelector", selector), ("limit", str(LIST_PAGE)))
         page = await self._connection.json("GET", RESOURCES["Event"].path(namespace), query=query)
@@ -210,10 +173,8 @@ class KubernetesApi:
     async def create_event(self, about: Declared, event: Event, *, now: datetime) -> None:
         """Say something about a run or sweep, once: the same reason for the same object is one event."""
         resource = RESOURCES["Event"]
-        try:
+        with suppress(Exists):
             await self._write("POST", resource, resource.path(about.namespace), body=event_body(about, event, now=now))
-        except Exists:
-            return
 
     async def _write(
         self,
@@ -223,17 +184,15 @@ class KubernetesApi:
         *,
         body: Json,
         query: Query = (),
-        accept: str = "application/json",
+        accept: str = JSON,
     ) -> Json:
-        content_type = "application/merge-patch+json" if verb == "PATCH" else "application/json"
+        sent = "application/merge-patch+json" if verb == "PATCH" else JSON
         try:
-            answer = await self._connection.json(
-                verb, path, body=body, query=query, content_type=content_type, accept=accept
-            )
+            answer = await self._connection.json(verb, path, body=body, query=query, content_type=sent, accept=accept)
         except ClusterError as error:
-            self._count(verb=verb, resource=resource.plural, code=str(error.code or "none"))
+            self._count(verb, resource.plural, str(error.code or "none"))
             raise
-        self._count(verb=verb, resource=resource.plural, code="2xx")
+        self._count(verb, resource.plural, "2xx")
         return answer
 
 
@@ -244,38 +203,28 @@ def controller_uid(body: Json) -> str | None:
 
 
 def addresses_of(slices: list[Json], port_name: str, *, namespace: str) -> tuple[str, ...]:
-    """Ready addresses of this namespace's pods in EndpointSlices, with the port of that name: sorted, without repeats, bounded.
-
-    Who may write EndpointSlices could otherwise have the operator and the client ask any address of the network.
-    """
+    """Ready addresses of this namespace's pods, with the port of that name: sorted, without repeats, bounded. Who may write
+    EndpointSlices could otherwise have the operator and the client connect to any address of the network."""
     found: set[str] = set()
     for endpoint_slice in slices:
-        numbers = [p["port"] for p in endpoint_slice.get("ports") or () if (p.get("name") or "") == port_name]
+        ports = (p["port"] for p in endpoint_slice.get("ports") or () if (p.get("name") or "") == port_name)
+        numbers = [port for port in ports if type(port) is int and 0 < port < 65_536]
         for endpoint in endpoint_slice.get("endpoints") or ():
+            target = endpoint.get("targetRef") or {}
+            is_pod = target.get("kind") == "Pod" and target.get("namespace") == namespace
             # None is "unknown", which the API says to read as ready.
-            if (endpoint.get("conditions") or {}).get("ready") is False or not _is_pod(endpoint, namespace):
+            if (endpoint.get("conditions") or {}).get("ready") is False or not is_pod:
                 continue
             hosts = [host for address in endpoint.get("addresses") or () if (host := _host(address)) is not None]
-            found.update(f"{host}:{number}" for host in hosts for number in numbers if _is_port(number))
+            found.update(f"{host}:{number}" for host in hosts for number in numbers)
     return tuple(sorted(found))[:MAX_ENDPOINTS]
 
 
-def _is_pod(endpoint: Json, namespace: str) -> bool:
-    target = endpoint.get("targetRef") or {}
-    return target.get("kind") == "Pod" and target.get("namespace") == namespace
-
-
-def _is_port(number: object) -> bool:
-    return type(number) is int and 0 < number < 65_536
-
-
 def _host(address: object) -> str | None:
-    """As it stands in a URL; None for what is no pod's: a name, the node itself, its neighbours, its cloud's metadata."""
+    """As it stands in a URL; None for what no pod has: a name, the node itself, its neighbours, its cloud's metadata."""
     try:
-        ip = ip_address(address) if isinstance(address, str) else None
+        ip = ip_address(str(address))
     except ValueError:
-        return None
-    if ip is None:
         return None
     within = ip.ipv4_mapped if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None else ip
     if within.is_loopback or within.is_link_local or within.is_unspecified or within.is_multicast:
@@ -285,18 +234,13 @@ def _host(address: object) -> str | None:
 
 def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
     """A core/v1 Event whose name depends on object and reason alone, so that a repeat is refused as existing."""
+    identity = {"namespace": about.namespace, "name": about.name, "uid": about.uid}
     digest = hashlib.sha256(f"{about.uid}/{event.reason}".encode()).hexdigest()[:16]
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": f"{about.name}.{digest}", "namespace": about.namespace},
-        "involvedObject": {
-            "apiVersion": names.API_VERSION,
-            "kind": about.kind,
-            "namespace": about.namespace,
-            "name": about.name,
-            "uid": about.uid,
-        },
+        "involvedObject": {"apiVersion": names.API_VERSION, "kind": about.kind, **identity},
         "type": "Warning" if event.warning else "Normal",
         "reason": event.reason,
         "message": plain_text(event.message)[:1024],

@@ -5,7 +5,7 @@ nodes are never compared. It is read and written whole, and every write names th
 writers one loses.
 
 A holder stops making passes some seconds before another may begin. It goes on where it was when it renews the Lease after
-all: until then nobody else had it. When somebody else has it, this process has nothing more to do, and ends.
+all: until then nobody else held it. When somebody else holds it, this process has nothing more to do, and ends.
 
 Nothing goes wrong where two believe that they lead: objects are created once by name, deleted by uid, and a status is
 written over the version that was read.
@@ -27,15 +27,11 @@ logger = logging.getLogger(__name__)
 LEASE = Resource("coordination.k8s.io", "v1", "leases")
 LEASE_SECONDS = 10
 RENEW_SECONDS = 3.0
-RETRY_SECONDS = 1.0
-"""Between tries to renew what could not be renewed."""
-WATCH_SECONDS = 2.0
-"""Between looks at a Lease that somebody else holds."""
+RETRY_SECONDS = 1.0  # between tries to renew what could not be renewed
+WATCH_SECONDS = 2.0  # between looks at a Lease that somebody else holds
 REQUEST_SECONDS = 3.0
-GIVE_UP_SECONDS = 7.0
-"""Without renewal: passes under way have the rest of LEASE_SECONDS to end."""
-LONGEST_LEASE_SECONDS = 60
-"""A longer one is taken for a mistake."""
+GIVE_UP_SECONDS = 7.0  # without renewal: passes under way have the rest of LEASE_SECONDS to end
+LONGEST_LEASE_SECONDS = 60  # a longer one is taken for a mistake
 
 
 class LeaseApi:
@@ -55,12 +51,9 @@ class LeaseApi:
 
     async def create(self, spec: Json) -> Json:
         """Make it; Exists where somebody was faster."""
-        lease = {
-            "apiVersion": f"{LEASE.group}/{LEASE.version}",
-            "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": spec,
-        }
+        metadata = {"name": self._name, "namespace": self._namespace}
+        kind = {"apiVersion": f"{LEASE.group}/{LEASE.version}", "kind": "Lease"}
+        lease = {**kind, "metadata": metadata, "spec": spec}
         return await self._connection.json("POST", LEASE.path(self._namespace), body=lease)
 
     async def replace(self, lease: Json) -> Json:
@@ -79,13 +72,11 @@ class Elector:
         self._identity = identity
         self._now = now
         self._monotonic = monotonic
-        self._ours: Json | None = None
-        """The Lease as we wrote it last; None while we do not hold it."""
+        self._ours: Json | None = None  # the Lease as we wrote it last; None while we do not hold it
         self._renewed_at = 0.0
         self._observed: Json | None = None
         self._observed_at = 0.0
-        self.trouble: str | None = None
-        """Why the Lease could not be read or written when that was last tried."""
+        self.trouble: str | None = None  # why the Lease could not be read or written when that was last tried
 
     @property
     def leads(self) -> bool:
@@ -142,15 +133,12 @@ class Elector:
         except NotFound:
             await self._write(lambda: self._leases.create(self._spec({})))
         except Conflict:
-            await self._look_who_holds_it()
-
-    async def _look_who_holds_it(self) -> None:
-        """After a conflict: somebody wrote the Lease. Where it is still ours, its next renewal names the new version."""
-        found = await self._leases.read()
-        if found is None or _holder(found) == self._identity:
-            self._ours = found or self._ours
-            raise Conflict("the Lease was changed by somebody else", code=409)
-        self._ours = None
+            # Somebody wrote the Lease. Where it is still ours, its next renewal names the new version.
+            found = await self._leases.read()
+            if found is None or _holder(found) == self._identity:
+                self._ours = found or self._ours
+                raise Conflict("the Lease was changed by somebody else", code=409) from None
+            self._ours = None
 
     async def _write(self, write: Callable[[], Awaitable[Json]]) -> None:
         began = self._monotonic()
@@ -158,7 +146,7 @@ class Elector:
         self._renewed_at = began
 
     def _is_free(self, lease: Json) -> bool:
-        """Whether we may take it: nobody holds it, we did before we were started again, or it has not changed for too long."""
+        """Whether we may take it: nobody holds it, we did before a restart, or it has not changed for too long."""
         spec = _spec_of(lease)
         if self._observed != spec:
             self._observed, self._observed_at = spec, self._monotonic()

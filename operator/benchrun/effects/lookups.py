@@ -1,7 +1,7 @@
-"""Look-ups that decisions ask for: logs, events, endpoints, GPU exporters and the judgement of a run.
+"""Look-ups that decisions request: logs, events, endpoints, GPU exporters and the judgement of a run.
 
 They run beside the queue's workers, each in a task of its own, bounded in time, and answered whatever happens. A new kind is a
-question in `benchrun.decide.world`, a function here, and a line in `KINDS`.
+question in `benchrun.decide.decision`, a function here, and a line in `KINDS`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from benchrun import names
 from benchrun.api import Judgement
-from benchrun.decide.world import (
-    Answer,
-    Answers,
-    Arrival,
-    Compilations,
-    EndpointPods,
-    ExporterPod,
-    GpuExporter,
-    GpuExporters,
-    Judging,
-    LogTail,
-    Question,
-    ServerStart,
-    Start,
-)
+from benchrun.decide import decision
 from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.effects.kubernetes_api import KubernetesApi
@@ -46,18 +32,15 @@ from benchrun.plan.stored import RECORD_KEY, TIMELINE_KEY
 
 logger = logging.getLogger(__name__)
 
-
-JUDGED_WITHIN_SECONDS = 900.0
-"""The API server may be away for a while; the server is long gone."""
+JUDGED_WITHIN_SECONDS = 900.0  # the API server may be away for a while; the server is long gone
 JUDGE_RETRY_SECONDS = 5.0
 _STORED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
-AT_ONCE = 8
-"""Look-ups of a kind that are under way, of all runs together: each holds at most 4 MiB of a log."""
+AT_ONCE = 8  # look-ups of a kind that are under way, of all runs together: each holds at most 4 MiB of a log
 PROBLEM_CHARS = 300
 
 
 class NotFoundOut(Exception):
-    """A look-up came to nothing; the text says why."""
+    """A look-up failed; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,43 +49,38 @@ class Tools:
 
     cluster: KubernetesApi
     judge: JudgeChild
-    exporters: GpuExporters | None = None
+    exporters: decision.GpuExporters | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The run that is asked about, as it was at that moment."""
+    """The run that is looked at, as it was at that moment."""
 
     run: Run
     children: Children
-    arrivals: tuple[Arrival, ...] = ()
-    """Records that are not known to be stored."""
-    samples: tuple[Sample, ...] = ()
-    """Samples that are not stored."""
+    arrivals: tuple[decision.Arrival, ...] = ()  # records that are not known to be stored
+    samples: tuple[Sample, ...] = ()  # samples that are not stored
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """How a kind of question is answered."""
 
-    look_up: Callable[[Tools, About, Any], Awaitable[Any]]
-    """The answer. Raises ClusterError, or NotFoundOut."""
-    seconds: float
-    """Longest time that it may take."""
-    retry_seconds: float | None = None
-    """When to retry after it failed, while it is still wanted; None: never."""
+    look_up: Callable[[Tools, About, Any], Awaitable[Any]]  # the answer; raises ClusterError, or NotFoundOut.
+    seconds: float  # longest time that it may take
+    retry_seconds: float | None = None  # when to retry after it failed, while it is still wanted; None: never
 
 
-async def _compilations(tools: Tools, about: About, question: Compilations) -> tuple[float, ...]:
+async def _compilations(tools: Tools, about: About, question: decision.Compilations) -> tuple[float, ...]:
     """When a server compiled kernels while it served, by its log."""
     text, complete = await tools.cluster.log_since(about.run.namespace, question)
     found = compilations(text, complete=complete)
     if found is None:
-        raise NotFoundOut("the log is too long to be read whole, or tells of too many compilations")
+        raise NotFoundOut("the log is too long to be read whole, or has too many compilations")
     return found
 
 
-async def _endpoint_pods(tools: Tools, about: About, question: EndpointPods) -> tuple[str, ...]:
+async def _endpoint_pods(tools: Tools, about: About, question: decision.EndpointPods) -> tuple[str, ...]:
     """The ready pods behind `endpoint.serviceRef`."""
     found = await tools.cluster.endpoint_addresses(about.run.namespace, question.service, question.port)
     if not found:
@@ -110,18 +88,14 @@ async def _endpoint_pods(tools: Tools, about: About, question: EndpointPods) -> 
     return found
 
 
-async def _gpu_exporter(tools: Tools, _: About, question: GpuExporter) -> ExporterPod:
+async def _gpu_exporter(tools: Tools, _: About, question: decision.GpuExporter) -> decision.ExporterPod:
     found = None if tools.exporters is None else await tools.cluster.exporter_on(tools.exporters, question.node)
     if found is None:
         raise NotFoundOut(f"no GPU exporter runs on node {question.node}")
     return found
 
 
-async def _log_tail(tools: Tools, about: About, question: LogTail) -> str:
-    return await tools.cluster.log_tail(about.run.namespace, question)
-
-
-async def _server_start(tools: Tools, about: About, question: ServerStart) -> Start:
+async def _server_start(tools: Tools, about: About, question: decision.ServerStart) -> decision.Start:
     """How a server started: the beginning of its log, and its node's events. Each may be missing by itself."""
     namespace, phases, image_pull = about.run.namespace, StartupPhases(), None
     try:
@@ -133,10 +107,10 @@ async def _server_start(tools: Tools, about: About, question: ServerStart) -> St
         image_pull = image_pull_seconds(events, container=question.container)
     except ClusterError as error:
         logger.info("%s/%s: its events were not read: %s", namespace, question.pod, error)
-    return Start(phases, image_pull)
+    return decision.Start(phases, image_pull)
 
 
-async def _judgement(tools: Tools, about: About, question: Judging) -> Judgement:
+async def _judgement(tools: Tools, about: About, question: decision.Judging) -> Judgement:
     run = about.run
     job = Job(
         name=run.name,
@@ -151,16 +125,15 @@ async def _judgement(tools: Tools, about: About, question: Judging) -> Judgement
         try:
             judged = await tools.judge.judge(job, _parts(tools, about, with_baseline=not question.ended_early))
         except NotJudged as error:
-            raise NotFoundOut(error.reason) from error
+            raise NotFoundOut(str(error)) from error
         except ClusterError as error:
             logger.info("%s/%s: its records can't be read yet: %s", run.namespace, run.name, error)
             await asyncio.sleep(JUDGE_RETRY_SECONDS)
             continue
-        logger.info("%s/%s: judged in %.1f s", run.namespace, run.name, judged.duration_seconds)
-        if judged.refused_count:
-            logger.warning(
-                "%s/%s: %d left out, first: %s", run.namespace, run.name, judged.refused_count, judged.refused[:1]
-            )
+        where, refused = f"{run.namespace}/{run.name}", judged.refused_count
+        logger.info("%s: judged in %.1f s", where, judged.duration_seconds)
+        if refused:
+            logger.warning("%s: %d left out, first: %s", where, refused, judged.refused[:1])
         return judged
 
 
@@ -170,10 +143,12 @@ async def _parts(tools: Tools, about: About, *, with_baseline: bool) -> AsyncIte
     for child in about.children.objects:
         if child.owner_uid == run.uid and child.kind == "ConfigMap" and child.role in _STORED_ROLES:
             held = await _held(tools, about, child)
-            for part in _parts_of(child, held):
-                if part.head.kind == "record" and child.sequence is not None:
-                    stored.add(child.sequence)
-                yield part
+            record, chunk = _decoded(held.get(RECORD_KEY)), _decoded(held.get(TIMELINE_KEY))
+            if record is not None:
+                stored |= {child.sequence} if child.sequence is not None else set()
+                yield _record_part(record, child, name=child.name, digest=child.record_digest)
+            if chunk is not None:
+                yield Part.of("timeline", chunk, name=child.name)
     for arrival in about.arrivals:
         if arrival.sequence not in stored:
             yield _record_part(arrival.data, arrival, name=f"record {arrival.sequence}", digest=arrival.digest)
@@ -197,13 +172,7 @@ async def _held(tools: Tools, about: About, child: Child) -> Mapping[str, object
     return raw.mapping(body.get("binaryData"))
 
 
-def _parts_of(child: Child, held: Mapping[str, object]) -> list[Part]:
-    record, timeline = _decoded(held.get(RECORD_KEY)), _decoded(held.get(TIMELINE_KEY))
-    parts = [] if record is None else [_record_part(record, child, name=child.name, digest=child.record_digest)]
-    return parts if timeline is None else [*parts, Part.of("timeline", timeline, name=child.name)]
-
-
-def _record_part(data: bytes, of: Child | Arrival, *, name: str, digest: str | None) -> Part:
+def _record_part(data: bytes, of: Child | decision.Arrival, *, name: str, digest: str | None) -> Part:
     return Part.of(
         "record",
         data,
@@ -223,40 +192,40 @@ def _decoded(held: object) -> bytes | None:
         return None
 
 
-KINDS: Mapping[type[Question[Any]], Kind] = {
-    Compilations: Kind(_compilations, seconds=5.0),
-    EndpointPods: Kind(_endpoint_pods, seconds=10.0, retry_seconds=4.0),
-    GpuExporter: Kind(_gpu_exporter, seconds=10.0),
-    Judging: Kind(_judgement, seconds=JUDGED_WITHIN_SECONDS),
-    LogTail: Kind(_log_tail, seconds=10.0),
-    ServerStart: Kind(_server_start, seconds=15.0),
+KINDS: Mapping[type[decision.Question[Any]], Kind] = {
+    decision.Compilations: Kind(_compilations, seconds=5.0),
+    decision.EndpointPods: Kind(_endpoint_pods, seconds=10.0, retry_seconds=4.0),
+    decision.GpuExporter: Kind(_gpu_exporter, seconds=10.0),
+    decision.Judging: Kind(_judgement, seconds=JUDGED_WITHIN_SECONDS),
+    decision.LogTail: Kind(lambda tools, about, q: tools.cluster.log_tail(about.run.namespace, q), seconds=10.0),
+    decision.ServerStart: Kind(_server_start, seconds=15.0),
 }
-
-K = TypeVar("K", bound=Hashable)
-"""By what its asker knows a run."""
+K = TypeVar("K", bound=Hashable)  # how the caller names a run
 
 
 class LookUps(Generic[K]):
     """Starts look-ups and keeps their answers. `news` is called when a run has a new one."""
 
     def __init__(
-        self, tools: Tools, *, news: Callable[[K], None], kinds: Mapping[type[Question[Any]], Kind] = KINDS
+        self, tools: Tools, *, news: Callable[[K], None], kinds: Mapping[type[decision.Question[Any]], Kind] = KINDS
     ) -> None:
         self._tools = tools
         self._news = news
         self._kinds = kinds
-        self._tasks: dict[tuple[K, Question[Any]], asyncio.Task[None]] = {}
-        self._failed_at: dict[tuple[K, Question[Any]], float] = {}
+        self._tasks: dict[tuple[K, decision.Question[Any]], asyncio.Task[None]] = {}
+        self._failed_at: dict[tuple[K, decision.Question[Any]], float] = {}
         self._places = {kind: asyncio.Semaphore(AT_ONCE) for kind in kinds}
 
-    def ask(self, key: K, about: About, questions: Iterable[Question[Any]], answers: Answers) -> None:
+    def ask(self, key: K, about: About, questions: Iterable[decision.Question[Any]], answers: decision.Answers) -> None:
         """Answer these questions, but for those that are answered or being answered. Never raises, never waits."""
         for question in questions:
             if (key, question) not in self._tasks and not self._is_settled(key, question, answers):
                 work = self._answer(key, about, question, answers)
                 self._tasks[key, question] = asyncio.create_task(work, name=f"look up {type(question).__name__}")
 
-    async def within(self, seconds: float, about: About, question: Question[Any], answers: Answers) -> None:
+    async def within(
+        self, seconds: float, about: About, question: decision.Question[Any], answers: decision.Answers
+    ) -> None:
         """Answer this question now, once and for all, in at most so many seconds. Never raises."""
         if question not in answers:
             answers[question] = await self._outcome(about, question, seconds)
@@ -275,14 +244,14 @@ class LookUps(Generic[K]):
             self.stop(key)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _is_settled(self, key: K, question: Question[Any], answers: Answers) -> bool:
+    def _is_settled(self, key: K, question: decision.Question[Any], answers: decision.Answers) -> bool:
         answer, retry = answers.of(question), self._kinds[type(question)].retry_seconds
         if answer is None:
             return False
         waited = asyncio.get_running_loop().time() - self._failed_at.get((key, question), 0.0)
         return answer.value is not None or retry is None or waited < retry
 
-    async def _answer(self, key: K, about: About, question: Question[Any], answers: Answers) -> None:
+    async def _answer(self, key: K, about: About, question: decision.Question[Any], answers: decision.Answers) -> None:
         seconds = self._kinds[type(question)].seconds
         async with self._places[type(question)]:
             answer = await self._outcome(about, question, seconds)
@@ -294,11 +263,11 @@ class LookUps(Generic[K]):
         if news:
             self._news(key)
 
-    async def _outcome(self, about: About, question: Question[Any], seconds: float) -> Answer[Any]:
+    async def _outcome(self, about: About, question: decision.Question[Any], seconds: float) -> decision.Answer[Any]:
         where = f"{about.run.namespace}/{about.run.name}: {type(question).__name__}"
         try:
             async with asyncio.timeout(seconds):
-                return Answer(await self._kinds[type(question)].look_up(self._tools, about, question))
+                return decision.Answer(await self._kinds[type(question)].look_up(self._tools, about, question))
         except TimeoutError:
             problem = f"no answer within {seconds:g} s"
         except (ClusterError, NotFoundOut) as error:
@@ -307,4 +276,4 @@ class LookUps(Generic[K]):
             logger.exception("%s", where)
             problem = f"{type(error).__name__}: {error}"
         logger.info("%s: %s", where, problem)
-        return Answer(None, problem[:PROBLEM_CHARS])
+        return decision.Answer(None, problem[:PROBLEM_CHARS])

@@ -20,8 +20,7 @@ Headers = Mapping[str, str]
 CONNECTIONS_A_POD = 2
 AS_IT_IS = "identity"
 """The only encoding taken: compressing costs the server that is measured time at every scrape, and unpacking knows no bound."""
-MAX_ANSWER_BYTES = 64 * 1024
-"""Largest answer read to something that was posted."""
+MAX_ANSWER_BYTES = 64 * 1024  # largest answer read to something that was posted
 
 
 class FetchError(Exception):
@@ -29,8 +28,7 @@ class FetchError(Exception):
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
-        self.status = status
-        """Of an answer that was no success; None: there was none, or it is not known."""
+        self.status = status  # of an answer that was no success; None: there was none, or it is not known
 
 
 class Fetcher:
@@ -81,7 +79,6 @@ class HttpFetcher(Fetcher):
     async def exchange(
         self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float, headers: Headers
     ) -> bytes:
-        """One request and the bytes of its answer, read as long as they are within the limit."""
         try:
             async with (
                 asyncio.timeout(timeout_seconds),
@@ -102,8 +99,7 @@ class HttpFetcher(Fetcher):
             raise FetchError(str(error) or type(error).__name__) from error
 
 
-PROXY_CONNECTIONS = 256
-"""A followed client holds one for as long as it has nothing new to say."""
+PROXY_CONNECTIONS = 256  # a followed client holds one for as long as it has nothing new to say
 
 
 class ProxyFetcher(Fetcher):
@@ -116,8 +112,7 @@ class ProxyFetcher(Fetcher):
     async def exchange(
         self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float, headers: Headers
     ) -> bytes:
-        """One request and the bytes of its answer; of a full URL from the pod itself, without the operator's credentials."""
-        if not url.startswith("/"):
+        if not url.startswith("/"):  # from the pod itself, without the operator's credentials
             return await self._direct.exchange(method, url, body, limit_bytes, timeout_seconds, headers)
         path, _, query = url.partition("?")
         try:

@@ -14,14 +14,12 @@ import select
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
 
-from benchrun.judge_process.job import MAX_JUDGEMENT_BYTES, Job, Judgement, Part, SweepJob, SweepTable, read_job
+from benchrun.judge_process.job import MAX_JUDGEMENT_BYTES, Job, read_job
 from benchrun.judge_process.judging import judge_job, table_job
 
 NO_MORE_JOBS = 100
-NICENESS = 10
-"""A judgement may wait; scraping and letting go, in the process beside it, may not."""
+NICENESS = 10  # a judgement may wait; scraping and letting go, in the process beside it, may not
 MAX_WORDS = 300
 
 
@@ -50,7 +48,9 @@ def _judge_one(memory_bytes: int, cpu_seconds: int) -> int:
         found = read_job(sys.stdin.buffer)
         if found is None:
             return NO_MORE_JOBS
-        line = _judged(*found).model_dump_json(by_alias=True, exclude_none=True).encode()
+        job, parts = found
+        judged = judge_job(job, parts) if isinstance(job, Job) else table_job(job, parts)
+        line = judged.model_dump_json(by_alias=True, exclude_none=True).encode()
         if len(line) >= MAX_JUDGEMENT_BYTES:
             raise ValueError(f"the judgement has {len(line)} bytes")
         sys.stdout.buffer.write(line + b"\n")
@@ -59,10 +59,6 @@ def _judge_one(memory_bytes: int, cpu_seconds: int) -> int:
         print(_in_a_line(error), file=sys.stderr, flush=True)
         return 1
     return 0
-
-
-def _judged(job: Job | SweepJob, parts: Iterator[Part]) -> Judgement | SweepTable:
-    return judge_job(job, parts) if isinstance(job, Job) else table_job(job, parts)
 
 
 def _limit(memory_bytes: int, cpu_seconds: int) -> None:
@@ -75,8 +71,8 @@ def _in_a_line(error: BaseException) -> str:
     """What happened and where."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""  # noqa: PTH119
-    said = " ".join(str(error).split())[:MAX_WORDS]
-    return f"{type(error).__name__}: {said}{where}"
+    words = " ".join(str(error).split())[:MAX_WORDS]
+    return f"{type(error).__name__}: {words}{where}"
 
 
 if __name__ == "__main__":

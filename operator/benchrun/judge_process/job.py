@@ -1,4 +1,4 @@
-"""What the operator and its judge process say to each other: a job and its parts go in, a judgement comes out.
+"""Messages between the operator and its judge process: a job and its parts go in, a judgement comes out.
 
 On the judge's standard input: the `Job` as a line of JSON; then for each part its `PartHead` as a line and as many bytes as
 it says; an empty line ends the job. On its standard output: the `Judgement` as a line of JSON. The operator imports this
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -18,15 +18,12 @@ from benchrun.api import Judgement as Judgement
 from benchrun.api.sweep.status import SweepTable as SweepTable
 from benchrun.api.sweep.status import TabledRun
 
-MAX_JOB_BYTES = 4 * 1024 * 1024
-"""The line of a job: the object that it comes from has 1.5 MiB at most."""
+MAX_JOB_BYTES = 4 * 1024 * 1024  # the line of a job: the object that it comes from has 1.5 MiB at most
 MAX_HEAD_BYTES = 16_384
 MAX_PART_BYTES = 2 * 1024 * 1024
 MAX_PARTS = 16_384
 MAX_JUDGEMENT_BYTES = 512 * 1024
-END = b"\n"
-"""What follows the last part."""
-
+END = b"\n"  # what follows the last part
 PartKind = Literal["record", "timeline", "baseline", "run"]
 Name = Annotated[str, Field(max_length=253)]
 
@@ -46,47 +43,43 @@ class Job(_Line):
     name: Name
     namespace: Name
     uid: Name
-    spec: dict[str, Any]
-    """As the cluster holds it."""
-    servers: list[ServerStatus] = Field(default_factory=list)
-    """As the last status will have them."""
-    client: ClientStatus | None = None
-    """What the client's pod tells of itself: image and its digest."""
-    ended_early: bool = False
-    """It is not compared with its baseline: its figures were taken in trouble."""
+    spec: dict[str, Any]  # as the cluster holds it
+    servers: list[ServerStatus] = Field(default_factory=list)  # as the last status will have them
+    client: ClientStatus | None = None  # the client pod's image and its digest
+    ended_early: bool = False  # it is not compared with its baseline: its figures were taken in trouble
 
 
 class SweepJob(_Line):
     """A sweep whose table is to be made; a `SweepTable` comes back."""
 
     kind: Literal["sweep"] = "sweep"
-    spec: dict[str, Any]
-    """As the cluster holds it."""
-    baseline: Name
-    """Name of the variant that the others are compared with."""
-    runs: tuple[TabledRun, ...]
-    """Those that were measured to their end."""
-    missing: dict[Name, str] = Field(default_factory=dict)
-    """Variants without figures, and why."""
+    spec: dict[str, Any]  # as the cluster holds it
+    baseline: Name  # name of the variant that the others are compared with
+    runs: tuple[TabledRun, ...]  # those that were measured to their end
+    missing: dict[Name, str] = Field(default_factory=dict)  # variants without figures, and why
 
 
-AnyJob = Annotated[Job | SweepJob, Field(discriminator="kind")]
-_ANY_JOB: TypeAdapter[Job | SweepJob] = TypeAdapter(AnyJob)
+_ANY_JOB: TypeAdapter[Job | SweepJob] = TypeAdapter(Annotated[Job | SweepJob, Field(discriminator="kind")])
 
 
 class PartHead(_Line):
-    """What a part says of itself, outside of its bytes. Of a record all that its envelope said is checked."""
+    """Header of a part. Of a record everything in its envelope is checked."""
 
     kind: PartKind
     size: int = Field(ge=0, le=MAX_PART_BYTES)
-    name: Name
-    """What to call it when it is refused."""
+    name: Name  # what to call it when it is refused
     sequence: int | None = None
     stage_id: Name | None = None
     plan_digest: Name | None = None
     ends_search: Name | None = None
-    digest: Name | None = None
-    """SHA-256 of the bytes."""
+    digest: Name | None = None  # SHA-256 of the bytes
+
+
+class _Place(TypedDict, total=False):
+    sequence: int | None
+    stage_id: str | None
+    plan_digest: str | None
+    ends_search: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,33 +92,14 @@ class Part:
 
     @classmethod
     def of(
-        cls,
-        kind: PartKind,
-        data: bytes,
-        *,
-        name: str,
-        sequence: int | None = None,
-        stage_id: str | None = None,
-        plan_digest: str | None = None,
-        ends_search: str | None = None,
-        digest: str | None = None,
+        cls, kind: PartKind, data: bytes, *, name: str, digest: str | None = None, **of_record: Unpack[_Place]
     ) -> Part:
         """A part of these bytes. Raises ValueError where they are too many."""
-        head = PartHead(
-            kind=kind,
-            size=len(data),
-            name=name,
-            sequence=sequence,
-            stage_id=stage_id,
-            plan_digest=plan_digest,
-            ends_search=ends_search,
-            digest=digest,
-        )
-        return cls(head, data)
+        return cls(PartHead(kind=kind, size=len(data), name=name, digest=digest, **of_record), data)
 
 
 class NotAJob(ValueError):
-    """What was read is no job."""
+    """What was read is not a job."""
 
 
 class _Readable(Protocol):

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import overload
@@ -18,7 +18,7 @@ from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import SweepTable
 from benchrun.judge.judged_run import judged_run
 from benchrun.judge.sweep.table import sweep_table
-from benchrun.judge_process.job import Job, Part, PartHead, PartKind, SweepJob
+from benchrun.judge_process.job import Job, Part, PartHead, SweepJob
 from benchrun.measure import exposition, timeline
 from benchrun.names import SERVING_ROLES
 from benchrun.observe.trim import run_of
@@ -61,7 +61,7 @@ def probe_problem(record: StageRecord, searches: Sequence[Search]) -> str | None
 
 @dataclass(frozen=True, slots=True)
 class PackedRecords(Sequence[StageRecord]):
-    """Records as they came; each is opened anew whenever it is asked for: parsed, one takes many times as much memory."""
+    """Records as they came; each is opened anew whenever it is read: parsed, one takes many times as much memory."""
 
     _packed: tuple[bytes, ...]
 
@@ -97,7 +97,16 @@ class Plan:
             record = open_record(data)
         except ValueError as error:
             return str(error)
-        return next(self._problems(head, record, _envelope(record, data, digest)), None)
+        envelope = Envelope(
+            sequence=record.sequence,
+            run_uid=record.run_uid,
+            stage_id=record.stage_id,
+            plan_digest=record.plan_digest,
+            ends_search=ended_search(record),
+            size=len(data),
+            digest=digest,
+        )
+        return next(self._problems(head, record, envelope), None)
 
     def _problems(self, head: PartHead, record: StageRecord, envelope: Envelope) -> Iterator[str]:
         if envelope.run_uid != self._run_uid:
@@ -117,27 +126,11 @@ class Plan:
         listed = len(self._stage_ids)
         if envelope.sequence >= listed:
             return problem_with(envelope, self._searches, listed=listed)
-        planned = self._stage_ids[envelope.sequence]
-        return (
-            None if envelope.stage_id == planned else f"it is of stage {envelope.stage_id!r}, the plan says {planned!r}"
-        )
+        planned, stage = self._stage_ids[envelope.sequence], envelope.stage_id
+        return None if stage == planned else f"it is of stage {stage!r}, the plan says {planned!r}"
 
 
-def _envelope(record: StageRecord, data: bytes, digest: str) -> Envelope:
-    """What its envelope should have said."""
-    return Envelope(
-        sequence=record.sequence,
-        run_uid=record.run_uid,
-        stage_id=record.stage_id,
-        plan_digest=record.plan_digest,
-        ends_search=ended_search(record),
-        size=len(data),
-        digest=digest,
-    )
-
-
-MAX_SAMPLES = 100_000
-"""Of a run's timeline, in some 40 MB. A week of 13 servers leaves 3,584 buckets of each."""
+MAX_SAMPLES = 100_000  # Of a run's timeline, in some 40 MB. A week of 13 servers leaves 3,584 buckets of each.
 
 
 def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
@@ -181,9 +174,10 @@ class _Opened:
     def take(self, part: Part) -> None:
         """Open a part, or refuse it."""
         try:
-            self._TAKERS[part.head.kind](self, part)
+            self._open(part.head, part.data)
         except (ValueError, TypeError, OverflowError, MemoryError, RecursionError) as error:
-            self._refuse(part, str(error).partition("\n")[0] or type(error).__name__)
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            self.refused.append(f"{part.head.kind} {part.head.name}: {reason}"[:MAX_REFUSED_CHARS])
 
     def records(self) -> PackedRecords:
         """In order of measurement."""
@@ -193,34 +187,21 @@ class _Opened:
         """Each once, oldest first."""
         return tuple(timeline.once(self._samples))
 
-    def _refuse(self, part: Part, reason: str) -> None:
-        self.refused.append(f"{part.head.kind} {part.head.name}: {reason}"[:MAX_REFUSED_CHARS])
-
-    def _take_record(self, part: Part) -> None:
-        problem = self._plan.problem_with(part.head, part.data)
-        if problem is not None or part.head.sequence is None:
-            raise ValueError(problem)
-        # The first of a stage stands.
-        self._records.setdefault(part.head.sequence, part.data)
-
-    def _take_timeline(self, part: Part) -> None:
-        found = timeline.decode(part.data).samples
-        if len(self._samples) + len(found) > MAX_SAMPLES:
-            raise ValueError(f"the run has more than {MAX_SAMPLES} samples")
-        self._samples += [sample for sample in found if sample.role in SERVING_ROLES]
-
-    def _take_baseline(self, part: Part) -> None:
-        body = json.loads(part.data)
-        if not isinstance(body, dict):
-            raise ValueError("not an object")
-        self.baseline = run_of(body)
-
-    def _take_run(self, part: Part) -> None:
-        raise ValueError("not a part of a run")
-
-    _TAKERS: dict[PartKind, Callable[[_Opened, Part], None]] = {  # noqa: RUF012
-        "record": _take_record,
-        "timeline": _take_timeline,
-        "baseline": _take_baseline,
-        "run": _take_run,
-    }
+    def _open(self, head: PartHead, data: bytes) -> None:
+        if head.kind == "record":
+            problem = self._plan.problem_with(head, data)
+            if problem is not None or head.sequence is None:
+                raise ValueError(problem)
+            self._records.setdefault(head.sequence, data)  # the first of a stage stands
+        elif head.kind == "timeline":
+            found = timeline.decode(data).samples
+            if len(self._samples) + len(found) > MAX_SAMPLES:
+                raise ValueError(f"the run has more than {MAX_SAMPLES} samples")
+            self._samples += [sample for sample in found if sample.role in SERVING_ROLES]
+        elif head.kind == "baseline":
+            body = json.loads(data)
+            if not isinstance(body, dict):
+                raise ValueError("not an object")
+            self.baseline = run_of(body)
+        else:
+            raise ValueError("not a part of a run")

@@ -17,8 +17,7 @@ Json = dict[str, Any]
 Codes = tuple[int, ...]
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 CHUNK_BYTES, MAX_CHUNKS, SECONDS = 65_536, 512, 10.0
-PAGE, MAX_PAGES = 10, 1_000
-"""Small pages: the metadata of one object can be made to be 3 MB of JSON."""
+PAGE, MAX_PAGES = 10, 1_000  # small pages: the metadata of one object can be made to be 3 MB of JSON
 
 
 def mapping(value: object) -> Json:

@@ -1,6 +1,6 @@
 """`benchrun-operator release`: look at all servers once and delete those that were held longer than they may be.
 
-Metadata does not tell when a pod was scheduled, so a ConfigMap keeps when one of a server's was first seen on a node.
+Metadata does not show when a pod was scheduled, so a ConfigMap keeps when one of a server's was first seen on a node.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_CLOCKS = 8_000
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Returns 1 when something could not be read, deleted or told; everything else was done nevertheless."""
+    """Returns 1 when something could not be read, deleted or written; everything else was done nevertheless."""
     parser, env = argparse.ArgumentParser(prog="benchrun-operator release", description=__doc__), os.environ.get
     parser.add_argument("--namespace", action="append", help="only this one; may be repeated (BENCHRUN_NAMESPACES)")
     bound, state = env("BENCHRUN_MAX_HOLD_SECONDS", "86400"), env("BENCHRUN_RELEASE_STATE", "")

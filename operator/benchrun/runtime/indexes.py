@@ -1,6 +1,6 @@
 """What the cluster holds, as far as the operator knows: sweeps, runs, and everything that carries a run's label. Small views only.
 
-Told from three sides: the watches (`heard`), lists (`benchrun.runtime.watching`) and answers to our own writes (`learnt`).
+It is fed from three sides: the watches (`heard`), lists (`benchrun.runtime.watching`) and answers to our own writes (`learnt`).
 The newest resourceVersion wins whatever order they come in; a uid that was seen deleted stays dead.
 
 What we learnt and a watch has not confirmed is remembered with its time. A watch that stays behind is silent: that is how
@@ -21,26 +21,11 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.effects.connection import EXTENSION_KINDS, LEADER_WORKER_SET
-from benchrun.observe import raw
+from benchrun.decide.children import SERVER_KINDS
+from benchrun.effects.connection import EXTENSION_KINDS
+from benchrun.observe import raw, views
 from benchrun.observe.ended_runs import finished_run_of
 from benchrun.observe.trim import is_finished, view_of
-from benchrun.observe.views import (
-    Child,
-    Children,
-    Identity,
-    Key,
-    ObjectKey,
-    Pod,
-    Run,
-    RunKey,
-    Sweep,
-    SweepKey,
-    View,
-    belongs_to,
-    identity_of,
-    object_of,
-)
 from benchrun.runtime.memory import LatestResults
 
 logger = logging.getLogger(__name__)
@@ -49,18 +34,16 @@ Body = dict[str, Any]
 UNWATCHED_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)
 """ConfigMaps that hold what was measured: listed by their metadata, never watched, since every event would carry the data."""
 _DECLARED = (names.KIND, SWEEP_KIND)
-_SERVING_KINDS = ("Deployment", LEADER_WORKER_SET)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A view, and which version of the object it is a view of."""
 
-    view: View
+    view: views.View
     uid: str
     version: int
-    belongs_to: Key
-    """Which run or sweep is to be looked at when it changes."""
+    belongs_to: views.Key  # which run or sweep is to be looked at when it changes
 
 
 @dataclass(slots=True)
@@ -70,8 +53,7 @@ class Listing:
     kind: str
     namespace: str | None
     listed: set[str] = field(default_factory=set)
-    touched: set[str] = field(default_factory=set)
-    """Uids that were heard of while it went on."""
+    touched: set[str] = field(default_factory=set)  # uids that were heard of while it went on
     deleted: set[str] = field(default_factory=set)
 
 
@@ -81,57 +63,54 @@ class Indexes:
     def __init__(self, *, seconds: Callable[[], float] = time.monotonic, result_runs: int = 0) -> None:
         self.results = LatestResults(most=result_runs)
         self._seconds = seconds
-        self._seen: dict[ObjectKey, Seen] = {}
-        self._by_run: dict[Key, set[ObjectKey]] = {}
-        self._unconfirmed: dict[ObjectKey, tuple[int, float]] = {}
+        self._seen: dict[views.ObjectKey, Seen] = {}
+        self._by_run: dict[views.Key, set[views.ObjectKey]] = {}
+        self._unconfirmed: dict[views.ObjectKey, tuple[int, float]] = {}
         self._listings: list[Listing] = []
-        self._unreadable: set[ObjectKey] = set()
+        self._unreadable: set[views.ObjectKey] = set()
 
-    def run(self, key: RunKey) -> Run | None:
+    def run(self, key: views.RunKey) -> views.Run | None:
         """The run, if it exists."""
-        seen = self._seen.get(object_of(key))
-        return seen.view if seen is not None and isinstance(seen.view, Run) else None
+        seen = self._seen.get(views.object_of(key))
+        return seen.view if seen is not None and isinstance(seen.view, views.Run) else None
 
-    def sweep(self, key: SweepKey) -> Sweep | None:
+    def sweep(self, key: views.SweepKey) -> views.Sweep | None:
         """The sweep, if it exists."""
-        seen = self._seen.get(object_of(key))
-        return seen.view if seen is not None and isinstance(seen.view, Sweep) else None
+        seen = self._seen.get(views.object_of(key))
+        return seen.view if seen is not None and isinstance(seen.view, views.Sweep) else None
 
-    def children(self, key: RunKey) -> Children:
+    def children(self, key: views.RunKey) -> views.Children:
         """Everything that carries the run's label, whoever owns it."""
-        views = [self._seen[o].view for o in sorted(self._by_run.get(key, ()))]
-        return Children(
-            objects=tuple(v for v in views if isinstance(v, Child)), pods=tuple(v for v in views if isinstance(v, Pod))
-        )
+        found = [self._seen[o].view for o in sorted(self._by_run.get(key, ()))]
+        objects = tuple(v for v in found if isinstance(v, views.Child))
+        return views.Children(objects, tuple(v for v in found if isinstance(v, views.Pod)))
 
-    def holds_server(self, key: Key) -> bool:
+    def holds_server(self, key: views.Key) -> bool:
         """Whether a server of the run is there that nobody has deleted yet."""
-        views = (self._seen[o].view for o in self._by_run.get(key, ()) if o.kind in _SERVING_KINDS)
-        return any(isinstance(v, Child) and v.role in names.SERVING_ROLES and not v.deleting for v in views)
+        found = (self._seen[o].view for o in self._by_run.get(key, ()) if o.kind in SERVER_KINDS)
+        return any(isinstance(v, views.Child) and v.role in names.SERVING_ROLES and not v.deleting for v in found)
 
     @property
     def unreadable(self) -> int:
         """Objects that are known by their metadata only, because the rest can't be read."""
         return len(self._unreadable)
 
-    def runs(self) -> Iterator[RunKey]:
+    def runs(self) -> Iterator[views.RunKey]:
         """All runs."""
-        return iter([RunKey(key.namespace, key.name) for key in self._seen if key.kind == names.KIND])
+        return iter([views.RunKey(key.namespace, key.name) for key in self._seen if key.kind == names.KIND])
 
-    def sweeps(self) -> Iterator[SweepKey]:
+    def sweeps(self) -> Iterator[views.SweepKey]:
         """All sweeps."""
-        return iter([SweepKey(key.namespace, key.name) for key in self._seen if key.kind == SWEEP_KIND])
+        return iter([views.SweepKey(key.namespace, key.name) for key in self._seen if key.kind == SWEEP_KIND])
 
-    def runs_of(self, sweep_uid: str) -> tuple[Run, ...]:
+    def runs_of(self, sweep_uid: str) -> tuple[views.Run, ...]:
         """The runs that this sweep controls."""
-        views = (seen.view for key, seen in self._seen.items() if key.kind == names.KIND)
-        return tuple(view for view in views if isinstance(view, Run) and view.sweep_uid == sweep_uid)
+        found = (seen.view for key, seen in self._seen.items() if key.kind == names.KIND)
+        return tuple(view for view in found if isinstance(view, views.Run) and view.sweep_uid == sweep_uid)
 
     def silent_seconds(self, *, unreadable: Collection[str] = ()) -> float:
-        """How long the watches have owed us the oldest thing that we know from elsewhere; 0 when they owe nothing.
-
-        What lies in `unreadable` namespaces is not counted: nobody can tell whether it is still there.
-        """
+        """How long the watches have owed us the oldest thing that we know from elsewhere; 0 when they owe nothing. `unreadable`
+        namespaces do not count: nobody can know whether it is still there."""
         owed = (since for key, (_, since) in self._unconfirmed.items() if key.namespace not in unreadable)
         oldest = min(owed, default=None)
         return 0.0 if oldest is None else self._seconds() - oldest
@@ -147,7 +126,7 @@ class Indexes:
             if namespace in (None, key.namespace):
                 self._unconfirmed[key] = (version, self._seconds())
 
-    def heard(self, kind: str, body: Body, *, deleted: bool) -> Key | None:
+    def heard(self, kind: str, body: Body, *, deleted: bool) -> views.Key | None:
         """A watch event; the run or sweep it concerns, or None when it changes nothing."""
         identity = self._identity(kind, body)
         if identity is None:
@@ -162,12 +141,12 @@ class Indexes:
             return self._remove(key, uid)
         return self._put(key, uid, version, body)
 
-    def learnt(self, kind: str, body: Body) -> Key | None:
+    def learnt(self, kind: str, body: Body) -> views.Key | None:
         """An object as it came back from a write; its watch event is due."""
         identity = self._identity(kind, body)
         return None if identity is None else self._learnt(*identity, body)
 
-    def _learnt(self, key: ObjectKey, uid: str, version: int, body: Body) -> Key | None:
+    def _learnt(self, key: views.ObjectKey, uid: str, version: int, body: Body) -> views.Key | None:
         for listing in self._listings:
             listing.touched.add(uid)
         before = self._seen.get(key)
@@ -180,14 +159,14 @@ class Indexes:
 
     def mark_deleting(self, kind: str, namespace: str, name: str) -> None:
         """Its deletion was requested; the watch delivers when it is gone."""
-        key = ObjectKey(kind, namespace, name)
+        key = views.ObjectKey(kind, namespace, name)
         seen = self._seen.get(key)
         if seen is not None:
             self._seen[key] = replace(seen, view=replace(seen.view, deleting=True))
 
     def drop(self, kind: str, namespace: str, name: str) -> None:
         """It turned out not to exist."""
-        key = ObjectKey(kind, namespace, name)
+        key = views.ObjectKey(kind, namespace, name)
         self._unconfirmed.pop(key, None)
         seen = self._seen.get(key)
         if seen is not None:
@@ -204,10 +183,10 @@ class Indexes:
         identity = self._identity(listing.kind, body)
         if identity is None:
             return
-        key, uid, version = identity
+        key, uid, _ = identity
         listing.listed.add(uid)
         if uid not in listing.deleted:
-            self._learnt(key, uid, version, body)
+            self._learnt(*identity, body)
             self._note_result(key, uid, body)  # a place may have come free since it was heard
 
     def end_listing(self, listing: Listing, *, complete: bool) -> None:
@@ -221,15 +200,13 @@ class Indexes:
             if in_scope and seen.uid not in alive:
                 self.drop(*key)
 
-    def _put(self, key: ObjectKey, uid: str, version: int, body: Body) -> Key | None:
+    def _put(self, key: views.ObjectKey, uid: str, version: int, body: Body) -> views.Key | None:
         before = self._seen.get(key)
         if before is not None and before.uid == uid and before.version >= version:
             return None
-        owner = belongs_to(key, body)
-        if owner is None:
-            return None
-        view = self._view(key, body)
-        if view is None:
+        owner = views.belongs_to(key, body)
+        view = self._view(key, body) if owner is not None else None
+        if owner is None or view is None:
             return None
         if before is not None and before.belongs_to != owner:
             self._leave(key, before.belongs_to)
@@ -241,13 +218,13 @@ class Indexes:
             return None  # something changed that no decision looks at
         return owner
 
-    def _identity(self, kind: str, body: Body) -> Identity | None:
-        found = identity_of(kind, body)
+    def _identity(self, kind: str, body: Body) -> views.Identity | None:
+        found = views.identity_of(kind, body)
         if found is None:
             logger.warning("a %s does not say which object it is, or which version: passed over", kind)
         return found
 
-    def _view(self, key: ObjectKey, body: Body) -> View | None:
+    def _view(self, key: views.ObjectKey, body: Body) -> views.View | None:
         """The whole object's, or that of its metadata alone; None where not even these can be read."""
         try:
             view = view_of(key.kind, body)
@@ -255,18 +232,16 @@ class Indexes:
             if key not in self._unreadable:
                 self._unreadable.add(key)
                 logger.exception("%s %s/%s can't be read; only its metadata is used", *key)
-            return self._view_of_metadata(key, body)
-        self._unreadable.discard(key)
-        return view
-
-    def _view_of_metadata(self, key: ObjectKey, body: Body) -> View | None:
+        else:
+            self._unreadable.discard(key)
+            return view
         try:
             return view_of(key.kind, {"metadata": body["metadata"]})
         except Exception:
             logger.exception("%s %s/%s can't be read, not even its metadata: passed over", *key)
             return None
 
-    def _remove(self, key: ObjectKey, uid: str) -> Key | None:
+    def _remove(self, key: views.ObjectKey, uid: str) -> views.Key | None:
         seen = self._seen.get(key)
         if seen is None or seen.uid != uid:
             return None
@@ -275,25 +250,25 @@ class Indexes:
         self._leave(key, seen.belongs_to)
         if key.kind == names.KIND:
             self.results.drop((key.namespace, key.name))
-            # Nobody will tell of these: they are not watched.
+            # They are not watched, so that no event will come.
             for child in [k for k in self._by_run.get(seen.belongs_to, ()) if not _watched(self._seen[k].view)]:
                 self._leave(child, seen.belongs_to)
                 del self._seen[child]
         return seen.belongs_to
 
-    def _leave(self, key: ObjectKey, owner: Key) -> None:
+    def _leave(self, key: views.ObjectKey, owner: views.Key) -> None:
         """The object is not of this run any more."""
         siblings = self._by_run.get(owner, set())
         siblings.discard(key)
         if not siblings:
             self._by_run.pop(owner, None)
 
-    def _note_result(self, key: ObjectKey, uid: str, body: Body) -> None:
+    def _note_result(self, key: views.ObjectKey, uid: str, body: Body) -> None:
         if key.kind == names.KIND:
             status = raw.mapping(body.get("status"))
             ended = finished_run_of(status) if is_finished(status) else None
             self.results.note((key.namespace, key.name), uid, ended)
 
 
-def _watched(view: View) -> bool:
-    return not isinstance(view, Child) or (view.kind not in EXTENSION_KINDS and view.role not in UNWATCHED_ROLES)
+def _watched(view: views.View) -> bool:
+    return not isinstance(view, views.Child) or (view.kind not in EXTENSION_KINDS and view.role not in UNWATCHED_ROLES)

@@ -15,19 +15,16 @@ from typing import Any
 
 import kopf
 
-from benchrun.decide.reconcile import decide
+from benchrun.decide.decide_run import decide
 from benchrun.runtime import watching
 from benchrun.runtime.process import Operator
-from benchrun.runtime.reconcile import Decide
+from benchrun.runtime.run_reconciler import Decide
 from benchrun.runtime.settings import BadSetting, LogFormat, LogLevel, Settings
 
 _PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _NOISY = ("aiohttp.access", "asyncio", "kopf._core.engines", "kopf.objects")
 """Loggers that say something for every request or event."""
-
-
-_REPEATED = "kopf._cogs.clients.watching"
-"""Complains at every try to watch what can't be watched."""
+_REPEATED = "kopf._cogs.clients.watching"  # complains at every try to watch what can't be watched
 REPEATED_SECONDS = 600.0
 _MAX_REPEATED = 1000
 
@@ -41,7 +38,7 @@ class Sparing(logging.Filter):
         self._let_through: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it was not said lately."""
+        """Whether it was not logged lately."""
         text, now = re.sub(r"#\d+", "", record.getMessage()), self._seconds()
         if now - self._let_through.get(text, -REPEATED_SECONDS) < REPEATED_SECONDS:
             return False
@@ -84,7 +81,7 @@ RECURSION_LIMIT = 25_000
 
 
 def main() -> int:
-    """Run until told to stop, or until another operator leads (1). Exits 2 when a setting can't be used."""
+    """Run until stopped, or until another operator leads (1). Exits 2 when a setting can't be used."""
     try:
         settings = Settings.from_environment(os.environ)
     except BadSetting as error:
@@ -98,10 +95,8 @@ def main() -> int:
 
 
 async def operate(settings: Settings, *, decide: Decide) -> bool:
-    """Kopf is the only thing in the loop; what is ours starts before it watches and stops after.
-
-    Whether it ended because another operator leads.
-    """
+    """Whether it ended because another operator leads. Kopf runs the loop; what is ours starts before it watches and stops
+    after."""
     operator = Operator(settings, decide=decide)
     registry = watching.registry(operator.indexes, enqueue=operator.enqueue, telemetry=operator.telemetry)
 
@@ -110,7 +105,7 @@ async def operate(settings: Settings, *, decide: Decide) -> bool:
         try:
             await operator.start()
         except Exception as error:
-            # Kopf would call us again, on top of what was begun; a new process starts clean.
+            # Kopf would call us once more, on top of what was begun; a new process starts clean.
             raise kopf.PermanentError(f"can't start: {error}") from error
 
     @kopf.on.cleanup(registry=registry)

@@ -1,6 +1,6 @@
 """What memory holds: of runs and sweeps that go on, and the headline figures of the newest that have ended.
 
-All of it can be lost: a restarted operator finds it again in the cluster and at the client. What is stored is let go.
+All of it can be lost: a restarted operator reads it anew from the cluster and the client. What is stored is let go.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from benchrun import names
-from benchrun.api import BenchmarkRunStatus
-from benchrun.decide.sweep.decision import NotCreated, SweepCollected, TableMade
-from benchrun.decide.world import Collected
+from benchrun.decide.decision import Collected
+from benchrun.decide.sweep.sweep_state import SweepCollected
 from benchrun.observe.ended_runs import HEADLINE_FIGURES, MAX_CELLS, FinishedRun, SweptRun
-from benchrun.observe.views import Child, Children, Key
+from benchrun.observe.views import Children, Key
 
 
 @dataclass(slots=True)
 class Memory:
-    """Of one object; its uid distinguishes it from its namesakes."""
+    """Of one object; its uid distinguishes it from namesakes."""
 
     uid: str
 
@@ -37,45 +36,29 @@ class RunMemory(Memory):
     """One run's part."""
 
     collected: Collected = field(default_factory=Collected)
-    acknowledged: int = 0
-    """Records below this the client knows to be stored."""
-    written_at: float = -inf
-    """When the status was written last, in the loop's time."""
-    outdated_since: float | None = None
-    """Since when the status in the cluster lacks something, in the loop's time."""
+    acknowledged: int = 0  # records below this the client knows to be stored
+    written_at: float = -inf  # when the status was written last, in the loop's time
+    outdated_since: float | None = None  # since when the status in the cluster lacks something, in the loop's time
 
     def let_go_of_stored(self, children: Children) -> None:
         """Forget the records that are in the cluster."""
         arrivals = self.collected.arrivals
         for child in children.objects:
             arrival = arrivals.get(child.sequence) if child.sequence is not None else None
-            if arrival is not None and self._holds(child, arrival.digest):
+            if arrival is None or child.owner_uid != self.uid or child.role != names.ROLE_STAGE:
+                continue
+            if child.record_digest == arrival.digest:
                 del arrivals[arrival.sequence]
-
-    def _holds(self, child: Child, digest: str) -> bool:
-        return child.owner_uid == self.uid and child.role == names.ROLE_STAGE and child.record_digest == digest
 
 
 @dataclass(slots=True)
 class SweepMemory(Memory):
     """One sweep's part."""
 
-    measured: dict[str, BenchmarkRunStatus] = field(default_factory=dict)
-    """A few figures of each run that was measured to its end, by uid. A restarted operator reads them back."""
-    conflict: str | None = None
-    not_created: NotCreated | None = None
-    table: TableMade | None = None
-    """The table that was made last."""
-    making: asyncio.Task[None] | None = None
-    """The table that is being made."""
+    collected: SweepCollected = field(default_factory=SweepCollected)
+    making: asyncio.Task[None] | None = None  # the table that is being made
     settled: tuple[str, Mapping[str, SweptRun]] | None = None
     """Version of the sweep and its runs, as a pass left them that had nothing more to do. Most news of runs are live figures."""
-
-    def collected(self) -> SweepCollected:
-        """What a decision reads."""
-        return SweepCollected(
-            measured=dict(self.measured), table=self.table, conflict=self.conflict, not_created=self.not_created
-        )
 
     def leave(self) -> None:
         """Nobody will ask for its table."""
@@ -111,10 +94,7 @@ class Memories(Generic[M]):
             memory.leave()
 
 
-MAX_RUNS = 100
-"""Most runs that can be configured: with 16 load points and 8 figures each, 1 MB kept and 1.3 MB of metrics."""
-
-
+MAX_RUNS = 100  # most that can be configured: of 16 load points and 8 figures each, 1 MB kept and 1.3 MB of metrics
 NamespacedName = tuple[str, str]
 
 
@@ -123,28 +103,24 @@ class LatestResults:
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self._kept: dict[NamespacedName, tuple[str, FinishedRun]] = {}
-        """Uid, and how it ended."""
+        self._kept: dict[NamespacedName, tuple[str, FinishedRun]] = {}  # uid, and how it ended
 
     def __iter__(self) -> Iterator[tuple[NamespacedName, FinishedRun]]:
         """The runs, by namespace and name."""
         return iter([(key, run) for key, (_, run) in sorted(self._kept.items(), key=lambda item: item[0])])
 
     def note(self, key: NamespacedName, uid: str, run: FinishedRun | None) -> None:
-        """What a run's status says; None of a run that goes on, which may be a new one of an old name."""
+        """How a run ended; None of a run that goes on, which may be a new one of an old name."""
         if run is not None:
             self._kept[key] = uid, run
             if len(self._kept) > self._most:
-                del self._kept[min(self._kept, key=self._age)]
+                del self._kept[min(self._kept, key=lambda key: (self._kept[key][1].ended_at.timestamp(), key))]
         elif key in self._kept and self._kept[key][0] != uid:
             del self._kept[key]
 
     def drop(self, key: NamespacedName) -> None:
-        """The run is gone. An older one takes its place when the runs are listed again."""
+        """The run is gone. An older one takes its place at the next list of all runs."""
         self._kept.pop(key, None)
-
-    def _age(self, key: NamespacedName) -> tuple[float, NamespacedName]:
-        return self._kept[key][1].ended_at.timestamp(), key
 
 
 class ResultMetrics(Collector):

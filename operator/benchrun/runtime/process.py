@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import logging
 import socket
+from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime
+from typing import TypedDict
 
-from benchrun.decide.world import Context
-from benchrun.effects.client_link import channel_key
+from benchrun.decide.decision import Context
+from benchrun.effects.client_records import channel_key
 from benchrun.effects.connection import CONNECTIONS, Connection, configuration
 from benchrun.effects.errors import ClusterError
 from benchrun.effects.judge_child import JudgeChild
@@ -19,33 +21,33 @@ from benchrun.effects.lease import Elector, LeaseApi
 from benchrun.effects.lookups import LookUps, Tools
 from benchrun.effects.pod_http import PROXY_CONNECTIONS, Fetcher, HttpFetcher, ProxyFetcher
 from benchrun.observe.views import Key, RunKey, SweepKey
+from benchrun.runtime.background_tasks import ProcessTasks
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.keeping import Keeper
-from benchrun.runtime.memory import Memories, ResultMetrics, RunMemory
+from benchrun.runtime.memory import ResultMetrics
 from benchrun.runtime.queue import WorkQueue
-from benchrun.runtime.reconcile import Decide, RunReconciler
+from benchrun.runtime.run_reconciler import Decide, RunReconciler
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.settings import Settings
-from benchrun.runtime.sweep_reconcile import SweepReconciler
-from benchrun.runtime.telemetry import (
-    MAX_LIVE_RUNS,
-    MAX_LOOP_LAG_SECONDS,
-    MAX_SILENCE_SECONDS,
-    Health,
-    Pulse,
-    Telemetry,
-)
+from benchrun.runtime.sweep_reconciler import SweepReconciler
+from benchrun.runtime.telemetry import MAX_LAG_SECONDS, MAX_LIVE_RUNS, MAX_SILENCE_SECONDS, Health, Pulse, Telemetry
 from benchrun.runtime.watching import ALL_NAMESPACES, Lister
 
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 2.0
-"""How soon what can't be read is tried again; after that twice as long each time, until everything is listed anyway."""
-VERIFY_SECONDS = 15.0
-"""How often it is looked whether a watch owes us something that is gone."""
+"""How soon what can't be read is retried; after that twice as long each time, until everything is listed anyway."""
+VERIFY_SECONDS = 15.0  # how often it is looked whether a watch owes us something that is gone
 LEASE_CONNECTIONS = 2
-NOT_LEADING_RETRY_SECONDS = 1.0
-"""How soon a pass is tried again while the Lease could not be renewed."""
+NOT_LEADING_RETRY_SECONDS = 1.0  # how soon a pass is retried while the Lease could not be renewed
+
+
+class _Common(TypedDict):
+    """What sessions and passes share."""
+
+    cluster: KubernetesApi
+    indexes: Indexes
+    now: Callable[[], datetime]
+    telemetry: Telemetry
 
 
 class Operator:
@@ -59,15 +61,14 @@ class Operator:
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
         self.health = Health(self.telemetry, problems=self.problems, ready=self._is_ready, remarks=self.remarks)
         self._pulse = Pulse(self.telemetry)
-        self._keeper = Keeper(self.telemetry.task_restarted)
+        self._tasks = ProcessTasks(self.telemetry.task_restarted)
         self._lister: Lister | None = None
         self._queue: WorkQueue[Key] | None = None
         self._cleanup = contextlib.AsyncExitStack()
         self._opened = False
         self._makes_passes = False
         self._elector: Elector | None = None
-        self.is_superseded = False
-        """Whether another process leads, so that this one is to end."""
+        self.is_superseded = False  # whether another process leads, so that this one is to end
         self.ends = asyncio.Event()
         """Set when this process is to end, and when it does: Kopf waits 5 s for whoever still waits for it."""
 
@@ -80,28 +81,32 @@ class Operator:
     async def start(self) -> None:
         """Answer probes, read the whole cluster, then begin to make passes, or to wait until we lead.
 
-        Waits as long as there is no API server.
-
-        No pass is made over a run before all of its namespace was listed: a pass that knows half of a run's children would
-        make the others anew. Kopf starts to watch after this returns, and begins with a list of its own, so nothing falls in
-        between.
+        Waits as long as there is no API server. No pass is made over a run before all of its namespace was listed: a pass that
+        knows half of a run's children would make the others anew. Kopf starts to watch after this returns, and begins with a
+        list of its own, so nothing falls in between.
         """
         await self.health.start(self._settings.listen_host, self._settings.listen_port)
         self._cleanup.push_async_callback(self.health.stop)
-        self._keeper.keep("pulse", self._pulse.beat)
+        self._tasks.start("pulse", self._pulse.beat)
         connection = await self._connection()
-        fetcher = await self._road_to_pods()
+        direct = HttpFetcher()
+        self._cleanup.push_async_callback(direct.close)
+        fetcher: Fetcher = direct
+        if self._settings.pod_road == "Proxy":  # on connections of its own: long polls would take all that passes need
+            fetcher = ProxyFetcher(await self._connection(PROXY_CONNECTIONS), direct=direct)
         cluster = KubernetesApi(connection, count=self.telemetry.count_write)
-        lister = self._lister = Lister(
-            cluster, self.indexes, self._settings.namespaces, turned=self.telemetry.namespace_read
-        )
+        namespaces = self._settings.namespaces
+        lister = self._lister = Lister(cluster, self.indexes, namespaces, turned=self.telemetry.namespace_read)
         queue = self._queue = self._assemble(cluster, fetcher, await self._channel_key(connection))
-        await self._until_listed(lister)
+        await lister.list_all()
+        while not lister.knows_any:  # what can't be read stands in nobody else's way
+            await asyncio.sleep(RETRY_SECONDS)
+            await lister.list_all()
         self._opened = True
-        self._keeper.keep("verify", lambda: self._verify(lister))
+        self._tasks.start("verify", lambda: self._verify(lister))
         if self._settings.leader_election:
             elector = self._elector = await self._election()
-            self._keeper.keep("leading", lambda: self._lead(elector, lister, queue))
+            self._tasks.start("leading", lambda: self._lead(elector, lister, queue))
         else:
             self._begin_passes(lister, queue, list_first=False)
         logger.info("ready, with %d runs", sum(1 for _ in self.indexes.runs()))
@@ -109,7 +114,7 @@ class Operator:
     async def stop(self) -> None:
         """Let passes under way end, leave everything else, let another lead; within some 6 seconds."""
         self._opened = self._makes_passes = False
-        await self._keeper.close()
+        await self._tasks.close()
         if self._queue is not None:
             await self._queue.stop()
         if self._elector is not None:
@@ -119,12 +124,12 @@ class Operator:
 
     def problems(self) -> list[str]:
         """What is wrong with this process that a restart may cure."""
-        problems = self._keeper.problems()
+        problems = self._tasks.problems()
         if self.is_superseded:
             problems.append("another operator leads")
         elif self._queue is not None and self._queue.has_lost_workers:
             problems.append("a queue worker has ended")
-        if self._pulse.lag_seconds() > MAX_LOOP_LAG_SECONDS:
+        if self._pulse.lag_seconds() > MAX_LAG_SECONDS:
             problems.append(f"the event loop is {self._pulse.lag_seconds():.0f} s late")
         if self._silent_seconds() > MAX_SILENCE_SECONDS:
             problems.append(f"a watch is silent about a change that is {self._silent_seconds():.0f} s old")
@@ -158,14 +163,6 @@ class Operator:
                 logger.warning("the operator's key can't be read yet: %s: %s", type(error).__name__, error)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _road_to_pods(self) -> Fetcher:
-        direct = HttpFetcher()
-        self._cleanup.push_async_callback(direct.close)
-        if self._settings.pod_road == "Direct":
-            return direct
-        # Long polls would take all connections that passes need.
-        return ProxyFetcher(await self._connection(PROXY_CONNECTIONS), direct=direct)
-
     async def _connection(self, connections: int = CONNECTIONS) -> Connection:
         connection = Connection(await configuration(connections=connections))
         self._cleanup.push_async_callback(connection.close)
@@ -173,27 +170,16 @@ class Operator:
 
     def _assemble(self, cluster: KubernetesApi, fetcher: Fetcher, key: bytes) -> WorkQueue[Key]:
         indexes, telemetry = self.indexes, self.telemetry
-        sessions = Sessions(
-            cluster=cluster, fetcher=fetcher, now=utc_now, telemetry=telemetry, indexes=indexes, enqueue=self.enqueue
-        )
+        common = _Common(cluster=cluster, indexes=indexes, now=utc_now, telemetry=telemetry)
+        sessions = Sessions(fetcher=fetcher, enqueue=self.enqueue, **common)
         judge = JudgeChild()
         lookups: LookUps[RunKey] = LookUps(Tools(cluster, judge, self._settings.gpu_exporters), news=self.enqueue)
         for part in (sessions, judge, lookups):
             self._cleanup.push_async_callback(part.close)
-        runs = RunReconciler(
-            cluster=cluster,
-            indexes=indexes,
-            memories=Memories(RunMemory),
-            sessions=sessions,
-            lookups=lookups,
-            now=utc_now,
-            context=_context(self._settings, key),
-            decide=self._decide,
-            telemetry=telemetry,
-        )
-        sweeps = SweepReconciler(
-            cluster=cluster, judge=judge, indexes=indexes, now=utc_now, telemetry=telemetry, enqueue=self.enqueue
-        )
+        shared = {field.name for field in fields(Context)} & Settings.model_fields.keys()
+        context = Context(channel_key=key, **{name: getattr(self._settings, name) for name in shared})
+        runs = RunReconciler(sessions=sessions, lookups=lookups, context=context, decide=self._decide, **common)
+        sweeps = SweepReconciler(judge=judge, enqueue=self.enqueue, **common)
 
         async def handle(key: Key) -> float | None:
             if not self._leads():
@@ -211,15 +197,8 @@ class Operator:
             telemetry.measured(name, meaning, value)
         return queue
 
-    async def _until_listed(self, lister: Lister) -> None:
-        """Until there is something to work on: what can't be read stands in nobody else's way."""
-        await lister.list_all()
-        while not lister.knows_any:
-            await asyncio.sleep(RETRY_SECONDS)
-            await lister.list_all()
-
     async def _election(self) -> Elector:
-        # Connections of its own: whoever waits for one that slow passes have does not renew.
+        # On connections of its own: whoever waits for one that slow passes have does not renew.
         connection = await self._connection(LEASE_CONNECTIONS)
         leases = LeaseApi(connection, namespace=self._settings.operator_namespace, name=self._settings.lease_name)
         identity = self._settings.pod_name or socket.gethostname()
@@ -239,10 +218,10 @@ class Operator:
     def _begin_passes(self, lister: Lister, queue: WorkQueue[Key], *, list_first: bool) -> None:
         """What happens from now on is put on the queue, which is started when everything is known."""
         self._makes_passes = True
-        self._keeper.keep("resync", lambda: self._resync(lister, queue, list_first=list_first))
+        self._tasks.start("resync", lambda: self._resync(lister, queue, list_first=list_first))
 
     async def _resync(self, lister: Lister, queue: WorkQueue[Key], *, list_first: bool) -> None:
-        """Now and then list everything and look at every run, whatever the watches say."""
+        """Now and then list everything and make a pass over every run, whatever the watches deliver."""
         loop = asyncio.get_running_loop()
         if list_first:
             await lister.list_all()
@@ -268,11 +247,6 @@ class Operator:
         keys: tuple[Key, ...] = (*self.indexes.runs(), *self.indexes.sweeps())
         for key in keys:
             self.enqueue(key)
-
-
-def _context(settings: Settings, key: bytes) -> Context:
-    shared = {field.name for field in fields(Context)} & Settings.model_fields.keys()
-    return Context(channel_key=key, **{name: getattr(settings, name) for name in shared})
 
 
 def utc_now() -> datetime:

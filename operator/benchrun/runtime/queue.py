@@ -1,11 +1,11 @@
-"""The work queue: which runs to look at, and when.
+"""The work queue: over which runs to make passes, and when.
 
     add(key)  -->  ready (each key once)  -->  worker  -->  handle(key)
-                                                  |  returned seconds: look again then, unless something happens before
-                                                  |  raised: look again after a back-off that doubles with each failure
-                                                  |  added meanwhile: look again at once, exactly once
+                                                  |  returned seconds: handle it then, unless something happens before
+                                                  |  raised: handle it after a back-off that doubles with each failure
+                                                  |  added meanwhile: handle it at once, exactly once
 
-A key is never handled twice at the same time. A pass says when to look again; it replaces what an earlier pass said.
+A key is never handled twice at the same time. A pass returns when the next is due, which replaces what an earlier pass returned.
 
 Keys wait in two lanes, and in each lane the namespaces take turns. Urgent keys go first; one pick in `PICKS_IN_A_ROW + 1`
 is left to the others. One spare worker takes urgent keys only, so that slow passes over the others never hold them up.
@@ -26,18 +26,14 @@ logger = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 120.0
-LONGEST_URGENT_RETRY_SECONDS = 15.0
-"""Deadlines go on while passes fail, and servers are held."""
+LONGEST_URGENT_RETRY_SECONDS = 15.0  # deadlines go on while passes fail, and servers are held
 STOP_SECONDS = 3.0
-PICKS_IN_A_ROW = 7
-"""Urgent keys that are taken one after the other while other keys wait."""
-
-
+PICKS_IN_A_ROW = 7  # urgent keys that are taken one after the other while other keys wait
 K = TypeVar("K", bound=RunKey | SweepKey)
 
 
 class Later(Exception):
-    """Raised by a handler that failed for a reason that tells how long to wait at least."""
+    """Raised by a handler that failed that has to wait at least so long."""
 
     def __init__(self, reason: str, *, seconds: float) -> None:
         super().__init__(reason)
@@ -48,8 +44,7 @@ class Lane(Generic[K]):
     """Keys that wait, each once. Namespaces take turns; within one, first come, first served."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, dict[K, None]] = {}
-        """By namespace, in the order of their turns."""
+        self._waiting: dict[str, dict[K, None]] = {}  # by namespace, in the order of their turns
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
@@ -112,36 +107,29 @@ class WorkQueue(Generic[K]):
 
     @property
     def has_lost_workers(self) -> bool:
-        """Whether a worker has ended that was not told to."""
+        """Whether a worker has ended that was not stopped."""
         return not self._stopping and any(worker.done() for worker in self._tasks)
 
     def add(self, key: K) -> None:
-        """Look at the key as soon as a worker is free."""
+        """Handle the key as soon as a worker is free."""
         if key in self._running:
             self._again.add(key)
-            return
-        if key in self._urgent:
-            return
-        self._cancel_timer(key)
-        if self.urgent(key):
-            if key in self._others:
+        elif key not in self._urgent:
+            self._cancel_timer(key)
+            is_urgent = self.urgent(key)
+            if is_urgent and key in self._others:
                 self._others.remove(key)
-            self._urgent.add(key)
-        else:
-            self._others.add(key)
-        self._added.set()
+            (self._urgent if is_urgent else self._others).add(key)
+            self._added.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Look at the key in so many seconds; of several such wishes the earliest wins."""
+        """Handle the key in so many seconds; of several such requests the earliest wins."""
         if seconds <= 0:
             self.add(key)
             return
-        if key in self._urgent or key in self._others:
-            return
-        loop = asyncio.get_running_loop()
+        loop, timer = asyncio.get_running_loop(), self._timers.get(key)
         due = loop.time() + seconds
-        waiting = self._timers.get(key)
-        if waiting is not None and waiting.when() <= due:
+        if key in self._urgent or key in self._others or (timer is not None and timer.when() <= due):
             return
         self._cancel_timer(key)
         self._timers[key] = loop.call_at(due, self._due, key)
@@ -150,10 +138,8 @@ class WorkQueue(Generic[K]):
         """Begin to handle what was added and what will be, if that was not begun yet."""
         if self._tasks or self._stopping:
             return
-        self._tasks = [
-            asyncio.create_task(self._work(self._next), name=f"queue worker {number}") for number in range(self.workers)
-        ]
-        self._tasks.append(asyncio.create_task(self._work(self._urgent.take), name="queue worker for urgent keys"))
+        takes = [*[self._next] * self.workers, self._urgent.take]
+        self._tasks = [asyncio.create_task(self._work(t), name=f"queue worker {n}") for n, t in enumerate(takes)]
 
     async def stop(self) -> None:
         """Let passes under way end, for a little while; then end them. Nothing that waits is started."""
@@ -198,11 +184,11 @@ class WorkQueue(Generic[K]):
                 self.add_after(key, delay)
 
     async def _handled(self, key: K) -> float | None:
-        """Seconds until the key is to be handled again."""
+        """Seconds until the key is due."""
         try:
             delay = await self.handle(key)
         except Later as later:
-            logger.info("%s: again in at least %.1f s: %s", key, later.seconds, later)
+            logger.info("%s: next pass in at least %.1f s: %s", key, later.seconds, later)
             return max(later.seconds, self._back_off(key))
         except Exception:
             logger.exception("pass over %s failed", key)

@@ -1,6 +1,6 @@
 """What goes on in the background for each run: servers being scraped, a client being followed. As decided, no more and no less.
 
-A task that dies is started again: nothing that a server or a client answers may end it for good.
+A task that ends is restarted: nothing that a server or a client answers may end it for good.
 """
 
 from __future__ import annotations
@@ -10,27 +10,28 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from benchrun import names
-from benchrun.decide.world import PullTarget, ScrapeTarget
+from benchrun.decide.decision import PullTarget, ScrapeTarget
 from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.effects.pod_http import Fetcher
 from benchrun.observe import raw
 from benchrun.observe.views import Run, RunKey
-from benchrun.runtime.following import Follower, Scraper
+from benchrun.runtime.background_tasks import BackgroundTask, Work, doubling
+from benchrun.runtime.client_polling import ClientPoller
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.keeping import Kept, Work, doubling
 from benchrun.runtime.memory import RunMemory
+from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
 FIRST_RESTART_SECONDS = 1.0
 LONGEST_RESTART_SECONDS = 60.0
-GROUP_SECONDS = 5.0
-"""How often a LeaderWorkerSet is read: a cluster may lack the kind, so it can't be watched."""
+GROUP_SECONDS = 5.0  # how often a LeaderWorkerSet is read: a cluster may lack the kind, so it can't be watched
 
 
 @dataclass(slots=True)
@@ -38,10 +39,10 @@ class Session:
     """The tasks of one run."""
 
     memory: RunMemory
-    scrapers: dict[ScrapeTarget, Kept] = field(default_factory=dict)
-    follower: Follower | None = None
-    following: Kept | None = None
-    group: Kept | None = None
+    scrapers: dict[ScrapeTarget, BackgroundTask] = field(default_factory=dict)
+    poller: ClientPoller | None = None
+    polling: BackgroundTask | None = None
+    group: BackgroundTask | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -71,29 +72,28 @@ class Sessions:
         if session is not None and session.memory is not memory:
             self.stop(key)
             session = None
-        if session is None:
-            if not scrape and pull is None:
-                return
-            session = self._sessions[key] = Session(memory)
-        self._follow_pages(key, session, scrape)
-        self._follow_client(key, session, pull)
-        if session.group is None and nodes_of(run) > 1:
+        if session is None and not scrape and pull is None:
+            return
+        session = self._sessions[key] = session or Session(memory)
+        self._scrape(key, session, scrape)
+        self._poll(key, session, pull)
+        nodes = raw.number(raw.mapping(run.spec.get("server")).get("nodesPerReplica"), default=1)
+        if session.group is None and nodes > 1:
             session.group = self._start(lambda: self._read_group(key, run), "read group", str(key))
-        if not session.scrapers and session.follower is None:
+        if not session.scrapers and session.poller is None:
             self.stop(key)
 
     async def acknowledge(self, key: RunKey, through: int) -> bool:
-        """Tell the run's client that records below `through` are stored; False when it did not hear."""
+        """Tell the run's client that records below `through` are stored; False where it did not answer."""
         session = self._sessions.get(key)
-        if session is None or session.follower is None:
-            return False
-        return await session.follower.acknowledge(through)
+        poller = session.poller if session is not None else None
+        return poller is not None and await poller.acknowledge(through)
 
     def stop(self, key: RunKey) -> None:
         """End everything that goes on for the run."""
         session = self._sessions.pop(key, None)
         if session is not None:
-            self._end(*session.scrapers.values(), session.following, session.group)
+            self._end(*session.scrapers.values(), session.polling, session.group)
 
     async def close(self) -> None:
         """End everything."""
@@ -101,37 +101,26 @@ class Sessions:
             self.stop(key)
         await asyncio.gather(*self._ending, return_exceptions=True)
 
-    def _follow_pages(self, key: RunKey, session: Session, wanted: tuple[ScrapeTarget, ...]) -> None:
+    def _scrape(self, key: RunKey, session: Session, wanted: tuple[ScrapeTarget, ...]) -> None:
+        collected, fetcher, news = session.memory.collected, self.fetcher, partial(self.enqueue, key)
         for target in session.scrapers.keys() - set(wanted):
             self._end(session.scrapers.pop(target))
-        for target in wanted:
-            if target not in session.scrapers:
-                scraper = Scraper(
-                    target,
-                    session.memory.collected,
-                    fetcher=self.fetcher,
-                    now=self.now,
-                    telemetry=self.telemetry,
-                    news=lambda: self.enqueue(key),
-                )
-                session.scrapers[target] = self._start(scraper.run, "scrape", target.pod)
+        for target in (t for t in wanted if t not in session.scrapers):
+            scraper = Scraper(target, collected, fetcher=fetcher, now=self.now, telemetry=self.telemetry, news=news)
+            session.scrapers[target] = self._start(scraper.run, "scrape", target.pod)
 
-    def _follow_client(self, key: RunKey, session: Session, wanted: PullTarget | None) -> None:
-        current = session.follower
-        if current is not None and wanted is not None and _same_client(current.target, wanted):
-            current.target = wanted
-            return
-        self._end(session.following)
-        session.following, session.follower = None, None
+    def _poll(self, key: RunKey, session: Session, wanted: PullTarget | None) -> None:
+        current, collected, news = session.poller, session.memory.collected, partial(self.enqueue, key)
+        if current is not None and wanted is not None:
+            old = current.target
+            if (old.pod, old.url, old.token) == (wanted.pod, wanted.url, wanted.token):
+                current.target = wanted
+                return
+        self._end(session.polling)
+        session.polling, session.poller = None, None
         if wanted is not None:
-            session.follower = Follower(
-                wanted,
-                session.memory.collected,
-                fetcher=self.fetcher,
-                telemetry=self.telemetry,
-                news=lambda: self.enqueue(key),
-            )
-            session.following = self._start(session.follower.run, "follow", wanted.pod)
+            poller = ClientPoller(wanted, collected, fetcher=self.fetcher, telemetry=self.telemetry, news=news)
+            session.poller, session.polling = poller, self._start(poller.run, "follow", wanted.pod)
 
     async def _read_group(self, key: RunKey, run: Run) -> None:
         """Bring what is known of the run's LeaderWorkerSet up to date, now and then."""
@@ -150,20 +139,12 @@ class Sessions:
                 self.enqueue(key)
             await asyncio.sleep(GROUP_SECONDS)
 
-    def _start(self, work: Work, kind: str, what: str) -> Kept:
+    def _start(self, work: Work, kind: str, what: str) -> BackgroundTask:
         pauses = doubling(FIRST_RESTART_SECONDS, LONGEST_RESTART_SECONDS)
-        return Kept(f"{kind} {what}", work, pauses=pauses, restarted=lambda: self.telemetry.task_restarted(kind))
+        restarted = partial(self.telemetry.task_restarted, kind)
+        return BackgroundTask(f"{kind} {what}", work, pauses=pauses, restarted=restarted)
 
-    def _end(self, *kept: Kept | None) -> None:
-        for task in [each.end() for each in kept if each is not None]:
+    def _end(self, *running: BackgroundTask | None) -> None:
+        for task in [each.end() for each in running if each is not None]:
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
-
-
-def nodes_of(run: Run) -> int:
-    """Pods that make up each of the run's servers."""
-    return raw.number(raw.mapping(run.spec.get("server")).get("nodesPerReplica"), default=1)
-
-
-def _same_client(one: PullTarget, other: PullTarget) -> bool:
-    return (one.pod, one.url, one.token) == (other.pod, other.url, other.token)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
 from pydantic.fields import FieldInfo
 
-from benchrun.decide.world import GpuExporters, PodRoad
+from benchrun.decide.decision import GpuExporters, PodRoad
 from benchrun.runtime.memory import MAX_RUNS
 
 MAX_WORKERS = 64
@@ -18,12 +18,9 @@ _NAME = "[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?"
 _LABEL = "[-./_A-Za-z0-9]{1,317}=[-._A-Za-z0-9]{0,63}"
 
 
-def _number(given: object) -> object:
-    return int(given) if isinstance(given, str) and given.isdecimal() else given
-
-
-def _flag(given: object) -> object:
-    return given == "true" if given in ("true", "false") else given
+def _parsed(given: object) -> object:
+    number = int(given) if isinstance(given, str) and given.isdecimal() else given
+    return {"true": True, "false": False}.get(str(given), number)
 
 
 def _listed(given: object) -> object:
@@ -45,8 +42,8 @@ def _address(given: object) -> object:
 LogFormat = Literal["json", "plain"]
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
-Whole = Annotated[int, Strict(), BeforeValidator(_number)]
-Flag = Annotated[bool, Strict(), BeforeValidator(_flag), Field(description="true or false")]
+Whole = Annotated[int, Strict(), BeforeValidator(_parsed)]
+Flag = Annotated[bool, Strict(), BeforeValidator(_parsed), Field(description="true or false")]
 Namespace = Annotated[str, Field(pattern=f"^{_NAMESPACE}$")]
 
 
@@ -88,14 +85,11 @@ class Settings(BaseModel):
     )
     """Namespaces to work in; none is the whole cluster."""
     listen_host: str = "0.0.0.0"
-    listen_port: int = 8080
-    """Of /healthz, /readyz and /metrics."""
+    listen_port: int = 8080  # of /healthz, /readyz and /metrics
     log_level: LogLevel = "INFO"
     log_format: LogFormat = "json"
-    workers: Whole = Field(8, ge=1, le=MAX_WORKERS)
-    """Passes at the same time."""
-    resync_seconds: Whole = Field(300, ge=10, le=86_400)
-    """How often everything is listed and looked at again."""
+    workers: Whole = Field(8, ge=1, le=MAX_WORKERS)  # passes at the same time
+    resync_seconds: Whole = Field(300, ge=10, le=86_400)  # how often everything is listed and looked at
     unschedulable_grace_seconds: Whole = Field(900, ge=0, le=86_400)
     """How long a pod that no node could ever take waits for one to be added. An autoscaler gives up on a node after 15
     minutes (cluster-autoscaler's --max-node-provision-time, Karpenter's registration TTL), so waiting longer is in vain."""
@@ -104,9 +98,8 @@ class Settings(BaseModel):
     pod_road: PodRoad = "Direct"
     """Through the API server where pods' addresses are not reachable: an operator outside the cluster."""
     gpu_exporters: GpuExporters | None = None
-    """Pods that tell of the GPUs of their node; None: nothing of GPUs is read."""
-    network_policies: Flag = False
-    """Whether every run gets NetworkPolicies; servers in development mode always do."""
+    """Pods with metrics of the GPUs of their node; None: no GPU metrics are read."""
+    network_policies: Flag = False  # whether every run gets NetworkPolicies; servers in development mode always do
     network_policy_peers: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_json)] = Field(
         (), description="a JSON list of NetworkPolicy peers"
     )
@@ -114,14 +107,12 @@ class Settings(BaseModel):
     max_hold_seconds: Whole = Field(86_400, ge=60, le=31_536_000)
     """How long a server may be held once it is scheduled, whatever its deadlines say."""
     run_metrics: Flag = False
-    """Whether /metrics, which anybody may read who reaches it, tells of single runs and their figures."""
+    """Whether /metrics, which anybody may read who reaches it, has single runs and their figures."""
     operator_namespace: Namespace = Field("benchrun-system", description="the name of the operator's own namespace")
     """The operator's own, where its key and its Lease are."""
-    leader_election: Flag = False
-    """Whether passes are made by the holder of a Lease only."""
+    leader_election: Flag = False  # whether passes are made by the holder of a Lease only
     lease_name: str = Field("benchrun-operator", pattern=f"^{_NAME}$", description="the name of a Lease")
-    pod_name: str = ""
-    """By which the holder of the Lease is told from others; the host's name if empty."""
+    pod_name: str = ""  # names the holder of the Lease; the host's name if empty
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:

@@ -1,4 +1,4 @@
-"""What the process says of itself: its metrics, and /healthz, /readyz and /metrics over HTTP."""
+"""The process's own metrics and health: /healthz, /readyz and /metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -8,24 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 
+import prometheus_client
 from aiohttp import web
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    GCCollector,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-)
 
 from benchrun.api import BenchmarkRunStatus
 from benchrun.observe.views import RunKey
 
-MAX_LIVE_RUNS = 200
-"""Runs with gauges of their own at a time; more would make the metrics too long."""
+MAX_LIVE_RUNS = 200  # runs with gauges of their own at a time; more would make the metrics too long
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PREFIX = "benchrun_"
 _LIVE = (
@@ -51,22 +40,22 @@ class Telemetry:
     def __init__(self, *, live_runs: int = MAX_LIVE_RUNS) -> None:
         """`live_runs`: how many runs may have gauges of their own."""
         self._most_live_runs = live_runs
-        disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        PlatformCollector(registry=self.registry)
-        GCCollector(registry=self.registry)
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = prometheus_client.CollectorRegistry()
+        prometheus_client.ProcessCollector(registry=self.registry)
+        prometheus_client.PlatformCollector(registry=self.registry)
+        prometheus_client.GCCollector(registry=self.registry)
         self._passes = self._counter("reconcile", "Passes over runs and sweeps, by result.", "result")
         self._pass_seconds = self._histogram("reconcile_seconds", "Duration of passes over runs and sweeps.")
         self._decision_seconds = self._histogram("decision_cpu_seconds", "CPU time to decide on a run, in a pass.")
         self.run_poisoned = self._counter("runs_let_go", "Runs that were ended: no pass over them succeeded.").inc
         self._writes = self._counter("api_writes", "Requests that change something.", "verb", "resource", "code")
-        self._scrapes = self._counter("scrapes", "Readings of servers' metrics pages, by result.", "result")
-        self._scrape_seconds = self._histogram("scrape_seconds", "Duration of readings of servers' metrics pages.")
+        self._scrapes = self._counter("scrapes", "Scrapes of servers' metrics endpoints, by result.", "result")
+        self._scrape_seconds = self._histogram("scrape_seconds", "Duration of scrapes of servers' metrics endpoints.")
         self.records_taken = self._counter("records", "Stage records taken from clients.").inc
         self.records_refused = self._counter("records_refused", "Answers and records of clients that were refused.").inc
         self._events = self._counter("watch_events", "Watch events, by kind and type.", "kind", "type")
-        self._restarts = self._counter("tasks_restarted", "Background tasks that ended and were started again.", "task")
+        self._restarts = self._counter("tasks_restarted", "Background tasks that ended and were restarted.", "task")
         self._unreadable = self._gauge("namespace_unreadable", "Whether it could not be read, last time.", "namespace")
         self.loop_lag_seconds = self._gauge("event_loop_lag_seconds", "How late the event loop ran its last tick.")
         self._live = {figure: self._gauge(name, meaning, "namespace", "run") for figure, name, meaning in _LIVE}
@@ -74,7 +63,7 @@ class Telemetry:
 
     def page(self) -> bytes:
         """Everything, in Prometheus' text format."""
-        return generate_latest(self.registry)
+        return prometheus_client.generate_latest(self.registry)
 
     def measured(self, name: str, meaning: str, value: Callable[[], float]) -> None:
         """A gauge whose value is read at every scrape."""
@@ -86,7 +75,7 @@ class Telemetry:
 
     @contextmanager
     def a_decision(self) -> Iterator[None]:
-        """Time one decision, by the CPU: how long others keep it from a core says nothing of it."""
+        """Time one decision, by the CPU: time spent waiting for a core does not count."""
         began = time.thread_time()
         yield
         self._decision_seconds.observe(time.thread_time() - began)
@@ -95,7 +84,7 @@ class Telemetry:
         """Time one scrape."""
         return self._timed(self._scrape_seconds, self._scrapes, broken="failure")
 
-    def count_write(self, *, verb: str, resource: str, code: str) -> None:
+    def count_write(self, verb: str, resource: str, code: str) -> None:
         """One request that changes something."""
         self._writes.labels(verb, resource, code).inc()
 
@@ -129,7 +118,9 @@ class Telemetry:
                 gauge.remove(*key)
 
     @contextmanager
-    def _timed(self, seconds: Histogram, by_result: Counter, *, broken: str) -> Iterator[Outcome]:
+    def _timed(
+        self, seconds: prometheus_client.Histogram, by_result: prometheus_client.Counter, *, broken: str
+    ) -> Iterator[Outcome]:
         """`broken`: the result of what raises and did not say how it ended."""
         outcome, started = Outcome(), time.perf_counter()
         try:
@@ -141,18 +132,18 @@ class Telemetry:
             seconds.observe(time.perf_counter() - started)
             by_result.labels(outcome.result).inc()
 
-    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
-        return Counter(_PREFIX + name, meaning, labels, registry=self.registry)
+    def _counter(self, name: str, meaning: str, *labels: str) -> prometheus_client.Counter:
+        return prometheus_client.Counter(_PREFIX + name, meaning, labels, registry=self.registry)
 
-    def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
-        return Gauge(_PREFIX + name, meaning, labels, registry=self.registry)
+    def _gauge(self, name: str, meaning: str, *labels: str) -> prometheus_client.Gauge:
+        return prometheus_client.Gauge(_PREFIX + name, meaning, labels, registry=self.registry)
 
-    def _histogram(self, name: str, meaning: str) -> Histogram:
-        return Histogram(_PREFIX + name, meaning, buckets=_FAST, registry=self.registry)
+    def _histogram(self, name: str, meaning: str) -> prometheus_client.Histogram:
+        return prometheus_client.Histogram(_PREFIX + name, meaning, buckets=_FAST, registry=self.registry)
 
 
 TICK_SECONDS = 1.0
-MAX_LOOP_LAG_SECONDS = 30.0
+MAX_LAG_SECONDS = 30.0
 MAX_SILENCE_SECONDS = 180.0
 """How long the watches may owe us something that we know exists; Kopf renews a quiet stream after 70 s."""
 
@@ -186,20 +177,17 @@ class Health:
     problems: Callable[[], list[str]]
     ready: Callable[[], bool]
     remarks: Callable[[], list[str]] = list
-    port: int = field(default=0, init=False)
-    """It listens on."""
+    port: int = field(default=0, init=False)  # it listens on
     _runner: web.AppRunner | None = field(default=None, init=False)
 
     async def start(self, host: str, port: int) -> None:
         """Listen; port 0 takes any free one."""
         app = web.Application()
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/metrics", self._metrics)
+        for path, handler in (("/healthz", self._healthz), ("/readyz", self._readyz), ("/metrics", self._metrics)):
+            app.router.add_get(path, handler)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
-        await site.start()
+        await web.TCPSite(self._runner, host, port).start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
@@ -217,6 +205,5 @@ class Health:
         return web.Response(status=200 if ready else 503, text="\n".join(lines) + "\n")
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(
-            body=self.telemetry.page(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
-        )
+        headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        return web.Response(body=self.telemetry.page(), headers=headers)

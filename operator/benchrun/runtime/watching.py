@@ -18,18 +18,14 @@ from benchrun.effects.connection import CHILD_KINDS, EXTENSION_KINDS, RESOURCES,
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.observe.views import Key, sweep_of_run
+from benchrun.runtime.background_tasks import doubling
 from benchrun.runtime.indexes import UNWATCHED_ROLES, Indexes
-from benchrun.runtime.keeping import doubling
 from benchrun.runtime.telemetry import Telemetry
 
-SERVER_TIMEOUT_SECONDS = 300
 CONNECT_TIMEOUT_SECONDS = 10
 INACTIVITY_TIMEOUT_SECONDS = 70
-CHUNK_SIZE = 100
-WORKER_IDLE_SECONDS = 0.5
-"""Kopf keeps the last body of an object in memory for so long."""
-LONGEST_PAUSE_SECONDS = 30.0
-"""Between tries to watch what can't be watched."""
+WORKER_IDLE_SECONDS = 0.5  # Kopf keeps the last body of an object in memory for so long
+LONGEST_PAUSE_SECONDS = 30.0  # between tries to watch what can't be watched
 
 
 class Patience:
@@ -42,17 +38,14 @@ class Patience:
 
 
 class NothingToCompare(kopf.DiffBaseStorage):
-    """Kopf copies every object it hears of, status and all, to find out what changed; `on.event` never asks."""
+    """Kopf copies every object it hears of, status and all, to find out what changed; `on.event` never needs it."""
 
     def build(self, **_: Any) -> kopf.BodyEssence:
-        """Nothing is remembered of an object."""
         return kopf.BodyEssence()
 
-    def fetch(self, **_: Any) -> None:
-        """Nothing was remembered."""
+    def fetch(self, **_: Any) -> None: ...
 
-    def store(self, **_: Any) -> None:
-        """Nothing is written."""
+    def store(self, **_: Any) -> None: ...
 
 
 def registry(indexes: Indexes, *, enqueue: Callable[[Key], None], telemetry: Telemetry) -> kopf.OperatorRegistry:
@@ -92,10 +85,10 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.scanning.disabled = True
-    settings.watching.server_timeout = SERVER_TIMEOUT_SECONDS
+    settings.watching.server_timeout = 300
     settings.watching.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.watching.inactivity_timeout = INACTIVITY_TIMEOUT_SECONDS
-    settings.watching.chunk_size = CHUNK_SIZE
+    settings.watching.chunk_size = 100
     settings.networking.request_timeout = 30
     settings.networking.error_backoffs = Patience()
     settings.networking.connect_timeout = CONNECT_TIMEOUT_SECONDS
@@ -114,28 +107,22 @@ def kopf_settings() -> kopf.OperatorSettings:
 
 def label_selector(kind: str) -> str:
     """Which objects of a kind cross the wire: those of runs, without the ConfigMaps that hold what was measured."""
-    if kind != "ConfigMap":
-        return names.LABEL_RUN
-    return f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(UNWATCHED_ROLES)})"
+    small = f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(UNWATCHED_ROLES)})"
+    return small if kind == "ConfigMap" else names.LABEL_RUN
 
 
-# One namespace that can't be read stops none of the others. Kinds that the cluster may lack (`EXTENSION_KINDS`) are listed
-# with the others, and one by one where a run needs one.
+# A namespace that can't be read stops none of the others. Kinds that the cluster may lack (`EXTENSION_KINDS`) are listed with
+# the others, and one by one where a run needs one.
 
 logger = logging.getLogger(__name__)
 
 KINDS = (*EXTENSION_KINDS, *CHILD_KINDS, names.KIND, SWEEP_KIND)
 """In this order: no run is known before its children are."""
-ALL_NAMESPACES = "*"
-"""In words and metrics: what is listed for the whole cluster at once."""
+ALL_NAMESPACES = "*"  # in words and metrics: what is listed for the whole cluster at once
 MAX_REASON_CHARS = 200
-VERIFIED_AFTER_SECONDS = 60.0
-"""What the watches have owed us for so long is looked for in the cluster itself."""
-MAX_VERIFIED = 50
-"""Lists made for that at a time."""
-
-Scope = str | None
-"""A namespace, or None: all of them at once."""
+VERIFIED_AFTER_SECONDS = 60.0  # what the watches have owed us for so long is looked for in the cluster itself
+MAX_VERIFIED = 50  # lists made for that at a time
+Scope = str | None  # a namespace, or None: all of them at once
 
 
 @dataclass(eq=False)
@@ -147,9 +134,8 @@ class Lister:
     namespaces: Iterable[str]
     _: KW_ONLY
     turned: Callable[[str, bool], None] = lambda namespace, unreadable: None
-    """Told of every namespace when it is found readable or unreadable."""
-    unreadable: dict[str, str] = field(default_factory=dict, init=False)
-    """Why, by namespace."""
+    """Called with every namespace when it is found readable or unreadable."""
+    unreadable: dict[str, str] = field(default_factory=dict, init=False)  # why, by namespace
 
     def __post_init__(self) -> None:
         self._scopes: tuple[Scope, ...] = tuple(self.namespaces) or (None,)
@@ -175,7 +161,7 @@ class Lister:
         return len(self.unreadable) < before
 
     async def verify_overdue(self) -> None:
-        """List what the watches owe us: what is gone by now is forgotten, and no watch will ever tell of it."""
+        """List what the watches owe us: what is gone by now is forgotten, and no watch will ever report it."""
         for kind, namespace in sorted(self.indexes.overdue(VERIFIED_AFTER_SECONDS))[:MAX_VERIFIED]:
             try:
                 await self._list_kind(kind, namespace)

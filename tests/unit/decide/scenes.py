@@ -14,8 +14,8 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Judgement
-from benchrun.decide.reconcile import decide
-from benchrun.decide.world import (
+from benchrun.decide.decide_run import decide
+from benchrun.decide.decision import (
     Answer,
     Answers,
     Arrival,
@@ -24,10 +24,10 @@ from benchrun.decide.world import (
     Context,
     Decision,
     EndpointPods,
+    Facts,
     Judging,
     LogTail,
     Question,
-    World,
 )
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.exposition import Sample
@@ -52,10 +52,8 @@ OFFLINE = spec_body(
     workloads=[workload("chat", load={"batchSizes": [1, 4]})],
 )
 
-REFUSED = {"repeats": 0}
-"""Makes any spec one that is refused."""
-NEWER = {"fieldOfANewerOperator": 1}
-"""Makes any spec one of another version."""
+REFUSED = {"repeats": 0}  # makes any spec one that is refused
+NEWER = {"fieldOfANewerOperator": 1}  # makes any spec one of another version
 
 PLAN, JOB, SERVICE, DEPLOYMENT = (
     ("ConfigMap", "plan"),
@@ -63,8 +61,7 @@ PLAN, JOB, SERVICE, DEPLOYMENT = (
     ("Service", "server"),
     ("Deployment", "server"),
 )
-GROUPS = ("LeaderWorkerSet", "server")
-"""In place of the Deployment, where servers are more than one pod."""
+GROUPS = ("LeaderWorkerSet", "server")  # in place of the Deployment, where servers are more than one pod
 
 
 def instant(seconds: float) -> datetime:
@@ -97,7 +94,7 @@ class Scene:
 
     # ---- looking ---------------------------------------------------------------------------------------------------
 
-    def world(self) -> World:
+    def facts(self) -> Facts:
         run = Run(
             OWNER.namespace,
             OWNER.name,
@@ -107,12 +104,12 @@ class Scene:
             status=dict(self.status),
         )
         children = Children(objects=self.objects, pods=self.pods)
-        return World(
+        return Facts(
             run=run, children=children, collected=self.collected, now=instant(self.seconds), context=self.context
         )
 
     def decide(self) -> Decision:
-        return decide(self.world())
+        return decide(self.facts())
 
     def settled(self) -> Scene:
         """After a pass has written its status; what it asked for was not carried out."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from benchrun.decide.world import Arrival
+from benchrun.decide.decision import Arrival
 from benchrun.observe.trim import child_of
 from benchrun.observe.views import Child, Pod, Termination
 from benchrun_client.contract import PLAN_FILE, Plan, Probe, Progress
@@ -23,14 +23,12 @@ from unit.plan.specs import OWNER
 Manifest = dict[str, Any]
 Identity = tuple[str, str]
 
-PULL_SECONDS = 4
-"""From a pod's creation to its process running."""
+PULL_SECONDS = 4  # from a pod's creation to its process running
 PREPARE_SECONDS = 3
 LOAD_SECONDS = 6
 WARM_UP_SECONDS = 2
 STAGE_SECONDS = 5
-LEAVE_SECONDS = 2
-"""From a deletion to the object being gone."""
+LEAVE_SECONDS = 2  # from a deletion to the object being gone
 
 
 @dataclass
@@ -103,10 +101,8 @@ class SimulatedCluster:
     manifests: dict[Identity, Manifest] = field(default_factory=dict)
     objects: dict[Identity, Child] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
-    created: list[str] = field(default_factory=list)
-    """Everything that was ever created, as `kind role`."""
-    clients: list[SimulatedClient] = field(default_factory=list)
-    """Every client process there ever was."""
+    created: list[str] = field(default_factory=list)  # everything that was ever created, as `kind role`
+    clients: list[SimulatedClient] = field(default_factory=list)  # every client process there ever was
     status: dict[str, Any] = field(default_factory=dict)
     status_version: int = 0
     server_is_broken: bool = False

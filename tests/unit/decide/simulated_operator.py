@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Judgement
-from benchrun.decide.reconcile import decide
-from benchrun.decide.world import Answer, Collected, Decision, Judging, LogTail, Question, World
+from benchrun.decide.decide_run import decide
+from benchrun.decide.decision import Answer, Collected, Decision, Facts, Judging, LogTail, Question
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.exposition import Sample
 from benchrun.observe.views import Child, Children, Pod, Run
@@ -43,10 +43,8 @@ class SimulatedOperator:
     status: dict[str, Any] = field(default_factory=dict)
     status_version: int = 0
     decision: Decision | None = None
-    asked: dict[Question[Any], None] = field(default_factory=dict)
-    """Look-ups under way."""
-    ends: list[str] = field(default_factory=list)
-    """Reasons of warning and ending events that were posted."""
+    asked: dict[Question[Any], None] = field(default_factory=dict)  # look-ups under way
+    ends: list[str] = field(default_factory=list)  # reasons of warning and ending events that were posted
 
     # ---- what it learns --------------------------------------------------------------------------------------------
 
@@ -184,11 +182,11 @@ class SimulatedOperator:
         """What one wrote oneself one knows."""
         _take_over(self.objects, self.cluster.objects, (kind, name))
 
-    def _world(self) -> World:
+    def _world(self) -> Facts:
         run = Run(OWNER.namespace, OWNER.name, OWNER.uid, generation=1, spec=dict(self.spec), status=dict(self.status))
         children = Children(objects=tuple(self.objects.values()), pods=tuple(self.pods.values()))
         now = instant(self.cluster.now)
-        return World(run=run, children=children, collected=self.collected, now=now, context=CONTEXT)
+        return Facts(run=run, children=children, collected=self.collected, now=now, context=CONTEXT)
 
 
 def _take_over(known: dict[K, V], real: dict[K, V], key: K) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from unit.decide.saying import applied, deleted, standing
 from unit.decide.scenes import DEPLOYMENT, JOB, NEWER, REFUSED, SERVICE_ENDPOINT, URL_ENDPOINT, Scene
+from unit.decide.summaries import applied, deleted, standing
 from unit.plan.specs import concurrencies, rates, workload
 
 

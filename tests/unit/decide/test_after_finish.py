@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.reconcile import decide
-from unit.decide.saying import applied, deleted
+from benchrun.decide.decide_run import decide
 from unit.decide.scenes import SERVER_DIED, URL_ENDPOINT, Scene
+from unit.decide.summaries import applied, deleted
 from unit.measure.records import requests
 
 LAST_RECORD = Scene().measuring().stored(0).arrived(1).at(300)
@@ -140,6 +140,6 @@ def test_nothing_is_remembered_of_it() -> None:
 
 
 def test_a_run_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
-    world = Scene().measuring().arrived(0).world()
-    decision = decide(replace(world, run=replace(world.run, deleting=True)))
+    facts = Scene().measuring().arrived(0).facts()
+    decision = decide(replace(facts, run=replace(facts.run, deleting=True)))
     assert (applied(decision), deleted(decision), decision.forget) == ([], [], True)

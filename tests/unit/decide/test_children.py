@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from unit.decide.saying import applied, deleted, standing
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, URL_ENDPOINT, Scene
+from unit.decide.summaries import applied, deleted, standing
 
 
 @pytest.mark.parametrize("owner", [pytest.param("another-run", id="another run's"), pytest.param(None, id="nobody's")])
@@ -35,10 +35,7 @@ def test_a_pod_of_another_run_says_nothing_about_this_one() -> None:
 
 def test_deletion_names_the_uid_so_that_a_namesake_is_safe() -> None:
     refs = Scene().measuring().with_spec(cancel=True).decide().delete
-    assert [(ref.kind, ref.uid) for ref in refs] == [
-        ("Deployment", "Deployment-uid"),
-        ("Job", "Job-uid"),
-    ]
+    assert [(ref.kind, ref.uid) for ref in refs] == [("Deployment", "Deployment-uid"), ("Job", "Job-uid")]
 
 
 def test_a_taken_name_is_a_conflict_and_is_told() -> None:

@@ -9,8 +9,8 @@ from benchrun.api import BenchmarkRunStatus, ConditionType
 from benchrun.judge.comparison.comparability import results_digest
 from benchrun.observe.views import Run
 from benchrun.report.exit_codes import exit_code
-from unit.decide.saying import standing
 from unit.decide.scenes import TWO_STAGES, Scene
+from unit.decide.summaries import standing
 from unit.measure.records import requests
 
 BASELINE = {"name": "before", "maxRegressionPercent": "5", "metrics": ["MeanTTFT"]}
@@ -104,7 +104,7 @@ def test_a_baseline_that_says_nothing_is_not_a_regression(said: str, before: Run
 
 
 def test_a_run_is_not_its_own_baseline() -> None:
-    itself = Run("lab", "qwen", Scene().world().run.uid, 1, spec=dict(TWO_STAGES), status={})
+    itself = Run("lab", "qwen", Scene().facts().run.uid, 1, spec=dict(TWO_STAGES), status={})
     assert "named twice" in message(ended(itself))
 
 

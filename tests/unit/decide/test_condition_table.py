@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 from benchrun.api import Condition, ConditionType
-from unit.decide.saying import standing
 from unit.decide.scenes import Scene
+from unit.decide.summaries import standing
 from unit.measure.records import requests
 
 ALL = tuple(t for t in get_args(ConditionType) if t not in ("ObjectivesMet", "NotRegressed"))

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import pytest
 from benchrun.api import Reason
-from benchrun.decide.world import Decision
-from unit.decide.scenes import (
-    FIRST_REQUEST,
-    HEALTHY,
-    SCHEDULED,
-    SERVER_CREATED,
-    SERVER_DIED,
-    Scene,
-    instant,
-    unix_us,
-)
+from benchrun.decide.decision import Decision
+from unit.decide.scenes import FIRST_REQUEST, HEALTHY, SCHEDULED, SERVER_CREATED, SERVER_DIED, Scene, instant, unix_us
 from unit.plan.specs import Json, rates, spec_body, workload
 
 ROLES = ("prefill", "decode", "proxy")

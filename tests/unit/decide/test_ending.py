@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from benchrun.api import ClientStatus, Judgement
-from benchrun.decide.world import Answer, Compilations, Ending, Judging
-from unit.decide.saying import applied, deleted, standing
+from benchrun.decide.decision import Answer, Compilations, Ending, Judging
 from unit.decide.scenes import HEALTHY, SCHEDULED, SERVER_DIED, URL_ENDPOINT, Scene, text
+from unit.decide.summaries import applied, deleted, standing
 
 STORED = Scene().measuring().stored(0).at(300)
 LAST_RECORD = STORED.arrived(1)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchrun.decide.world import EndpointPods
-from unit.decide.saying import applied, deleted
+from benchrun.decide.decision import EndpointPods
 from unit.decide.scenes import SERVICE_ENDPOINT, URL_ENDPOINT, Scene
+from unit.decide.summaries import applied, deleted
 
 ASKED = EndpointPods("prod", 8000)
 FRESH = Scene(spec=SERVICE_ENDPOINT)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.world import Answer, LogTail
-from unit.decide.saying import deleted, standing
+from benchrun.decide.decision import Answer, LogTail
 from unit.decide.scenes import FIRST_REQUEST, HEALTHY, SERVER_DIED, Scene, instant, unix_us
+from unit.decide.summaries import deleted, standing
 
 LOG = f"INFO starting\n{SERVER_DIED.message}"
 DIED_LOADING = Scene().server_loading().pod("server", terminated=SERVER_DIED)
@@ -104,7 +104,7 @@ def test_partial_results_are_kept_and_marked() -> None:
         ("chat/rate=1", "Valid", 1),
         ("chat/rate=4", "Invalid", 0),
     ]
-    assert (status.verdict, status.results_ref) == ("Invalid", f"benchrun.dev/run-uid={scene.world().run.uid}")
+    assert (status.verdict, status.results_ref) == ("Invalid", f"benchrun.dev/run-uid={scene.facts().run.uid}")
 
 
 def test_nothing_measured_has_no_results_and_no_verdict() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.reconcile import decide
+from benchrun.decide.decide_run import decide
+from benchrun.decide.decision import Answer, Decision, ExporterPod, GpuEndpoint, GpuExporter, GpuExporters, PodRoad
 from benchrun.decide.servers import SEVERAL_NODES
-from benchrun.decide.world import Answer, Decision, ExporterPod, GpuExporter, GpuExporters, GpuPage, PodRoad
 from unit.decide.scenes import URL_ENDPOINT, Scene
 from unit.decide.test_many_nodes import RUN, with_gpus, with_worker
 
@@ -19,15 +19,15 @@ FOUND = MEASURING.told({ASKED: Answer(EXPORTER)})
 
 
 def told(scene: Scene, *, exporters: GpuExporters | None = EXPORTERS, road: PodRoad = "Direct") -> Decision:
-    world = scene.world()
-    return decide(replace(world, context=replace(world.context, gpu_exporters=exporters, pod_road=road)))
+    facts = scene.facts()
+    return decide(replace(facts, context=replace(facts.context, gpu_exporters=exporters, pod_road=road)))
 
 
 def wanted(decision: Decision) -> list[GpuExporter]:
     return [question for question in decision.lookups if isinstance(question, GpuExporter)]
 
 
-def page(decision: Decision) -> GpuPage | None:
+def page(decision: Decision) -> GpuEndpoint | None:
     [target] = decision.scrape
     return target.gpus
 
@@ -61,13 +61,13 @@ def test_where_the_operator_was_told_of_no_exporters_there_are_none() -> None:
 
 def test_its_page_is_read_beside_the_servers_own() -> None:
     decision = told(FOUND)
-    assert page(decision) == GpuPage("http://10.1.0.7:9400/metrics", namespace="lab")
+    assert page(decision) == GpuEndpoint("http://10.1.0.7:9400/metrics", namespace="lab")
     assert reason(decision) is None
 
 
 def test_through_the_api_server_where_pods_are_not_reached() -> None:
     path = "/api/v1/namespaces/gpu-operator/pods/dcgm-x:9400/proxy/metrics"
-    assert page(told(FOUND, road="Proxy")) == GpuPage(path, namespace="lab")
+    assert page(told(FOUND, road="Proxy")) == GpuEndpoint(path, namespace="lab")
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from unit.decide.saying import standing
 from unit.decide.scenes import CLIENT_CREATED, CONTEXT, SERVER_CREATED, Scene
+from unit.decide.summaries import standing
 
 NO_SUCH_NODE = "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
 NO_ROOM = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."

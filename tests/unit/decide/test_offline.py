@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide.world import ScrapeTarget
-from unit.decide.saying import standing
+from benchrun.decide.decision import ScrapeTarget
 from unit.decide.scenes import OFFLINE, SERVER_DIED, Scene
+from unit.decide.summaries import standing
 
 RUN = Scene(spec=OFFLINE)
 

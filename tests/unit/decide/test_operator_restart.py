@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from unit.decide.saying import applied, deleted
 from unit.decide.scenes import PLAN, SERVICE_ENDPOINT, Scene
+from unit.decide.summaries import applied, deleted
 
 POINTS = [
     pytest.param(Scene().client_created(), id="preparing"),

@@ -1,4 +1,4 @@
-"""What holds for every decision, whatever the world. All is checked on each world: making one costs more than checking it."""
+"""What holds for every decision, whatever the facts. All is checked on each facts: making one costs more than checking it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import get_args
 
 from benchrun.api import BenchmarkRunStatus, ConditionType, has_ended
 from benchrun.decide.deadlines import deadlines
-from benchrun.decide.reconcile import SHORTEST_WAIT_SECONDS
-from benchrun.decide.situation import Situation, Unacceptable, accept
-from benchrun.decide.world import Decision
+from benchrun.decide.decide_run import SHORTEST_WAIT_SECONDS
+from benchrun.decide.decision import Decision
+from benchrun.decide.run_state import RunState, Unacceptable, accept
 from benchrun.names import SERVING_ROLES
 from hypothesis import given, settings
-from unit.decide.saying import applied, deleted
+from unit.decide.run_facts import OF_A_LATER_VERSION, Story, stories
 from unit.decide.scenes import Scene
-from unit.decide.worlds import OF_A_LATER_VERSION, Story, stories
+from unit.decide.summaries import applied, deleted
 from unit.plan.specs import OWNER
 
 HOLDERS = ("Deployment", "LeaderWorkerSet")
@@ -65,18 +65,18 @@ def test_whatever_the_client_does_a_deadline_ends_the_run(story: Story) -> None:
     limits = {"pendingDeadlineSeconds": 60, "startupDeadlineSeconds": 60, "runDeadlineSeconds": 60}
     scene = story.scene.with_spec(**limits).client(silent=True).settled()
     late = scene.at(scene.seconds + 100_000)
-    decision, situation = late.decide(), readable(late)
+    decision, state = late.decide(), readable(late)
     waits_for_nothing = decision.status.phase == "Suspended" or "acceptedTime" not in scene.status
-    if situation is None or waits_for_nothing or decision.forget:
+    if state is None or waits_for_nothing or decision.forget:
         return
-    assert decision.ending is not None or situation.all_known
+    assert decision.ending is not None or state.all_known
 
 
-def readable(scene: Scene) -> Situation | None:
+def readable(scene: Scene) -> RunState | None:
     """Where the run stands; None: its spec is another version's, so that it is left alone."""
-    world, status = scene.world(), scene.decide().status
+    facts, status = scene.facts(), scene.decide().status
     try:
-        return Situation(world=world, spec=accept(world.run, begun=bool(status.accepted_time)), status=status)
+        return RunState(facts=facts, spec=accept(facts.run, begun=bool(status.accepted_time)), status=status)
     except Unacceptable:
         return None
 
@@ -157,14 +157,14 @@ def every_condition_is_set_and_none_contradicts_another(decision: Decision) -> N
 
 
 def a_running_deadline_is_never_slept_through(scene: Scene, decision: Decision) -> None:
-    world, wait, situation = scene.world(), decision.requeue_after_seconds, readable(scene)
-    if has_ended(decision.status.conditions) or decision.status.phase == "Suspended" or situation is None:
+    facts, wait, state = scene.facts(), decision.requeue_after_seconds, readable(scene)
+    if has_ended(decision.status.conditions) or decision.status.phase == "Suspended" or state is None:
         return
-    running = deadlines(situation)
+    running = deadlines(state)
     for deadline in running:
-        latest = max(deadline.ends_at, world.now + timedelta(seconds=SHORTEST_WAIT_SECONDS))
+        latest = max(deadline.ends_at, facts.now + timedelta(seconds=SHORTEST_WAIT_SECONDS))
         assert wait is not None
-        assert world.now + timedelta(seconds=wait) <= latest
+        assert facts.now + timedelta(seconds=wait) <= latest
 
 
 def test_the_same_world_gives_the_same_decision() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide.world import RefusedObject
-from unit.decide.saying import applied, deleted, standing
+from benchrun.decide.decision import RefusedObject
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, Scene, instant
+from unit.decide.summaries import applied, deleted, standing
 
 QUOTA = 'deployments.apps "x" is forbidden: exceeded quota: gpus, requested: 8, used: 8, limited: 8'
 POLICY = 'admission webhook "policy" denied the request: no latest tag'
@@ -149,7 +149,7 @@ def test_what_the_api_server_has_no_time_for_is_told_and_tried_again() -> None:
         "Failed": "False (ChildRefused)",
     }
     assert "etcd: too slow" in (decision.status.message or "")
-    assert "It is tried again" in (decision.status.message or "")
+    assert standing(decision.status, "Failed") == {"Failed": "False (ChildRefused)"}
     assert applied(decision) == ["Job client"]
 
 

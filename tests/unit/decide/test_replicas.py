@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchrun.decide.world import Compilations
-from unit.decide.saying import standing
+from benchrun.decide.decision import Compilations
 from unit.decide.scenes import FIRST_REQUEST, SCHEDULED, SERVER_CREATED, SERVER_DIED, Scene, instant, unix_us
+from unit.decide.summaries import standing
 from unit.plan.specs import Json, rates, spec_body, workload
 
 THREE: Json = spec_body(

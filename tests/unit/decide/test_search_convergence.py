@@ -15,8 +15,7 @@ SEARCHING = spec_body(
     workloads=[workload("listed", load=rates("2")), workload("chat", load=SEARCH)],
     objectives=[{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}],
 )
-STAGES = 4
-"""The listed one, then 1, 2 and 4 requests a second."""
+STAGES = 4  # the listed one, then 1, 2 and 4 requests a second
 
 
 @lru_cache

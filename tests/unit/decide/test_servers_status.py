@@ -10,7 +10,7 @@ from unit.decide.scenes import URL_ENDPOINT, Scene
 FACTS = ServerFacts(version="0.32.0", kv_cache_tokens=12_000, reported={"block_size": "16"})
 TWO = {"image": "v", "replicas": 2, "resources": {"limits": {"nvidia.com/gpu": 1}}}
 POD = {"image": "vllm:1", "image_digest": "vllm@sha256:1", "gpus": 1, "args": ("m", "--port=8000")}
-KNOWN = Scene().measuring().pod("server", **POD).knowing(facts={"server-1": FACTS}).settled()
+KNOWN = Scene().measuring().pod("server", **POD).knowing(server_facts={"server-1": FACTS}).settled()
 
 
 def test_what_ran_where_with_what() -> None:
@@ -41,13 +41,15 @@ def test_when_it_was_scheduled_stays_when_the_pod_is_gone() -> None:
 
 
 def test_nothing_of_a_pod_is_said_of_its_successor() -> None:
-    known = Scene().server_loading().pod("server", **POD).knowing(facts={"server-1": FACTS}).settled()
+    known = Scene().server_loading().pod("server", **POD).knowing(server_facts={"server-1": FACTS}).settled()
     (server,) = known.pod("server", name="server-2", image_digest=None).ended().status.servers
     assert (server.pod, server.version, server.image_digest) == ("server-2", None, None)
 
 
 def test_an_endpoint_says_its_version_and_nothing_of_its_pods() -> None:
-    (server,) = Scene(spec=URL_ENDPOINT).measuring().knowing(facts={"10.0.0.7:8000": FACTS}).ended().status.servers
+    (server,) = (
+        Scene(spec=URL_ENDPOINT).measuring().knowing(server_facts={"10.0.0.7:8000": FACTS}).ended().status.servers
+    )
     assert (server.version, server.pod, server.gpu_reason) == ("0.32.0", None, "an endpoint's pods are not inspected")
 
 

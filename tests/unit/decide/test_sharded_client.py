@@ -9,8 +9,8 @@ import pytest
 from benchrun import names
 from benchrun.observe.views import Termination
 from benchrun_client.contract import Shards
-from unit.decide.saying import applied, deleted, standing
 from unit.decide.scenes import Scene
+from unit.decide.summaries import applied, deleted, standing
 
 FAILED = Termination(exit_code=2, reason="Error", message='{"reason": "DatasetNotFound", "message": "no file"}')
 LOST = Termination(exit_code=1, reason="Error", message='{"reason": "ShardLost", "message": "shard 0 was lost"}')

@@ -43,7 +43,7 @@ LARGEST = (
         image="i" * 1024,
         image_digest="d" * 1024,
     )
-    .knowing(facts={"server-1": FACTS})
+    .knowing(server_facts={"server-1": FACTS})
     .log_read("\N{COLLISION SYMBOL}" * 16_384)
 )
 
@@ -90,8 +90,7 @@ def test_what_was_cut_is_said() -> None:
 
 # ---- every rule fires in every cell ----------------------------------------------------------------------------------
 
-WHY = "w" * 90
-"""Longer than any reason why a rule could not look."""
+WHY = "w" * 90  # longer than any reason why a rule could not look
 
 
 def test_every_rule_fires_in_every_cell(monkeypatch: pytest.MonkeyPatch) -> None:

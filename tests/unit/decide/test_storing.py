@@ -13,8 +13,8 @@ from benchrun.observe.views import Child
 from benchrun_client.contract import open_record
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.decide.saying import applied, deleted
 from unit.decide.scenes import Scene
+from unit.decide.summaries import applied, deleted
 from unit.plan.specs import OWNER, rates, spec_body, workload
 
 MEASURING = Scene().measuring()

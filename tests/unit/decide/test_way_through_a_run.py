@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from benchrun.decide import children
-from unit.decide.saying import applied, deleted
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, TWO_STAGES, URL_ENDPOINT, Scene
+from unit.decide.summaries import applied, deleted
 
 RESETTING = {**TWO_STAGES, "measurement": {"cachePolicy": "Reset"}}
 

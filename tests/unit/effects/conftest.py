@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from benchrun.effects.pod_http import HttpFetcher
-from unit.effects.pages import Pages
+from unit.effects.metrics_text import Pages
 
 
 @pytest.fixture

@@ -44,8 +44,7 @@ class Said:
     api: KubernetesApi
     connection: Connection
     asked: list[Asked]
-    writes: list[tuple[str, str, str]]
-    """Verb, resource and code of every change that was counted."""
+    writes: list[tuple[str, ...]]  # verb, resource and code of every change that was counted
 
 
 def gives(body: Json) -> Answer:
@@ -94,12 +93,12 @@ async def answering(*answers: Answer) -> AsyncIterator[Said]:
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Said]:
     """A line to whatever is there."""
-    writes: list[tuple[str, str, str]] = []
+    writes: list[tuple[str, ...]] = []
     found = Configuration(host=url)
     found.api_key["BearerToken"] = "Bearer secret"
     found.retries = None
     connection = Connection(found)
-    api = KubernetesApi(connection, count=lambda *, verb, resource, code: writes.append((verb, resource, code)))
+    api = KubernetesApi(connection, count=lambda *call: writes.append(call))
     try:
         yield Said(api, connection, [], writes)
     finally:

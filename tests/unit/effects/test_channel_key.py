@@ -6,7 +6,7 @@ import base64
 import logging
 
 import pytest
-from benchrun.effects.client_link import CHANNEL_KEY, channel_key
+from benchrun.effects.client_records import CHANNEL_KEY, channel_key
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid
 from benchrun.plan.pods import token_of
 from unit.effects.scripted_api import Answer, Said, answering, gives, refuses

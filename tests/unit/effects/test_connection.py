@@ -108,11 +108,7 @@ async def test_a_refusal_is_read_no_further_than_its_sentence() -> None:
         ("/apis/benchrun.dev/v1alpha1/namespaces/lab/benchmarkruns/r/status", "BenchmarkRun", ("lab", "r", "status")),
         ("/apis/discovery.k8s.io/v1/namespaces/lab/endpointslices", "EndpointSlice", ("lab",)),
         ("/apis/networking.k8s.io/v1/namespaces/lab/networkpolicies/n", "NetworkPolicy", ("lab", "n")),
-        (
-            "/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g",
-            "LeaderWorkerSet",
-            ("lab", "g"),
-        ),
+        ("/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g", "LeaderWorkerSet", ("lab", "g")),
         ("/api/v1/namespaces/lab/pods/..%2F..%2Fsecrets", "Pod", ("lab", "../../secrets")),
     ],
 )

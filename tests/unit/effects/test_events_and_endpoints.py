@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.decide.world import Event
+from benchrun.decide.decision import Event
 from benchrun.effects.kubernetes_api import MAX_ENDPOINTS, addresses_of, controller_uid, event_body
 from benchrun.observe.views import Run
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide.world import Ref
+from benchrun.decide.decision import Ref
 from benchrun.effects.errors import Forbidden, NotFound, NotServed
 from unit.effects.scripted_api import Answer, Json, answering, gives, refuses
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from benchrun import names
 from benchrun.api import ClientStatus, Judgement, ServerStatus
-from benchrun.decide.world import Arrival, Judging
+from benchrun.decide.decision import Arrival, Judging
 from benchrun.effects.errors import NotFound, Unavailable
 from benchrun.effects.judge_child import NotJudged
 from benchrun.effects.lookups import JUDGE_RETRY_SECONDS, KINDS, About, NotFoundOut, Tools

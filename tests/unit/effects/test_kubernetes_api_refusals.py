@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.decide.world import Compilations, Event, LogTail, Ref, ServerStart
+from benchrun.decide.decision import Compilations, Event, LogTail, Ref, ServerStart
 from benchrun.effects.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, Throttled, Unavailable
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.observe.views import Run
@@ -31,7 +31,7 @@ async def listed(api: KubernetesApi) -> list[Json]:
 Operation = Callable[[KubernetesApi], Awaitable[Any]]
 WRITES: dict[str, tuple[str, str, Operation]] = {
     "create": ("POST", "services", lambda api: api.apply(manifest())),
-    "create-run": ("POST", "benchmarkruns", lambda api: api.create_run(manifest("BenchmarkRun"))),
+    "create-run": ("POST", "benchmarkruns", lambda api: api.apply(manifest("BenchmarkRun"))),
     "cancel-run": ("PATCH", "benchmarkruns", lambda api: api.cancel_run(Ref("BenchmarkRun", "lab", "r", "u"))),
     "delete": ("DELETE", "jobs", lambda api: api.delete(REF)),
     "status": ("PATCH", "benchmarkruns", lambda api: api.patch_status(RUN, resource_version="1", changes={"a": 1})),

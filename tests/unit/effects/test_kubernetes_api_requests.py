@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from benchrun.decide.world import Compilations, Event, LogTail, Ref
+from benchrun.decide.decision import Compilations, Event, LogTail, Ref
 from benchrun.effects.connection import METADATA_LIST_ONLY, METADATA_ONLY
 from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_BYTES, LOG_LINES, LOG_RANGE_BYTES, LOG_READ_BYTES
 from benchrun.observe.views import Run, Sweep
@@ -43,7 +43,7 @@ async def test_what_is_applied_is_not_changed_on_the_way() -> None:
 async def test_a_run_of_a_sweep_is_created_and_given_back_whole() -> None:
     manifest = {"kind": "BenchmarkRun", "metadata": {"name": "s-v1-r1", "namespace": "lab"}, "spec": {}}
     async with answering(gives({"metadata": {}, "spec": {"repeats": 3}})) as said:
-        assert await said.api.create_run(manifest) == {"metadata": {}, "spec": {"repeats": 3}}
+        assert await said.api.apply(manifest) == {"metadata": {}, "spec": {"repeats": 3}}
     assert said.asked == [Asked("POST", RUNS, OURS, JSON, JSON, manifest)]
 
 
@@ -138,8 +138,8 @@ async def test_a_log_that_is_no_utf_8_is_read_all_the_same() -> None:
 )
 async def test_a_log_that_fills_its_bound_may_have_more(length: int, complete: bool) -> None:
     async with answering(Answer(body=b"x" * length)) as said:
-        part = await said.api.log_since("lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z"))
-    assert (part.complete, len(part.text)) == (complete, min(length, LOG_RANGE_BYTES))
+        text, is_all = await said.api.log_since("lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z"))
+    assert (is_all, len(text)) == (complete, min(length, LOG_RANGE_BYTES))
     assert said.asked[0].query == {
         "container": "vllm", "sinceTime": "2026-11-21T12:00:00Z", "timestamps": "true", "limitBytes": str(LOG_RANGE_BYTES)
     }  # fmt: skip

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from benchrun.decide.world import Event
+from benchrun.decide.decision import Event
 from benchrun.effects.connection import CHILD_KINDS, EXTENSION_KINDS
 from benchrun.effects.errors import Conflict, Exists, NotFound, Occupied
 from benchrun.observe.views import Run
@@ -75,7 +75,7 @@ async def test_one_that_is_gone_before_it_was_looked_at_is_asked_for_again_later
 async def test_a_run_of_the_sweep_that_exists_is_given_back_whole_and_left_alone() -> None:
     found = {**there(ownerReferences=OURS), "spec": {"repeats": 3}}
     async with answering(TAKEN, gives(found)) as said:
-        assert await said.api.create_run(manifest("BenchmarkRun")) == found
+        assert await said.api.apply(manifest("BenchmarkRun")) == found
     assert [(asked.method, asked.accept) for asked in said.asked] == [
         ("POST", "application/json"),
         ("GET", "application/json"),
@@ -86,7 +86,7 @@ async def test_a_run_of_that_name_that_is_not_the_sweeps_is_told_apart() -> None
     found = there(ownerReferences=ANOTHERS)
     async with answering(TAKEN, gives(found)) as said:
         with pytest.raises(Occupied, match="BenchmarkRun chat-server exists and is not ours"):
-            await said.api.create_run(manifest("BenchmarkRun"))
+            await said.api.apply(manifest("BenchmarkRun"))
 
 
 async def test_an_event_that_was_posted_before_is_no_trouble() -> None:

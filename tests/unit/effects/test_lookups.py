@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.decide.world import (
-    Compilations,
-    EndpointPods,
-    ExporterPod,
-    GpuExporter,
-    GpuExporters,
-    LogTail,
-    Question,
-    ServerStart,
-    Start,
-)
+from benchrun.decide import decision
 from benchrun.effects.errors import ClusterError, Forbidden, NotFound, Unavailable
 from benchrun.effects.lookups import KINDS, About, NotFoundOut, Tools
 from benchrun.observe.views import Children, Run
@@ -25,12 +15,12 @@ from unit.runtime.judges import Judge
 from unit.runtime.memory_cluster import MemoryCluster
 
 ABOUT = About(Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1), Children())
-EXPORTERS = GpuExporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)
-EXPORTER = ExporterPod("dcgm-x", "10.1.0.7")
-TAIL = LogTail(pod="p", container="vllm", previous=True)
-LOG = Compilations(pod="p", container="vllm", since="2026-11-21T11:59:00Z")
-START = ServerStart(pod="p", uid="u", container="vllm")
-PODS = EndpointPods(service="vllm", port=8001)
+EXPORTERS = decision.GpuExporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)
+EXPORTER = decision.ExporterPod("dcgm-x", "10.1.0.7")
+TAIL = decision.LogTail(pod="p", container="vllm", previous=True)
+LOG = decision.Compilations(pod="p", container="vllm", since="2026-11-21T11:59:00Z")
+START = decision.ServerStart(pod="p", uid="u", container="vllm")
+PODS = decision.EndpointPods(service="vllm", port=8001)
 COMPILED = "2026-11-21T11:59:30.500000000Z WARNING Triton kernel JIT compilation during inference: f. This ..."
 LOADED = "INFO Loading weights took 2.50 seconds"
 PULLED = {
@@ -47,7 +37,9 @@ def cluster() -> MemoryCluster:
     return MemoryCluster()
 
 
-async def found(cluster: MemoryCluster, question: Question[Any], exporters: GpuExporters | None = EXPORTERS) -> Any:
+async def found(
+    cluster: MemoryCluster, question: decision.Question[Any], exporters: decision.GpuExporters | None = EXPORTERS
+) -> Any:
     return await KINDS[type(question)].look_up(Tools(cluster, Judge(), exporters), ABOUT, question)
 
 
@@ -71,7 +63,7 @@ async def test_a_log_that_was_not_read_whole_does_not_tell_that_nothing_was_comp
 
 async def test_how_a_server_started(cluster: MemoryCluster) -> None:
     cluster.log_text, cluster.image_pulls = LOADED, (PULLED,)
-    assert await found(cluster, START) == Start(StartupPhases(load=2.5), image_pull_seconds=7.5)
+    assert await found(cluster, START) == decision.Start(StartupPhases(load=2.5), image_pull_seconds=7.5)
     assert cluster.log == [("log head", "p", "vllm"), ("image events", "u")]
 
 
@@ -79,12 +71,12 @@ async def test_how_a_server_started(cluster: MemoryCluster) -> None:
 @pytest.mark.parametrize(
     ("verb", "start"),
     [
-        ("log head", Start(StartupPhases(), image_pull_seconds=7.5)),
-        ("image events", Start(StartupPhases(load=2.5), image_pull_seconds=None)),
+        ("log head", decision.Start(StartupPhases(), image_pull_seconds=7.5)),
+        ("image events", decision.Start(StartupPhases(load=2.5), image_pull_seconds=None)),
     ],
 )
 async def test_one_half_of_a_start_may_be_missing(
-    cluster: MemoryCluster, verb: str, start: Start, error: ClusterError
+    cluster: MemoryCluster, verb: str, start: decision.Start, error: ClusterError
 ) -> None:
     cluster.log_text, cluster.image_pulls = LOADED, (PULLED,)
     cluster.broken[verb] = error
@@ -93,15 +85,15 @@ async def test_one_half_of_a_start_may_be_missing(
 
 async def test_the_exporter_of_a_node(cluster: MemoryCluster) -> None:
     cluster.exporters["n1"] = EXPORTER
-    assert await found(cluster, GpuExporter("n1")) == EXPORTER
+    assert await found(cluster, decision.GpuExporter("n1")) == EXPORTER
     assert cluster.log == [("exporter", "gpu-operator", "n1")]
     with pytest.raises(NotFoundOut, match="n2"):
-        await found(cluster, GpuExporter("n2"))
+        await found(cluster, decision.GpuExporter("n2"))
 
 
 async def test_without_exporters_nobody_is_asked(cluster: MemoryCluster) -> None:
     with pytest.raises(NotFoundOut):
-        await found(cluster, GpuExporter("n1"), exporters=None)
+        await found(cluster, decision.GpuExporter("n1"), exporters=None)
     assert cluster.log == []
 
 
@@ -114,16 +106,16 @@ async def test_the_pods_behind_a_service(cluster: MemoryCluster) -> None:
 async def test_a_service_without_ready_pods_is_asked_for_again(cluster: MemoryCluster) -> None:
     with pytest.raises(NotFoundOut, match="vllm"):
         await found(cluster, PODS)
-    assert KINDS[EndpointPods].retry_seconds == 4.0
+    assert KINDS[decision.EndpointPods].retry_seconds == 4.0
 
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(
     ("verb", "question"),
-    [("log", TAIL), ("log since", LOG), ("exporter", GpuExporter("n1")), ("endpoints", PODS)],
+    [("log", TAIL), ("log since", LOG), ("exporter", decision.GpuExporter("n1")), ("endpoints", PODS)],
 )
 async def test_what_the_api_server_says_no_to_is_passed_on(
-    cluster: MemoryCluster, verb: str, question: Question[Any], error: ClusterError
+    cluster: MemoryCluster, verb: str, question: decision.Question[Any], error: ClusterError
 ) -> None:
     cluster.broken[verb] = error
     with pytest.raises(type(error), match=str(error)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.decide.world import ExporterPod, GpuExporters, ServerStart
+from benchrun.decide.decision import ExporterPod, GpuExporters, ServerStart
 from benchrun.effects.kubernetes_api import LIST_PAGE, LOG_HEAD_BYTES
 from unit.effects.scripted_api import Answer, answering, gives
 

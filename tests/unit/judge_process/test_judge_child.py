@@ -62,7 +62,7 @@ async def reason(child: JudgeChild, *parts: Part) -> str:
     with pytest.raises(NotJudged) as raised:
         await child.judge(job(), parts)
     await child.close()
-    return raised.value.reason
+    return str(raised.value)
 
 
 async def test_a_judgement_is_that_of_the_judge_itself() -> None:
@@ -176,8 +176,8 @@ async def test_a_judge_that_neither_reads_nor_ends_stops_nobody(tmp_path: Path) 
         pytest.param('print(\'{"verdict": "Splendid"}\')', "not a judgement", id="another verdict"),
         pytest.param("print('\\x00' * 100)", "not a judgement", id="bytes"),
         pytest.param(f"print('x' * {4 * MAX_JUDGEMENT_BYTES})", "larger than", id="too much"),
-        pytest.param("print('x', end='')", "without a word", id="half a line"),
-        pytest.param("pass", "without a word", id="nothing"),
+        pytest.param("print('x', end='')", "without an error message", id="half a line"),
+        pytest.param("pass", "without an error message", id="nothing"),
         pytest.param("import sys; sys.exit('\\x1b[2Jno room')", "?[2Jno room", id="its last words"),
     ],
 )

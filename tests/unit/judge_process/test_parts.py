@@ -12,18 +12,7 @@ from benchrun.api import MAX_REFUSED, Judgement
 from benchrun.judge_process.job import Part
 from benchrun.judge_process.judging import judge_job
 from benchrun_client.contract import Probe
-from unit.judge_process.jobs import (
-    SERVERS,
-    STAGES,
-    TWO_STAGES,
-    baseline,
-    forged_timeline,
-    job,
-    measured,
-    part,
-    records,
-    timeline,
-)
+from unit.judge_process import jobs
 from unit.measure.records import edge, requests, sample
 from unit.plan.specs import spec_body, workload
 
@@ -33,7 +22,7 @@ def findings(judgement: Judgement) -> set[str]:
 
 
 def test_a_run_that_fits_is_judged_whole() -> None:
-    judgement = judge_job(job(), records())
+    judgement = judge_job(jobs.job(), jobs.records())
     assert (judgement.refused_count, judgement.measured_anything, judgement.all_requests_failed) == (0, True, False)
     assert [row.cell for row in judgement.results] == ["chat/rate=1", "chat/rate=4"]
     assert judgement.client is not None
@@ -46,16 +35,16 @@ def test_a_run_that_fits_is_judged_whole() -> None:
         pytest.param({"digest": "0" * 64}, id="digest"),
         pytest.param({"digest": None}, id="no digest"),
         pytest.param({"sequence": 1}, id="sequence"),
-        pytest.param({"stage_id": STAGES[1]}, id="stage"),
+        pytest.param({"stage_id": jobs.STAGES[1]}, id="stage"),
         pytest.param({"plan_digest": "d" * 64}, id="plan"),
         pytest.param({"ends_search": "chat"}, id="end of a search"),
     ],
 )
 def test_a_body_that_differs_from_its_envelope_is_left_out(changed: dict[str, Any]) -> None:
-    judgement = judge_job(job(), [part(measured(0), **changed), part(measured(1))])
+    judgement = judge_job(jobs.job(), [jobs.part(jobs.measured(0), **changed), jobs.part(jobs.measured(1))])
     assert judgement.refused_count == 1
     by_cell = {row.cell: (row.repeats, row.verdict) for row in judgement.results}
-    cell, other = (stage.removesuffix("/r1") for stage in STAGES)
+    cell, other = (stage.removesuffix("/r1") for stage in jobs.STAGES)
     assert by_cell[cell] == (0, "Invalid")
     assert by_cell[other][0] == 1
     assert "RecordMissing" in findings(judgement)
@@ -64,15 +53,15 @@ def test_a_body_that_differs_from_its_envelope_is_left_out(changed: dict[str, An
 @pytest.mark.parametrize(
     "forged",
     [
-        pytest.param(measured(0, run_uid="another"), id="another run"),
-        pytest.param(measured(0, STAGES[1]), id="another place than the plan's"),
-        pytest.param(measured(7, "chat/rate=9/r1"), id="beyond the plan"),
-        pytest.param(measured(0, probe=Probe(value="4", ends_search=True)), id="a probe where none is asked for"),
-        pytest.param(measured(0, servers=(edge(role="janitor"),)), id="a role that there is not"),
+        pytest.param(jobs.measured(0, run_uid="another"), id="another run"),
+        pytest.param(jobs.measured(0, jobs.STAGES[1]), id="another place than the plan's"),
+        pytest.param(jobs.measured(7, "chat/rate=9/r1"), id="beyond the plan"),
+        pytest.param(jobs.measured(0, probe=Probe(value="4", ends_search=True)), id="a probe where none is asked for"),
+        pytest.param(jobs.measured(0, servers=(edge(role="janitor"),)), id="a role that there is not"),
     ],
 )
 def test_a_record_that_agrees_with_its_envelope_and_not_with_the_plan_is_left_out(forged: Any) -> None:
-    judgement = judge_job(job(), [part(forged)])
+    judgement = judge_job(jobs.job(), [jobs.part(forged)])
     assert (judgement.refused_count, judgement.measured_anything, judgement.verdict) == (1, False, "Unknown")
 
 
@@ -82,82 +71,84 @@ def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
     spec = spec_body(workloads=[workload("chat", load=search, requests=8)], objectives=objectives)
     sent = requests(ttft_us=[20_000] * 8, e2el_us=[120_000] * 8, output_tokens=[11] * 8)
     good, far = (
-        part(measured(n, f"chat/search-0{n + 1}/r1", probe=Probe(value=users, ends_search=False), requests=sent))
+        jobs.part(
+            jobs.measured(n, f"chat/search-0{n + 1}/r1", probe=Probe(value=users, ends_search=False), requests=sent)
+        )
         for n, users in enumerate(["4", "64"])
     )
-    judgement = judge_job(job(spec), [good, far])
+    judgement = judge_job(jobs.job(spec), [good, far])
     assert (judgement.refused_count, [row.cell for row in judgement.results]) == (1, ["chat/concurrency=4"])
 
 
 def test_the_first_record_of_a_stage_stands() -> None:
-    another = measured(0, requests=measured(0).requests.model_copy(update={"ttft_us": (1, 1)}))
-    once, twice = judge_job(job(), records()), judge_job(job(), [*records(), part(another)])
+    another = jobs.measured(0, requests=jobs.measured(0).requests.model_copy(update={"ttft_us": (1, 1)}))
+    once, twice = judge_job(jobs.job(), jobs.records()), judge_job(jobs.job(), [*jobs.records(), jobs.part(another)])
     assert once.results == twice.results
 
 
 def packed(document: str) -> Part:
     data = gzip.compress(document.encode())
-    values: dict[str, Any] = {"sequence": 0, "stage_id": STAGES[0], "digest": hashlib.sha256(data).hexdigest()}
+    values: dict[str, Any] = {"sequence": 0, "stage_id": jobs.STAGES[0], "digest": hashlib.sha256(data).hexdigest()}
     return Part.of("record", data, name="stage-0", **values)
 
 
 def test_a_record_that_unfolds_is_refused_before_it_is_parsed() -> None:
     bomb = packed('{"gaps":{"us":[' + "0," * 3_900_000 + "0]}}")
     assert len(bomb.data) < 8_000
-    judgement = judge_job(job(), [bomb, part(measured(1))])
+    judgement = judge_job(jobs.job(), [bomb, jobs.part(jobs.measured(1))])
     assert (judgement.refused_count, judgement.measured_anything) == (1, True)
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity", "1e308", "1" + "0" * 400])
 def test_a_number_of_a_record_that_nobody_can_reckon_with_is_refused(number: str) -> None:
-    whole = measured(0).model_dump(mode="json", by_alias=True)
+    whole = jobs.measured(0).model_dump(mode="json", by_alias=True)
     text = json.dumps(whole | {"scalars": {"duration": "HERE"}}).replace('"HERE"', number)
-    assert judge_job(job(), [packed(text)]).refused_count == 1
+    assert judge_job(jobs.job(), [packed(text)]).refused_count == 1
 
 
 @pytest.mark.parametrize(
     "forged",
     [
-        pytest.param(forged_timeline('"at":[1e999],"running":[1]'), id="1e999 as instant"),
-        pytest.param(forged_timeline('"at":[1000],"running":[1e999]'), id="1e999 as figure"),
-        pytest.param(forged_timeline('"at":[1000],"running":[NaN]'), id="not a number"),
-        pytest.param(timeline(sample(1000.5, running=1e308), sample(1001.5, running=1e308)), id="1e308 twice"),
-        pytest.param(forged_timeline('"at":[1000],"running":[{}]'), id="an object as figure"),
-        pytest.param(forged_timeline('"at":5'), id="no list"),
-        pytest.param(forged_timeline('"at":["x"]'), id="text as instant"),
-        pytest.param(forged_timeline('"at":[[[]]]'), id="lists in lists"),
+        pytest.param(jobs.forged_timeline('"at":[1e999],"running":[1]'), id="1e999 as instant"),
+        pytest.param(jobs.forged_timeline('"at":[1000],"running":[1e999]'), id="1e999 as figure"),
+        pytest.param(jobs.forged_timeline('"at":[1000],"running":[NaN]'), id="not a number"),
+        pytest.param(jobs.timeline(sample(1000.5, running=1e308), sample(1001.5, running=1e308)), id="1e308 twice"),
+        pytest.param(jobs.forged_timeline('"at":[1000],"running":[{}]'), id="an object as figure"),
+        pytest.param(jobs.forged_timeline('"at":5'), id="no list"),
+        pytest.param(jobs.forged_timeline('"at":["x"]'), id="text as instant"),
+        pytest.param(jobs.forged_timeline('"at":[[[]]]'), id="lists in lists"),
         pytest.param(Part.of("timeline", b"garbage", name="timeline-0"), id="garbage"),
         pytest.param(Part.of("timeline", b"", name="timeline-0"), id="empty"),
         pytest.param(Part.of("timeline", gzip.compress(b"[" * 100_000), name="timeline-0"), id="deeply nested"),
-        pytest.param(baseline(b"{"), id="baseline cut short"),
-        pytest.param(baseline([]), id="baseline that is no object"),
+        pytest.param(jobs.baseline(b"{"), id="baseline cut short"),
+        pytest.param(jobs.baseline([]), id="baseline that is no object"),
     ],
 )
 def test_what_cannot_be_read_is_refused_and_the_rest_is_judged(forged: Part) -> None:
-    judgement = judge_job(job(), [forged, *records()])
+    judgement = judge_job(jobs.job(), [forged, *jobs.records()])
     assert (judgement.refused_count, [row.repeats for row in judgement.results]) == (1, [1, 1])
     assert forged.head.name in judgement.refused[0]
 
 
 def test_samples_of_a_role_that_there_is_not_are_left_out() -> None:
-    forged = timeline(sample(1000.5, role="x" * 100))
-    assert judge_job(job(), [forged, *records()]).results == judge_job(job(), records()).results
+    forged = jobs.timeline(sample(1000.5, role="x" * 100))
+    assert judge_job(jobs.job(), [forged, *jobs.records()]).results == judge_job(jobs.job(), jobs.records()).results
 
 
-BASELINE = TWO_STAGES | {"baseline": {"name": "before"}}
+BASELINE = jobs.TWO_STAGES | {"baseline": {"name": "before"}}
 
 
 @pytest.mark.parametrize(
     ("found", "refused"),
     [
         pytest.param([], 0, id="there is none"),
-        pytest.param([baseline({"metadata": {"name": "before"}})], 0, id="of another version"),
-        pytest.param([baseline({"metadata": 5, "spec": [], "status": "x"})], 0, id="nonsense"),
-        pytest.param([baseline(b"{")], 1, id="unreadable"),
+        pytest.param([jobs.baseline({"metadata": {"name": "before"}})], 0, id="of another version"),
+        pytest.param([jobs.baseline({"metadata": 5, "spec": [], "status": "x"})], 0, id="nonsense"),
+        pytest.param([jobs.baseline(b"{")], 1, id="unreadable"),
     ],
 )
 def test_a_baseline_that_cannot_be_read_is_not_comparable(found: list[Part], refused: int) -> None:
-    judgement = judge_job(job(BASELINE), [*records(), *found])
+    judgement = judge_job(jobs.job(BASELINE), [*jobs.records(), *found])
     assert judgement.comparison is not None
     assert (judgement.comparison.outcome, judgement.comparison.gate) == ("NotComparable", "Inconclusive")
     assert (judgement.not_regressed, judgement.not_regressed_reason) == ("Unknown", "Inconclusive")
@@ -166,7 +157,7 @@ def test_a_baseline_that_cannot_be_read_is_not_comparable(found: list[Part], ref
 
 @pytest.mark.parametrize("figure", [1e308, -1e308, 5e-324, 0.0])
 def test_a_baseline_with_absurd_figures_ends_in_a_judgement(figure: float) -> None:
-    ours = judge_job(job(), records()).model_dump(mode="json", by_alias=True)
+    ours = judge_job(jobs.job(), jobs.records()).model_dump(mode="json", by_alias=True)
     for row in ours["results"]:
         row |= {"verdict": "Valid", "repeats": 2}
         row["metrics"] = dict.fromkeys(row["metrics"], figure)
@@ -175,24 +166,24 @@ def test_a_baseline_with_absurd_figures_ends_in_a_judgement(figure: float) -> No
         "completionTime": "2026-01-01T00:00:00Z",
         "results": ours["results"],
         "client": ours["client"],
-        "servers": [server.model_dump(mode="json", by_alias=True) for server in SERVERS],
+        "servers": [server.model_dump(mode="json", by_alias=True) for server in jobs.SERVERS],
     }
-    before = {"metadata": {"name": "before", "uid": "uid-before"}, "spec": TWO_STAGES, "status": status}
-    judgement = judge_job(job(BASELINE), [*records(), baseline(before)])
+    before = {"metadata": {"name": "before", "uid": "uid-before"}, "spec": jobs.TWO_STAGES, "status": status}
+    judgement = judge_job(jobs.job(BASELINE), [*jobs.records(), jobs.baseline(before)])
     assert judgement.comparison is not None
     assert judgement.comparison.baseline.uid == "uid-before"
 
 
 def test_a_run_that_ended_early_is_compared_with_nothing() -> None:
-    judgement = judge_job(job(BASELINE, ended_early=True), records())
+    judgement = judge_job(jobs.job(BASELINE, ended_early=True), jobs.records())
     assert (judgement.comparison, judgement.not_regressed) == (None, None)
 
 
 def test_refusals_are_counted_and_the_first_of_them_kept() -> None:
-    judgement = judge_job(job(), [baseline(b"x" * n) for n in range(1, 100)])
+    judgement = judge_job(jobs.job(), [jobs.baseline(b"x" * n) for n in range(1, 100)])
     assert (judgement.refused_count, len(judgement.refused)) == (99, MAX_REFUSED)
 
 
 def test_nothing_at_all_is_judged_too() -> None:
-    judgement = judge_job(job(), [])
+    judgement = judge_job(jobs.job(), [])
     assert (judgement.verdict, judgement.measured_anything, judgement.client) == ("Unknown", False, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchrun.api import BenchmarkRunSpec
-from benchrun.decide.world import Arrival
+from benchrun.decide.decision import Arrival
 from benchrun.plan.client_manifests import client_job, client_service, division_of, plan_config_map
 from benchrun.plan.client_plan import client_plan
 from benchrun.plan.network_policies import network_policies

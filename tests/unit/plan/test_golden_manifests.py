@@ -14,7 +14,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec
-from benchrun.decide.world import Arrival
+from benchrun.decide.decision import Arrival
 from benchrun.plan.pods import Manifest
 from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
 from benchrun_client.contract import PLAN_FILE

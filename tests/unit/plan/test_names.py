@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from benchrun.decide.world import Arrival
+from benchrun.decide.decision import Arrival
 from benchrun.names import MAX_RUN_NAME, group_name
 from benchrun.plan.pods import Manifest, Owner
 from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from benchrun.effects.client_link import Pulled
+from benchrun.effects.client_records import Pulled
 from benchrun.plan.searches import problem_with
 from benchrun_client.contract import Envelope, Probe, Sealed
 from unit.client.search.searches import search
-from unit.effects.test_client_link import Says, delivery, linked, sealed
+from unit.effects.test_client_records import Says, delivery, linked, sealed
 
 LISTED = 2
 SEARCHES = (search(requests=3), search(workload="users", axis="concurrency", highest="8", requests=3))

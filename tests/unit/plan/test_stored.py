@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchrun import names
-from benchrun.decide.world import Arrival
+from benchrun.decide.decision import Arrival
 from benchrun.plan.pods import Manifest
 from benchrun.plan.stored import (
     RECORD_KEY,

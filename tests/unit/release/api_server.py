@@ -28,10 +28,8 @@ class Cluster:
 
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
-        self.refused: dict[tuple[str, str], int] = {}
-        """Status by verb and beginning of the path."""
-        self.calls: list[tuple[str, str, Json | None]] = []
-        """Verb, path without its query, body."""
+        self.refused: dict[tuple[str, str], int] = {}  # status by verb and beginning of the path
+        self.calls: list[tuple[str, str, Json | None]] = []  # verb, path without its query, body
         self.pages = 0
         self.url = ""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -45,6 +47,16 @@ def run_fast(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end in jumping time. Fails when nothing is left to happen."""
     with asyncio.Runner(loop_factory=FastLoop) as runner:
         return runner.run(work)
+
+
+def in_fast_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """The test in a loop of its own, in jumping time."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        run_fast(test(*args, **kwargs))
+
+    return run
 
 
 def now() -> float:

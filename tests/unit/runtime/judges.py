@@ -15,8 +15,7 @@ class Judge(JudgeChild):
     def __init__(self, *outcomes: Judgement | Exception) -> None:
         super().__init__()
         self.jobs: list[Job] = []
-        self.parts: list[list[Part]] = []
-        """Of each job."""
+        self.parts: list[list[Part]] = []  # of each job
         self._outcomes = list(outcomes)
 
     async def judge(self, job: Job, parts: Iterable[Part] | AsyncIterable[Part]) -> Judgement:

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
 
-from benchrun.decide.world import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
+from benchrun.decide.decision import Compilations, Event, ExporterPod, GpuExporters, LogTail, Ref, ServerStart
 from benchrun.effects.errors import ClusterError, Conflict, NotFound, Occupied
-from benchrun.effects.kubernetes_api import KubernetesApi, LogPart, controller_uid
+from benchrun.effects.kubernetes_api import KubernetesApi, controller_uid
 from benchrun.names import KIND
 from benchrun.observe.views import Declared
 from benchrun.runtime.indexes import Indexes
@@ -27,8 +27,7 @@ class MemoryCluster(KubernetesApi):
         self.objects: dict[tuple[str, str, str], Json] = {}
         self.log: list[tuple[str, ...]] = []
         self.broken: dict[str, ClusterError] = {}
-        self.broken_objects: dict[str, ClusterError] = {}
-        """By name: can't be read, created or deleted."""
+        self.broken_objects: dict[str, ClusterError] = {}  # by name: can't be read, created or deleted
         self.events: list[Event] = []
         self.log_text = "the last words"
         self.log_is_whole = True
@@ -59,20 +58,11 @@ class MemoryCluster(KubernetesApi):
             return there
         body = copy.deepcopy(manifest)
         body["metadata"] |= {"uid": f"uid-of-{meta['name']}", "resourceVersion": self._next_version()}
+        if kind == KIND:
+            body["metadata"]["generation"] = 1
+            return self.add(KIND, body)
         self.objects[key] = body
         return body
-
-    async def create_run(self, manifest: Json) -> Json:
-        name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
-        self._ask("create", KIND, name)
-        there = self.objects.get((KIND, namespace, name))
-        if there is not None:
-            if controller_uid(there) != controller_uid(manifest):
-                raise Occupied(f"{KIND} {name} exists and is not ours", found=there)
-            return there
-        body = copy.deepcopy(manifest)
-        body["metadata"] |= {"uid": f"uid-of-{name}", "resourceVersion": self._next_version(), "generation": 1}
-        return self.add(KIND, body)
 
     async def cancel_run(self, ref: Ref) -> Json | None:
         self._ask("cancel", ref.kind, ref.name)
@@ -120,9 +110,9 @@ class MemoryCluster(KubernetesApi):
         await self._read("log", wanted.pod, wanted.container)
         return self.log_text
 
-    async def log_since(self, namespace: str, wanted: Compilations) -> LogPart:
+    async def log_since(self, namespace: str, wanted: Compilations) -> tuple[str, bool]:
         await self._read("log since", wanted.pod, wanted.since)
-        return LogPart(self.log_text, complete=self.log_is_whole)
+        return self.log_text, self.log_is_whole
 
     async def log_head(self, namespace: str, wanted: ServerStart) -> str:
         await self._read("log head", wanted.pod, wanted.container)

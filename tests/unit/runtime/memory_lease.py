@@ -15,11 +15,9 @@ class MemoryLease(LeaseApi):
 
     def __init__(self) -> None:
         self.lease: Json | None = None
-        self.broken: ClusterError | None = None
-        """What every request fails with."""
+        self.broken: ClusterError | None = None  # what every request fails with
         self.hangs = False
-        self.loses_answers = False
-        """Writes are carried out and then nothing is heard of them."""
+        self.loses_answers = False  # writes are carried out and then nothing is heard of them
         self.writes = 0
         self._version = 0
 

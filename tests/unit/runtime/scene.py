@@ -8,7 +8,16 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, as_json
-from benchrun.decide.world import Arrival, Collected, Context, Decision, GpuExporters, PullTarget, ScrapeTarget, World
+from benchrun.decide.decision import (
+    Arrival,
+    Collected,
+    Context,
+    Decision,
+    Facts,
+    GpuExporters,
+    PullTarget,
+    ScrapeTarget,
+)
 from benchrun.effects.lookups import LookUps, Tools
 from benchrun.measure.exposition import Sample
 from benchrun.measure.timeline import bucketed, encode
@@ -16,8 +25,7 @@ from benchrun.observe.views import RunKey
 from benchrun.plan.pods import Owner, metadata, stamped
 from benchrun.plan.stored import TimelinePart, stage_config_map
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.memory import Memories, RunMemory
-from benchrun.runtime.reconcile import RunReconciler
+from benchrun.runtime.run_reconciler import RunReconciler
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.telemetry import Telemetry
 from benchrun_client.contract import seal
@@ -84,18 +92,16 @@ class Scene:
         # By default it is an edited run's, which is told at once.
         self.cluster.add("BenchmarkRun", run_body(status={"observedGeneration": 0} if status is None else status))
         self.indexes = Indexes()
-        self.memories = Memories(RunMemory)
         self.sessions = Background(self.cluster.log)
         self.telemetry = Telemetry()
         self.judge = Judge()
         self.news: list[RunKey] = []
         self.lookups = LookUps(Tools(self.cluster, self.judge, gpu_exporters), news=self.news.append)
-        self.worlds: list[World] = []
-        self.decide: Callable[[World], Decision] = lambda world: Decision(status=RUNNING)
+        self.facts_seen: list[Facts] = []
+        self.decide: Callable[[Facts], Decision] = lambda facts: Decision(status=RUNNING)
         self.reconciler = RunReconciler(
             cluster=self.cluster,
             indexes=self.indexes,
-            memories=self.memories,
             sessions=self.sessions,
             lookups=self.lookups,
             now=self.now,
@@ -103,6 +109,7 @@ class Scene:
             decide=self._decide,
             telemetry=self.telemetry,
         )
+        self.memories = self.reconciler.memories
 
     def now(self) -> datetime:
         return NOW
@@ -114,7 +121,7 @@ class Scene:
     async def once(self, **decision: Any) -> float | None:
         """One pass with this decision."""
         if decision:
-            self.decide = lambda world: Decision(**({"status": RUNNING} | decision))
+            self.decide = lambda facts: Decision(**({"status": RUNNING} | decision))
         return await self.reconciler(KEY)
 
     @property
@@ -125,9 +132,9 @@ class Scene:
     def count(self, result: str) -> float:
         return self.telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": result}) or 0.0
 
-    def _decide(self, world: World) -> Decision:
-        self.worlds.append(world)
-        return self.decide(world)
+    def _decide(self, facts: Facts) -> Decision:
+        self.facts_seen.append(facts)
+        return self.decide(facts)
 
 
 def manifest(

@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-IMPORT_MIB = 100
-"""Resident after importing everything; about 75 when this was written."""
+IMPORT_MIB = 100  # resident after importing everything; about 75 when this was written
 
 PROGRAM = """
 import json, sys

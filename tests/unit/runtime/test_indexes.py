@@ -465,7 +465,7 @@ async def test_a_missing_kind_is_told_and_offered_again_until_it_is_there(scene:
     group = manifest(GROUP, LEADER_WORKER_SET)
     waits = [await scene.once(apply=(group,), requeue_after_seconds=100.0) for _ in range(3)]
     assert waits == [0.0, 15.0, 15.0]
-    refused = scene.worlds[-1].collected.refused_object
+    refused = scene.facts_seen[-1].collected.refused_object
     assert refused is not None
     assert (refused.is_kind_missing, refused.curable) == (True, True)
     assert [event.reason for event in scene.cluster.events] == ["NotInstalled"]

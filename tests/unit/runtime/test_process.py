@@ -10,29 +10,27 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 from benchrun.api import Live
-from benchrun.decide.world import Decision
+from benchrun.decide.decision import Decision
 from benchrun.effects.errors import Unavailable
 from benchrun.effects.lease import LEASE_SECONDS, WATCH_SECONDS
 from benchrun.observe.views import RunKey
 from benchrun.runtime import process
+from benchrun.runtime.background_tasks import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.keeping import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
 from benchrun.runtime.process import Operator
 from benchrun.runtime.settings import Settings
-from benchrun.runtime.telemetry import MAX_LOOP_LAG_SECONDS, MAX_SILENCE_SECONDS
+from benchrun.runtime.telemetry import MAX_LAG_SECONDS, MAX_SILENCE_SECONDS
 from kubernetes.aio.client.configuration import Configuration
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body
-from unit.runtime.fast_time import FastLoop, now, passing, run_fast
+from unit.runtime.fast_time import FastLoop, in_fast_time, now, passing, run_fast
 from unit.runtime.fenced import Fenced
 from unit.runtime.memory_cluster import MemoryCluster
 from unit.runtime.memory_lease import MemoryLease
 from unit.runtime.scene import RUNNING
 
 SETTINGS = Settings(client_image="client", listen_host="127.0.0.1", listen_port=0)
-EDITED = {"observedGeneration": 0}
-"""Of a run whose first pass writes its status."""
-A_MINUTE = 60.4
-"""Not on a beat of the pulse, which comes with every full second."""
+EDITED = {"observedGeneration": 0}  # of a run whose first pass writes its status
+A_MINUTE = 60.4  # not on a beat of the pulse, which comes with every full second
 
 
 @pytest.fixture
@@ -56,7 +54,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Fenced:
 @asynccontextmanager
 async def running(settings: Settings = SETTINGS) -> AsyncIterator[Operator]:
     """An operator that has read the cluster and made its first passes."""
-    operator = Operator(settings, decide=lambda world: Decision(status=RUNNING))
+    operator = Operator(settings, decide=lambda facts: Decision(status=RUNNING))
     operator.indexes = Indexes(seconds=now)
     await operator.start()
     await passing(A_MINUTE)
@@ -134,7 +132,7 @@ def test_a_task_that_ends_whenever_it_is_started_is_a_problem_until_it_goes_on()
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize(
     ("seconds", "problems"),
-    [(MAX_LOOP_LAG_SECONDS - 2, []), (MAX_LOOP_LAG_SECONDS + 2, ["the event loop is 31 s late"])],
+    [(MAX_LAG_SECONDS - 2, []), (MAX_LAG_SECONDS + 2, ["the event loop is 31 s late"])],
     ids=["busy", "stuck"],
 )
 def test_a_loop_that_does_nothing_else_is_late(seconds: float, problems: list[str]) -> None:
@@ -172,67 +170,58 @@ def test_a_change_that_was_listed_and_is_gone_when_the_watch_begins_does_not_end
     assert said(gone) == []
 
 
-def test_a_namespace_that_cannot_be_read_stops_nobody_else(cluster: Fenced) -> None:
+@in_fast_time
+async def test_a_namespace_that_cannot_be_read_stops_nobody_else(cluster: Fenced) -> None:
     cluster.fenced.add("closed")
     elsewhere = run_body("elsewhere", uid="2")
     elsewhere["metadata"]["namespace"] = "closed"
     cluster.add("BenchmarkRun", elsewhere)
     settings = SETTINGS.model_copy(update={"namespaces": ("closed", NAMESPACE)})
-
-    async def scenario() -> None:
-        async with running(settings) as operator:
-            written = ("status", "BenchmarkRun", "chat")
-            assert written in cluster.log
-            assert operator.problems() == []
-            assert [remark.split(":")[0] for remark in operator.remarks()] == ["namespace closed can't be read"]
-            assert counted(operator, "benchrun_namespace_unreadable", namespace="closed") == 1
-            assert counted(operator, "benchrun_namespace_unreadable", namespace=NAMESPACE) == 0
-            # A watch that tells of it changes nothing: its children are not known.
-            key = operator.indexes.heard("BenchmarkRun", elsewhere, deleted=False)
-            assert key is not None
-            operator.enqueue(key)
-            await passing(1)
-            assert ("status", "BenchmarkRun", "elsewhere") not in cluster.log
-            cluster.fenced.clear()
-            await passing(SETTINGS.resync_seconds)
-            assert ("status", "BenchmarkRun", "elsewhere") in cluster.log
-            assert operator.remarks() == []
-            assert counted(operator, "benchrun_namespace_unreadable", namespace="closed") == 0
-
-    run_fast(scenario())
+    async with running(settings) as operator:
+        written = ("status", "BenchmarkRun", "chat")
+        assert written in cluster.log
+        assert operator.problems() == []
+        assert [remark.split(":")[0] for remark in operator.remarks()] == ["namespace closed can't be read"]
+        assert counted(operator, "benchrun_namespace_unreadable", namespace="closed") == 1
+        assert counted(operator, "benchrun_namespace_unreadable", namespace=NAMESPACE) == 0
+        # A watch that tells of it changes nothing: its children are not known.
+        key = operator.indexes.heard("BenchmarkRun", elsewhere, deleted=False)
+        assert key is not None
+        operator.enqueue(key)
+        await passing(1)
+        assert ("status", "BenchmarkRun", "elsewhere") not in cluster.log
+        cluster.fenced.clear()
+        await passing(SETTINGS.resync_seconds)
+        assert ("status", "BenchmarkRun", "elsewhere") in cluster.log
+        assert operator.remarks() == []
+        assert counted(operator, "benchrun_namespace_unreadable", namespace="closed") == 0
 
 
-def test_resync_goes_on_where_one_namespace_is_not_readable_any_more(cluster: Fenced) -> None:
+@in_fast_time
+async def test_resync_goes_on_where_one_namespace_is_not_readable_any_more(cluster: Fenced) -> None:
     settings = SETTINGS.model_copy(update={"namespaces": ("closed", NAMESPACE)})
-
-    async def scenario() -> None:
-        async with running(settings) as operator:
-            cluster.fenced.add("closed")
-            cluster.add("BenchmarkRun", run_body("late", uid="2", status=EDITED))
-            await passing(SETTINGS.resync_seconds)
-            assert RunKey(NAMESPACE, "late") in list(operator.indexes.runs())
-            assert len(operator.remarks()) == 1
-
-    run_fast(scenario())
+    async with running(settings) as operator:
+        cluster.fenced.add("closed")
+        cluster.add("BenchmarkRun", run_body("late", uid="2", status=EDITED))
+        await passing(SETTINGS.resync_seconds)
+        assert RunKey(NAMESPACE, "late") in list(operator.indexes.runs())
+        assert len(operator.remarks()) == 1
 
 
-def test_waiting_for_an_api_server_is_no_problem_of_this_process(cluster: MemoryCluster) -> None:
+@in_fast_time
+async def test_waiting_for_an_api_server_is_no_problem_of_this_process(cluster: MemoryCluster) -> None:
     cluster.broken["list"] = Unavailable("connection refused")
-
-    async def scenario() -> None:
-        operator = Operator(SETTINGS, decide=lambda world: Decision(status=RUNNING))
-        starting = asyncio.create_task(operator.start())
-        await passing(10 * A_MINUTE)
-        assert not starting.done()
-        assert operator.problems() == []
-        cluster.broken.clear()
-        await starting
-        await passing(A_MINUTE)
-        assert operator.problems() == []
-        assert ("status", "BenchmarkRun", "chat") in cluster.log
-        await operator.stop()
-
-    run_fast(scenario())
+    operator = Operator(SETTINGS, decide=lambda facts: Decision(status=RUNNING))
+    starting = asyncio.create_task(operator.start())
+    await passing(10 * A_MINUTE)
+    assert not starting.done()
+    assert operator.problems() == []
+    cluster.broken.clear()
+    await starting
+    await passing(A_MINUTE)
+    assert operator.problems() == []
+    assert ("status", "BenchmarkRun", "chat") in cluster.log
+    await operator.stop()
 
 
 # ---- two of them -----------------------------------------------------------------------------------------------------
@@ -256,86 +245,78 @@ def passes(operator: Operator) -> float:
     return counted(operator, "benchrun_reconcile_total", result="success") or 0.0
 
 
-def test_a_standby_knows_everything_is_live_and_ready_and_makes_no_pass(cluster: Fenced, lease: MemoryLease) -> None:
-    async def scenario() -> None:
-        async with running(electing("a")) as leader, running(electing("b")) as standby:
-            assert (passes(leader), passes(standby)) == (1, 0)
-            assert counted(leader, "benchrun_leader") == 1
-            assert counted(standby, "benchrun_leader") == 0
-            assert counted(standby, "benchrun_queue_depth") == 0
-            assert standby.problems() == standby.remarks() == []
-            assert list(standby.indexes.runs()) == [KEY]
-            for operator in (leader, standby):
-                assert await status_of(operator, "/readyz") == 200
-                key = operator.indexes.heard("BenchmarkRun", cluster.add("BenchmarkRun", changed()), deleted=False)
-                assert key is not None
-                operator.enqueue(key)
-            await passing(1)
-            assert (passes(leader), passes(standby)) == (2, 0)
-
-    run_fast(scenario())
-
-
-def test_the_standby_takes_over_with_what_is_there_then(cluster: Fenced, lease: MemoryLease) -> None:
-    async def scenario() -> None:
-        async with running(electing("a")) as leader, running(electing("b")) as standby:
-            cluster.add("BenchmarkRun", run_body("late", uid="2", status=EDITED))
-            await leader.stop()
-            assert lease.holder == ""
-            await passing(WATCH_SECONDS + 1)
-            assert counted(standby, "benchrun_leader") == 1
-            assert passes(standby) == 2
-            assert RunKey(NAMESPACE, "late") in list(standby.indexes.runs())
-
-    run_fast(scenario())
+@in_fast_time
+async def test_a_standby_knows_everything_is_live_and_ready_and_makes_no_pass(
+    cluster: Fenced, lease: MemoryLease
+) -> None:
+    async with running(electing("a")) as leader, running(electing("b")) as standby:
+        assert (passes(leader), passes(standby)) == (1, 0)
+        assert counted(leader, "benchrun_leader") == 1
+        assert counted(standby, "benchrun_leader") == 0
+        assert counted(standby, "benchrun_queue_depth") == 0
+        assert standby.problems() == standby.remarks() == []
+        assert list(standby.indexes.runs()) == [KEY]
+        for operator in (leader, standby):
+            assert await status_of(operator, "/readyz") == 200
+            key = operator.indexes.heard("BenchmarkRun", cluster.add("BenchmarkRun", changed()), deleted=False)
+            assert key is not None
+            operator.enqueue(key)
+        await passing(1)
+        assert (passes(leader), passes(standby)) == (2, 0)
 
 
-def test_a_leader_that_cannot_renew_makes_no_pass_until_it_can(cluster: Fenced, lease: MemoryLease) -> None:
-    async def scenario() -> None:
-        async with running(electing("a")) as leader:
-            lease.broken = Unavailable("connection refused")
-            await passing(LEASE_SECONDS)
-            before = passes(leader)
-            leader.enqueue(KEY)
-            await passing(60)
-            assert passes(leader) == before
-            assert counted(leader, "benchrun_leader") == 0
-            assert leader.problems() == []
-            assert await status_of(leader, "/readyz") == 503
-            lease.broken = None
-            await passing(LEASE_SECONDS)
-            assert passes(leader) == before + 1
-
-    run_fast(scenario())
+@in_fast_time
+async def test_the_standby_takes_over_with_what_is_there_then(cluster: Fenced, lease: MemoryLease) -> None:
+    async with running(electing("a")) as leader, running(electing("b")) as standby:
+        cluster.add("BenchmarkRun", run_body("late", uid="2", status=EDITED))
+        await leader.stop()
+        assert lease.holder == ""
+        await passing(WATCH_SECONDS + 1)
+        assert counted(standby, "benchrun_leader") == 1
+        assert passes(standby) == 2
+        assert RunKey(NAMESPACE, "late") in list(standby.indexes.runs())
 
 
-def test_an_operator_that_was_superseded_makes_no_pass_and_ends(cluster: Fenced, lease: MemoryLease) -> None:
-    async def scenario() -> None:
-        async with running(electing("a")) as leader:
-            assert lease.lease is not None
-            await lease.replace({**lease.lease, "spec": {**lease.lease["spec"], "holderIdentity": "b"}})
-            before = passes(leader)
-            await passing(LEASE_SECONDS)
-            assert leader.is_superseded
-            assert leader.ends.is_set()
-            assert leader.problems() == ["another operator leads"]
-            leader.enqueue(KEY)
-            await passing(2 * SETTINGS.resync_seconds)
-            assert passes(leader) == before
-            assert counted(leader, "benchrun_tasks_restarted_total", task="leading") is None
+@in_fast_time
+async def test_a_leader_that_cannot_renew_makes_no_pass_until_it_can(cluster: Fenced, lease: MemoryLease) -> None:
+    async with running(electing("a")) as leader:
+        lease.broken = Unavailable("connection refused")
+        await passing(LEASE_SECONDS)
+        before = passes(leader)
+        leader.enqueue(KEY)
+        await passing(60)
+        assert passes(leader) == before
+        assert counted(leader, "benchrun_leader") == 0
+        assert leader.problems() == []
+        assert await status_of(leader, "/readyz") == 503
+        lease.broken = None
+        await passing(LEASE_SECONDS)
+        assert passes(leader) == before + 1
 
-    run_fast(scenario())
+
+@in_fast_time
+async def test_an_operator_that_was_superseded_makes_no_pass_and_ends(cluster: Fenced, lease: MemoryLease) -> None:
+    async with running(electing("a")) as leader:
+        assert lease.lease is not None
+        await lease.replace({**lease.lease, "spec": {**lease.lease["spec"], "holderIdentity": "b"}})
+        before = passes(leader)
+        await passing(LEASE_SECONDS)
+        assert leader.is_superseded
+        assert leader.ends.is_set()
+        assert leader.problems() == ["another operator leads"]
+        leader.enqueue(KEY)
+        await passing(2 * SETTINGS.resync_seconds)
+        assert passes(leader) == before
+        assert counted(leader, "benchrun_tasks_restarted_total", task="leading") is None
 
 
-def test_the_election_survives_its_own_task(cluster: Fenced, lease: MemoryLease) -> None:
-    async def scenario() -> None:
-        async with running(electing("a")) as leader:
-            await ends("leading")
-            await passing(A_MINUTE)
-            assert counted(leader, "benchrun_leader") == 1
-            assert leader.problems() == []
-
-    run_fast(scenario())
+@in_fast_time
+async def test_the_election_survives_its_own_task(cluster: Fenced, lease: MemoryLease) -> None:
+    async with running(electing("a")) as leader:
+        await ends("leading")
+        await passing(A_MINUTE)
+        assert counted(leader, "benchrun_leader") == 1
+        assert leader.problems() == []
 
 
 # ---- what anybody may read -------------------------------------------------------------------------------------------
@@ -349,7 +330,7 @@ def test_single_runs_stand_on_the_metrics_page_only_where_that_was_asked_for(tol
     async def scenario() -> str:
         operator = Operator(
             SETTINGS.model_copy(update={"run_metrics": told}),
-            decide=lambda world: Decision(status=RUNNING.model_copy(update={"live": live})),
+            decide=lambda facts: Decision(status=RUNNING.model_copy(update={"live": live})),
         )
         await operator.start()
         await passing(1)

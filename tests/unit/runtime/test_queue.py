@@ -21,7 +21,7 @@ from benchrun.runtime.queue import (
     Later,
     WorkQueue,
 )
-from unit.runtime.fast_time import now, passing, run_fast
+from unit.runtime.fast_time import in_fast_time, now, passing, run_fast
 
 Handle = Callable[[RunKey], Awaitable[float | None]]
 
@@ -72,215 +72,184 @@ async def running(handle: Handle, *, workers: int = 2, jitter: Callable[[], floa
     return queue
 
 
-def test_key_added_many_times_is_handled_once() -> None:
-    async def scenario() -> None:
-        passes = Passes()
-        queue = WorkQueue(passes, workers=2)
-        for _ in range(5):
-            queue.add(run("a"))
-        assert queue.depth == 1
-        queue.start()
+@in_fast_time
+async def test_key_added_many_times_is_handled_once() -> None:
+    passes = Passes()
+    queue = WorkQueue(passes, workers=2)
+    for _ in range(5):
+        queue.add(run("a"))
+    assert queue.depth == 1
+    queue.start()
+    await passing(1)
+    assert passes.calls == [("a", 0.0)]
+    assert queue.depth == 0
+    await queue.stop()
+
+
+@in_fast_time
+async def test_queue_is_started_once() -> None:
+    passes = Passes(takes_seconds=1)
+    queue = await running(passes, workers=1)
+    queue.start()
+    for name in ("a", "b"):
+        queue.add(run(name))
+    await passing(10)
+    assert passes.most_at_once == 1
+    await queue.stop()
+    queue.start()
+    queue.add(run("c"))
+    await passing(10)
+    assert len(passes.calls) == 2
+
+
+@in_fast_time
+async def test_nothing_is_handled_before_start() -> None:
+    passes = Passes()
+    queue = WorkQueue(passes, workers=1)
+    queue.add(run("a"))
+    await passing(60)
+    assert passes.calls == []
+
+
+@in_fast_time
+async def test_key_added_while_handled_is_handled_once_more_and_never_twice_at_a_time() -> None:
+    passes = Passes(takes_seconds=10)
+    queue = await running(passes, workers=4)
+    queue.add(run("a"))
+    for _ in range(3):
         await passing(1)
-        assert passes.calls == [("a", 0.0)]
-        assert queue.depth == 0
-        await queue.stop()
-
-    run_fast(scenario())
-
-
-def test_queue_is_started_once() -> None:
-    async def scenario() -> None:
-        passes = Passes(takes_seconds=1)
-        queue = await running(passes, workers=1)
-        queue.start()
-        for name in ("a", "b"):
-            queue.add(run(name))
-        await passing(10)
-        assert passes.most_at_once == 1
-        await queue.stop()
-        queue.start()
-        queue.add(run("c"))
-        await passing(10)
-        assert len(passes.calls) == 2
-
-    run_fast(scenario())
-
-
-def test_nothing_is_handled_before_start() -> None:
-    async def scenario() -> None:
-        passes = Passes()
-        queue = WorkQueue(passes, workers=1)
         queue.add(run("a"))
-        await passing(60)
-        assert passes.calls == []
-
-    run_fast(scenario())
-
-
-def test_key_added_while_handled_is_handled_once_more_and_never_twice_at_a_time() -> None:
-    async def scenario() -> None:
-        passes = Passes(takes_seconds=10)
-        queue = await running(passes, workers=4)
-        queue.add(run("a"))
-        for _ in range(3):
-            await passing(1)
-            queue.add(run("a"))
-        await passing(100)
-        assert passes.instants == [0, 10]
-        assert passes.most_at_once == 1
-        await queue.stop()
-
-    run_fast(scenario())
+    await passing(100)
+    assert passes.instants == [0, 10]
+    assert passes.most_at_once == 1
+    await queue.stop()
 
 
-def test_different_keys_are_handled_at_the_same_time_up_to_the_number_of_workers() -> None:
-    async def scenario() -> None:
-        passes = Passes(takes_seconds=10)
-        queue = await running(passes, workers=2)
-        for key in "abc":
-            queue.add(run(key))
-        await passing(5)
-        assert [key for key, _ in passes.calls] == ["a", "b"]
-        assert queue.depth == 1
-        await passing(100)
-        assert passes.instants == [0, 0, 10]
-        await queue.stop()
-
-    run_fast(scenario())
+@in_fast_time
+async def test_different_keys_are_handled_at_the_same_time_up_to_the_number_of_workers() -> None:
+    passes = Passes(takes_seconds=10)
+    queue = await running(passes, workers=2)
+    for key in "abc":
+        queue.add(run(key))
+    await passing(5)
+    assert [key for key, _ in passes.calls] == ["a", "b"]
+    assert queue.depth == 1
+    await passing(100)
+    assert passes.instants == [0, 0, 10]
+    await queue.stop()
 
 
-def test_pass_says_when_to_look_again() -> None:
-    async def scenario() -> None:
-        passes = Passes(30.0, 5.0, None)
-        queue = await running(passes)
-        queue.add(run("a"))
-        await passing(3600)
-        assert passes.instants == [0, 30, 35]
-        await queue.stop()
-
-    run_fast(scenario())
+@in_fast_time
+async def test_pass_says_when_to_look_again() -> None:
+    passes = Passes(30.0, 5.0, None)
+    queue = await running(passes)
+    queue.add(run("a"))
+    await passing(3600)
+    assert passes.instants == [0, 30, 35]
+    await queue.stop()
 
 
-def test_zero_means_at_once() -> None:
-    async def scenario() -> None:
-        passes = Passes(0.0, None)
-        queue = await running(passes)
-        queue.add(run("a"))
-        await passing(1)
-        assert passes.instants == [0, 0]
-        await queue.stop()
-
-    run_fast(scenario())
+@in_fast_time
+async def test_zero_means_at_once() -> None:
+    passes = Passes(0.0, None)
+    queue = await running(passes)
+    queue.add(run("a"))
+    await passing(1)
+    assert passes.instants == [0, 0]
+    await queue.stop()
 
 
-def test_of_several_wishes_the_earliest_wins() -> None:
-    async def scenario() -> None:
-        passes = Passes()
-        queue = await running(passes)
-        queue.add_after(run("a"), 30)
-        queue.add_after(run("a"), 10)
-        queue.add_after(run("a"), 20)
-        await passing(3600)
-        assert passes.instants == [10]
-        await queue.stop()
-
-    run_fast(scenario())
+@in_fast_time
+async def test_of_several_wishes_the_earliest_wins() -> None:
+    passes = Passes()
+    queue = await running(passes)
+    queue.add_after(run("a"), 30)
+    queue.add_after(run("a"), 10)
+    queue.add_after(run("a"), 20)
+    await passing(3600)
+    assert passes.instants == [10]
+    await queue.stop()
 
 
-def test_something_happening_replaces_the_wait() -> None:
-    async def scenario() -> None:
-        passes = Passes(30.0, None)
-        queue = await running(passes)
-        queue.add(run("a"))
-        await passing(10)
-        queue.add(run("a"))
-        await passing(3600)
-        assert passes.instants == [0, 10]
-        await queue.stop()
-
-    run_fast(scenario())
+@in_fast_time
+async def test_something_happening_replaces_the_wait() -> None:
+    passes = Passes(30.0, None)
+    queue = await running(passes)
+    queue.add(run("a"))
+    await passing(10)
+    queue.add(run("a"))
+    await passing(3600)
+    assert passes.instants == [0, 10]
+    await queue.stop()
 
 
-def test_failures_are_retried_with_pauses_that_double_to_a_limit() -> None:
-    async def scenario() -> None:
-        failures = [RuntimeError("no")] * 12
-        passes = Passes(*failures)
-        queue = await running(passes)
-        queue.add(run("a"))
-        await passing(3600)
-        pauses = [round(b - a, 3) for a, b in pairwise(passes.instants)]
-        assert pauses[:4] == [FIRST_RETRY_SECONDS, 1.0, 2.0, 4.0]
-        assert pauses[-1] == max(pauses) == LONGEST_RETRY_SECONDS
-        assert len(pauses) == 12
-        await queue.stop()
-
-    run_fast(scenario())
+@in_fast_time
+async def test_failures_are_retried_with_pauses_that_double_to_a_limit() -> None:
+    failures = [RuntimeError("no")] * 12
+    passes = Passes(*failures)
+    queue = await running(passes)
+    queue.add(run("a"))
+    await passing(3600)
+    pauses = [round(b - a, 3) for a, b in pairwise(passes.instants)]
+    assert pauses[:4] == [FIRST_RETRY_SECONDS, 1.0, 2.0, 4.0]
+    assert pauses[-1] == max(pauses) == LONGEST_RETRY_SECONDS
+    assert len(pauses) == 12
+    await queue.stop()
 
 
-def test_an_urgent_key_is_tried_again_soon_however_often_it_failed() -> None:
+@in_fast_time
+async def test_an_urgent_key_is_tried_again_soon_however_often_it_failed() -> None:
     """Once after up to 120 s: so late was a deadline seen that had passed meanwhile, and a delete offered that had failed."""
-
-    async def scenario() -> None:
-        passes = Passes(*[RuntimeError("no")] * 20)
-        queue = WorkQueue(passes, workers=1, urgent=lambda _: True, jitter=highest)
-        queue.start()
-        queue.add(run("a"))
-        await passing(300)
-        pauses = [b - a for a, b in pairwise(passes.instants)]
-        assert pauses[-1] == max(pauses) == LONGEST_URGENT_RETRY_SECONDS == 15
-        await queue.stop()
-
-    run_fast(scenario())
+    passes = Passes(*[RuntimeError("no")] * 20)
+    queue = WorkQueue(passes, workers=1, urgent=lambda _: True, jitter=highest)
+    queue.start()
+    queue.add(run("a"))
+    await passing(300)
+    pauses = [b - a for a, b in pairwise(passes.instants)]
+    assert pauses[-1] == max(pauses) == LONGEST_URGENT_RETRY_SECONDS == 15
+    await queue.stop()
 
 
-def test_success_forgets_the_failures() -> None:
-    async def scenario() -> None:
-        passes = Passes(RuntimeError(), RuntimeError(), 10.0, RuntimeError(), None)
-        queue = await running(passes)
-        queue.add(run("a"))
-        await passing(3600)
-        assert passes.instants == [0, 0.5, 1.5, 11.5, 12.0]
-        await queue.stop()
-
-    run_fast(scenario())
+@in_fast_time
+async def test_success_forgets_the_failures() -> None:
+    passes = Passes(RuntimeError(), RuntimeError(), 10.0, RuntimeError(), None)
+    queue = await running(passes)
+    queue.add(run("a"))
+    await passing(3600)
+    assert passes.instants == [0, 0.5, 1.5, 11.5, 12.0]
+    await queue.stop()
 
 
-def test_jitter_shortens_a_pause_to_no_less_than_half() -> None:
-    async def scenario() -> None:
-        passes = Passes(RuntimeError(), None)
-        queue = await running(passes, jitter=lambda: 0.0)
-        queue.add(run("a"))
-        await passing(60)
-        assert passes.instants == [0, FIRST_RETRY_SECONDS / 2]
-        await queue.stop()
-
-    run_fast(scenario())
+@in_fast_time
+async def test_jitter_shortens_a_pause_to_no_less_than_half() -> None:
+    passes = Passes(RuntimeError(), None)
+    queue = await running(passes, jitter=lambda: 0.0)
+    queue.add(run("a"))
+    await passing(60)
+    assert passes.instants == [0, FIRST_RETRY_SECONDS / 2]
+    await queue.stop()
 
 
-def test_later_waits_at_least_as_long_as_it_says() -> None:
-    async def scenario() -> None:
-        passes = Passes(Later("throttled", seconds=42), None)
-        queue = await running(passes)
-        queue.add(run("a"))
-        await passing(3600)
-        assert passes.instants == [0, 42]
-        await queue.stop()
-
-    run_fast(scenario())
+@in_fast_time
+async def test_later_waits_at_least_as_long_as_it_says() -> None:
+    passes = Passes(Later("throttled", seconds=42), None)
+    queue = await running(passes)
+    queue.add(run("a"))
+    await passing(3600)
+    assert passes.instants == [0, 42]
+    await queue.stop()
 
 
-def test_event_during_a_failing_pass_does_not_cut_the_pause() -> None:
-    async def scenario() -> None:
-        passes = Passes(Later("throttled", seconds=42), None, takes_seconds=1)
-        queue = await running(passes)
-        queue.add(run("a"))
-        await passing(0.5)
-        queue.add(run("a"))
-        await passing(3600)
-        assert passes.instants == [0, 43]
-        await queue.stop()
-
-    run_fast(scenario())
+@in_fast_time
+async def test_event_during_a_failing_pass_does_not_cut_the_pause() -> None:
+    passes = Passes(Later("throttled", seconds=42), None, takes_seconds=1)
+    queue = await running(passes)
+    queue.add(run("a"))
+    await passing(0.5)
+    queue.add(run("a"))
+    await passing(3600)
+    assert passes.instants == [0, 43]
+    await queue.stop()
 
 
 def test_failure_of_one_key_does_not_hold_up_another(caplog: pytest.LogCaptureFixture) -> None:
@@ -305,69 +274,61 @@ def test_failure_of_one_key_does_not_hold_up_another(caplog: pytest.LogCaptureFi
     assert "pass over lab/bad failed" in caplog.text
 
 
-def test_stop_lets_a_pass_end_and_starts_nothing_new() -> None:
-    async def scenario() -> None:
-        passes = Passes(takes_seconds=1)
-        queue = await running(passes, workers=1)
-        queue.add(run("under-way"))
-        queue.add(run("waiting"))
-        queue.add_after(run("later"), 2)
-        await passing(0.5)
-        await queue.stop()
-        assert now() == pytest.approx(1.0)
-        assert passes.at_once == 0
-        await passing(60)
-        assert [key for key, _ in passes.calls] == ["under-way"]
-        assert not queue.has_lost_workers
-
-    run_fast(scenario())
+@in_fast_time
+async def test_stop_lets_a_pass_end_and_starts_nothing_new() -> None:
+    passes = Passes(takes_seconds=1)
+    queue = await running(passes, workers=1)
+    queue.add(run("under-way"))
+    queue.add(run("waiting"))
+    queue.add_after(run("later"), 2)
+    await passing(0.5)
+    await queue.stop()
+    assert now() == pytest.approx(1.0)
+    assert passes.at_once == 0
+    await passing(60)
+    assert [key for key, _ in passes.calls] == ["under-way"]
+    assert not queue.has_lost_workers
 
 
-def test_stop_does_not_wait_for_ever() -> None:
-    async def scenario() -> None:
-        queue = await running(Passes(takes_seconds=3600), workers=1)
-        queue.add(run("stuck"))
-        await passing(0)
-        await queue.stop()
-        assert now() == pytest.approx(STOP_SECONDS)
-
-    run_fast(scenario())
+@in_fast_time
+async def test_stop_does_not_wait_for_ever() -> None:
+    queue = await running(Passes(takes_seconds=3600), workers=1)
+    queue.add(run("stuck"))
+    await passing(0)
+    await queue.stop()
+    assert now() == pytest.approx(STOP_SECONDS)
 
 
-def test_dead_worker_is_noticed() -> None:
-    async def scenario() -> None:
-        async def dies(_: RunKey) -> float | None:
-            raise asyncio.CancelledError
+@in_fast_time
+async def test_dead_worker_is_noticed() -> None:
+    async def dies(_: RunKey) -> float | None:
+        raise asyncio.CancelledError
 
-        queue = await running(dies, workers=2)
-        assert not queue.has_lost_workers
-        queue.add(run("a"))
-        await passing(1)
-        assert queue.has_lost_workers
-        await queue.stop()
-
-    run_fast(scenario())
+    queue = await running(dies, workers=2)
+    assert not queue.has_lost_workers
+    queue.add(run("a"))
+    await passing(1)
+    assert queue.has_lost_workers
+    await queue.stop()
 
 
 # ---- whose turn it is ------------------------------------------------------------------------------------------------
 
 
-def test_namespaces_take_turns_however_much_one_of_them_asks_for() -> None:
-    async def scenario() -> None:
-        passes = Passes(takes_seconds=1)
-        queue = WorkQueue(passes, workers=1)
-        for number in range(50):
-            queue.add(run(f"many-{number}", "greedy"))
-        queue.add(run("one", "small"))
-        queue.add(run("first", "other"))
-        queue.add(run("second", "other"))
-        queue.start()
-        await passing(100)
-        assert [name for name, _ in passes.calls][:6] == ["many-0", "one", "first", "many-1", "second", "many-2"]
-        assert len(passes.calls) == 53
-        await queue.stop()
-
-    run_fast(scenario())
+@in_fast_time
+async def test_namespaces_take_turns_however_much_one_of_them_asks_for() -> None:
+    passes = Passes(takes_seconds=1)
+    queue = WorkQueue(passes, workers=1)
+    for number in range(50):
+        queue.add(run(f"many-{number}", "greedy"))
+    queue.add(run("one", "small"))
+    queue.add(run("first", "other"))
+    queue.add(run("second", "other"))
+    queue.start()
+    await passing(100)
+    assert [name for name, _ in passes.calls][:6] == ["many-0", "one", "first", "many-1", "second", "many-2"]
+    assert len(passes.calls) == 53
+    await queue.stop()
 
 
 def is_urgent(key: RunKey) -> bool:
@@ -375,78 +336,70 @@ def is_urgent(key: RunKey) -> bool:
     return key.name.startswith("holds")
 
 
-def test_urgent_keys_go_before_all_others() -> None:
-    async def scenario() -> None:
-        passes = Passes(takes_seconds=1)
-        queue = WorkQueue(passes, workers=1, urgent=is_urgent)
-        for name in ("a", "b", "c"):
-            queue.add(run(name))
-        queue.add(run("holds", "other"))
-        assert queue.depth == 4
-        queue.start()
-        await passing(100)
-        assert [name for name, _ in passes.calls] == ["holds", "a", "b", "c"]
-        await queue.stop()
-
-    run_fast(scenario())
+@in_fast_time
+async def test_urgent_keys_go_before_all_others() -> None:
+    passes = Passes(takes_seconds=1)
+    queue = WorkQueue(passes, workers=1, urgent=is_urgent)
+    for name in ("a", "b", "c"):
+        queue.add(run(name))
+    queue.add(run("holds", "other"))
+    assert queue.depth == 4
+    queue.start()
+    await passing(100)
+    assert [name for name, _ in passes.calls] == ["holds", "a", "b", "c"]
+    await queue.stop()
 
 
-def test_one_pick_in_eight_is_left_to_the_others() -> None:
-    async def scenario() -> None:
-        order: list[str] = []
+@in_fast_time
+async def test_one_pick_in_eight_is_left_to_the_others() -> None:
+    order: list[str] = []
 
-        async def handle(key: RunKey) -> float | None:
-            order.append(key.name)
-            await passing(1)
-            return None
-
-        queue = WorkQueue(handle, workers=1, urgent=is_urgent)
-        for number in range(80):
-            queue.add(run(f"holds-{number}"))
-        for number in range(3):
-            queue.add(run(f"waits-{number}"))
-        queue.start()
-        await passing(100)
-        # The spare worker adds an urgent pick for each of the other worker's.
-        places = [place for place, name in enumerate(order) if name.startswith("waits")]
-        turn = 2 * (PICKS_IN_A_ROW + 1)
-        assert [place // turn for place in places] == [0, 1, 2]
-        assert len(order) == 83
-        await queue.stop()
-
-    run_fast(scenario())
-
-
-def test_urgent_key_is_not_held_up_by_slow_passes_over_the_others() -> None:
-    async def scenario() -> None:
-        passes = Passes(takes_seconds=30)
-        queue = WorkQueue(passes, workers=2, urgent=is_urgent)
-        for number in range(10):
-            queue.add(run(f"slow-{number}"))
-        queue.start()
-        await passing(5)
-        queue.add(run("holds"))
+    async def handle(key: RunKey) -> float | None:
+        order.append(key.name)
         await passing(1)
-        assert passes.calls[-1] == ("holds", 5.0)
-        assert passes.most_at_once == 3
-        await queue.stop()
+        return None
 
-    run_fast(scenario())
+    queue = WorkQueue(handle, workers=1, urgent=is_urgent)
+    for number in range(80):
+        queue.add(run(f"holds-{number}"))
+    for number in range(3):
+        queue.add(run(f"waits-{number}"))
+    queue.start()
+    await passing(100)
+    # The spare worker adds an urgent pick for each of the other worker's.
+    places = [place for place, name in enumerate(order) if name.startswith("waits")]
+    turn = 2 * (PICKS_IN_A_ROW + 1)
+    assert [place // turn for place in places] == [0, 1, 2]
+    assert len(order) == 83
+    await queue.stop()
 
 
-def test_key_that_became_urgent_while_it_waited_is_moved_up_and_handled_once() -> None:
-    async def scenario() -> None:
-        holding: set[str] = set()
-        passes = Passes(takes_seconds=1)
-        queue = WorkQueue(passes, workers=1, urgent=lambda key: key.name in holding)
-        for name in ("a", "b", "c"):
-            queue.add(run(name))
-        holding.add("c")
-        queue.add(run("c"))
-        assert queue.depth == 3
-        queue.start()
-        await passing(100)
-        assert [name for name, _ in passes.calls] == ["c", "a", "b"]
-        await queue.stop()
+@in_fast_time
+async def test_urgent_key_is_not_held_up_by_slow_passes_over_the_others() -> None:
+    passes = Passes(takes_seconds=30)
+    queue = WorkQueue(passes, workers=2, urgent=is_urgent)
+    for number in range(10):
+        queue.add(run(f"slow-{number}"))
+    queue.start()
+    await passing(5)
+    queue.add(run("holds"))
+    await passing(1)
+    assert passes.calls[-1] == ("holds", 5.0)
+    assert passes.most_at_once == 3
+    await queue.stop()
 
-    run_fast(scenario())
+
+@in_fast_time
+async def test_key_that_became_urgent_while_it_waited_is_moved_up_and_handled_once() -> None:
+    holding: set[str] = set()
+    passes = Passes(takes_seconds=1)
+    queue = WorkQueue(passes, workers=1, urgent=lambda key: key.name in holding)
+    for name in ("a", "b", "c"):
+        queue.add(run(name))
+    holding.add("c")
+    queue.add(run("c"))
+    assert queue.depth == 3
+    queue.start()
+    await passing(100)
+    assert [name for name, _ in passes.calls] == ["c", "a", "b"]
+    await queue.stop()

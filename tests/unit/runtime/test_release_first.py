@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from benchrun.decide.world import Compilations, Event, LogTail, Ref
+from benchrun.decide.decision import Compilations, Event, LogTail, Ref
 from benchrun.effects.errors import ClusterError, Conflict, Invalid, Throttled, Unavailable
 from benchrun.runtime.queue import Later
-from benchrun.runtime.reconcile import LAST_WORDS_SECONDS
+from benchrun.runtime.run_reconciler import LAST_WORDS_SECONDS
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body
-from unit.runtime.fast_time import now, passing, run_fast
+from unit.runtime.fast_time import in_fast_time, now, passing, run_fast
 from unit.runtime.memory_cluster import status_of
 from unit.runtime.scene import RUNNING, Scene, manifest
 
@@ -59,37 +59,31 @@ def held(scene: Scene) -> list[str]:
 
 @pytest.mark.parametrize("verb", ["apply", "status", "get", "event", "log", "log since"])
 @pytest.mark.parametrize("error", ERRORS)
-def test_servers_go_first_whatever_fails(verb: str, error: ClusterError) -> None:
-    async def end() -> None:
-        scene = await served()
-        scene.cluster.broken[verb] = error
-        with suppress(Later):
-            await scene.once(**ending())
-        writes = scene.cluster.writes()
-        assert (writes[:3], held(scene)) == (DELETED, [])
-        assert [child.deleting for child in scene.indexes.children(KEY).objects if child.kind != "Service"] == [
-            True
-        ] * 3
-        await scene.lookups.close()
-
-    run_fast(end())
+@in_fast_time
+async def test_servers_go_first_whatever_fails(verb: str, error: ClusterError) -> None:
+    scene = await served()
+    scene.cluster.broken[verb] = error
+    with suppress(Later):
+        await scene.once(**ending())
+    writes = scene.cluster.writes()
+    assert (writes[:3], held(scene)) == (DELETED, [])
+    assert [child.deleting for child in scene.indexes.children(KEY).objects if child.kind != "Service"] == [True] * 3
+    await scene.lookups.close()
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_the_log_of_a_failed_server_is_asked_for_once_and_does_not_keep_it(error: ClusterError) -> None:
-    async def end() -> None:
-        scene = await served()
-        scene.cluster.broken["log"] = error
-        assert await scene.once(**ending(last_words=TAIL)) == 0.0
-        assert scene.cluster.log[:4] == [("log", "p", "vllm"), *DELETED]
-        answer = scene.collected.answers.of(TAIL)
-        assert answer is not None
-        assert (answer.value, answer.problem) == (None, str(error))
-        await scene.once(**ending(last_words=TAIL))
-        assert scene.cluster.log.count(("log", "p", "vllm")) == 1
-        await scene.lookups.close()
-
-    run_fast(end())
+@in_fast_time
+async def test_the_log_of_a_failed_server_is_asked_for_once_and_does_not_keep_it(error: ClusterError) -> None:
+    scene = await served()
+    scene.cluster.broken["log"] = error
+    assert await scene.once(**ending(last_words=TAIL)) == 0.0
+    assert scene.cluster.log[:4] == [("log", "p", "vllm"), *DELETED]
+    answer = scene.collected.answers.of(TAIL)
+    assert answer is not None
+    assert (answer.value, answer.problem) == (None, str(error))
+    await scene.once(**ending(last_words=TAIL))
+    assert scene.cluster.log.count(("log", "p", "vllm")) == 1
+    await scene.lookups.close()
 
 
 def test_a_log_that_never_comes_holds_the_server_for_a_second() -> None:
@@ -105,94 +99,83 @@ def test_a_log_that_never_comes_holds_the_server_for_a_second() -> None:
     assert LAST_WORDS_SECONDS == 1.0
 
 
-def test_the_last_words_are_known_to_the_decision_that_follows_at_once() -> None:
-    async def end() -> None:
-        scene = await served()
-        assert await scene.once(**ending(last_words=TAIL)) == 0.0
-        assert "phase" not in status_of(scene.cluster)
-        assert scene.collected.answers.value(TAIL) == "the last words"
-
-    run_fast(end())
+@in_fast_time
+async def test_the_last_words_are_known_to_the_decision_that_follows_at_once() -> None:
+    scene = await served()
+    assert await scene.once(**ending(last_words=TAIL)) == 0.0
+    assert "phase" not in status_of(scene.cluster)
+    assert scene.collected.answers.value(TAIL) == "the last words"
 
 
-def test_what_goes_with_the_server_is_asked_for_before_and_not_waited_for() -> None:
-    async def end() -> None:
-        scene = await served()
-        scene.cluster.hanging = {"log since"}
-        await scene.once(**ending())
-        await passing(0.1)
-        assert (now() < 0.2, held(scene)) == (True, [])
-        assert ("log since", "p", LOG.since) in scene.cluster.log
-        await scene.lookups.close()
-
-    run_fast(end())
+@in_fast_time
+async def test_what_goes_with_the_server_is_asked_for_before_and_not_waited_for() -> None:
+    scene = await served()
+    scene.cluster.hanging = {"log since"}
+    await scene.once(**ending())
+    await passing(0.1)
+    assert (now() < 0.2, held(scene)) == (True, [])
+    assert ("log since", "p", LOG.since) in scene.cluster.log
+    await scene.lookups.close()
 
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("last_words", [None, TAIL])
-def test_a_delete_that_fails_keeps_nothing_else_from_being_done_and_the_pass_is_made_again(
+@in_fast_time
+async def test_a_delete_that_fails_keeps_nothing_else_from_being_done_and_the_pass_is_made_again(
     error: ClusterError, last_words: LogTail | None
 ) -> None:
-    async def end() -> None:
-        scene = await served()
-        scene.cluster.broken_objects["prefill"] = error
-        with pytest.raises(Later) as later:
-            await scene.once(**ending(last_words=last_words, forget=True))
-        assert later.value.__cause__ is error
-        assert [entry for entry in scene.cluster.writes() if entry[0] == "delete"] == DELETED
-        assert held(scene) == ["prefill"]
-        assert status_of(scene.cluster)["phase"] == "Collecting"
-        assert len(scene.memories) == 1
-        scene.cluster.broken_objects.clear()
-        await scene.once(**ending(delete=SERVERS[:1], forget=True))
-        assert (held(scene), len(scene.memories)) == ([], 0)
-
-    run_fast(end())
+    scene = await served()
+    scene.cluster.broken_objects["prefill"] = error
+    with pytest.raises(Later) as later:
+        await scene.once(**ending(last_words=last_words, forget=True))
+    assert later.value.__cause__ is error
+    assert [entry for entry in scene.cluster.writes() if entry[0] == "delete"] == DELETED
+    assert held(scene) == ["prefill"]
+    assert status_of(scene.cluster)["phase"] == "Collecting"
+    assert len(scene.memories) == 1
+    scene.cluster.broken_objects.clear()
+    await scene.once(**ending(delete=SERVERS[:1], forget=True))
+    assert (held(scene), len(scene.memories)) == ([], 0)
 
 
-def test_when_it_was_released_is_kept_from_the_first_time() -> None:
-    async def end() -> None:
-        scene = await served()
-        await scene.once()
-        assert scene.collected.released_at is None
-        await scene.once(**ending())
-        assert scene.collected.released_at == scene.now()
-        before = scene.collected.released_at = scene.now() - timedelta(seconds=5)
-        await scene.once(**ending())
-        assert scene.collected.released_at == before
-        await scene.lookups.close()
-
-    run_fast(end())
+@in_fast_time
+async def test_when_it_was_released_is_kept_from_the_first_time() -> None:
+    scene = await served()
+    await scene.once()
+    assert scene.collected.released_at is None
+    await scene.once(**ending())
+    assert scene.collected.released_at == scene.now()
+    before = scene.collected.released_at = scene.now() - timedelta(seconds=5)
+    await scene.once(**ending())
+    assert scene.collected.released_at == before
+    await scene.lookups.close()
 
 
 @pytest.mark.parametrize("forget", [False, True])
-def test_what_can_not_be_stored_keeps_the_run_from_being_called_finished(forget: bool) -> None:
-    async def end() -> None:
-        scene = await served()
-        scene.cluster.broken["apply"] = Unavailable("down")
-        with pytest.raises(Later):
-            await scene.once(**ending(forget=forget))
-        assert held(scene) == []
-        assert status_of(scene.cluster).get("phase") == (None if forget else "Collecting")
-        assert len(scene.memories) == 1
-        await scene.lookups.close()
-
-    run_fast(end())
+@in_fast_time
+async def test_what_can_not_be_stored_keeps_the_run_from_being_called_finished(forget: bool) -> None:
+    scene = await served()
+    scene.cluster.broken["apply"] = Unavailable("down")
+    with pytest.raises(Later):
+        await scene.once(**ending(forget=forget))
+    assert held(scene) == []
+    assert status_of(scene.cluster).get("phase") == (None if forget else "Collecting")
+    assert len(scene.memories) == 1
+    await scene.lookups.close()
 
 
 @pytest.mark.parametrize("error", [None, Unavailable("down")])
-def test_a_run_that_is_being_deleted_lets_go_however_long_a_finalizer_keeps_it(error: ClusterError | None) -> None:
+@in_fast_time
+async def test_a_run_that_is_being_deleted_lets_go_however_long_a_finalizer_keeps_it(
+    error: ClusterError | None,
+) -> None:
     """Nothing else would: until it is gone the garbage collector removes nothing, and no deadline of it is looked at."""
-
-    async def end() -> None:
-        scene = await served()
-        leaving = run_body(version=2000, deletionTimestamp="2026-11-21T12:00:00Z", finalizers=["example.com/slow"])
-        scene.indexes.heard("BenchmarkRun", leaving, deleted=False)
-        if error is not None:
-            scene.cluster.broken_objects["prefill"] = error
-            assert await scene.once() is not None
-            scene.cluster.broken_objects.clear()
-        assert await scene.once() is None
-        assert (held(scene), len(scene.memories)) == ([], 0)
-
-    run_fast(end())
+    scene = await served()
+    leaving = run_body(version=2000, deletionTimestamp="2026-11-21T12:00:00Z", finalizers=["example.com/slow"])
+    scene.indexes.heard("BenchmarkRun", leaving, deleted=False)
+    if error is not None:
+        scene.cluster.broken_objects["prefill"] = error
+        assert await scene.once() is not None
+        scene.cluster.broken_objects.clear()
+    assert await scene.once() is None
+    assert (held(scene), len(scene.memories)) == ([], 0)

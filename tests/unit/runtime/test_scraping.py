@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 from itertools import pairwise
 
-from benchrun.decide.world import Collected, ScrapeTarget
+from benchrun.decide.decision import Collected, ScrapeTarget
 from benchrun.effects.pod_http import FetchError
-from benchrun.runtime.following import Scraper
+from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, Web, loop_now
-from unit.runtime.fast_time import passing, run_fast
+from unit.runtime.fast_time import in_fast_time, passing, run_fast
 
 TARGET = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2)
 VERSION = '{"version": "0.32.0"}'
@@ -77,19 +77,17 @@ def test_slow_page_never_overlaps_and_its_missed_ticks_are_skipped() -> None:
     assert {round(b - a, 6) for a, b in pairwise(asked[1:])} == {4.0}
 
 
-def test_runs_do_not_all_read_at_the_same_instant() -> None:
-    async def scenario() -> None:
-        webs = [Web(metrics=PAGE, version=VERSION) for _ in range(20)]
-        targets = [
-            ScrapeTarget(role="server", pod=str(n), url=f"http://10.0.0.{n}:8000/metrics", interval_seconds=1)
-            for n in range(20)
-        ]
-        await asyncio.gather(*(Scene(w, t).go_on(1.5) for w, t in zip(webs, targets, strict=True)))
-        first = [w.asked_for("/metrics")[0] for w in webs]
-        assert len(set(first)) > 15
-        assert all(0 <= at < 1 for at in first)
-
-    run_fast(scenario())
+@in_fast_time
+async def test_runs_do_not_all_read_at_the_same_instant() -> None:
+    webs = [Web(metrics=PAGE, version=VERSION) for _ in range(20)]
+    targets = [
+        ScrapeTarget(role="server", pod=str(n), url=f"http://10.0.0.{n}:8000/metrics", interval_seconds=1)
+        for n in range(20)
+    ]
+    await asyncio.gather(*(Scene(w, t).go_on(1.5) for w, t in zip(webs, targets, strict=True)))
+    first = [w.asked_for("/metrics")[0] for w in webs]
+    assert len(set(first)) > 15
+    assert all(0 <= at < 1 for at in first)
 
 
 def test_samples_carry_role_pod_and_the_instant_of_the_answer() -> None:
@@ -107,14 +105,14 @@ def test_first_page_is_news_and_those_after_are_not() -> None:
 
 def test_server_is_asked_for_its_facts_once() -> None:
     scene = after(100, Web(metrics=PAGE, version=VERSION))
-    assert scene.collected.facts["p"].version == "0.32.0"
+    assert scene.collected.server_facts["p"].version == "0.32.0"
     assert len(scene.web.asked_for("/version")) == 1
 
 
 def test_server_that_does_not_tell_its_version_is_measured_all_the_same() -> None:
     for answer in (FetchError("HTTP 404"), "not json", "[]", "{}"):
         scene = after(10, Web(metrics=PAGE, version=answer))
-        assert scene.collected.facts["p"].version is None
+        assert scene.collected.server_facts["p"].version is None
         assert len(scene.collected.samples.unstored) >= 4
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from benchrun.decide.world import Collected, ScrapeTarget
+from benchrun.decide.decision import Collected, ScrapeTarget
 from benchrun.effects.pod_http import FetchError
-from benchrun.runtime.following import Scraper
+from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast
@@ -51,7 +51,7 @@ def scraped(web: Web, *, seconds: float = 9) -> Collected:
 )
 def test_a_version_is_known_or_not_and_the_readings_go_on(version: str | None, said: str | Exception) -> None:
     collected = scraped(Web(metrics=PAGE, version=said))
-    assert collected.facts["p"].version == version
+    assert collected.server_facts["p"].version == version
     assert len(collected.samples.unstored) == 5, "one every two seconds"
 
 
@@ -63,5 +63,5 @@ def test_it_is_asked_for_once_beside_the_page() -> None:
 
 def test_of_a_page_that_was_never_read_nothing_is_known() -> None:
     web = Web(metrics=FetchError("HTTP 503"), version='{"version": "1"}')
-    assert scraped(web).facts == {}
+    assert scraped(web).server_facts == {}
     assert web.asked_for("/version") == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.decide.world import PullTarget, ScrapeTarget
+from benchrun.decide.decision import PullTarget, ScrapeTarget
 from benchrun.effects.connection import LEADER_WORKER_SET
 from benchrun.effects.errors import ClusterError, Forbidden, Unavailable
 from benchrun.observe.views import Run, RunKey
@@ -22,8 +22,8 @@ from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import MemoryCluster
-from unit.runtime.test_following import TARGET as PULL
-from unit.runtime.test_following import answer, sealed
+from unit.runtime.test_client_polling import TARGET as PULL
+from unit.runtime.test_client_polling import answer, sealed
 
 OTHER = RunKey("lab", "other")
 RUN = Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1)
@@ -153,12 +153,7 @@ async def test_a_question_under_way_is_not_left_for_the_same_client(background: 
 
 
 @pytest.mark.parametrize(
-    "another",
-    [
-        replace(PULL, pod="client-2"),
-        replace(PULL, url="http://10.0.0.8:8090"),
-        replace(PULL, token="f" * 64),
-    ],
+    "another", [replace(PULL, pod="client-2"), replace(PULL, url="http://10.0.0.8:8090"), replace(PULL, token="f" * 64)]
 )
 def test_client_that_is_another_one_is_followed_anew(another: PullTarget) -> None:
     @scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchrun.decide.world import Decision, World
+from benchrun.decide.decision import Decision, Facts
 from benchrun.effects.errors import Unavailable
 from benchrun.runtime.queue import Later
 from unit.runtime.fast_time import now, passing, run_fast
@@ -15,9 +15,9 @@ from unit.runtime.scene import RUNNING, Scene, arrival, sample, stage
 async def test_record_stays_an_arrival_until_its_configmap_exists(scene: Scene) -> None:
     one, seen = arrival(), []
 
-    def look(world: World) -> Decision:
-        seen.append((sorted(world.collected.arrivals), sorted(world.collected.sequences)))
-        return Decision(status=RUNNING, apply=(stage(one),) if world.collected.arrivals else ())
+    def look(facts: Facts) -> Decision:
+        seen.append((sorted(facts.collected.arrivals), sorted(facts.collected.sequences)))
+        return Decision(status=RUNNING, apply=(stage(one),) if facts.collected.arrivals else ())
 
     scene.decide = look
     await scene.once()
@@ -33,7 +33,7 @@ async def test_samples_that_were_stored_are_no_longer_unstored(scene: Scene) -> 
     for at in (1, 2):
         samples.add(sample(at))
 
-    def store(world: World) -> Decision:
+    def store(facts: Facts) -> Decision:
         decided = Decision(status=RUNNING, apply=(stage(arrival(), tuple(samples.unstored)),))
         samples.add(sample(3))  # one more arrives while the pass is under way
         return decided
@@ -67,7 +67,7 @@ async def test_a_record_that_an_earlier_attempt_has_stored_is_no_conflict_and_th
     assert (scene.collected.conflict, [s.at for s in samples.unstored]) == (None, [1, 2])
     assert ("acknowledge", "1") in scene.cluster.log
     await scene.once()
-    assert [c.sequence for c in scene.worlds[-1].children.objects] == [0]
+    assert [c.sequence for c in scene.facts_seen[-1].children.objects] == [0]
 
 
 def test_where_the_api_server_does_not_answer_the_other_records_wait_for_the_next_pass() -> None:

@@ -12,7 +12,7 @@ from benchrun.api import BenchmarkRunStatus, Live
 from benchrun.observe.views import RunKey
 from benchrun.runtime.telemetry import MAX_LIVE_RUNS, Health, Pulse, Telemetry
 from prometheus_client.parser import text_string_to_metric_families
-from unit.runtime.fast_time import passing, run_fast
+from unit.runtime.fast_time import in_fast_time, passing
 
 KEY = RunKey("lab", "chat")
 STATUS = BenchmarkRunStatus(live=Live(at="now", running=3, waiting=None, kv_cache_percent=12.5))
@@ -43,9 +43,9 @@ def test_pass_is_timed_and_counted_by_result(telemetry: Telemetry) -> None:
 
 
 def test_writes_are_counted_by_verb_resource_and_code(telemetry: Telemetry) -> None:
-    telemetry.count_write(verb="PATCH", resource="jobs", code="2xx")
-    telemetry.count_write(verb="PATCH", resource="jobs", code="409")
-    telemetry.count_write(verb="PATCH", resource="jobs", code="409")
+    telemetry.count_write("PATCH", "jobs", "2xx")
+    telemetry.count_write("PATCH", "jobs", "409")
+    telemetry.count_write("PATCH", "jobs", "409")
     assert value(telemetry, "api_writes_total", verb="PATCH", resource="jobs", code="409") == 2
 
 
@@ -163,17 +163,15 @@ async def test_nothing_else_is_served(client: ClientSession) -> None:
     assert (await client.post("/healthz")).status == 405
 
 
-def test_pulse_that_stops_is_late() -> None:
-    async def scenario() -> None:
-        pulse = Pulse(Telemetry())
-        beating = asyncio.create_task(pulse.beat())
-        await passing(100.5)
-        assert pulse.lag_seconds() == 0
-        beating.cancel()
-        await passing(60)
-        assert pulse.lag_seconds() == pytest.approx(59.5)
-
-    run_fast(scenario())
+@in_fast_time
+async def test_pulse_that_stops_is_late() -> None:
+    pulse = Pulse(Telemetry())
+    beating = asyncio.create_task(pulse.beat())
+    await passing(100.5)
+    assert pulse.lag_seconds() == 0
+    beating.cancel()
+    await passing(60)
+    assert pulse.lag_seconds() == pytest.approx(59.5)
 
 
 async def test_server_that_was_never_started_can_be_stopped() -> None:

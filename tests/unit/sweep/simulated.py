@@ -8,7 +8,7 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, has_ended
 from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.decide.sweep.decision import SweepCollected, SweepDecision, SweepWorld
+from benchrun.decide.sweep.sweep_state import SweepCollected, SweepDecision, SweepFacts
 from benchrun.observe.ended_runs import swept_runs
 from benchrun.observe.views import Run, Sweep
 from unit.sweep.sweeps import NAME, NAMESPACE, UID, a_run, decided_with_table, ended, failed, later, measured
@@ -64,16 +64,16 @@ class SimulatedOperator:
     seconds: float = 0
     measured: dict[str, BenchmarkRunStatus] = field(default_factory=dict)
 
-    def world(self) -> SweepWorld:
+    def facts(self) -> SweepFacts:
         sweep = Sweep(NAMESPACE, NAME, UID, generation=1, spec=self.cluster.spec, status=dict(self.cluster.status))
         collected = SweepCollected(measured=dict(self.measured))
-        return SweepWorld(sweep, swept_runs(self.cluster.runs.values()), collected, later(self.seconds))
+        return SweepFacts(sweep, swept_runs(self.cluster.runs.values()), collected, later(self.seconds))
 
     def decide(self) -> SweepDecision:
-        decision = decided_with_table(self.world())
+        decision = decided_with_table(self.facts())
         if decision.read:
             self.measured |= {self.cluster.runs[name].uid: figures(name) for name in decision.read}
-            decision = decided_with_table(self.world())
+            decision = decided_with_table(self.facts())
         assert decision.read == ()
         return decision
 

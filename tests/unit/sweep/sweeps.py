@@ -10,8 +10,8 @@ from typing import Any
 from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
 from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
-from benchrun.decide.sweep.decision import SweepCollected, SweepDecision, SweepWorld, TableMade, TableWanted
-from benchrun.decide.sweep.reconcile import decide
+from benchrun.decide.sweep.decide_sweep import decide
+from benchrun.decide.sweep.sweep_state import SweepCollected, SweepDecision, SweepFacts, TableMade, TableWanted
 from benchrun.judge.sweep.table import sweep_table
 from benchrun.observe.ended_runs import swept_runs
 from benchrun.observe.views import Run, Sweep
@@ -84,7 +84,7 @@ def measured(**figures: Any) -> BenchmarkRunStatus:
     return essence(run("any", [row(**figures)]).status)
 
 
-def world(
+def facts(
     spec: Json | None = None,
     runs: Sequence[Run] = (),
     *,
@@ -92,21 +92,21 @@ def world(
     now: datetime = NOW,
     figures: Mapping[str, BenchmarkRunStatus] | None = None,
     **collected: Any,
-) -> SweepWorld:
+) -> SweepFacts:
     """What a pass sees. Runs that completed have been read, all with typical figures, unless `figures` says otherwise."""
     if isinstance(status, BenchmarkSweepStatus):
         status = status.model_dump(mode="json", by_alias=True, exclude_none=True)
     known = {each.uid: measured() for each in runs} if figures is None else figures
     sweep = Sweep(NAMESPACE, NAME, UID, generation=1, spec=spec or sweep_body(), status=status or {})
-    return SweepWorld(sweep, swept_runs(runs), SweepCollected(measured=known, **collected), now)
+    return SweepFacts(sweep, swept_runs(runs), SweepCollected(measured=dict(known), **collected), now)
 
 
 def decided(*arguments: Any, **options: Any) -> SweepDecision:
-    """What is decided about that world, with the table that it asks for."""
-    return decided_with_table(world(*arguments, **options))
+    """What is decided about that facts, with the table that it asks for."""
+    return decided_with_table(facts(*arguments, **options))
 
 
-def decided_with_table(seen: SweepWorld) -> SweepDecision:
+def decided_with_table(seen: SweepFacts) -> SweepDecision:
     """What is decided; where a table is asked for, it is made as the judge's process does."""
     decision = decide(seen)
     if decision.table is None:
@@ -114,7 +114,7 @@ def decided_with_table(seen: SweepWorld) -> SweepDecision:
     return decide(replace(seen, collected=replace(seen.collected, table=made(seen, decision.table))))
 
 
-def made(seen: SweepWorld, wanted: TableWanted) -> TableMade:
+def made(seen: SweepFacts, wanted: TableWanted) -> TableMade:
     """The table, made in this process."""
     spec = BenchmarkSweepSpec.model_validate(seen.sweep.spec)
     measured, missing = seen.collected.measured, dict(wanted.missing)

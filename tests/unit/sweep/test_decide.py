@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from benchrun.api.sweep.status import BenchmarkSweepStatus
-from benchrun.decide.sweep.decision import NotCreated, SweepDecision
-from benchrun.decide.sweep.reconcile import decide
+from benchrun.decide.sweep.decide_sweep import decide
+from benchrun.decide.sweep.sweep_state import NotCreated, SweepDecision
 from benchrun.observe.views import Run
 from unit.plan.specs import spec_body
 from unit.sweep.sweeps import (
@@ -19,11 +19,11 @@ from unit.sweep.sweeps import (
     created,
     decided,
     ended,
+    facts,
     failed,
     later,
     sweep_body,
     variant,
-    world,
 )
 
 DONE = ended()
@@ -183,7 +183,7 @@ def test_all_measured() -> None:
 
 def test_an_edit_after_the_end_is_seen_and_changes_nothing_else() -> None:
     over = settled(runs=done("seqs-v1-r1", "seqs-v2-r1"))
-    seen = world(runs=done("seqs-v1-r1", "seqs-v2-r1"), status=over)
+    seen = facts(runs=done("seqs-v1-r1", "seqs-v2-r1"), status=over)
     edited = replace(seen, sweep=replace(seen.sweep, generation=2))
     assert decide(edited).status == over.model_copy(update={"observed_generation": 2})
 
@@ -289,7 +289,7 @@ def test_a_status_of_a_newer_operator_is_read_as_far_as_it_can_be() -> None:
 
 
 def test_a_sweep_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
-    seen = world(runs=[a_run("seqs-v1-r1")])
+    seen = facts(runs=[a_run("seqs-v1-r1")])
     decision = decide(replace(seen, sweep=replace(seen.sweep, deleting=True)))
     assert (decision.create, decision.cancel, decision.forget) == ((), (), True)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, as_json
-from benchrun.decide.world import Decision, Event, Ref, World
+from benchrun.decide.decision import Decision, Event, Facts, Ref
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, Throttled, Unavailable
 from benchrun.observe.views import Declared
 from benchrun.plan.pods import stamped
@@ -22,16 +22,16 @@ from unit.runtime.scene import ENDED, NOW, PULL, RUNNING, SCRAPE, STAGE_0, Scene
 async def test_decision_sees_run_children_and_time(scene: Scene) -> None:
     scene.indexes.heard("Job", child_body("br-chat-4e20caa2-client"), deleted=False)
     await scene.once()
-    world = scene.worlds[0]
-    assert (world.run.uid, world.now) == (UID, NOW)
-    assert [c.name for c in world.children.objects] == ["br-chat-4e20caa2-client"]
+    facts = scene.facts_seen[0]
+    assert (facts.run.uid, facts.now) == (UID, NOW)
+    assert [c.name for c in facts.children.objects] == ["br-chat-4e20caa2-client"]
 
 
 async def test_live_figures_are_written_less_often_when_many_runs_go_on(scene: Scene) -> None:
     await scene.once()
     scene.sessions.active = 200
     await scene.once()
-    assert [w.context.live_interval_seconds for w in scene.worlds] == [5.0, 10.0]
+    assert [w.context.live_interval_seconds for w in scene.facts_seen] == [5.0, 10.0]
 
 
 async def test_everything_is_done_in_order(scene: Scene) -> None:
@@ -64,7 +64,7 @@ async def test_passes_over_a_run_that_does_not_change_write_nothing(scene: Scene
 async def test_object_just_applied_is_known_before_the_watch_tells(scene: Scene) -> None:
     await scene.once(apply=(manifest(),))
     await scene.once()
-    assert [c.applied_hash for c in scene.worlds[1].children.objects] == [
+    assert [c.applied_hash for c in scene.facts_seen[1].children.objects] == [
         manifest()["metadata"]["annotations"][names.ANNOTATION_APPLIED]
     ]
 
@@ -194,7 +194,7 @@ async def test_deleted_run_is_dropped_without_a_decision(scene: Scene, gone: boo
     scene.indexes.heard("BenchmarkRun", body, deleted=gone)
     scene.cluster.log.clear()
     assert await scene.once() is None
-    assert (scene.cluster.log, len(scene.worlds), len(scene.memories)) == ([], 1, 0)
+    assert (scene.cluster.log, len(scene.facts_seen), len(scene.memories)) == ([], 1, 0)
     assert scene.sessions.stopped == 1
 
 
@@ -204,7 +204,7 @@ async def test_memory_of_a_run_is_not_handed_to_another_of_the_same_name(scene: 
     scene.indexes.heard("BenchmarkRun", run_body(uid="again", version=2000), deleted=False)
     scene.cluster.add("BenchmarkRun", run_body(uid="again", version=2000))
     await scene.once()
-    assert scene.worlds[1].collected.conflict is None
+    assert scene.facts_seen[1].collected.conflict is None
 
 
 @pytest.mark.parametrize("error", [Unavailable("down", code=503), Throttled("slow down", retry_after_seconds=1)])
@@ -248,7 +248,7 @@ async def test_refusal_by_the_cluster_is_decided_upon_at_once_and_told(
     assert await scene.once(apply=(manifest(), manifest("b"))) == 0.0
     assert ("apply", "Service", "b") not in scene.cluster.log
     await scene.once()
-    refused = scene.worlds[1].collected.refused_object
+    refused = scene.facts_seen[1].collected.refused_object
     assert refused is not None
     assert (refused.kind, refused.name, refused.role) == ("Service", "br-chat-4e20caa2-server", "server")
     assert (refused.message, refused.curable) == (str(error), curable)
@@ -264,7 +264,7 @@ async def test_what_is_refused_stands_in_the_status_and_is_offered_again_now_and
     del scene.cluster.broken["apply"]
     assert await scene.once(apply=(manifest(),)) == 0.0
     assert await scene.once(apply=(manifest(),), requeue_after_seconds=100.0) == 100.0
-    assert scene.worlds[-1].collected.refused_object is None
+    assert scene.facts_seen[-1].collected.refused_object is None
 
 
 async def test_words_that_change_with_every_answer_do_not_make_it_spin(scene: Scene) -> None:
@@ -296,7 +296,7 @@ async def test_name_taken_by_somebody_else_is_decided_upon_and_never_overwritten
     assert await scene.once(apply=(manifest(),)) == 0.0
     assert scene.cluster.objects["Service", NAMESPACE, "br-chat-4e20caa2-server"] is theirs
     await scene.once()
-    assert scene.worlds[1].collected.conflict == "Service br-chat-4e20caa2-server exists and is not ours"
+    assert scene.facts_seen[1].collected.conflict == "Service br-chat-4e20caa2-server exists and is not ours"
 
 
 async def test_name_taken_by_another_run_is_a_conflict_too(scene: Scene) -> None:
@@ -305,7 +305,7 @@ async def test_name_taken_by_another_run_is_a_conflict_too(scene: Scene) -> None
     await scene.once(apply=(manifest(),))
     assert scene.cluster.objects["Service", NAMESPACE, "br-chat-4e20caa2-server"] is theirs
     await scene.once()
-    assert scene.worlds[1].collected.conflict is not None
+    assert scene.facts_seen[1].collected.conflict is not None
 
 
 async def test_run_that_ends_for_a_taken_name_does_end(scene: Scene) -> None:
@@ -329,7 +329,7 @@ async def test_stage_that_holds_another_record_is_a_conflict(scene: Scene) -> No
 
 
 async def test_bug_in_a_decision_is_counted_and_raised(scene: Scene) -> None:
-    def broken(world: World) -> Decision:
+    def broken(facts: Facts) -> Decision:
         raise ZeroDivisionError
 
     scene.decide = broken

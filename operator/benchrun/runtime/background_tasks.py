@@ -15,8 +15,7 @@ logger = logging.getLogger(__name__)
 Work = Callable[[], Coroutine[Any, Any, None]]
 RESTART_SECONDS = 1.0
 ENDS_REMEMBERED = 5
-ENDS_WITHIN_SECONDS = 60.0
-"""A task that ends so often within that time is not kept alive by a restart."""
+ENDS_WITHIN_SECONDS = 60.0  # a task that ends so often within that time is not kept alive by a restart
 
 
 def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:
@@ -28,15 +27,14 @@ def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:
 
 
 @dataclass(eq=False)
-class Kept:
-    """One task, which goes on until `end`."""
+class BackgroundTask:
+    """One task, restarted whenever it ends, until `end`."""
 
     name: str
     work: Work
     _: KW_ONLY
     pauses: Iterator[float]
-    restarted: Callable[[], None]
-    """Called for each restart."""
+    restarted: Callable[[], None]  # called for each restart
 
     def __post_init__(self) -> None:
         self._is_over = False
@@ -60,33 +58,34 @@ class Kept:
         if self._is_over:
             return
         pause = next(self.pauses)
-        logger.error("%s has ended and is started again in %.0f s", self.name, pause, exc_info=error)
+        logger.error("%s has ended and is restarted in %.0f s", self.name, pause, exc_info=error)
         self.restarted()
         self._pausing = asyncio.get_running_loop().call_later(pause, self._start)
 
 
-class Keeper:
-    """Keeps the tasks of the process itself going."""
+class ProcessTasks:
+    """Background tasks of the process itself."""
 
     def __init__(self, restarted: Callable[[str], None]) -> None:
         """`restarted` is called with the name of every task that is restarted."""
         self._restarted = restarted
-        self._kept: dict[str, Kept] = {}
+        self._tasks: list[BackgroundTask] = []
         self._ends: dict[str, deque[float]] = {}
 
-    def keep(self, name: str, work: Work) -> None:
+    def start(self, name: str, work: Work) -> None:
         """Do this from now on, until `close`."""
-        self._kept[name] = Kept(name, work, pauses=repeat(RESTART_SECONDS), restarted=lambda: self._note_end(name))
+        pauses = repeat(RESTART_SECONDS)
+        self._tasks.append(BackgroundTask(name, work, pauses=pauses, restarted=lambda: self._note_end(name)))
 
     def problems(self) -> list[str]:
         """The tasks that end whenever they are started."""
         earliest = asyncio.get_running_loop().time() - ENDS_WITHIN_SECONDS
-        often = (name for name, ends in self._ends.items() if len(ends) == ENDS_REMEMBERED and ends[0] > earliest)
-        return [f"{name} keeps ending" for name in often]
+        ends_often = [name for name, at in self._ends.items() if len(at) == ENDS_REMEMBERED and at[0] > earliest]
+        return [f"{name} keeps ending" for name in ends_often]
 
     async def close(self) -> None:
         """End everything."""
-        await asyncio.gather(*[kept.end() for kept in self._kept.values()], return_exceptions=True)
+        await asyncio.gather(*[task.end() for task in self._tasks], return_exceptions=True)
 
     def _note_end(self, name: str) -> None:
         self._restarted(name)

@@ -1,4 +1,4 @@
-"""What passes over runs and sweeps have in common, and runs over which no pass succeeds.
+"""What passes over runs and sweeps have in common, and the end of runs over which no pass succeeds.
 
 What the API server refused is raised to the queue, which retries. What it did is put into the index at once.
 """
@@ -14,41 +14,19 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import Reason, timestamp
-from benchrun.decide.world import Event, Ref
+from benchrun.decide.children import SERVER_KINDS
+from benchrun.decide.decision import Event, Ref
 from benchrun.effects.errors import ClusterError, Conflict, Invalid, NotFound, Throttled
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.observe.trim import is_finished
-from benchrun.observe.views import Child, Declared, Key, RunKey, object_of
+from benchrun.observe.views import Declared, Key, RunKey, object_of
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 0.5
-"""After a conflict: by then the watch is usually up to date."""
-
-
-async def guarded(
-    make_pass: Callable[[], Awaitable[float | None]],
-    *,
-    telemetry: Telemetry,
-    after_conflict: Callable[[], Awaitable[None]],
-) -> float | None:
-    """What the pass returned. Raises Later; after a conflict, when what is there now was read again."""
-    with telemetry.a_pass() as outcome:
-        try:
-            return await make_pass()
-        except Throttled as error:
-            outcome.result = "throttled"
-            raise Later(str(error), seconds=error.retry_after_seconds) from error
-        except Conflict as error:
-            outcome.result = "conflict"
-            await after_conflict()
-            raise Later(str(error), seconds=RETRY_SECONDS) from error
-        except ClusterError as error:
-            outcome.result = type(error).__name__.lower()
-            raise Later(f"{type(error).__name__}: {error}", seconds=RETRY_SECONDS) from error
+RETRY_SECONDS = 0.5  # after a conflict: by then the watch is usually up to date
 
 
 @dataclass(kw_only=True, eq=False)
@@ -61,8 +39,21 @@ class Reconciler:
     telemetry: Telemetry
 
     async def guard(self, key: Key, make_pass: Callable[[], Awaitable[float | None]]) -> float | None:
-        """What the pass returned: seconds after which to look again without an event; None for never. Raises to be retried."""
-        return await guarded(make_pass, telemetry=self.telemetry, after_conflict=lambda: self.refresh(key))
+        """What the pass returned: seconds until the next one without an event, or None. Raises Later to be retried; after a
+        conflict, when what is there now was read."""
+        with self.telemetry.a_pass() as outcome:
+            try:
+                return await make_pass()
+            except Throttled as error:
+                outcome.result = "throttled"
+                raise Later(str(error), seconds=error.retry_after_seconds) from error
+            except Conflict as error:
+                outcome.result = "conflict"
+                await self._refresh(key)
+                raise Later(str(error), seconds=RETRY_SECONDS) from error
+            except ClusterError as error:
+                outcome.result = type(error).__name__.lower()
+                raise Later(f"{type(error).__name__}: {error}", seconds=RETRY_SECONDS) from error
 
     async def delete(self, refs: Iterable[Ref]) -> list[ClusterError]:
         """What failed. Each deletion is requested, whatever became of the others."""
@@ -88,7 +79,7 @@ class Reconciler:
             except ClusterError as error:
                 logger.warning("%s/%s: event %s was not posted: %s", about.namespace, about.name, event.reason, error)
 
-    async def refresh(self, key: Key) -> None:
+    async def _refresh(self, key: Key) -> None:
         """Read what is there now from the API server, in case a watch is behind."""
         kind, namespace, name = object_of(key)
         try:
@@ -103,15 +94,13 @@ class Reconciler:
 # client could have spoilt.
 
 MOST_FAILURES = 5
-LONGEST_SECONDS = 60.0
-"""Whichever comes first, of passes that failed in a row."""
-_HOLDERS = ("Deployment", "LeaderWorkerSet", "Job")
+LONGEST_SECONDS = 60.0  # whichever comes first, of passes that failed in a row
 _CONDITIONS = {"Complete": "False", "Failed": "True", "Succeeded": "False", "Ready": "False", "Stalled": "True"}
 
 
 @dataclass(eq=False)
-class Poison:
-    """Counts failed passes by run, and ends runs that are poison."""
+class FailingRuns:
+    """Counts failed passes by run, and ends runs over which no pass succeeds."""
 
     passes: Reconciler
     _failures: dict[RunKey, tuple[int, float]] = field(default_factory=dict)
@@ -122,8 +111,8 @@ class Poison:
         self._failures.pop(key, None)
 
     async def lets_go(self, key: RunKey, error: Exception) -> bool:
-        """Count a failed pass; True when the run is over because of it. What the API server does not do now is no poison: only
-        what it will never do, and what our own code can't."""
+        """Count a failed pass; True when the run is over because of it. What the API server does not do now does not count: only
+        what it will never do, and errors of our own code."""
         cause = error.__cause__ if isinstance(error, Later) else error
         if isinstance(cause, ClusterError) and not isinstance(cause, Invalid):
             return False
@@ -133,7 +122,7 @@ class Poison:
         if count + 1 < MOST_FAILURES and now - since < LONGEST_SECONDS:
             return False
         logger.error("%s: let go after %d failed passes", key, count + 1, exc_info=cause)
-        if not await self.let_go(key) or not await self._say(key, cause or error):
+        if not await self.let_go(key) or not await self._write_failed(key, cause or error):
             return False
         self.forget(key)
         return True
@@ -143,47 +132,39 @@ class Poison:
         run = self.passes.indexes.run(key)
         if run is None:
             return True
-        held = [c for c in self.passes.indexes.children(key).objects if c.owner_uid == run.uid and _is_holder(c)]
+        roles = (*names.SERVING_ROLES, names.ROLE_CLIENT)
+        ours = (c for c in self.passes.indexes.children(key).objects if c.owner_uid == run.uid and not c.deleting)
+        held = (c for c in ours if c.kind in (*SERVER_KINDS, "Job") and c.role in roles)
         servers_first = sorted(held, key=lambda child: child.kind == "Job")
         failed = await self.passes.delete(Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first)
         for error in failed:
             logger.warning("%s: something it holds is not deleted yet: %s", key, error)
         return not failed
 
-    async def _say(self, key: RunKey, error: BaseException) -> bool:
+    async def _write_failed(self, key: RunKey, error: BaseException) -> bool:
         """Whether the status says that the run has failed. One that has ended already is left as it is."""
         run = self.passes.indexes.run(key)
         if run is None or is_finished(run.status):
             return True
         try:
-            minimal = _minimal(type(error).__name__, timestamp(self.passes.now()), run.generation)
-            await self.passes.change_status(run, minimal)
+            await self.passes.change_status(run, self._status(type(error).__name__, run.generation))
         except ClusterError as refused:
             logger.warning("%s: its status is not written yet: %s", key, refused)
             return False
         return True
 
-
-def _is_holder(child: Child) -> bool:
-    return child.kind in _HOLDERS and not child.deleting and child.role in (*names.SERVING_ROLES, names.ROLE_CLIENT)
-
-
-def _minimal(error: str, now: str, generation: int) -> dict[str, object]:
-    """A status that says only this, and is valid whatever stood there before."""
-    message = f"the operator could not work on this run ({error}) and let go of its servers; see the operator's log"
-    same = {
-        "reason": Reason.INTERNAL_ERROR,
-        "message": message,
-        "observedGeneration": generation,
-        "lastTransitionTime": now,
-    }
-    return {
-        "observedGeneration": generation,
-        "phase": "Failed",
-        "message": message,
-        "verdict": "Unknown",
-        "completionTime": now,
-        "conditions": [{"type": type_, "status": status, **same} for type_, status in _CONDITIONS.items()],
-        "live": None,
-        "ending": None,
-    }
+    def _status(self, error: str, generation: int) -> dict[str, object]:
+        """A status that says only this, and is valid whatever stood there before."""
+        now = timestamp(self.passes.now())
+        message = f"the operator could not work on this run ({error}) and let go of its servers; see the operator's log"
+        same = {"message": message, "observedGeneration": generation}
+        condition = {"reason": Reason.INTERNAL_ERROR, "lastTransitionTime": now, **same}
+        return {
+            **same,
+            "phase": "Failed",
+            "verdict": "Unknown",
+            "completionTime": now,
+            "conditions": [{"type": type_, "status": status, **condition} for type_, status in _CONDITIONS.items()],
+            "live": None,
+            "ending": None,
+        }

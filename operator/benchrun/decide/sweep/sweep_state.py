@@ -1,4 +1,4 @@
-"""What a pass over one sweep reads, its facts worked out once, and what it asks for."""
+"""What a pass over one sweep reads, its facts worked out once, and what it decides."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from pydantic import ValidationError
 from benchrun.api import BenchmarkRunStatus, Code, Reason, first_problem
 from benchrun.api.sweep.spec import BenchmarkSweepSpec, named
 from benchrun.api.sweep.status import MAX_ROWS, BenchmarkSweepStatus, SweepTable, TabledRun
-from benchrun.decide.situation import Unacceptable
-from benchrun.decide.world import Event, Manifest, Ref
+from benchrun.decide.decision import Event, Manifest, Ref
+from benchrun.decide.failures import SERVER_SETTINGS
+from benchrun.decide.run_state import Unacceptable
 from benchrun.observe.ended_runs import SweptRun
 from benchrun.observe.views import Sweep
 from benchrun.plan.pods import Owner
@@ -30,24 +31,18 @@ class NotCreated:
     name: str
     message: str = field(compare=False)
     """Why, in a sentence that names the run. It may change with every answer of the API server."""
-    curable: bool
-    """It may be later, as it is. Otherwise it is invalid and stays so."""
-    quota: bool = False
-    """A quota has no room for it."""
-    leftover: bool = False
-    """A run of an earlier sweep of the same name is not gone yet."""
+    curable: bool  # It may be later, as it is. Otherwise it is invalid and stays so.
+    quota: bool = False  # a quota has no room for it
+    leftover: bool = False  # a run of an earlier sweep of the same name is not gone yet
 
 
 @dataclass(frozen=True, slots=True)
 class TableWanted:
     """A table that the judge's process is to make."""
 
-    baseline: str
-    """Name of the variant that the others are compared with."""
-    runs: tuple[TabledRun, ...]
-    """Those that were measured to their end."""
-    missing: tuple[tuple[str, str], ...]
-    """Variants without figures, and why."""
+    baseline: str  # name of the variant that the others are compared with
+    runs: tuple[TabledRun, ...]  # those that were measured to their end
+    missing: tuple[tuple[str, str], ...]  # variants without figures, and why
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +51,26 @@ class TableMade:
 
     wanted: TableWanted
     table: SweepTable | None
-    problem: str = ""
-    """Why there is none."""
+    problem: str = ""  # why there is none
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SweepCollected:
     """What memory holds of a sweep that goes on. All of it can be lost and read once more."""
 
-    measured: Mapping[str, BenchmarkRunStatus] = field(default_factory=dict)
+    measured: dict[str, BenchmarkRunStatus] = field(default_factory=dict)
     """Of runs that were measured to their end, by uid: what comparisons read (`api.sweep.essence`)."""
-    table: TableMade | None = None
-    """The table that was made last."""
-    conflict: str | None = None
-    """A run that stands where one of ours should, and is not."""
+    table: TableMade | None = None  # the table that was made last
+    conflict: str | None = None  # a run that stands where one of ours should, and is not
     not_created: NotCreated | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class SweepWorld:
+class SweepFacts:
     """Everything a pass knows."""
 
     sweep: Sweep
-    runs: Mapping[str, SweptRun]
-    """Those that the sweep controls, by name."""
+    runs: Mapping[str, SweptRun]  # those that the sweep controls, by name
     collected: SweepCollected
     now: datetime
 
@@ -95,23 +86,11 @@ class SweepDecision:
     """The table to make. This decision does not wait for it; a new one follows when it is there."""
     cancel: tuple[Ref, ...] = ()
     create: tuple[Manifest, ...] = ()
-    forget: bool = False
-    """The sweep is over: drop what memory holds of it."""
+    forget: bool = False  # the sweep is over: drop what memory holds of it
     events: tuple[Event, ...] = ()
 
 
-OF_THE_SETTINGS = frozenset(
-    {
-        Reason.USAGE_ERROR,
-        Reason.INVALID_ARGUMENT,
-        Reason.MODEL_NOT_FOUND,
-        Reason.MODEL_GATED,
-        Reason.OUT_OF_GPU_MEMORY,
-        Reason.KV_CACHE_TOO_SMALL,
-        Reason.INVALID_SPEC,
-        Reason.CHILD_INVALID,
-    }
-)
+OF_THE_SETTINGS = SERVER_SETTINGS | {Reason.INVALID_SPEC, Reason.CHILD_INVALID}
 """Why a run failed, where the next one of the same variant would fail too."""
 FROM_OUTSIDE = frozenset(
     {Reason.EVICTED, Reason.SERVER_RESTARTED, Reason.SERVER_GONE, Reason.CLIENT_GONE, Reason.SHARD_LOST}
@@ -121,10 +100,10 @@ _CODES_FROM_OUTSIDE = frozenset({Code.SERVER_RESTARTED, Code.COUNTERS_RESET})
 
 
 @dataclass(frozen=True)
-class SweepSituation:
-    """A valid sweep and its world."""
+class SweepState:
+    """A valid sweep and its facts."""
 
-    world: SweepWorld
+    facts: SweepFacts
     spec: BenchmarkSweepSpec
     variants: tuple[Variant, ...]
     status: BenchmarkSweepStatus
@@ -132,7 +111,7 @@ class SweepSituation:
     @property
     def owner(self) -> Owner:
         """The sweep as an owner."""
-        sweep = self.world.sweep
+        sweep = self.facts.sweep
         return Owner(namespace=sweep.namespace, name=sweep.name, uid=sweep.uid)
 
     @property
@@ -149,18 +128,15 @@ class SweepSituation:
     @cached_property
     def tried(self) -> dict[str, tuple[SweptRun, ...]]:
         """By name in the plan: the runs that were made of it and exist, attempt by attempt. The last one stands for it."""
-        world = self.world.runs
+        facts = self.facts.runs
         names = {planned.name: [attempt.name for attempt in attempts(planned)] for planned in self.planned}
-        return {name: tuple(world[own] for own in tried if own in world) for name, tried in names.items()}
+        return {name: tuple(facts[own] for own in tried if own in facts) for name, tried in names.items()}
 
     @cached_property
     def hopeless(self) -> frozenset[int]:
         """Numbers of the variants whose runs fail by their settings."""
-        return frozenset(
-            planned.variant.number
-            for planned in self.planned
-            if any(run.reason in OF_THE_SETTINGS for run in self.tried[planned.name])
-        )
+        tried = ((planned.variant.number, run) for planned in self.planned for run in self.tried[planned.name])
+        return frozenset(number for number, run in tried if run.reason in OF_THE_SETTINGS)
 
     @cached_property
     def next_attempts(self) -> dict[str, PlannedRun]:
@@ -173,7 +149,7 @@ class SweepSituation:
         if not tried or planned.variant.number in self.hopeless:
             return None
         last, most = tried[-1], 1 + self.spec.max_retries
-        if not _is_lost(last, self.world.collected.measured.get(last.uid)):
+        if not _is_lost(last, self.facts.collected.measured.get(last.uid)):
             return None
         steps = pairwise(attempts(planned))
         return next((after for before, after in steps if before.name == last.name and after.attempt <= most), None)
@@ -219,12 +195,8 @@ class SweepSituation:
     @cached_property
     def waiting(self) -> tuple[PlannedRun, ...]:
         """Runs that are still to be started, in order. What was lost comes in the place of what was planned."""
-        left_out = {planned.name for planned in self.skipped}
-        return tuple(
-            self.next_attempts.get(planned.name, planned)
-            for planned in self.planned
-            if planned.name not in left_out and planned.name not in self._standing
-        )
+        left_out = {planned.name for planned in self.skipped} | self._standing.keys()
+        return tuple(self.next_attempts.get(p.name, p) for p in self.planned if p.name not in left_out)
 
     @property
     def to_start(self) -> tuple[PlannedRun, ...]:
@@ -253,10 +225,8 @@ class SweepSituation:
 
 
 def _is_lost(run: SweptRun, figures: BenchmarkRunStatus | None) -> bool:
-    """Whether the run ended with a pod that was taken away or began anew. `figures`: what was read of it, if it was.
-
-    A restart in the last stage is found by the judge only, when every record is there and the run is Completed.
-    """
+    """Whether the run ended with a pod that was taken away or began anew. A restart in the last stage is found by the judge
+    only, by what was read of the run (`figures`), when every record is there and the run is Completed."""
     if run.state == "Failed":
         return run.reason in FROM_OUTSIDE
     if run.state != "Completed" or figures is None:
@@ -275,8 +245,6 @@ def accept_sweep(sweep: Sweep) -> tuple[BenchmarkSweepSpec, tuple[Variant, ...]]
         raise Unacceptable(str(error)) from error
     points = len(cells(spec.template))
     if len(made) * points > MAX_ROWS:
-        raise Unacceptable(
-            f"spec.template.workloads: {len(made)} variants x {points} load points = {len(made) * points} rows; "
-            f"the limit is {MAX_ROWS}"
-        )
+        rows = f"{len(made)} variants x {points} load points = {len(made) * points} rows"
+        raise Unacceptable(f"spec.template.workloads: {rows}; the limit is {MAX_ROWS}")
     return spec, made

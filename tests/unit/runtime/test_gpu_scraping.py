@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from benchrun.decide.world import Collected, GpuPage, ScrapeTarget
+from benchrun.decide.decision import Collected, GpuEndpoint, ScrapeTarget
 from benchrun.effects.pod_http import FetchError, HttpFetcher
 from benchrun.measure.exposition import Sample
-from benchrun.runtime.following import Scraper
+from benchrun.runtime.scraping import Scraper
 from benchrun.runtime.telemetry import Telemetry
 from unit.measure.gpu_pages import Gpu, gpu_page
 from unit.runtime.fakes import PAGE, Web, loop_now
@@ -22,7 +22,7 @@ TARGET = ScrapeTarget(
     pod="chat-server-x",
     url="http://10.0.0.1:8000/metrics",
     interval_seconds=1,
-    gpus=GpuPage("http://10.1.0.7:9400/exporter", namespace="lab"),
+    gpus=GpuEndpoint("http://10.1.0.7:9400/exporter", namespace="lab"),
 )
 
 
@@ -100,7 +100,7 @@ def test_why_nothing_is_told_is_known_until_something_is() -> None:
 def test_an_exporter_that_is_gone_is_told_once() -> None:
     scene = Scene(FetchError("HTTP 503"))
     scene.after(100.0)
-    assert scene.collected.gpu_troubles == {"chat-server-x": "the exporter's page can't be read: HTTP 503"}
+    assert scene.collected.gpu_troubles == {"chat-server-x": "the exporter's metrics can't be read: HTTP 503"}
     assert len(scene.news) == 2, "of the server that answers, and of the exporter that does not"
 
 
@@ -134,7 +134,7 @@ async def test_over_real_http_what_the_exporter_serves_is_what_is_kept() -> None
     collected, fetcher, server = Collected(), HttpFetcher(), TestServer(app)
     async with server:
         url = str(server.make_url("/"))
-        target = replace(TARGET, url=f"{url}metrics", gpus=GpuPage(f"{url}exporter", namespace="lab"))
+        target = replace(TARGET, url=f"{url}metrics", gpus=GpuEndpoint(f"{url}exporter", namespace="lab"))
         collected.samples.unstored = readings = Readings()
         scraper = Scraper(target, collected, fetcher=fetcher, now=loop_now, telemetry=Telemetry(), news=lambda: None)
         task = asyncio.create_task(scraper.run())

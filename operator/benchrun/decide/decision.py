@@ -1,9 +1,9 @@
-"""What a pass over one run reads and what it asks for: plain values, no effects.
+"""What a pass over one run reads (Facts) and what it decides (Decision): plain values, no effects.
 
-Look-ups are questions that a decision asks, answered beside the queue's workers (`benchrun.effects.lookups`). A question is a value;
-its answer is kept under it until the run is forgotten. A look-up that fails is an answer too: it costs its own field and nothing else.
+Look-ups are questions of a decision, answered beside the queue's workers (`benchrun.effects.lookups`). A question is a value; its
+answer is kept under it until the run is forgotten. A look-up that fails is an answer too: it costs its own field and nothing else.
 
-All that was collected can be lost: a restarted operator finds it again in the cluster and at the client.
+All that was collected can be lost: a restarted operator reads it anew from the cluster and the client.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
 from typing import Any, Generic, Literal, TypeVar
 
 from benchrun_client.contract import Progress, Search
@@ -34,10 +35,8 @@ class Question(Generic[T]):
 class Answer(Generic[T]):
     """What came of a look-up."""
 
-    value: T | None
-    """None: it can't be had."""
-    problem: str = ""
-    """Why it can't be had."""
+    value: T | None  # None: not available
+    problem: str = ""  # why it is not available
 
 
 class Answers(dict[Question[Any], Answer[Any]]):
@@ -59,8 +58,7 @@ class LogTail(Question[str]):
 
     pod: str
     container: str
-    previous: bool
-    """Of the container before the one that runs now."""
+    previous: bool  # of the container before the one that runs now
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +67,15 @@ class Compilations(Question[tuple[float, ...]]):
 
     pod: str
     container: str
-    since: str
-    """RFC 3339."""
+    since: str  # RFC 3339
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
     """How a server's pod started."""
 
-    phases: StartupPhases
-    """By its log."""
-    image_pull_seconds: float | None = None
-    """By its events."""
+    phases: StartupPhases  # by its log
+    image_pull_seconds: float | None = None  # by its events
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +115,12 @@ class Judging(Question[Judgement]):
     """The judgement of all that was measured, by a process of its own."""
 
     ended_early: bool
-    servers: tuple[ServerStatus, ...] = field(default=(), compare=False)
-    """As the last status will have them."""
+    servers: tuple[ServerStatus, ...] = field(default=(), compare=False)  # as the last status will have them
     client: ClientStatus | None = field(default=None, compare=False)
 
 
-MAX_BACKLOG_BYTES = 4 * 1024 * 1024
-"""Records that wait to be stored: beyond it the client is not polled."""
-MAX_UNSTORED_SAMPLES = 4096
-"""Samples that wait to be stored, 400 bytes each: beyond it they are merged in pairs."""
+MAX_BACKLOG_BYTES = 4 * 1024 * 1024  # records that wait to be stored: beyond it the client is not polled
+MAX_UNSTORED_SAMPLES = 4096  # samples that wait to be stored, 400 bytes each: beyond it they are merged in pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +130,9 @@ class Arrival:
     sequence: int
     stage_id: str
     plan_digest: str
-    digest: str
-    """SHA-256 of `data`, checked when it came."""
+    digest: str  # SHA-256 of `data`, checked when it came
     data: bytes
-    ends_search: str | None = None
-    """The workload whose search ended with it."""
+    ends_search: str | None = None  # the workload whose search ended with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,28 +158,22 @@ class RefusedObject:
     kind: str
     name: str
     role: str
-    message: str = field(compare=False)
-    """The API server's own words, which may change with every answer."""
+    message: str = field(compare=False)  # the API server's own words, which may change with every answer
     curable: bool
     """It may be taken later as it is: a quota, a policy, our rights, an API server in trouble. Otherwise it is invalid."""
-    is_kind_missing: bool = field(default=False, compare=False)
-    """The cluster does not know such objects at all."""
+    is_kind_missing: bool = field(default=False, compare=False)  # the cluster does not know such objects at all
     is_transient: bool = field(default=False, compare=False)
     """The API server had no time, or did not answer: it is retried in a moment."""
 
 
 @dataclass(slots=True)
-class ClientLink:
-    """What the operator has heard from the run's client since it started."""
+class ClientState:
+    """What the operator knows from the run's client since it started."""
 
-    progress: Progress | None = None
-    """Its latest answer; None: none yet."""
-    silent: bool = False
-    """It has not answered for several polls: it counts as unreachable, not as not yet heard."""
-    mismatch: str | None = None
-    """Why operator and client do not understand each other."""
-    lost_record: int | None = None
-    """A record that the client no longer has and that is not stored."""
+    progress: Progress | None = None  # its latest answer; None: none yet
+    silent: bool = False  # it has not answered for several polls: it counts as unreachable, not as not yet heard
+    mismatch: str | None = None  # why operator and client do not understand each other
+    lost_record: int | None = None  # a record that the client no longer has and that is not stored
 
     @property
     def answered(self) -> bool:
@@ -226,34 +210,24 @@ class Samples:
 class Collected:
     """Everything that a decision reads and that no watch delivers."""
 
-    arrivals: dict[int, Arrival] = field(default_factory=dict)
-    """Records that are not known to be stored, by sequence."""
-    sequences: set[int] = field(default_factory=set)
-    """Of every record that came."""
+    arrivals: dict[int, Arrival] = field(default_factory=dict)  # records that are not known to be stored, by sequence
+    sequences: set[int] = field(default_factory=set)  # of every record that came
     search_ends: dict[int, str] = field(default_factory=dict)
     """Of those that ended a search: its workload, by sequence."""
-    client: ClientLink = field(default_factory=ClientLink)
+    client: ClientState = field(default_factory=ClientState)
     samples: Samples = field(default_factory=Samples)
-    facts: dict[str, ServerFacts] = field(default_factory=dict)
-    """What servers say of themselves, by pod name."""
+    server_facts: dict[str, ServerFacts] = field(default_factory=dict)  # what servers report of themselves, by pod name
     gpu_troubles: dict[str, str] = field(default_factory=dict)
     """Why a GPU exporter has no figures of a pod, by pod name."""
-    answers: Answers = field(default_factory=Answers)
-    """What look-ups found."""
-    refused_object: RefusedObject | None = None
-    """What the API server refused in the last pass."""
-    conflict: str | None = None
-    """An object that stands where one of ours should, and is not: kind and name."""
-    ending: Ending | None = None
-    """Why the run ends: decided, and carried out in part."""
-    released_at: datetime | None = None
-    """When the deletion of the servers was requested."""
+    answers: Answers = field(default_factory=Answers)  # what look-ups found
+    refused_object: RefusedObject | None = None  # what the API server refused in the last pass
+    conflict: str | None = None  # an object that stands where one of ours should, and is not: kind and name
+    ending: Ending | None = None  # why the run ends: decided, and carried out in part
+    released_at: datetime | None = None  # when the deletion of the servers was requested
 
     def next_sequence(self, first: int) -> int:
         """The first record from `first` on that did not come."""
-        while first in self.sequences:
-            first += 1
-        return first
+        return next(sequence for sequence in count(first) if sequence not in self.sequences)
 
     @property
     def backlog_is_full(self) -> bool:
@@ -278,11 +252,10 @@ PodRoad = Literal["Direct", "Proxy"]
 
 @dataclass(frozen=True, slots=True)
 class GpuExporters:
-    """Pods that tell of GPUs, one a node."""
+    """Pods with metrics of GPUs, one a node."""
 
     namespace: str
-    selector: str
-    """Label selector."""
+    selector: str  # label selector
     port: int
 
 
@@ -293,25 +266,20 @@ class Context:
     client_image: str
     client_image_pull_policy: str = "IfNotPresent"
     live_interval_seconds: float = 5.0
-    """Least time between two writes of a status that tell of nothing but progress and live figures."""
+    """Least time between two writes of a status that change nothing but progress and live figures."""
     unschedulable_grace_seconds: int = 900
     """How long a pod that no node could ever take is waited for: an autoscaler may add such a node."""
-    max_hold_seconds: int = 86_400
-    """How long a server may be held once it is scheduled, whatever its deadlines say."""
+    max_hold_seconds: int = 86_400  # how long a server may be held once it is scheduled, whatever its deadlines say
     pod_road: PodRoad = "Direct"
     gpu_exporters: GpuExporters | None = None
-    channel_key: bytes = field(default=b"", repr=False)
-    """What the tokens of all runs are made of."""
-    network_policies: bool = False
-    """Whether every run gets NetworkPolicies; servers in development mode always do."""
-    operator_namespace: str = ""
-    """Where this operator's pod runs; empty outside the cluster."""
-    network_policy_peers: tuple[Manifest, ...] = ()
-    """Who else may connect to servers, as NetworkPolicy peers."""
+    channel_key: bytes = field(default=b"", repr=False)  # what the tokens of all runs are made of
+    network_policies: bool = False  # whether every run gets NetworkPolicies; servers in development mode always do
+    operator_namespace: str = ""  # where this operator's pod runs; empty outside the cluster
+    network_policy_peers: tuple[Manifest, ...] = ()  # who else may connect to servers, as NetworkPolicy peers
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Facts:
     """Everything a pass knows."""
 
     run: Run
@@ -332,12 +300,11 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuPage:
-    """The metrics endpoint of a GPU exporter, read beside a server's own."""
+class GpuEndpoint:
+    """The metrics endpoint of a GPU exporter, scraped beside a server's own."""
 
     url: str
-    namespace: str
-    """Of the server's pod."""
+    namespace: str  # of the server's pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +315,7 @@ class ScrapeTarget:
     pod: str
     url: str
     interval_seconds: int
-    gpus: GpuPage | None = None
+    gpus: GpuEndpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,14 +323,11 @@ class PullTarget:
     """A client to follow, and what its envelopes are checked against."""
 
     pod: str
-    url: str
-    """Base URL of its record server."""
+    url: str  # base URL of its record server
     run_uid: str
-    from_sequence: int
-    """First record wanted."""
+    from_sequence: int  # first record wanted
     token: str = field(repr=False)
-    plan_digest: str | None = None
-    """None: the Job does not tell it."""
+    plan_digest: str | None = None  # None: it is not on the Job
     stage_ids: Sequence[str] = field(default=(), compare=False, repr=False)
     searches: tuple[Search, ...] = field(default=(), compare=False, repr=False)
 
@@ -384,22 +348,14 @@ class Decision:
     status: BenchmarkRunStatus
     last_words: LogTail | None = None
     """The log of a failed server, which is gone with it: one attempt, before the server is deleted."""
-    delete: tuple[Ref, ...] = ()
-    """Servers first."""
+    delete: tuple[Ref, ...] = ()  # servers first
     apply: tuple[Manifest, ...] = ()
-    scrape: tuple[ScrapeTarget, ...] = ()
-    """The endpoints to scrape from now on; others are left."""
-    pull: PullTarget | None = None
-    """The client to follow from now on."""
-    acknowledge: int | None = None
-    """Records below this are stored; tell the client."""
-    lookups: tuple[Question[Any], ...] = ()
-    """To be answered; those that are answered already are left out."""
-    ending: Ending | None = None
-    """Why the run ends, to be kept until it has ended."""
-    forget: bool = False
-    """The run is over: drop what memory holds of it."""
-    delete_run: bool = False
-    """TTL has passed."""
+    scrape: tuple[ScrapeTarget, ...] = ()  # the endpoints to scrape from now on; others are left
+    pull: PullTarget | None = None  # the client to follow from now on
+    acknowledge: int | None = None  # the client is to know that records below this are stored
+    lookups: tuple[Question[Any], ...] = ()  # to be answered; those that are answered already are left out
+    ending: Ending | None = None  # why the run ends, to be kept until it has ended
+    forget: bool = False  # the run is over: drop what memory holds of it
+    delete_run: bool = False  # TTL has passed
     events: tuple[Event, ...] = ()
     requeue_after_seconds: float | None = None

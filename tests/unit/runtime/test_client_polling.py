@@ -9,15 +9,15 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from benchrun.decide.world import MAX_BACKLOG_BYTES, Arrival, Collected, PullTarget
+from benchrun.decide.decision import MAX_BACKLOG_BYTES, Arrival, Collected, PullTarget
 from benchrun.effects.pod_http import FetchError
-from benchrun.runtime.following import (
+from benchrun.runtime.client_polling import (
     BETWEEN_ANSWERS_SECONDS,
     LONGEST_RETRY_SECONDS,
     MISMATCHED_AFTER,
     NEXT_STAGE_SECONDS,
     SILENT_AFTER_SECONDS,
-    Follower,
+    ClientPoller,
 )
 from benchrun.runtime.telemetry import Telemetry
 from benchrun_client.contract import TOKEN_HEADER, Delivery, Progress, Sealed, pack_delivery, seal
@@ -79,7 +79,9 @@ class Scene:
         self.collected = Collected()
         self.telemetry = Telemetry()
         self.news = 0
-        self.follower = Follower(TARGET, self.collected, fetcher=self.web, telemetry=self.telemetry, news=self._tell)
+        self.follower = ClientPoller(
+            TARGET, self.collected, fetcher=self.web, telemetry=self.telemetry, news=self._tell
+        )
 
     async def go_on(self, seconds: float) -> None:
         task = asyncio.create_task(self.follower.run())

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from benchrun.decide import world
-from benchrun.decide.world import Answer, Answers, Question
+from benchrun.decide import decision
+from benchrun.decide.decision import Answer, Answers, Question
 from benchrun.effects.errors import NotFound, Unavailable
 from benchrun.effects.lookups import AT_ONCE, KINDS, PROBLEM_CHARS, About, Kind, LookUps, NotFoundOut, Tools
 from benchrun.observe.views import Children, Run, RunKey
@@ -240,7 +240,7 @@ async def test_closing_leaves_everything() -> None:
 
 
 def test_every_kind_of_question_has_a_handler_and_a_time() -> None:
-    questions = {each for each in vars(world).values() if isinstance(each, type) and issubclass(each, Question)}
+    questions = {each for each in vars(decision).values() if isinstance(each, type) and issubclass(each, Question)}
     assert set(KINDS) == questions - {Question}
     assert {type_.__name__: (kind.seconds, kind.retry_seconds) for type_, kind in KINDS.items()} == {
         "Compilations": (5.0, None),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.decide.world import Ref
+from benchrun.decide.decision import Ref
 from benchrun.effects.errors import Conflict, Forbidden, Invalid, Unavailable
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import END, Part, SweepJob, SweepTable, read_job
@@ -19,7 +19,7 @@ from benchrun.names import API_VERSION, KIND
 from benchrun.observe.views import Key, RunKey, SweepKey, sweep_of_run
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
-from benchrun.runtime.sweep_reconcile import LEFTOVER_SECONDS, NOT_CREATED_RETRY_SECONDS, SweepReconciler
+from benchrun.runtime.sweep_reconciler import LEFTOVER_SECONDS, NOT_CREATED_RETRY_SECONDS, SweepReconciler
 from benchrun.runtime.telemetry import Telemetry
 from unit.judge.comparison.sides import row
 from unit.runtime.memory_cluster import MemoryCluster, list_everything
@@ -120,8 +120,8 @@ def scene() -> Scene:
 
 async def test_a_run_that_was_created_is_put_on_the_queue_since_its_event_will_be_no_news(scene: Scene) -> None:
     await scene.once()
-    assert scene.asked("create", "status", "event") == [
-        ("create", KIND, FIRST),
+    assert scene.asked("apply", "status", "event") == [
+        ("apply", KIND, FIRST),
         ("status", SWEEP_KIND, NAME),
         ("event", "Running", NAME),
     ]
@@ -264,7 +264,7 @@ async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(scene: Scene
 
 
 async def test_what_is_forbidden_is_said_and_offered_again(scene: Scene) -> None:
-    scene.cluster.broken["create"] = Forbidden("exceeded quota: count/benchmarkruns", code=403)
+    scene.cluster.broken["apply"] = Forbidden("exceeded quota: count/benchmarkruns", code=403)
     assert await scene.once() == 0.0
     assert await scene.once() == NOT_CREATED_RETRY_SECONDS
     assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Ready"] == ["QuotaExceeded"]
@@ -274,14 +274,14 @@ async def test_what_is_forbidden_is_said_and_offered_again(scene: Scene) -> None
 
 
 async def test_an_answer_that_is_only_worded_otherwise_is_no_reason_to_ask_again_at_once(scene: Scene) -> None:
-    scene.cluster.broken["create"] = Forbidden("no (request 1)", code=403)
+    scene.cluster.broken["apply"] = Forbidden("no (request 1)", code=403)
     assert await scene.once() == 0.0
-    scene.cluster.broken["create"] = Forbidden("no (request 2)", code=403)
+    scene.cluster.broken["apply"] = Forbidden("no (request 2)", code=403)
     assert await scene.once() == NOT_CREATED_RETRY_SECONDS
 
 
 async def test_what_is_invalid_ends_the_sweep(scene: Scene) -> None:
-    scene.cluster.broken["create"] = Invalid("spec.server.image: too long", code=422)
+    scene.cluster.broken["apply"] = Invalid("spec.server.image: too long", code=422)
     await scene.until_settled()
     assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Failed"] == ["RunInvalid"]
     assert "seqs-v1-r1 is refused by the API server: spec.server.image: too long" in scene.status["message"]
@@ -306,23 +306,23 @@ async def test_a_conflict_is_read_again_and_tried_again(scene: Scene) -> None:
 async def test_what_came_to_be_during_a_pass_is_never_overwritten(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create_run = scene.cluster.create_run
+    apply = scene.cluster.apply
 
     async def meanwhile(manifest: Json) -> Json:
         body = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
         over = {"phase": "Completed", "message": "another operator's"}
         body = scene.cluster.change(SWEEP_KIND, body, {"status": over})
         scene.indexes.heard(SWEEP_KIND, body, deleted=False)
-        return await create_run(manifest)
+        return await apply(manifest)
 
-    monkeypatch.setattr(scene.cluster, "create_run", meanwhile)
+    monkeypatch.setattr(scene.cluster, "apply", meanwhile)
     with pytest.raises(Later):
         await scene.once()
     assert scene.status == {"phase": "Completed", "message": "another operator's"}
 
 
 async def test_nothing_is_lost_when_the_api_server_is_away(scene: Scene) -> None:
-    scene.cluster.broken["create"] = Unavailable("down", code=503)
+    scene.cluster.broken["apply"] = Unavailable("down", code=503)
     with pytest.raises(Later):
         await scene.once()
     scene.cluster.broken.clear()
@@ -359,7 +359,7 @@ async def made(scene: Scene) -> None:
 
 
 async def test_a_pass_does_not_wait_for_its_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 0.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconciler.TABLE_SECONDS", 0.0)
     await scene.until_settled()
     scene.end(FIRST)
     scene.judge.may_answer.clear()
@@ -372,7 +372,7 @@ async def test_a_pass_does_not_wait_for_its_table(scene: Scene, monkeypatch: pyt
 
 
 async def test_the_end_waits_for_its_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 0.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconciler.TABLE_SECONDS", 0.0)
     scene.judge.may_answer.clear()
     for name in (FIRST, SECOND):
         await scene.until_settled()
@@ -392,14 +392,14 @@ async def test_the_end_waits_for_its_table(scene: Scene, monkeypatch: pytest.Mon
 async def test_a_run_that_ends_while_a_table_is_made_gets_one_too(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 0.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconciler.TABLE_SECONDS", 0.0)
     await scene.until_settled()
     scene.end(FIRST)
     scene.judge.may_answer.clear()
     await scene.until_settled()
     scene.end(SECOND)
     await scene.once()  # its end is in the status
-    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 60.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconciler.TABLE_SECONDS", 60.0)
     second = asyncio.create_task(scene.once())
     for _ in range(100):  # it waits for the first table, and will not wait for another
         await asyncio.sleep(0)
@@ -425,7 +425,7 @@ async def test_the_table_of_a_sweep_that_is_gone_is_not_made(scene: Scene, monke
     await scene.until_settled()
     scene.end(FIRST)
     scene.judge.may_answer.clear()
-    monkeypatch.setattr("benchrun.runtime.sweep_reconcile.TABLE_SECONDS", 0.0)
+    monkeypatch.setattr("benchrun.runtime.sweep_reconciler.TABLE_SECONDS", 0.0)
     await scene.once()
     making = scene.reconcile.memories.of(SWEEP, UID).making
     assert making is not None

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, first_problem, timestamp, without
-from benchrun.decide.world import Answer, Collected, Ending, LogTail, World
+from benchrun.decide.decision import Answer, Collected, Ending, Facts, LogTail
 from benchrun.observe.views import Child, Children, Pod, Run
 from benchrun.plan.client_manifests import division_of
 from benchrun.plan.pods import Owner
@@ -39,37 +39,35 @@ def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
 
 
 @dataclass(frozen=True)
-class Situation:
-    """A valid run and its world. Every question about "where are we" is answered here."""
+class RunState:
+    """A valid run, its facts, and where it stands."""
 
-    world: World
+    facts: Facts
     spec: BenchmarkRunSpec
     status: BenchmarkRunStatus
 
     @property
     def now(self) -> datetime:
         """The pass's instant."""
-        return self.world.now
+        return self.facts.now
 
     @property
     def collected(self) -> Collected:
-        """What was measured so far."""
-        return self.world.collected
+        """What memory holds of the run."""
+        return self.facts.collected
 
     @cached_property
     def owner(self) -> Owner:
         """The run as an owner."""
-        run = self.world.run
+        run = self.facts.run
         return Owner(namespace=run.namespace, name=run.name, uid=run.uid)
 
     @cached_property
     def children(self) -> Children:
         """Only what is ours by uid: a label alone proves nothing."""
-        uid = self.world.run.uid
-        return Children(
-            objects=tuple(c for c in self.world.children.objects if c.owner_uid == uid),
-            pods=tuple(p for p in self.world.children.pods if p.run_uid == uid),
-        )
+        uid, labelled = self.facts.run.uid, self.facts.children
+        objects = tuple(c for c in labelled.objects if c.owner_uid == uid)
+        return Children(objects, tuple(p for p in labelled.pods if p.run_uid == uid))
 
     @cached_property
     def planned(self) -> tuple[str, ...]:
@@ -87,7 +85,10 @@ class Situation:
         searches = {workload.name for workload in searched(self.spec)}
         if not searches:
             return len(self.planned)
-        ends = {s: name for s, name in self._search_ends.items() if s >= len(self.planned) and name in searches}
+        stages = [(c.sequence, c.ends_search) for c in self.children.objects if c.role == names.ROLE_STAGE]
+        stored = {sequence: end for sequence, end in stages if sequence is not None and end is not None}
+        all_ends = stored | self.collected.search_ends
+        ends = {s: name for s, name in all_ends.items() if s >= len(self.planned) and name in searches}
         return max(ends) + 1 if set(ends.values()) == searches else None
 
     @property
@@ -133,24 +134,13 @@ class Situation:
     @cached_property
     def stored(self) -> frozenset[int]:
         """Sequences whose ConfigMap exists."""
-        return frozenset(
-            c.sequence for c in self.children.objects if c.role == names.ROLE_STAGE and c.sequence is not None
-        )
+        stages = (c.sequence for c in self.children.objects if c.role == names.ROLE_STAGE)
+        return frozenset(sequence for sequence in stages if sequence is not None)
 
     @cached_property
     def known(self) -> frozenset[int]:
         """Sequences that are stored or have arrived."""
         return self.stored | self.collected.sequences
-
-    @cached_property
-    def _search_ends(self) -> dict[int, str]:
-        """Workloads whose search ended, by the sequence of its last stage."""
-        stored = {
-            c.sequence: c.ends_search
-            for c in self.children.objects
-            if c.role == names.ROLE_STAGE and c.sequence is not None and c.ends_search is not None
-        }
-        return stored | self.collected.search_ends
 
     @property
     def all_known(self) -> bool:
@@ -168,19 +158,19 @@ class Situation:
 
     @cached_property
     def client_pod(self) -> Pod | None:
-        """The one that is talked to, which has the records of all."""
+        """The one that is polled, which has the records of all."""
         firsts = [pod for pod in self.client_pods if pod.rank == 0]
         return firsts[-1] if firsts else None
 
     @property
     def client_runs(self) -> bool:
-        """Whether the client's process can be talked to."""
+        """Whether the client's process can be polled."""
         pod = self.client_pod
         return pod is not None and pod.phase == "Running" and pod.ip is not None and not pod.deleting
 
     @property
     def client_heard(self) -> bool:
-        """Whether the client has said anything to this operator since it started."""
+        """Whether the client has answered this operator since it started."""
         return self.collected.client.progress is not None
 
     @property
@@ -203,11 +193,6 @@ class Situation:
     def serving_as(self, role: str) -> tuple[Pod, ...]:
         """Pods of the role that count: the newest, as many as there are to be. Older ones are leaving, or were replaced."""
         return self.children.role_pods(role)[-role_replicas(self.spec)[role] * nodes(self.spec) :]
-
-    @property
-    def wanted_pods(self) -> int:
-        """How many of them there are to be in all; none against an endpoint."""
-        return sum(role_replicas(self.spec).values()) * nodes(self.spec)
 
     @cached_property
     def serving(self) -> tuple[Pod, ...]:
@@ -242,7 +227,7 @@ class Situation:
     @property
     def was_ready(self) -> bool:
         """Whether the last pass knew already that the server was healthy: what it noted of the pods is of that server."""
-        return self.world.run.status.get("serverReadyTime") is not None
+        return self.facts.run.status.get("serverReadyTime") is not None
 
     @property
     def begun(self) -> bool:

@@ -1,4 +1,4 @@
-"""One pass over one sweep: look, decide, cancel and create, write the status once, say it. All of it can be repeated."""
+"""One pass over one sweep: look, decide, cancel and create runs, write the status once, post events. All can be repeated."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, status_changes
 from benchrun.api.sweep.status import essence
-from benchrun.decide.sweep.decision import NotCreated, SweepDecision, SweepWorld, TableMade, TableWanted
-from benchrun.decide.sweep.reconcile import decide
-from benchrun.decide.world import Ref
+from benchrun.decide.deadlines import QUOTA
+from benchrun.decide.decision import Ref
+from benchrun.decide.sweep.decide_sweep import decide
+from benchrun.decide.sweep.sweep_state import NotCreated, SweepDecision, SweepFacts, TableMade, TableWanted
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotFound, Occupied
 from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.judge_process.job import Part, SweepJob
@@ -23,19 +24,15 @@ from benchrun.observe.last_words import bounded
 from benchrun.observe.trim import run_of
 from benchrun.observe.views import Key, Sweep, SweepKey
 from benchrun.runtime.memory import Memories, SweepMemory
-from benchrun.runtime.passes import RETRY_SECONDS, Reconciler
+from benchrun.runtime.reconciler import RETRY_SECONDS, Reconciler
 
 logger = logging.getLogger(__name__)
 
 NOT_CREATED_RETRY_SECONDS = 15.0
-"""How often a run that was refused is offered again; a change of the sweep or its runs comes before."""
-LEFTOVER_SECONDS = 2.0
-"""How often it is looked whether a run of an earlier sweep of the same name is gone."""
-TABLE_SECONDS = 1.0
-"""How long a pass waits for its table."""
-READINGS = 3
-"""How often in a pass figures are read: a run may vanish in between, and then others may be wanted."""
-_QUOTA = "exceeded quota"
+"""How often a run that was refused is retried; a change of the sweep or its runs comes before."""
+LEFTOVER_SECONDS = 2.0  # how often it is looked whether a run of an earlier sweep of the same name is gone
+TABLE_SECONDS = 1.0  # how long a pass waits for its table
+READS = 3  # how often in a pass figures are read: a run may vanish in between, and then others may be wanted
 
 
 @dataclass(kw_only=True, eq=False)
@@ -63,10 +60,18 @@ class SweepReconciler(Reconciler):
         if memory.settled == seen:
             return None
         memory.settled = None
-        decision = await self._decided(sweep, memory)
+        decision = decide(self._facts(sweep, memory))
+        for _ in range(READS):
+            for name in decision.read:
+                await self._read(sweep, name, memory)
+            decision = decide(self._facts(sweep, memory)) if decision.read else decision
         if decision.table is not None:
-            await self._make_table(key, sweep, decision.table, memory)
-            decision = decide(self._world(sweep, memory))
+            # A pass waits a moment for the table, not for the judge: the next pass comes when it is there.
+            if memory.making is None:
+                making = self._table(key, sweep, decision.table, memory)
+                memory.making = asyncio.create_task(making, name="table of a sweep")
+            await asyncio.wait({memory.making}, timeout=TABLE_SECONDS)
+            decision = decide(self._facts(sweep, memory))
         if decision.read:
             return RETRY_SECONDS  # runs come and go faster than they can be read
         await self._cancel(decision.cancel)
@@ -80,25 +85,14 @@ class SweepReconciler(Reconciler):
             self.memories.drop(key)
             return None
         retry = None
-        if decision.create and memory.not_created is not None:
-            retry = LEFTOVER_SECONDS if memory.not_created.leftover else NOT_CREATED_RETRY_SECONDS
-        # A table that is still to be made is asked for by the next pass.
+        not_created = memory.collected.not_created
+        if decision.create and not_created is not None:
+            retry = LEFTOVER_SECONDS if not_created.leftover else NOT_CREATED_RETRY_SECONDS
         memory.settled = seen if retry is None and decision.table is None else None
         return retry
 
-    async def _decided(self, sweep: Sweep, memory: SweepMemory) -> SweepDecision:
-        decision = decide(self._world(sweep, memory))
-        for _ in range(READINGS):
-            if not decision.read:
-                break
-            for name in decision.read:
-                await self._read(sweep, name, memory)
-            decision = decide(self._world(sweep, memory))
-        return decision
-
-    def _world(self, sweep: Sweep, memory: SweepMemory) -> SweepWorld:
-        runs = swept_runs(self.indexes.runs_of(sweep.uid))
-        return SweepWorld(sweep=sweep, runs=runs, collected=memory.collected(), now=self.now())
+    def _facts(self, sweep: Sweep, memory: SweepMemory) -> SweepFacts:
+        return SweepFacts(sweep, swept_runs(self.indexes.runs_of(sweep.uid)), memory.collected, self.now())
 
     async def _read(self, sweep: Sweep, name: str, memory: SweepMemory) -> None:
         """Straight from the API server: the index keeps no results of runs that have ended."""
@@ -109,39 +103,35 @@ class SweepReconciler(Reconciler):
             return
         self._learnt(body)
         run = run_of(body)
-        if run.sweep_uid == sweep.uid:
-            memory.measured[run.uid] = _essence(run.status)
-
-    async def _make_table(self, key: SweepKey, sweep: Sweep, wanted: TableWanted, memory: SweepMemory) -> None:
-        """Have the table made, and wait a moment for it: a pass does not stand still for the judge, and is made again when the
-        table is there."""
-        if memory.making is None:
-            memory.making = asyncio.create_task(self._table(key, sweep, wanted, memory), name="table of a sweep")
-        await asyncio.wait({memory.making}, timeout=TABLE_SECONDS)
+        if run.sweep_uid != sweep.uid:
+            return
+        try:
+            figures = essence(BenchmarkRunStatus.model_validate(run.status))
+        except ValueError:
+            figures = BenchmarkRunStatus()  # written by another version of the API: there, but not to be compared
+        memory.collected.measured[run.uid] = figures
 
     async def _table(self, key: SweepKey, sweep: Sweep, wanted: TableWanted, memory: SweepMemory) -> None:
         job = SweepJob(spec=sweep.spec, baseline=wanted.baseline, runs=wanted.runs, missing=dict(wanted.missing))
-        figures = ((run.uid, memory.measured[run.uid]) for run in wanted.runs)
-        parts = (
-            Part.of("run", status.model_dump_json(by_alias=True, exclude_none=True).encode(), name=uid)
-            for uid, status in figures
-        )
+        measured = ((run.uid, memory.collected.measured[run.uid]) for run in wanted.runs)
+        packed = ((uid, status.model_dump_json(by_alias=True, exclude_none=True).encode()) for uid, status in measured)
+        parts = (Part.of("run", data, name=uid) for uid, data in packed)
         table, problem = None, ""
         try:
             table = await self.judge.table(job, parts)
         except NotJudged as error:
-            problem = error.reason
+            problem = str(error)
         except Exception as error:
             logger.exception("%s/%s: its table", sweep.namespace, sweep.name)
             problem = type(error).__name__
         if problem:
             logger.warning("%s/%s: its table is not made: %s", sweep.namespace, sweep.name, problem)
-        memory.table = TableMade(wanted, table, problem)
+        memory.collected.table = TableMade(wanted, table, problem)
         memory.making = memory.settled = None
         self.enqueue(key)
 
     async def _cancel(self, refs: Iterable[Ref]) -> None:
-        """Tell each of the runs to end, whatever the others answer. Raises what failed first."""
+        """Cancel each of the runs, whatever becomes of the others. Raises what failed first."""
         failed: list[ClusterError] = []
         for ref in refs:
             try:
@@ -153,23 +143,25 @@ class SweepReconciler(Reconciler):
 
     async def _create(self, decision: SweepDecision, memory: SweepMemory) -> bool:
         """Whether something turned out that is to be decided on."""
-        before = memory.not_created
+        collected, before = memory.collected, memory.collected.not_created
         for manifest in decision.create:
-            memory.not_created = None
+            collected.not_created = None
+            name = manifest["metadata"]["name"]
             try:
-                self._learnt(await self.cluster.create_run(manifest))
+                self._learnt(await self.cluster.apply(manifest))
             except Occupied as error:
                 if not _is_leftover(error.found, manifest):
-                    memory.conflict = str(error)
+                    collected.conflict = str(error)
                     return True
-                name = manifest["metadata"]["name"]
                 message = f"waiting for run {name} of an earlier sweep of this name to be removed"
-                memory.not_created = NotCreated(name, message, curable=True, leftover=True)
+                collected.not_created = NotCreated(name, message, curable=True, leftover=True)
                 break
             except (Forbidden, Invalid) as error:
-                memory.not_created = _refused(manifest, error)
+                message = f"run {name} is refused by the API server: {bounded(str(error)).rstrip('. ')}"
+                curable, quota = isinstance(error, Forbidden), QUOTA in str(error)
+                collected.not_created = NotCreated(name, message, curable, quota)
                 break
-        return memory.not_created is not None and memory.not_created != before
+        return collected.not_created is not None and collected.not_created != before
 
     def _learnt(self, body: dict[str, Any] | None) -> None:
         """A run as it came back. Its watch event will be no news to the index, so that it is put on the queue here."""
@@ -178,21 +170,8 @@ class SweepReconciler(Reconciler):
             self.enqueue(key)
 
 
-def _essence(status: dict[str, object]) -> BenchmarkRunStatus:
-    try:
-        return essence(BenchmarkRunStatus.model_validate(status))
-    except ValueError:
-        return BenchmarkRunStatus()  # written by another version of the API: there, but not to be compared
-
-
 def _is_leftover(found: dict[str, Any], manifest: dict[str, Any]) -> bool:
     """Whether the run that has the name belongs to a sweep of our sweep's name that was deleted, and goes with it."""
     owner, ours = raw.controller(found["metadata"]), raw.controller(manifest["metadata"])
     same = (owner.get("kind"), owner.get("name")) == (ours.get("kind"), ours.get("name"))
     return same and owner.get("uid") != ours.get("uid")
-
-
-def _refused(manifest: dict[str, Any], error: ClusterError) -> NotCreated:
-    name, told = manifest["metadata"]["name"], bounded(str(error)).rstrip(". ")
-    message = f"run {name} is refused by the API server: {told}"
-    return NotCreated(name, message, curable=isinstance(error, Forbidden), quota=_QUOTA in str(error))

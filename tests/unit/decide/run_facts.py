@@ -1,6 +1,6 @@
 """Worlds of every kind, sensible or not, for properties that must hold whatever the cluster shows.
 
-A world is a milestone of a run and a few things that came over it, all by name: a failing example reads as a story.
+A case is a milestone of a run and a few things that came over it, all by name: a failing example reads as a story.
 """
 
 from __future__ import annotations
@@ -11,35 +11,23 @@ from functools import cached_property
 from typing import Any
 
 from benchrun.api import Judgement
-from benchrun.decide.world import Answer, Judging, Question, RefusedObject
+from benchrun.decide.decision import Answer, Judging, Question, RefusedObject
 from hypothesis import strategies as st
-from unit.decide.scenes import (
-    DEPLOYMENT,
-    JOB,
-    NEWER,
-    OFFLINE,
-    PLAN,
-    REFUSED,
-    SERVER_DIED,
-    SERVICE,
-    SERVICE_ENDPOINT,
-    URL_ENDPOINT,
-    Scene,
-    instant,
-    unix_us,
-)
+from unit.decide import scenes
 
 OF_A_LATER_VERSION = "LaterCondition"
-Change = Callable[[Scene], Scene]
+Change = Callable[[scenes.Scene], scenes.Scene]
 
 
-def _lingering(scene: Scene) -> Scene:
+def _lingering(scene: scenes.Scene) -> scenes.Scene:
     """The pod before the present one has not left yet."""
-    old = replace(scene.pod("server", ready=True).pods[-1], name="server-0", created_at=instant(2), deleting=True)
+    old = replace(
+        scene.pod("server", ready=True).pods[-1], name="server-0", created_at=scenes.instant(2), deleting=True
+    )
     return replace(scene, pods=(old, *scene.pods))
 
 
-def _newer(scene: Scene) -> Scene:
+def _newer(scene: scenes.Scene) -> scenes.Scene:
     """What an operator of a later version may have written before it was rolled back."""
     status = {**scene.status, "phase": "Rebalancing", "newField": {"x": [1]}}
     conditions = [{**c, "reason": "OfALaterVersion"} for c in scene.status.get("conditions", [])]
@@ -47,7 +35,7 @@ def _newer(scene: Scene) -> Scene:
     return replace(scene, status={**status, "conditions": [*conditions, later]})
 
 
-def _foreign(scene: Scene) -> Scene:
+def _foreign(scene: scenes.Scene) -> scenes.Scene:
     return replace(scene, objects=tuple(replace(c, owner_uid="another-run") for c in scene.objects))
 
 
@@ -64,34 +52,34 @@ def _leaving(kind: str, role: str) -> Change:
     return lambda scene: scene.without(kind, role).having((kind, role), deleting=True)
 
 
-MILESTONES: Mapping[str, Scene] = {
-    "fresh": Scene(),
-    "fresh, suspended": Scene().with_spec(suspend=True).settled(),
-    "client created": Scene().client_created().settled(),
-    "client ready": Scene().client_ready(),
-    "server pending": Scene().server_pending(),
-    "server loading": Scene().server_loading(),
-    "server healthy": Scene().server_healthy(),
-    "measuring": Scene().measuring(),
-    "measuring with objectives": Scene()
+MILESTONES: Mapping[str, scenes.Scene] = {
+    "fresh": scenes.Scene(),
+    "fresh, suspended": scenes.Scene().with_spec(suspend=True).settled(),
+    "client created": scenes.Scene().client_created().settled(),
+    "client ready": scenes.Scene().client_ready(),
+    "server pending": scenes.Scene().server_pending(),
+    "server loading": scenes.Scene().server_loading(),
+    "server healthy": scenes.Scene().server_healthy(),
+    "measuring": scenes.Scene().measuring(),
+    "measuring with objectives": scenes.Scene()
     .with_spec(objectives=[{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 25}])
     .measuring(),
-    "measuring with a baseline": Scene().with_spec(baseline={"name": "before"}).measuring(),
-    "one stored": Scene().measuring().arrived(0).settled().stored(0),
-    "url: fresh": Scene(spec=URL_ENDPOINT),
-    "url: client ready": Scene(spec=URL_ENDPOINT).client_ready(),
-    "url: measuring": Scene(spec=URL_ENDPOINT).measuring(),
-    "offline: client ready": Scene(spec=OFFLINE).client_ready(),
-    "offline: engine loading": Scene(spec=OFFLINE).server_loading(),
-    "offline: measuring": Scene(spec=OFFLINE).measuring(),
-    "service: fresh": Scene(spec=SERVICE_ENDPOINT),
-    "service: measuring": Scene(spec=SERVICE_ENDPOINT).measuring(),
-    "completed": Scene().measuring().arrived(0, 1).answered().settled().stored(0, 1),
-    "failed": Scene().measuring().without(*DEPLOYMENT).settled(),
-    "ending": Scene().measuring().arrived(0).without(*DEPLOYMENT).settled(),
-    "all measured": Scene().measuring().arrived(0, 1).settled().stored(0, 1),
-    "cancelled": Scene().measuring().with_spec(cancel=True).settled(),
-    "refused": Scene().with_spec(**REFUSED).settled(),
+    "measuring with a baseline": scenes.Scene().with_spec(baseline={"name": "before"}).measuring(),
+    "one stored": scenes.Scene().measuring().arrived(0).settled().stored(0),
+    "url: fresh": scenes.Scene(spec=scenes.URL_ENDPOINT),
+    "url: client ready": scenes.Scene(spec=scenes.URL_ENDPOINT).client_ready(),
+    "url: measuring": scenes.Scene(spec=scenes.URL_ENDPOINT).measuring(),
+    "offline: client ready": scenes.Scene(spec=scenes.OFFLINE).client_ready(),
+    "offline: engine loading": scenes.Scene(spec=scenes.OFFLINE).server_loading(),
+    "offline: measuring": scenes.Scene(spec=scenes.OFFLINE).measuring(),
+    "service: fresh": scenes.Scene(spec=scenes.SERVICE_ENDPOINT),
+    "service: measuring": scenes.Scene(spec=scenes.SERVICE_ENDPOINT).measuring(),
+    "completed": scenes.Scene().measuring().arrived(0, 1).answered().settled().stored(0, 1),
+    "failed": scenes.Scene().measuring().without(*scenes.DEPLOYMENT).settled(),
+    "ending": scenes.Scene().measuring().arrived(0).without(*scenes.DEPLOYMENT).settled(),
+    "all measured": scenes.Scene().measuring().arrived(0, 1).settled().stored(0, 1),
+    "cancelled": scenes.Scene().measuring().with_spec(cancel=True).settled(),
+    "refused": scenes.Scene().with_spec(**scenes.REFUSED).settled(),
 }
 
 CHANGES: Mapping[str, Change] = {
@@ -103,15 +91,15 @@ CHANGES: Mapping[str, Change] = {
         pendingDeadlineSeconds=50, startupDeadlineSeconds=50, runDeadlineSeconds=50
     ),
     "ttl": lambda s: s.with_spec(ttlSecondsAfterFinished=100),
-    "bad spec": lambda s: s.with_spec(**REFUSED),
-    "spec of a newer operator": lambda s: s.with_spec(**NEWER),
-    "operator restarts": Scene.operator_restarted,
+    "bad spec": lambda s: s.with_spec(**scenes.REFUSED),
+    "spec of a newer operator": lambda s: s.with_spec(**scenes.NEWER),
+    "operator restarts": scenes.Scene.operator_restarted,
     "status was never written": lambda s: replace(s, status={}),
     "client is silent": lambda s: s.client(silent=True),
     "client speaks another contract": lambda s: s.client(mismatch="the client speaks version 1"),
     "client has lost a record": lambda s: s.client(lost_record=0),
     "client's clock is a year ahead": lambda s: s.says(
-        healthy_unix_us=unix_us(3e7), first_request_unix_us=unix_us(4e7)
+        healthy_unix_us=scenes.unix_us(3e7), first_request_unix_us=scenes.unix_us(4e7)
     ),
     "client's clock says nonsense": lambda s: s.says(healthy_unix_us=10**15, first_request_unix_us=0),
     "name is taken": lambda s: s.knowing(conflict="Job br-qwen-6316e01c-client"),
@@ -133,34 +121,34 @@ CHANGES: Mapping[str, Change] = {
             "Job", "br-qwen-6316e01c-client", "client", "timeout", curable=True, is_transient=True
         )
     ),
-    "log was read": lambda s: s.log_read(SERVER_DIED.message),
-    "log can't be read": Scene.log_read,
-    "endpoint has no pods": Scene.endpoint_found,
+    "log was read": lambda s: s.log_read(scenes.SERVER_DIED.message),
+    "log can't be read": scenes.Scene.log_read,
+    "endpoint has no pods": scenes.Scene.endpoint_found,
     "endpoint has a pod": lambda s: s.endpoint_found("10.0.0.7:8000"),
     "all is judged": _judged(JUDGED),
     "judge died": _judged(None),
-    "end is answered": Scene.answered,
+    "end is answered": scenes.Scene.answered,
     "status holds values of a newer operator": _newer,
     "all is foreign": _foreign,
-    "plan is gone": lambda s: s.without(*PLAN),
-    "job is gone": lambda s: s.without(*JOB),
-    "job is leaving": _leaving(*JOB),
-    "service is gone": lambda s: s.without(*SERVICE),
-    "deployment is gone": lambda s: s.without(*DEPLOYMENT),
-    "deployment is leaving": _leaving(*DEPLOYMENT),
-    "deployment comes back": lambda s: s.having(DEPLOYMENT),
+    "plan is gone": lambda s: s.without(*scenes.PLAN),
+    "job is gone": lambda s: s.without(*scenes.JOB),
+    "job is leaving": _leaving(*scenes.JOB),
+    "service is gone": lambda s: s.without(*scenes.SERVICE),
+    "deployment is gone": lambda s: s.without(*scenes.DEPLOYMENT),
+    "deployment is leaving": _leaving(*scenes.DEPLOYMENT),
+    "deployment comes back": lambda s: s.having(scenes.DEPLOYMENT),
     "client pod is pending": lambda s: s.pod("client", phase="Pending", ip=None, ready=False),
     "client pod is ready": lambda s: s.pod("client", ready=True),
     "client pod is leaving": lambda s: s.pod("client", deleting=True),
     "client pod succeeded": lambda s: s.pod("client", phase="Succeeded", ready=False),
-    "client pod failed": lambda s: s.pod("client", phase="Failed", ready=False, terminated=SERVER_DIED),
+    "client pod failed": lambda s: s.pod("client", phase="Failed", ready=False, terminated=scenes.SERVER_DIED),
     "client is another run's": lambda s: s.pod("client", run_uid="another-run"),
     "server pod can't be placed": lambda s: s.pod(
         "server", unschedulable="0/3 nodes are available: 3 Insufficient gpu."
     ),
     "server pod can't pull": lambda s: s.pod("server", waiting_reason="ImagePullBackOff", waiting_message="not found"),
-    "server died": lambda s: s.pod("server", terminated=SERVER_DIED, phase="Failed", ready=False),
-    "server restarted": lambda s: s.pod("server", restarts=1, last_terminated=SERVER_DIED),
+    "server died": lambda s: s.pod("server", terminated=scenes.SERVER_DIED, phase="Failed", ready=False),
+    "server restarted": lambda s: s.pod("server", restarts=1, last_terminated=scenes.SERVER_DIED),
     "server pod is replaced": lambda s: s.pod("server", name="server-2", ready=False),
     "server pod is leaving": lambda s: s.pod("server", deleting=True),
     "an old server pod lingers": _lingering,
@@ -173,21 +161,21 @@ CHANGES: Mapping[str, Change] = {
     "second record was stored": lambda s: s.stored(1),
     "page was read": lambda s: s.sampled(72),
     "page was read again": lambda s: s.sampled(99),
-    "a pass is made": Scene.settled,
+    "a pass is made": scenes.Scene.settled,
 }
 
 
 @dataclass(frozen=True)
 class Story:
-    """How a world came about."""
+    """How a case came about."""
 
     start: str
     changes: tuple[str, ...]
     seconds_later: int
 
     @cached_property
-    def scene(self) -> Scene:
-        """The world at the end of it."""
+    def scene(self) -> scenes.Scene:
+        """Its facts at the end."""
         scene = MILESTONES[self.start]
         for change in self.changes:
             scene = CHANGES[change](scene)

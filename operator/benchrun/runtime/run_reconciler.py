@@ -1,7 +1,7 @@
-"""One pass over one run: look, decide, let go, then everything else.
+"""One pass over one run: look, decide, delete servers, then everything else.
 
 The servers of a run that ends are deleted before anything else is tried, and nothing that fails keeps the rest of the pass from
-being made: what failed is raised at its end, so that the pass is made again. Everything here can be repeated.
+being made: what failed is raised at its end, so that the pass is retried. Everything here can be repeated.
 """
 
 from __future__ import annotations
@@ -14,55 +14,53 @@ from typing import Any
 from benchrun import names
 from benchrun.api import status_changes, tells_of_progress
 from benchrun.decide.deadlines import RESULTS, diagnose_refusal
-from benchrun.decide.world import Context, Decision, Event, Judging, Ref, RefusedObject, World
+from benchrun.decide.decision import Context, Decision, Event, Facts, Judging, Ref, RefusedObject
 from benchrun.effects.errors import ClusterError, Forbidden, Invalid, NotServed, Occupied
 from benchrun.effects.lookups import About, LookUps
 from benchrun.observe.views import Run, RunKey
 from benchrun.plan.stored import TIMELINE_KEY
 from benchrun.runtime.memory import Memories, RunMemory
-from benchrun.runtime.passes import Poison, Reconciler
+from benchrun.runtime.reconciler import FailingRuns, Reconciler
 from benchrun.runtime.sessions import Sessions
 
-Decide = Callable[[World], Decision]
+Decide = Callable[[Facts], Decision]
 RUNS_A_SECOND = 20
-"""Statuses that tell of nothing that is urgent are written about this often a second, over all runs."""
+"""Statuses without anything urgent are written about this often a second, over all runs."""
 REFUSED_RETRY_SECONDS = 15.0
-"""How often an object that the API server refused is offered again; a change of the run or its children comes before."""
-SETTLE_SECONDS = 1.0
-"""How long a change of the status waits for others that follow it closely, at least; ends do not."""
+"""How often an object that the API server refused is retried; a change of the run or its children comes before."""
+SETTLE_SECONDS = 1.0  # how long a change of the status waits for others that follow it closely, at least; ends do not
 JUDGED_NEXT = "Collecting"
 STORED_WITHIN_SECONDS = 15.0
 JUDGED_WITHIN_SECONDS = 60.0
-"""What is measured is soon stored, judged, and then told with its results; where either takes longer, it is told that it is
+"""What is measured is soon stored, judged and written with its results; where either takes longer, the status says that it is
 measured. One run is judged at a time, so of many that end together the last ones wait."""
-LAST_WORDS_SECONDS = 1.0
-"""A failed server's release waits at most so long for its log."""
+LAST_WORDS_SECONDS = 1.0  # a failed server's release waits at most so long for its log
 
 
 @dataclass(kw_only=True, eq=False)
 class RunReconciler(Reconciler):
     """Makes passes over runs."""
 
-    memories: Memories[RunMemory]
     sessions: Sessions
     lookups: LookUps[RunKey]
     context: Context
     decide: Decide
 
     def __post_init__(self) -> None:
-        self._poison = Poison(self)
+        self.memories = Memories(RunMemory)
+        self._failing = FailingRuns(self)
 
     async def __call__(self, key: RunKey) -> float | None:
         """One pass; see `guard`. A run over which no pass succeeds is ended."""
         try:
             seconds = await self.guard(key, lambda: self._pass(key))
         except Exception as error:
-            if await self._poison.lets_go(key, error):
+            if await self._failing.lets_go(key, error):
                 self.telemetry.run_poisoned()
                 self._forget(key)
                 return None
             raise
-        self._poison.forget(key)
+        self._failing.forget(key)
         return seconds
 
     async def _pass(self, key: RunKey) -> float | None:
@@ -70,35 +68,30 @@ class RunReconciler(Reconciler):
         if run is None or run.deleting:
             # The garbage collector removes the children, with or without us, but not before somebody's finalizer lets the run go.
             self._forget(key)
-            return None if await self._poison.let_go(key) else REFUSED_RETRY_SECONDS
+            return None if await self._failing.let_go(key) else REFUSED_RETRY_SECONDS
         children = self.indexes.children(key)
         memory = self.memories.of(key, run.uid)
         memory.let_go_of_stored(children)
-        world = World(
-            run,
-            children,
-            memory.collected,
-            now=self.now(),
-            context=replace(self.context, live_interval_seconds=self._live_interval_seconds()),
-        )
+        context = replace(self.context, live_interval_seconds=self._live_interval_seconds())
+        facts = Facts(run, children, memory.collected, self.now(), context)
         with self.telemetry.a_decision():
-            decision = self.decide(world)
-        return await self._carry_out(key, world, decision, memory)
+            decision = self.decide(facts)
+        return await self._carry_out(key, facts, decision, memory)
 
-    async def _carry_out(self, key: RunKey, world: World, decision: Decision, memory: RunMemory) -> float | None:
-        run, collected = world.run, memory.collected
+    async def _carry_out(self, key: RunKey, facts: Facts, decision: Decision, memory: RunMemory) -> float | None:
+        run, collected = facts.run, memory.collected
         collected.ending = decision.ending or collected.ending
         unstored = tuple(collected.samples.unstored)
-        about = About(run, world.children, arrivals=tuple(collected.arrivals.values()), samples=unstored)
+        about = About(run, facts.children, arrivals=tuple(collected.arrivals.values()), samples=unstored)
         if decision.last_words is not None:
             await self.lookups.within(LAST_WORDS_SECONDS, about, decision.last_words, collected.answers)
         # Some read what goes with the server, so they begin before it does; nothing of it is waited for.
         self.lookups.ask(key, about, decision.lookups, collected.answers)
         if decision.delete and collected.released_at is None:
-            collected.released_at = world.now
+            collected.released_at = facts.now
         failed = await self.delete(decision.delete)
         if decision.last_words is not None and not failed:
-            return 0.0  # the log may tell more of why the run ends
+            return 0.0  # the log may show better why the run ends
         self.sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
         refused = collected.refused_object
         unapplied = await self._apply(key, run, decision, memory)
@@ -106,8 +99,10 @@ class RunReconciler(Reconciler):
             return 0.0
         if not isinstance(unapplied, ClusterError) and collected.refused_object != refused:
             return 0.0  # nothing is acknowledged or called finished that was not stored
-        if unapplied is None:
-            await self._acknowledge(key, memory, decision.acknowledge)
+        through = decision.acknowledge or 0
+        is_news = unapplied is None and through > memory.acknowledged
+        if is_news and await self.sessions.acknowledge(key, through):
+            memory.acknowledged = through
         due = None
         if unapplied is None or not decision.forget:
             due = await self._write_status(run, decision, memory)
@@ -179,13 +174,9 @@ class RunReconciler(Reconciler):
         if TIMELINE_KEY in manifest.get("binaryData", {}):
             memory.collected.samples.stored(through=float(meta["annotations"][names.ANNOTATION_THROUGH]))
 
-    async def _acknowledge(self, key: RunKey, memory: RunMemory, through: int | None) -> None:
-        if through is not None and through > memory.acknowledged and await self.sessions.acknowledge(key, through):
-            memory.acknowledged = through
-
     async def _write_status(self, run: Run, decision: Decision, memory: RunMemory) -> float | None:
         """Write what changed, if it is time; else in how many seconds it will be. Changes that follow each other closely are one
-        write, and those that tell of nothing but progress wait for the next figures."""
+        write, and those of nothing but progress wait for the next figures."""
         changes = status_changes(run.status, decision.status)
         if not changes:
             memory.outdated_since = None
@@ -197,7 +188,7 @@ class RunReconciler(Reconciler):
             is_judged = any(isinstance(question, Judging) for question in decision.lookups)
             due = since + (JUDGED_WITHIN_SECONDS if is_judged else STORED_WITHIN_SECONDS)
         elif changes.keys() == {"servers"}:
-            due = since + STORED_WITHIN_SECONDS  # what they are is soon told with what they do
+            due = since + STORED_WITHIN_SECONDS  # what they are is soon written with what they do
         elif tells_of_progress(run.status, changes):
             due = max(due, memory.written_at + self._live_interval_seconds())
         is_edited = bool(run.status) and "observedGeneration" in changes  # the first words are soon others

@@ -1,0 +1,202 @@
+"""One pass over one run: from what is seen to what is to be done. Read it from top to bottom; each step may end the pass.
+
+A pass that knows that the run ends requests the servers' deletion, whatever else it requests: the runtime deletes first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from benchrun.api import BenchmarkRunStatus, EndingStatus, Reason, has_ended, read_status, sentence, timestamp
+from benchrun.decide import children, condition_table, servers
+from benchrun.decide.condition_table import Step, current_step, progress
+from benchrun.decide.deadlines import deadlines, grace_ends, no_pod_at, noticed, results_refused, with_refusal
+from benchrun.decide.decision import Decision, Ending, EndpointPods, Event, Facts, Question
+from benchrun.decide.failures import client_diagnosis, ending, hidden_cause, last_words, server_diagnosis
+from benchrun.decide.finish import after_finish, final_status, judging
+from benchrun.decide.run_state import RunState, Unacceptable, accept
+from benchrun.measure.timeline import live
+from benchrun.observe.views import Diagnosis
+
+ENDPOINT_LOOKUP_SECONDS = 5.0
+SHORTEST_WAIT_SECONDS = 1.0  # a deadline that has passed and can't be judged yet must not keep the operator spinning
+
+
+def decide(facts: Facts) -> Decision:
+    """What to do about a run now. The same facts give the same decision; on its own outcome it changes nothing."""
+    status = read_status(facts.run.status)
+    if facts.run.deleting:
+        return Decision(status=status, forget=True)
+    ended, begun = has_ended(status.conditions), status.accepted_time is not None
+    try:
+        spec = accept(facts.run, begun=begun)
+    except Unacceptable as error:
+        if ended:
+            seen = status.model_copy(update={"observed_generation": facts.run.generation})
+            return Decision(status=seen, delete=children.release_all(facts), forget=True)
+        if begun and facts.run.spec.get("cancel") is not True:
+            return _left_alone(facts, status, str(error))
+        return _refused(facts, status, str(error))
+    state = RunState(facts=facts, spec=spec, status=status)
+    if ended:
+        return after_finish(state)
+    state = noticed(state)
+    going_nowhere = state.ending is None and not state.server_exists and not state.begun
+    if spec.suspend and not spec.cancel and going_nowhere:
+        return _suspended(state)
+    server, client = server_diagnosis(state), client_diagnosis(state)
+    end = ending(state, server=server, client=client)
+    if end is not None or state.all_known:
+        return _end(state, end, server=server)
+    endpoint = servers.endpoint_pods(state)
+    # A Service's pods must be known before the plan is written: their counters are read at every edge.
+    if endpoint is not None and not state.has_plan and not servers.endpoint_addresses(state):
+        return _look_up_endpoint(state, endpoint)
+    return _go_on(state, server=server, client=client)
+
+
+def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Decision:
+    step = with_refusal(state, current_step(state, server=server, client=client))
+    stored_now = children.to_store(state)
+    statuses = servers.server_statuses(state)
+    wanted: tuple[Question[Any] | None, ...] = (
+        *servers.startups_wanted(state, statuses),
+        *servers.exporters_wanted(state),
+        servers.endpoint_pods(state),
+        hidden_cause(state),
+    )
+    update = {
+        "servers": statuses,
+        "progress": progress(state),
+        "live": live(state.collected.samples.recent, state.now) or state.status.live,
+        "truncated": servers.truncations(state.spec, statuses),
+    }
+    status = _with_step(state, step).model_copy(update=update)
+    return Decision(
+        status=status,
+        apply=(*children.missing_children(state), *stored_now),
+        scrape=servers.scrape_targets(state),
+        pull=servers.pull_target(state),
+        lookups=tuple(question for question in wanted if question is not None),
+        acknowledge=children.to_acknowledge(state, stored_now),
+        events=_step_events(state, step),
+        requeue_after_seconds=_seconds_to_next_pass(replace(state, status=status)),
+    )
+
+
+def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> Decision:
+    """Every record is here, or none comes any more. The servers go first, with the client where the run ends early; then what
+    is left is stored, judged, and written, in as many passes as it takes."""
+    words = last_words(state, end, server=server) if end is not None else None
+    log = servers.compilations_wanted(state)
+    waits = end is None and children.worth_waiting_to_store(state)
+    stored_now = children.to_store(state) if waits else children.last_to_store(state)
+    let_go = Decision(
+        status=_ending_status(state, end),
+        last_words=words,
+        delete=(*children.release_servers(state.facts), *(children.release_client(state) if end is not None else ())),
+        apply=stored_now,
+        pull=servers.pull_target(state),
+        lookups=(log,) if log is not None else (),
+        acknowledge=children.to_acknowledge(state, stored_now),
+        ending=end,
+        requeue_after_seconds=SHORTEST_WAIT_SECONDS,
+    )
+    if words is not None or waits or (log is not None and state.collected.answers.of(log) is None):
+        return let_go
+    judged = None
+    if state.known:
+        question = judging(state, ended_early=end is not None)
+        judged = state.collected.answers.of(question)
+        if judged is None:
+            return replace(let_go, lookups=(*let_go.lookups, question))
+    status = final_status(state, end, judged)
+    reason = end.reason if end is not None else status.phase or "Completed"
+    return replace(
+        let_go,
+        status=status,
+        # What could not be stored the client has kept until now.
+        acknowledge=state.total_stages if state.client_runs and end is None else None,
+        forget=True,
+        events=(Event(reason, status.message or "", warning=status.phase == "Failed"),),
+    )
+
+
+def _ending_status(state: RunState, end: Ending | None) -> BenchmarkRunStatus:
+    """Of a run whose measurement is over and that is not judged yet."""
+    total = state.stages_in_words
+    if end is None:
+        step = Step("Collecting", Reason.COLLECTING, f"all {total} stages are measured; the records are judged", True)
+        step = with_refusal(state, step) if results_refused(state) else step
+    else:
+        step = Step("Collecting", end.reason, f"{end.message}; what was measured is judged")
+    return _with_step(state, step).model_copy(
+        update={
+            "servers": servers.server_statuses(state),
+            "progress": progress(state),
+            "server_released_time": state.released_time,
+            "ending": None if end is None else EndingStatus(reason=end.reason, message=sentence(end.message)),
+        }
+    )
+
+
+def _suspended(state: RunState) -> Decision:
+    """The clock of the deadlines stands still: it starts anew with the run."""
+    step = Step("Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held")
+    status = _with_step(state, step).model_copy(update={"accepted_time": None})
+    return Decision(status=status, delete=children.release_client(state), events=_step_events(state, step))
+
+
+def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
+    """Of a run that an operator of another version accepted: it goes on without us until that one is back, or is cancelled.
+    Its servers are held no longer than they may be (`benchrun-operator release`)."""
+    message = sentence(f"accepted by an operator of another version; this one can't read the spec: {problem}")
+    ends = status.ending is not None or status.server_released_time is not None
+    status = status.model_copy(update={"message": message})
+    return Decision(status=status, delete=children.release_servers(facts) if ends else ())
+
+
+def _refused(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
+    problem = sentence(problem)
+    rows = condition_table.ended_early("run", Reason.INVALID_SPEC, problem)
+    ended = condition_table.standing(status, rows, "Failed", problem, of=facts.run, now=facts.now)
+    return Decision(
+        status=ended.model_copy(update={"verdict": "Unknown", "completion_time": timestamp(facts.now)}),
+        delete=children.release_all(facts),
+        forget=True,
+        events=(Event(Reason.INVALID_SPEC, problem, warning=True),),
+    )
+
+
+def _look_up_endpoint(state: RunState, question: EndpointPods) -> Decision:
+    message = f"looking up the pods of Service {question.service}"
+    if state.collected.answers.of(question) is not None:
+        message = f"Service {question.service} has no ready pods; the run starts when it has"
+    step = Step("Pending", Reason.WAITING_FOR_ENDPOINT, message)
+    wait = min(ENDPOINT_LOOKUP_SECONDS, _seconds_to_next_pass(state) or ENDPOINT_LOOKUP_SECONDS)
+    return Decision(status=_with_step(state, step), lookups=(question,), requeue_after_seconds=wait)
+
+
+def _with_step(state: RunState, step: Step) -> BenchmarkRunStatus:
+    spec, message = state.spec, sentence(step.message)
+    step, has_baseline = replace(step, message=message), spec.baseline is not None
+    rows = condition_table.going_on(step, has_objectives=bool(spec.objectives), has_baseline=has_baseline)
+    return condition_table.standing(state.status, rows, step.phase, message, of=state.facts.run, now=state.now)
+
+
+def _step_events(state: RunState, step: Step) -> tuple[Event, ...]:
+    """A new phase is worth an event; the way through it is not."""
+    is_news = state.status.phase != step.phase and step.phase in ("Running", "Suspended")
+    return (Event(step.phase, step.message),) if is_news else ()
+
+
+def _seconds_to_next_pass(state: RunState) -> float | None:
+    """When something could change without an event: a deadline, or the next live figures."""
+    instants = [*(d.ends_at for d in deadlines(state)), *grace_ends(state)]
+    no_pod = no_pod_at(state)
+    instants += [no_pod] if no_pod is not None and no_pod > state.now else []
+    waits = [(at - state.now).total_seconds() for at in instants]
+    if state.collected.samples.recent and servers.scrape_targets(state):
+        waits.append(state.facts.context.live_interval_seconds)
+    return max(SHORTEST_WAIT_SECONDS, min(waits)) if waits else None

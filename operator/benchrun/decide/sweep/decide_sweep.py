@@ -1,0 +1,307 @@
+"""One pass over one sweep. Read `decide` from top to bottom; each step may end the pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from benchrun.api import has_ended, sentence, timestamp
+from benchrun.api.sweep.status import (
+    BenchmarkSweepStatus,
+    RunCounts,
+    SweepEstimate,
+    SweepPhase,
+    SweepReason,
+    TabledRun,
+    VariantStatus,
+    read_sweep_status,
+)
+from benchrun.decide import condition_table
+from benchrun.decide.decision import CANCELLED, Ending, Event, Ref
+from benchrun.decide.run_state import Unacceptable
+from benchrun.decide.sweep.sweep_state import (
+    SweepDecision,
+    SweepFacts,
+    SweepState,
+    TableMade,
+    TableWanted,
+    accept_sweep,
+)
+from benchrun.names import KIND
+from benchrun.observe.ended_runs import SweptRun
+from benchrun.plan.stages import estimate
+from benchrun.plan.variants import PlannedRun, Variant, run_manifest
+
+
+def decide(facts: SweepFacts) -> SweepDecision:
+    """What to do about a sweep now. The same facts give the same decision; on its own outcome it changes nothing."""
+    status = read_sweep_status(facts.sweep.status)
+    if facts.sweep.deleting:
+        return SweepDecision(status=status, forget=True)
+    if has_ended(status.conditions):
+        # Tools wait for the generation to be seen, whatever was edited after the end.
+        seen = status.model_copy(update={"observed_generation": facts.sweep.generation})
+        return SweepDecision(status=seen, cancel=_cancelled(facts, facts.runs.values()), forget=True)
+    try:
+        spec, variants = accept_sweep(facts.sweep)
+    except Unacceptable as error:
+        return _refused(facts, status, str(error))
+    state = _noticed(SweepState(facts=facts, spec=spec, variants=variants, status=status))
+    wanted = to_read(state)
+    if wanted and not is_tabled(state):
+        return SweepDecision(status=status, read=wanted)
+    end = ending(state)
+    starting = () if end is not None else state.to_start
+    waits = bool(state.waiting) and state.spec.suspend  # something is left to start, only not now
+    if not starting and not state.active and (end is not None or not waits):
+        if wanted:
+            return SweepDecision(status=status, read=wanted)
+        made = table_made(state)
+        if made is not None:
+            return finish(state, end, made)
+        return replace(_go_on(state, end, starting), table=table_wanted(state))
+    return _go_on(state, end, starting)
+
+
+def _noticed(state: SweepState) -> SweepState:
+    """The state with what is known as soon as the spec was found good."""
+    status = state.status
+    update = {
+        "accepted_time": status.accepted_time or timestamp(state.facts.now),
+        "estimate": status.estimate or _estimate(state),
+        "baseline": state.baseline,
+        "gpu_seconds": round(sum(state.gpu_seconds), 1),
+    }
+    return replace(state, status=status.model_copy(update=update))
+
+
+def _go_on(state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ...]) -> SweepDecision:
+    wanted = None if is_tabled(state) else table_wanted(state)
+    made = table_made(state) if wanted is not None else None
+    # The table anew only where one more run has ended.
+    counted = tabled(state, made) if made else counted_anew(state, tabled=tabled_runs(state))
+    phase, reason, message = _step(state, end, starting)
+    rows, facts = condition_table.sweep_going_on(reason, message), state.facts
+    status = condition_table.standing(counted, rows, phase, message, of=facts.sweep, now=facts.now)
+    is_news = phase != "Pending" and state.status.phase != phase
+    return SweepDecision(
+        status=status,
+        table=wanted if made is None else None,
+        cancel=_cancelled(facts, state.active) if end is not None else (),
+        create=tuple(run_manifest(state.owner, planned) for planned in starting),
+        events=(Event(phase, message),) if is_news else (),
+    )
+
+
+def _step(state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ...]) -> tuple[SweepPhase, str, str]:
+    """Phase, reason and message of a sweep that goes on."""
+    names = [run.name for run in state.active]
+    going = f"{names[0]} goes on" if len(names) == 1 else f"{len(names)} runs go on" if names else "nothing is held"
+    refused = state.facts.collected.not_created
+    if end is not None:
+        return "Running", SweepReason.ENDING, sentence(f"{end.message}; {going} until cancelled")
+    if refused is not None and starting:
+        reason = SweepReason.QUOTA_EXCEEDED if refused.quota else SweepReason.RUN_REFUSED
+        return "Running", reason, sentence(f"{refused.message}; {going}")
+    done = f"{len(state.ended)} of {len(state.planned)} runs have ended"
+    if state.spec.suspend:
+        return "Suspended", SweepReason.SUSPENDED, f"suspended by spec.suspend; {done}, {going}"
+    if starting and not names and not state.ended:
+        return "Running", SweepReason.MEASURING, f"starting the first of {len(state.planned)} runs"
+    return "Running", SweepReason.MEASURING, f"{done}, {going}"
+
+
+def _cancelled(facts: SweepFacts, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
+    """Those of the runs that are to be cancelled. Of a sweep that is over, or whose plan can't be read, all that are its by uid."""
+    going_on = (run for run in runs if not run.ended and not run.cancelling and not run.deleting)
+    return tuple(Ref(KIND, facts.sweep.namespace, run.name, run.uid) for run in going_on)
+
+
+def _refused(facts: SweepFacts, status: BenchmarkSweepStatus, problem: str) -> SweepDecision:
+    problem = sentence(problem)
+    rows = condition_table.ended_early("sweep", SweepReason.INVALID_SPEC, problem)
+    ended = condition_table.standing(status, rows, "Failed", problem, of=facts.sweep, now=facts.now)
+    return SweepDecision(
+        status=ended.model_copy(update={"completion_time": timestamp(facts.now)}),
+        cancel=_cancelled(facts, facts.runs.values()),
+        forget=True,
+        events=(Event(SweepReason.INVALID_SPEC, problem, warning=True),),
+    )
+
+
+MAX_MESSAGE_CHARS = 200
+
+
+def is_tabled(state: SweepState) -> bool:
+    """Whether the status holds the table of just the runs that have ended."""
+    return tabled_runs(state) == len(state.ended)
+
+
+def tabled_runs(state: SweepState) -> int:
+    """How many runs the table in the status is made of."""
+    return 0 if state.status.runs is None else state.status.runs.tabled
+
+
+def to_read(state: SweepState) -> tuple[str, ...]:
+    """Runs whose figures the table needs and memory lacks."""
+    measured = state.facts.collected.measured
+    return tuple(run.name for run in state.ended if run.state == "Completed" and run.uid not in measured)
+
+
+def table_wanted(state: SweepState) -> TableWanted:
+    """The table of all runs that have ended."""
+    variants = variant_statuses(state)
+    return TableWanted(
+        baseline=state.baseline,
+        runs=tuple(
+            TabledRun(variant=variant.name, name=run.name, uid=run.uid)
+            for variant in state.variants
+            for run in state.of_variant(variant)
+            if run.state == "Completed"
+        ),
+        # In the word of the first run that ended early.
+        missing=tuple((variant.name, variant.reason) for variant in variants if variant.reason is not None),
+    )
+
+
+def table_made(state: SweepState) -> TableMade | None:
+    """That table, or why there is none; None: it is still to be made."""
+    made = state.facts.collected.table
+    return made if made is not None and made.wanted == table_wanted(state) else None
+
+
+def tabled(state: SweepState, made: TableMade) -> BenchmarkSweepStatus:
+    """The status with the table of all runs that have ended; with the one before where that could not be made."""
+    counted, table, cost = counted_anew(state, tabled=len(state.ended)), made.table, state.spec.template.cost
+    if table is None:
+        return counted
+    variants = [
+        variant.model_copy(
+            update={
+                "outcome": table.outcomes.get(variant.name),
+                "verdict": table.verdicts.get(variant.name),
+                "searches": table.searches.get(variant.name, []),
+            }
+        )
+        for variant in counted.variants
+    ]
+    update = {
+        "baseline": state.baseline,
+        "currency": cost.currency if cost is not None else None,
+        "variants": variants,
+    } | {name: getattr(table, name) for name in ("scope", "results", "best", "front", "verdict", "truncated")}
+    return counted.model_copy(update=update)
+
+
+def counted_anew(state: SweepState, *, tabled: int) -> BenchmarkSweepStatus:
+    """The status with the counts of now, and the table that it has."""
+    states = [run.state for run in state.in_order]
+    counts = RunCounts(
+        running=states.count("Running"),
+        completed=states.count("Completed"),
+        failed=states.count("Failed"),
+        cancelled=states.count("Cancelled"),
+        skipped=len(state.skipped),
+        waiting=len(state.waiting),
+        lost=state.lost(),
+        tabled=tabled,
+        summary=f"{len(state.ended)}/{len(state.planned)}",
+    )
+    return state.status.model_copy(update={"runs": counts, "variants": variant_statuses(state)})
+
+
+def variant_statuses(state: SweepState) -> list[VariantStatus]:
+    """One entry a variant, as listed; outcome and verdict of the last table."""
+    before = {variant.name: variant for variant in state.status.variants}
+    return [_variant(state, variant, before.get(variant.name)) for variant in state.variants]
+
+
+def _estimate(state: SweepState) -> SweepEstimate:
+    each, times = [estimate(variant.spec) for variant in state.variants], state.spec.replications
+    stages, requests = times * sum(one.stages for one in each), times * sum(one.requests for one in each)
+    return SweepEstimate(variants=len(each), runs=len(state.planned), stages=stages, requests=requests)
+
+
+def _variant(state: SweepState, variant: Variant, before: VariantStatus | None) -> VariantStatus:
+    runs, before = state.of_variant(variant), before or VariantStatus(name=variant.name, number=variant.number)
+    early = next((run for run in runs if run.state in ("Failed", "Cancelled")), None)
+    return VariantStatus(
+        name=variant.name,
+        number=variant.number,
+        gpus=variant.gpus,
+        completed=sum(run.state == "Completed" for run in runs),
+        failed=sum(run.state in ("Failed", "Cancelled") for run in runs),
+        lost=state.lost(variant),
+        verdict=before.verdict,
+        reason=None if early is None else early.reason,
+        run=None if early is None else early.name,
+        message=None if early is None else early.message[:MAX_MESSAGE_CHARS],
+        searches=before.searches,
+        outcome=before.outcome,
+    )
+
+
+def ending(state: SweepState) -> Ending | None:
+    """Why no run is started any more and those that go on are cancelled; None while there is no reason to."""
+    collected, limit = state.facts.collected, state.spec.max_failed
+    if state.spec.cancel:
+        return CANCELLED
+    if collected.conflict is not None:
+        return Ending(SweepReason.CONFLICT, f"{collected.conflict}; rename one of the two")
+    if collected.not_created is not None and not collected.not_created.curable:
+        return Ending(SweepReason.RUN_INVALID, collected.not_created.message)
+    failed = [run for run in state.ended if run.state == "Failed"]
+    if limit is not None and len(failed) > limit:
+        last = failed[-1]
+        message = f"{len(failed)} runs failed and spec.maxFailed is {limit}; {last.name}: {last.reason}"
+        return Ending(SweepReason.TOO_MANY_FAILED, message)
+    return None
+
+
+def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecision:
+    """No run goes on any more. Everything comes in one write, so that nobody ever sees an end without its table."""
+    facts = state.facts
+    status = tabled(state, made).model_copy(update={"completion_time": timestamp(facts.now)})
+    early = end or _without_a_table(state)
+    phase: SweepPhase = "Completed" if early is None else early.phase
+    if early is None:
+        reason, message = _outcome(state, status, made)
+        rows = condition_table.sweep_measured(reason, message)
+    else:
+        reason, message = early.reason, sentence(early.message)
+        rows = condition_table.ended_early("sweep", reason, message)
+    status = condition_table.standing(status, rows, phase, message, of=facts.sweep, now=facts.now)
+    warning = phase == "Failed" or reason in (SweepReason.RUNS_FAILED, SweepReason.INVALID_CELLS)
+    return SweepDecision(status=status, forget=True, events=(Event(phase, message, warning=warning),))
+
+
+def _without_a_table(state: SweepState) -> Ending | None:
+    """Ends that nobody wished for: the budget is spent before all was started, or nothing was measured."""
+    if state.waiting:
+        message = (
+            f"the budget of {state.spec.gpu_seconds_budget} GPU seconds has no room for another run: "
+            f"{state.status.gpu_seconds:g} were held by {len(state.ended)} runs, {len(state.waiting)} were not started"
+        )
+        return Ending(SweepReason.BUDGET_SPENT, message)
+    if not any(run.state == "Completed" for run in state.ended):
+        first = state.ended[0]
+        return Ending(SweepReason.ALL_FAILED, f"no run was measured to its end; {first.name}: {first.reason}")
+    return None
+
+
+def _outcome(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) -> tuple[str, str]:
+    """Reason and message of a sweep whose runs have all ended."""
+    total, missing = len(state.variants), [v for v in status.variants if not v.completed]
+    measured = f"measured {total - len(missing)} of {total} variants"
+    early = sum(run.state != "Completed" for run in state.ended)
+    if early:
+        first = f"; {missing[0].name}: {missing[0].reason or 'not measured'}" if missing else ""
+        runs = "run" if early == 1 else "runs"
+        return SweepReason.RUNS_FAILED, sentence(f"{measured}; {early} {runs} ended early{first}")
+    if made.table is None:
+        return SweepReason.NOT_JUDGED, sentence(f"{measured}, but its table is not made: {made.problem}")
+    if status.verdict == "Invalid":
+        return SweepReason.INVALID_CELLS, f"{measured}, but some rows are invalid: do not use their numbers"
+    if status.verdict == "Suspect":
+        return SweepReason.SUSPECT, f"{measured}; some rows are suspect"
+    return SweepReason.ALL_VALID, f"{measured}; every row is valid"
