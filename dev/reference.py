@@ -34,13 +34,7 @@ def reference_text() -> str:
 
 
 def page(
-    intro: str,
-    *,
-    columns: list[dict[str, Any]],
-    spec: Schema,
-    status: Schema,
-    mutable: Sequence[str],
-    instead: str,
+    intro: str, *, columns: list[dict[str, Any]], spec: Schema, status: Schema, mutable: Sequence[str], instead: str
 ) -> str:
     """The page of a kind. `instead`: what to do where a field can't be changed."""
     parts = [intro, _columns_section(columns), *_spec_sections(spec, mutable, instead), *_status_sections(status)]

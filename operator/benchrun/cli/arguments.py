@@ -12,11 +12,7 @@ T = TypeVar("T")
 def add_command(commands: Any, name: str, summary: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
     """A subcommand whose help keeps its line breaks."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=summary,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        name, help=summary, description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     return parser
 

@@ -50,12 +50,7 @@ def _untruncated(world: decision.SweepWorld, status: BenchmarkSweepStatus) -> Be
         return None
     wanted = reconcile.table_wanted(situation)
     table = sweep_table(
-        spec,
-        wanted.runs,
-        world.collected.measured,
-        baseline=wanted.baseline,
-        missing=dict(wanted.missing),
-        whole=True,
+        spec, wanted.runs, world.collected.measured, baseline=wanted.baseline, missing=dict(wanted.missing), whole=True
     )
     return reconcile.tabled(situation, decision.TableMade(wanted, table))
 

@@ -39,12 +39,7 @@ def html_page(found: finished_run.FinishedRun) -> str:
 def sweep_html_page(sweep: Sweep, status: BenchmarkSweepStatus) -> str:
     """The page of a sweep, with its charts drawn."""
     reported = ReportedSweep(
-        name=sweep.name,
-        namespace=sweep.namespace,
-        uid=sweep.uid,
-        written=sweep.spec,
-        spec=_spec(sweep),
-        status=status,
+        name=sweep.name, namespace=sweep.namespace, uid=sweep.uid, written=sweep.spec, spec=_spec(sweep), status=status
     )
     return page.sweep_page(reported, draw, made_by=_made_by())
 

@@ -12,15 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from benchrun.cli.__main__ import main
-from unit.cli.finished_runs import (
-    UID,
-    FinishedRun,
-    finished_run,
-    listed,
-    measured,
-    readings,
-    with_timeline_chunk,
-)
+from unit.cli.finished_runs import UID, FinishedRun, finished_run, listed, measured, readings, with_timeline_chunk
 
 Capture = pytest.CaptureFixture[str]
 Judge = Callable[..., tuple[int, str]]

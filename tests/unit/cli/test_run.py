@@ -46,13 +46,7 @@ def new(kubectl: FakeKubectl, name: str = "chat") -> None:
 
 @pytest.mark.parametrize(
     ("end", "code"),
-    [
-        (ended("Valid"), 0),
-        (ended("Suspect"), 0),
-        (ended("Invalid"), 4),
-        (ended("Failed"), 2),
-        (ended("Cancelled"), 5),
-    ],
+    [(ended("Valid"), 0), (ended("Suspect"), 0), (ended("Invalid"), 4), (ended("Failed"), 2), (ended("Cancelled"), 5)],
     ids=["Valid", "Suspect", "Invalid", "Failed", "Cancelled"],
 )
 def test_the_exit_code_is_that_of_the_verdict(

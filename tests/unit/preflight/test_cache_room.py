@@ -82,10 +82,7 @@ def test_a_size_among_the_arguments_needs_no_gpu_memory() -> None:
 
 @pytest.mark.parametrize(
     ("known", "missing"),
-    [
-        (Known(), "give --model, --gpu-memory, --weights"),
-        (Known(shape=SHAPE, weights_bytes=1), "give --gpu-memory"),
-    ],
+    [(Known(), "give --model, --gpu-memory, --weights"), (Known(shape=SHAPE, weights_bytes=1), "give --gpu-memory")],
 )
 def test_what_is_missing_is_asked_for(known: Known, missing: str) -> None:
     assert missing in said(checked(known=known), "NotChecked")[ARGS]

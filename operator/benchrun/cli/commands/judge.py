@@ -111,11 +111,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     judged, spec, stored, measured = finished.run, finished.spec, finished.status, finished.measured
     limits = changed(thresholds.thresholds_of(spec), options.threshold)
     rejudged = judged_run.rejudge(
-        judged_run.with_severities(spec, wanted),
-        stored,
-        measured.records,
-        measured.samples,
-        thresholds=limits,
+        judged_run.with_severities(spec, wanted), stored, measured.records, measured.samples, thresholds=limits
     )
     found = comparison_rows.differences(
         stored, rejudged.status, log_kept=known_compilations(stored.servers) is not None
