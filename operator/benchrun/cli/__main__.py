@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from rich.console import Console
 
-from benchrun.cli import errors, processes, show
+from benchrun.cli import errors, interrupts, tables
 from benchrun.cli.commands import check, compare, explain, export, get, judge, kv_cache, logs, report, run, watch
 
 
@@ -31,7 +31,7 @@ TABLE_WIDTH = 120
 """A narrower terminal wraps the lines; folded cells could not be read at all."""
 
 
-class _Output(show.Terminal):
+class _Output(tables.Terminal):
     """Standard output; that its reader has gone is left to `main`."""
 
     def on_broken_pipe(self) -> None:
@@ -61,11 +61,11 @@ def main(arguments: list[str] | None = None) -> int:
         _complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
         return errors.CommandError.code
     except KeyboardInterrupt as interrupt:
-        return processes.exit_code_of(interrupt)
+        return interrupts.exit_code_of(interrupt)
 
 
 def _complain(text: str) -> None:
-    show.Terminal(stderr=True).print(f"benchrun: {text}", style="red", markup=False, soft_wrap=True)
+    tables.Terminal(stderr=True).print(f"benchrun: {text}", style="red", markup=False, soft_wrap=True)
 
 
 def _drop_output() -> None:

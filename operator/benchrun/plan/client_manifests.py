@@ -13,7 +13,7 @@ from benchrun import names
 from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, Endpoint, Resources, Workload
 from benchrun.plan import pods
 from benchrun.plan.client_plan import CA_FILE
-from benchrun.plan.files import model_files, placed_files
+from benchrun.plan.mounted_files import model_files, placed_files
 from benchrun.plan.pods import MAX_HOLD_SECONDS, Manifest, Owner, client_seconds, headless_service, metadata, stamped
 from benchrun.plan.stages import load_points, requests_of
 

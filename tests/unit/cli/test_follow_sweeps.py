@@ -19,7 +19,7 @@ from benchrun.cli.cluster import Kubectl
 from benchrun.cli.commands.watch import say_how_to_go_on
 from benchrun.cli.errors import CommandError
 from benchrun.cli.following import Target, by_name, follow
-from benchrun.cli.reporters import LogReporter, full
+from benchrun.cli.progress_display import LogReporter, full
 from benchrun.report.followed import updated_sweep, with_run
 from benchrun.report.live_view import live_view
 from rich.console import Console

@@ -196,7 +196,7 @@ def test_a_timeline_that_was_cut_is_said(judge: Judge) -> None:
 def test_no_record_is_nothing_to_judge(judge: Judge) -> None:
     code, said = judge(finished_run(kept=()))
     assert code == 1
-    assert "nothing is left of what judged has measured" in said
+    assert "judged has no stored records" in said
 
 
 def test_a_record_that_can_not_be_read_is_named(judge: Judge) -> None:

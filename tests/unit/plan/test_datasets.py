@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchrun.api import Workload
 from benchrun.plan.client_plan import client_data
-from benchrun.plan.files import placed_files
+from benchrun.plan.mounted_files import placed_files
 from benchrun_client.contract import (
     AgentData,
     CustomData,

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.cli import arguments, errors, manifests, model_folder
+from benchrun.cli import errors, manifests, model_folder, shared_options
 from benchrun.cli.commands.kv_cache import add_memory_options
 from benchrun.preflight.manifests import CHECKS, CheckedObject, Known, check_objects
 from benchrun.preflight.remark import LEVELS, Level, Remark
@@ -114,7 +114,9 @@ EPILOG = "exit codes: 0 nothing stands in the way; 1 something is wrong, or the 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(commands, "check", "check a manifest before a GPU is asked for", DESCRIPTION, EPILOG)
+    parser = shared_options.add_command(
+        commands, "check", "check a manifest before a GPU is asked for", DESCRIPTION, EPILOG
+    )
     add = parser.add_argument
     add(
         "-f",
@@ -126,7 +128,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add("--model", metavar="MODEL", help="folder of the model or its config.json, as for `benchrun kv-cache`")
     add_memory_options(parser)
     add("--vllm-version", metavar="VERSION", help="version in the server's image, where its tag does not name it")
-    arguments.add_output(parser)
+    shared_options.add_output(parser)
     return parser
 
 

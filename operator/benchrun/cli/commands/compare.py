@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import DEFAULT_METRICS, Bottleneck, ComparedMetric, Comparison
-from benchrun.cli import arguments, cluster, errors, manifests
+from benchrun.cli import cluster, errors, manifests, shared_options
 from benchrun.judge.comparison import comparability, compare
 from benchrun.observe import trim, views
 from benchrun.report import comparison_rows, exit_codes
@@ -74,7 +74,7 @@ exit codes: 0 compared, whatever came out, or within --max-regression; 1 a run c
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(
+    parser = shared_options.add_command(
         commands, "compare", "compare two configurations, each one run or several", DESCRIPTION, EPILOG
     )
     parser.add_argument("baseline", help="name of a run, or names with commas")
@@ -99,12 +99,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--max-regression",
-        type=arguments.valid(_percent),
+        type=shared_options.valid(_percent),
         metavar="PERCENT",
         help="exit with 3 if a figure got worse by more than this",
     )
-    arguments.add_output(parser)
-    arguments.add_cluster_options(parser)
+    shared_options.add_output(parser)
+    shared_options.add_cluster_options(parser)
     return parser
 
 

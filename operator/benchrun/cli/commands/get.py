@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.cli import arguments, cluster, errors, finished_sweep, show
+from benchrun.cli import cluster, errors, finished_sweep, shared_options, tables
 from benchrun.observe import trim, views
 from benchrun.report import exit_codes, run_list, run_summary
 
@@ -27,7 +27,7 @@ FOLDED = ("load point", "findings", "best", "baseline", "model", "image")
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(commands, "get", "list runs and sweeps, or sum one up", DESCRIPTION)
+    parser = shared_options.add_command(commands, "get", "list runs and sweeps, or sum one up", DESCRIPTION)
     parser.add_argument(
         "name",
         nargs="?",
@@ -37,7 +37,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="list those of all namespaces")
     parser.add_argument("-l", "--selector", help="list those with these labels")
     parser.add_argument("--wide", action="store_true", help="list model, vLLM, GPU and image, too")
-    arguments.add_cluster_options(parser)
+    shared_options.add_cluster_options(parser)
     return parser
 
 
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         if bodies
     ]
     for number, table in enumerate(tables):
-        console.print(*([""] if number else []), show.as_table(table, folded=FOLDED), sep="\n")
+        console.print(*([""] if number else []), tables.as_table(table, folded=FOLDED), sep="\n")
     return exit_codes.PASSED
 
 
@@ -101,8 +101,8 @@ def _of_run(found: views.Run, now: datetime) -> run_summary.Summary:
 
 
 def _show(console: Console, summary: run_summary.Summary) -> None:
-    style = show.COLOURS.get(summary.word, "bold")
-    width = show.prose_width(console)
+    style = tables.COLOURS.get(summary.word, "bold")
+    width = tables.prose_width(console)
     title = Text.assemble((f"{summary.title}: ", "bold"), (summary.word, style), f" - {summary.sentence}")
     console.print(title, width=width)
     facts = Table.grid(padding=(0, 2, 0, 0))

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity
-from benchrun.cli import arguments, errors, finished_run, show
+from benchrun.cli import errors, finished_run, shared_options, tables
 from benchrun.judge import judged_run, thresholds
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.observe.views import Run
@@ -81,7 +81,7 @@ exit codes: 0 judged; 1 nothing to judge; 4 some numbers are invalid."""
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(
+    parser = shared_options.add_command(
         commands,
         "judge",
         "judge a finished run anew from what it stored, by other thresholds if asked",
@@ -98,9 +98,9 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="CODE=SEVERITY",
         help="Off, Note, Suspect or Invalid for this finding, over what the spec says; repeatable",
     )
-    arguments.add_output(parser)
-    arguments.add_cluster_options(parser)
-    arguments.add_wide(parser)
+    shared_options.add_output(parser)
+    shared_options.add_cluster_options(parser)
+    shared_options.add_wide(parser)
     return parser
 
 
@@ -108,15 +108,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
     """Read the run, judge it and show what came out. Raises CommandError."""
     wanted = severities(options.severity)
     finished = finished_run.finished_run(options)
-    judged, spec, stored, measured = finished.run, finished.spec, finished.status, finished.measured
-    limits = changed(thresholds.thresholds_of(spec), options.threshold)
-    rejudged = judged_run.rejudge(
-        judged_run.with_severities(spec, wanted), stored, measured.records, measured.samples, thresholds=limits
-    )
+    judged, stored = finished.run, finished.status
+    limits = changed(thresholds.thresholds_of(finished.spec), options.threshold)
+    spec = judged_run.with_severities(finished.spec, wanted)
+    rejudged = judged_run.rejudge(spec, stored, finished.records, finished.samples, thresholds=limits)
     found = comparison_rows.differences(
         stored, rejudged.status, log_kept=known_compilations(stored.servers) is not None
     )
-    notes = [*run_summary.missing_sentences(stored, rejudged.missing), *measured.unreadable]
+    notes = [*run_summary.missing_sentences(stored, rejudged.missing), *finished.unreadable]
     if options.output == "json":
         print(json.dumps(_as_json(judged, stored, rejudged.status, found, notes), indent=2))
     else:
@@ -135,7 +134,7 @@ def _show(
     wide: bool,
 ) -> None:
     anew = {"phase": None, "message": _judged_by(stored, now), "log_tail": None}
-    show.show_result(console, name, now.model_copy(update=anew), wide=wide)
+    tables.show_result(console, name, now.model_copy(update=anew), wide=wide)
     console.print(_heading(stored, found), style="bold", markup=False)
     for difference in found:
         console.print(f"  {difference.sentence}", markup=False, soft_wrap=True)

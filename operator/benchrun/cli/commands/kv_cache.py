@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.cli import arguments, errors, model_folder
+from benchrun.cli import errors, model_folder, shared_options
 from benchrun.report.exit_codes import PASSED
 from benchrun.sizing import layers, pool, serve_args
 from benchrun.sizing.engine import Engine, beyond_context, engine_of
@@ -164,7 +164,7 @@ true figure: what is missing there is this."""
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
     """`--gpu-memory`, `--weights` and `--overhead`."""
-    amount = arguments.valid(serve_args.bytes_of)
+    amount = shared_options.valid(serve_args.bytes_of)
     parser.add_argument("--gpu-memory", type=amount, metavar="SIZE", help="memory of one GPU, for example 80GiB")
     parser.add_argument(
         "--weights",
@@ -214,7 +214,7 @@ exit codes: 0 told; 1 the model can't be read, or nothing is known about its att
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(
+    parser = shared_options.add_command(
         commands, "kv-cache", "size a model's KV cache from its config.json", DESCRIPTION, EPILOG
     )
     parser.add_argument("model", help="folder of the model, its config.json, or an id that the hub's local cache has")
@@ -222,12 +222,12 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--length",
         action="append",
-        type=arguments.valid(_tokens),
+        type=shared_options.valid(_tokens),
         default=[],
         metavar="TOKENS",
         help="length of a sequence, prompt and answer; may be repeated (default: some, up to the longest)",
     )
-    arguments.add_output(parser)
+    shared_options.add_output(parser)
     parser.add_argument(
         "--serve",
         nargs=argparse.REMAINDER,

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchrun import names
 from benchrun.api import plain_text
-from benchrun.cli import arguments, cluster, errors, processes, show
+from benchrun.cli import cluster, errors, shared_options, tables
 from benchrun.observe import raw, trim, views
 from benchrun.report.exit_codes import PASSED
 
@@ -76,9 +76,9 @@ class _Logs:
         Nothing where the pod has gone meanwhile. Raises KubectlError."""
         lead = f"{pod.role if len(pods) == 1 else pod.name} | " if len(self.roles) > 1 else ""
         container = trim.MAIN_CONTAINERS.get(pod.role, trim.SERVER_CONTAINER)
-        command = self.kubectl.command("logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}")
+        written = self.kubectl.lines("logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}")
         try:
-            async with aclosing(processes.output_lines(command)) as lines:
+            async with aclosing(written) as lines:
                 async for line in lines:
                     self.shown.add(pod.role)
                     self.console.file.write(f"{lead}{plain_text(line)}\n")
@@ -101,7 +101,9 @@ def _with_log(kubectl: cluster.Kubectl, run: views.Run, role: str) -> list[views
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(commands, "logs", "show or follow what a run's server and client write", DESCRIPTION)
+    parser = shared_options.add_command(
+        commands, "logs", "show or follow what a run's server and client write", DESCRIPTION
+    )
     add = parser.add_argument
     add("name", help="name of the BenchmarkRun")
     add("--role", choices=ROLES, action="append", help="only this one's (default: all that the run has)")
@@ -118,7 +120,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="LINES",
         help=f"only the last lines (default: {DEFAULT_TAIL}; -1: all)",
     )
-    arguments.add_cluster_options(parser)
+    shared_options.add_cluster_options(parser)
     return parser
 
 
@@ -170,4 +172,4 @@ def _say_what_lacks(run: views.Run, silent: Sequence[str], *, anything: bool) ->
         )
     if not anything:
         raise errors.CommandError(text)
-    show.Terminal(stderr=True).print(text, style="dim", markup=False, soft_wrap=True)
+    tables.Terminal(stderr=True).print(text, style="dim", markup=False, soft_wrap=True)

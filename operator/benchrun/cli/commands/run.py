@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchrun.cli import arguments, cluster, errors, following, manifests, processes
+from benchrun.cli import cluster, errors, following, interrupts, manifests, shared_options
 from benchrun.cli.commands.watch import EXIT_CODES, add_timeout, follow_to_the_end, say_how_to_go_on
 from benchrun.observe import raw
 from benchrun.report.exit_codes import PASSED
@@ -27,7 +27,7 @@ it: its GPU is freed, what was measured is kept, and the command ends when the r
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(
+    parser = shared_options.add_command(
         commands,
         "run",
         "apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict",
@@ -39,8 +39,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add("--no-wait", action="store_true", help="only apply, and print the names")
     add_timeout(parser)
     add("--cancel-on-interrupt", action="store_true", help="cancel the runs on Ctrl-C, SIGTERM or when time is up")
-    arguments.add_cluster_options(parser)
-    arguments.add_wide(parser)
+    shared_options.add_cluster_options(parser)
+    shared_options.add_wide(parser)
     return parser
 
 
@@ -50,8 +50,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     wanted = manifests.manifests_in(options.file)  # all are read before one is applied
     started: list[manifests.Applied] = []
     try:
-        with processes.sigterm_interrupts():
-            with processes.held_back() if options.cancel_on_interrupt else nullcontext():
+        with interrupts.sigterm_interrupts():
+            with interrupts.signals_deferred() if options.cancel_on_interrupt else nullcontext():
                 _apply(wanted, kubectl, started, console)
             runs = _followed(started, kubectl)
             if options.no_wait or not runs:

@@ -9,7 +9,16 @@ from typing import Any
 from rich.console import Console
 
 from benchrun.api.sweep import spec, status
-from benchrun.cli import arguments, cluster, errors, finished_sweep, following, processes, reporters, show
+from benchrun.cli import (
+    cluster,
+    errors,
+    finished_sweep,
+    following,
+    interrupts,
+    progress_display,
+    shared_options,
+    tables,
+)
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe.trim import sweep_of
 from benchrun.report import exit_codes, rows
@@ -25,7 +34,7 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     """How long to wait."""
     parser.add_argument(
         "--timeout",
-        type=arguments.valid(rows.parse_seconds),
+        type=shared_options.valid(rows.parse_seconds),
         metavar="DURATION",
         help="wait no longer than this (90s, 10m, 2h) and end with 124",
     )
@@ -39,7 +48,7 @@ def follow_to_the_end(
     timeout_seconds: float | None = None,
 ) -> int:
     """Every run and sweep, until all have ended; their results; the worst of their codes. Raises CommandError."""
-    found = processes.run_interruptibly(_followed(targets, console, timeout_seconds))
+    found = interrupts.run_interruptibly(_followed(targets, console, timeout_seconds))
     if len(found.errors) == 1 and not found.codes:
         raise next(iter(found.errors.values()))
     for name in (name for name in targets if name in found.codes):
@@ -54,10 +63,10 @@ async def _followed(
 ) -> following.Following:
     if not console.is_terminal or console.is_dumb_terminal:
         return await following.follow(
-            targets, reporters.LogReporter(console, several=len(targets) > 1), timeout_seconds=timeout_seconds
+            targets, progress_display.LogReporter(console, several=len(targets) > 1), timeout_seconds=timeout_seconds
         )
     # Of the terminal's own width: what wraps can't be drawn over.
-    with reporters.ScreenReporter(show.Terminal(), several=len(targets) > 1) as screen:
+    with progress_display.ScreenReporter(tables.Terminal(), several=len(targets) > 1) as screen:
         return await following.follow(targets, screen, timeout_seconds=timeout_seconds)
 
 
@@ -78,9 +87,9 @@ def say_how_to_go_on(targets: Mapping[str, following.Target], console: Console) 
 def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wide: bool) -> None:
     texts = followed.texts_per_prompt
     if isinstance(followed, FollowedSweep):
-        show.show_sweep(console, followed.name, _whole(followed, kubectl), texts_per_prompt=texts, wide=wide)
+        tables.show_sweep(console, followed.name, _whole(followed, kubectl), texts_per_prompt=texts, wide=wide)
     else:
-        show.show_result(console, followed.name, followed.status, texts_per_prompt=texts, wide=wide)
+        tables.show_result(console, followed.name, followed.status, texts_per_prompt=texts, wide=wide)
 
 
 def _whole(followed: FollowedSweep, kubectl: cluster.Kubectl) -> status.BenchmarkSweepStatus:
@@ -105,7 +114,7 @@ lines. Of a sweep it is how many of its runs have ended, and those that go on. C
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(
+    parser = shared_options.add_command(
         commands,
         "watch",
         "follow runs and sweeps to their ends; the exit code is that of the verdict",
@@ -113,10 +122,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         EXIT_CODES,
     )
     parser.add_argument("names", nargs="+", metavar="NAME", help="name of a BenchmarkRun, else of a BenchmarkSweep")
-    arguments.add_sweep(parser)
+    shared_options.add_sweep(parser)
     add_timeout(parser)
-    arguments.add_cluster_options(parser)
-    arguments.add_wide(parser)
+    shared_options.add_cluster_options(parser)
+    shared_options.add_wide(parser)
     return parser
 
 

@@ -70,8 +70,11 @@ def stored_part(body: Mapping[str, object], key: str) -> bytes | None:
     return base64.b64decode(text) if isinstance(text, str) else None
 
 
-def stored_record(packed: bytes, *, run_uid: str, sequence: int | None) -> StageRecord:
-    """The record in its ConfigMap, if it is the one that the ConfigMap says. Raises ValueError."""
+def stored_record(body: Mapping[str, object], *, run_uid: str, sequence: int | None) -> StageRecord:
+    """The record in its ConfigMap. Raises ValueError where there is none, or that of another run or stage."""
+    packed = stored_part(body, RECORD_KEY)
+    if packed is None:
+        raise ValueError("holds no record")
     record = open_record(packed)
     if (record.run_uid, record.sequence) != (run_uid, sequence):
         raise ValueError(f"holds record {record.sequence} of run {record.run_uid}")

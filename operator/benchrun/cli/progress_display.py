@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.cli import errors, show
+from benchrun.cli import errors, tables
 from benchrun.report import live_view, log_lines, rows, run_list
 from benchrun.report.followed import Followed, FollowedRun, stage_figures
 
@@ -82,7 +82,7 @@ class ScreenReporter:
         """A line above the display."""
         if self._several:
             word = followed.status.verdict or followed.status.phase or ""
-            title, style = (f"{followed.name}: ", "bold"), show.COLOURS.get(word, "bold")
+            title, style = (f"{followed.name}: ", "bold"), tables.COLOURS.get(word, "bold")
             self._console.print(Text.assemble(title, (word, style), f" - {followed.status.message}"))
 
     def failed(self, name: str, error: errors.CommandError) -> None:
@@ -199,7 +199,7 @@ def _message(view: live_view.LiveView) -> list[Text]:
 
 def _ended(run: FollowedRun) -> Text:
     word = run_list.state(run.status)
-    line = Text.assemble(("✓ ", "green"), f"{run.title}: ", (word, show.COLOURS.get(word, "")))
+    line = Text.assemble(("✓ ", "green"), f"{run.title}: ", (word, tables.COLOURS.get(word, "")))
     line.append(f"  {run.status.message or ''}", style="dim")
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
