@@ -28,5 +28,5 @@ Findings in the order of results:
 
 def index_text() -> str:
     """Every finding with its severity and a line."""
-    rows = [f"| [{page.code}]({page.code}.md) | {page.severity} | {page.summary} |\n" for page in pages()]
+    rows = [f"| [{page.code}]({page.code}.md) | {page.lead[1]} | {page.lead[0]} |\n" for page in pages()]
     return _HEAD + "".join(rows)

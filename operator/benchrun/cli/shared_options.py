@@ -1,4 +1,4 @@
-"""Commands of the command line, and the options that several of them share."""
+"""The options that several commands share."""
 
 from __future__ import annotations
 
@@ -35,11 +35,8 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
 
 def add_wide(parser: argparse.ArgumentParser) -> None:
     """The option of every command that shows a result."""
-    parser.add_argument(
-        "--wide",
-        action="store_true",
-        help="show the total of tokens and the 95 %% interval of every percentile, too; of a sweep every figure",
-    )
+    more = "show the total of tokens and the 95 %% interval of every percentile, too; of a sweep every figure"
+    parser.add_argument("--wide", action="store_true", help=more)
 
 
 def valid(read: Callable[[str], T]) -> Callable[[str], T]:

@@ -107,5 +107,5 @@ def test_the_operators_image_copies_the_pages_to_where_they_are_looked_for() -> 
 def test_a_page_knows_its_lead() -> None:
     page = page_of(Code.PREFIX_CACHE_CONTAMINATED)
     assert page is not None
-    assert page.severity == "Suspect or Invalid"
-    assert page.summary == "Prompts were found in the prefix cache that the workload does not repeat."
+    summary = "Prompts were found in the prefix cache that the workload does not repeat."
+    assert page.lead == (summary, "Suspect or Invalid")

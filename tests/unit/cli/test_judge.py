@@ -53,8 +53,8 @@ def judge(tmp_path: Path, capsys: Capture) -> Judge:
 def test_by_the_same_lines_the_same_comes_out(judge: Judge) -> None:
     code, said = judge(finished_run())
     assert code == 0
-    assert "judged: Valid - judged anew by version 1 of the rules, with the same thresholds" in said
-    assert "the stored verdict stands: no cell is judged otherwise" in said
+    assert "judged: Valid - re-evaluated by version 1 of the rules, with the same thresholds" in said
+    assert "same as the stored verdict" in said
 
 
 def not_judged(run: FinishedRun) -> FinishedRun:
@@ -141,7 +141,7 @@ IN_THE_SECOND = (measured(1).first_send_unix_us / 1e6 + 1,)
 def test_compilations_are_found_again(judge: Judge) -> None:
     code, said = judge(finished_run(compilations=IN_THE_SECOND))
     assert (code, "judged: Suspect" in said) == (0, True)
-    assert "the stored verdict stands: no cell is judged otherwise" in said
+    assert "same as the stored verdict" in said
     assert "NotChecked" not in said
 
 
@@ -231,7 +231,7 @@ def test_chunks_of_the_timeline_count_once(tmp_path: Path, capsys: Capture) -> N
 def test_a_row_whose_codes_were_cut_is_compared_by_its_verdict(judge: Judge) -> None:
     run = finished_run(SHORT_OUTPUT)
     run.body["status"]["truncated"] = [{"field": "results[].findings", "total": 4, "included": 2}]
-    assert "the stored verdict stands" in judge(run, "--threshold", "window-seconds=60")[1]
+    assert "same as the stored verdict" in judge(run, "--threshold", "window-seconds=60")[1]
     assert "chat/rate=4: was Suspect, now Invalid" in judge(run, "--severity", "OutputTooShort=Invalid")[1]
 
 
@@ -298,7 +298,7 @@ def test_records_may_be_one_file_or_json(tmp_path: Path, capsys: Capture) -> Non
     arguments = saved(tmp_path, run)[:3]
     file.write_text(json.dumps(listed(run.config_maps), indent=4), encoding="utf-8")
     assert main([*arguments, "--records", str(file)]) == 0
-    assert "stored verdict stands" in told(capsys)
+    assert "same as the stored verdict" in told(capsys)
 
 
 def test_without_files_kubectl_is_asked(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

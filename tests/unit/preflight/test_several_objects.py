@@ -36,8 +36,8 @@ def sweep(template: dict[str, Any] | None = None, *, known: Known | None = None,
 )
 def test_a_kind_that_is_none_of_ours(body: dict[str, Any], level: str, text: str) -> None:
     (found,) = check_objects([body], Known())
-    assert [(r.level, r.path, r.text) for r in found.checked.remarks] == [(level, "kind", text)]
-    assert found.checked.volume is None
+    assert [(r.level, r.path, r.text) for r in found.remarks] == [(level, "kind", text)]
+    assert found.volume is None
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_an_object_is_called_what_it_is_called(metadata: Any, name: str) -> None
 
 def test_a_kind_is_checked_by_its_own_rules() -> None:
     run, swept = check_objects([manifest(), {**manifest(), "kind": "BenchmarkSweep"}], Known())
-    assert not run.checked.has_errors
-    assert "spec.template" in said(swept.checked, "Error")
+    assert not run.has_errors
+    assert "spec.template" in said(swept, "Error")
 
 
 def test_what_is_said_of_the_template_names_its_field_there() -> None:

@@ -6,7 +6,6 @@ import argparse
 import re
 from dataclasses import dataclass
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -33,38 +32,23 @@ class Page:
     """Markdown."""
 
     @property
-    def summary(self) -> str:
-        """What was found, in a sentence: the first below the title."""
-        return self._lead[0]
-
-    @property
-    def severity(self) -> str:
-        """Severities it may have: "Suspect or Invalid"."""
-        said = [word for word in rule.SEVERITIES if word in re.findall(r"\w+", self._lead[1])]
-        return " or ".join(said)
-
-    @property
-    def _lead(self) -> tuple[str, str]:
-        """The paragraph below the title: its first sentence, and the one that names the severity."""
-        paragraph = " ".join(self.text.split("\n\n")[1].split())
-        first, _, severity = paragraph.partition(". ")
-        return f"{first.removesuffix('.')}.", severity
+    def lead(self) -> tuple[str, str]:
+        """From the paragraph below the title: its first sentence, and the severities of the second: "Suspect or Invalid"."""
+        first, _, second = " ".join(self.text.split("\n\n")[1].split()).partition(". ")
+        severities = [word for word in rule.SEVERITIES if word in re.findall(r"\w+", second)]
+        return f"{first.removesuffix('.')}.", " or ".join(severities)
 
 
 def page_of(code: Code) -> Page | None:
     """The page of a code; None if the installation lacks it."""
-    place = _folder() / f"{code}.md"
+    installed = files("benchrun") / "findings"
+    place = (installed if installed.is_dir() else CHECKOUT) / f"{code}.md"
     return Page(code, place.read_text(encoding="utf-8")) if place.is_file() else None
 
 
 def pages() -> list[Page]:
     """All there are, in the order of codes."""
     return [page for code in Code if (page := page_of(code)) is not None]
-
-
-def _folder() -> Traversable:
-    installed = files("benchrun") / "findings"
-    return installed if installed.is_dir() else CHECKOUT
 
 
 DESCRIPTION = "What a finding means, how it is detected and what to do; without a code, the list of all."
@@ -80,9 +64,18 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Show a page or the list. Raises CommandError for a code that does not exist."""
     if options.code is None:
-        console.print(_list())
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for header in ("finding", "severity", "what was found"):
+            table.add_column(header, overflow="fold")
+        for page in pages():
+            summary, severity = page.lead
+            table.add_row(*map(Text, (page.code, severity, summary)))
+        console.print(table)
         return PASSED
-    text = _text(_known_code(options.code))
+    code = next((code for code in Code if code.lower() == options.code.lower()), None)
+    if code is None:
+        raise errors.unknown("finding", options.code, list(Code))
+    text = _text(code)
     if console.is_terminal:
         console.print(Markdown(text))
     else:
@@ -90,25 +83,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return PASSED
 
 
-def _known_code(text: str) -> Code:
-    """The code of that name, however it is capitalised. Raises CommandError."""
-    found = next((code for code in Code if code.lower() == text.lower()), None)
-    if found is None:
-        raise errors.unknown("finding", text, list(Code))
-    return found
-
-
 def _text(code: Code) -> str:
     """The page; of an installation without pages, what the status says."""
     page = page_of(code)
     explanation = catalogue.EXPLANATIONS[code]
     return page.text if page is not None else f"# {code}\n\n{explanation.meaning}\n\n{explanation.remedy}\n"
-
-
-def _list() -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in ("finding", "severity", "what was found"):
-        table.add_column(header, overflow="fold")
-    for page in pages():
-        table.add_row(*map(Text, (page.code, page.severity, page.summary)))
-    return table

@@ -43,8 +43,8 @@ SUMMARY = "write a finished run's records in the format of another tool"
 DESCRIPTION = """\
 Write what a finished run has measured, stage by stage, in the format of another tool.
 
-Load points with the verdict Invalid, and those that were not judged, are left out unless --include-invalid is given. What is
-left out is said on standard error. Verdict and findings go along wherever a format has a place for them."""
+Load points with the verdict Invalid, and those that were not judged, are left out unless --include-invalid is given. Standard
+error lists what is left out. Verdict and findings go along wherever a format has a place for them."""
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -53,20 +53,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     finished_run.add_run_options(parser)
     add = parser.add_argument
     add("--format", required=True, type=export_format, metavar="FORMAT", help=f"one of {', '.join(FORMATS)}")
-    add(
-        "-o",
-        "--output",
-        default=STANDARD_OUTPUT,
-        metavar="PATH",
-        help="a folder (one that exists, or a name without an ending), a file, or - for standard output, the default",
-    )
+    place = "a folder (one that exists, or a name without an ending), a file, or - for standard output, the default"
+    add("-o", "--output", default=STANDARD_OUTPUT, metavar="PATH", help=place)
     add("--table", choices=TABLES, default=TABLES[0], help=f"of csv and parquet in one file; default: {TABLES[0]}")
     add("--stage", action="append", default=[], metavar="STAGE", help="only this stage, as chat/rate=4/r1; repeatable")
-    add(
-        "--include-invalid",
-        action="store_true",
-        help="export what can't be trusted, too, marked where there is a place",
-    )
+    add("--include-invalid", action="store_true", help="export Invalid load points too, marked where the format can")
     shared_options.add_cluster_options(parser)
     return parser
 
