@@ -14,10 +14,9 @@ import yaml
 from benchrun.api.schema.crd import CRD_NAME, custom_resource_definition
 from benchrun.api.schema.sweep_crd import CRD_NAME as SWEEP_CRD_NAME
 from benchrun.api.schema.sweep_crd import custom_resource_definition as sweep_definition
+from benchrun.cli.commands.explain import pages
 
-from dev.findings_index import index_text
-from dev.reference import reference_text
-from dev.sweep_reference import sweep_reference_text
+from dev.reference import reference_text, sweep_reference_text
 
 COMMAND = "python -m dev.generate"
 CRD_FILE = f"crds/{CRD_NAME}.yaml"
@@ -29,17 +28,31 @@ SWEEP_REFERENCE_FILE = "docs/reference/benchmarksweep.md"
 FINDINGS_FILE = "docs/findings/README.md"
 
 
-def crd_text() -> str:
-    """The CustomResourceDefinition of runs as YAML; the same models always give the same bytes."""
-    return _definition_text(custom_resource_definition())
+_PAGE = "<!-- Generated from {source} by: " + COMMAND + " -->\n"
+_FINDINGS = """\
+# Findings
+
+A finding is a problem with a measurement. `status.findings` has its code, its severity and the numbers behind it.
+`benchrun explain CODE` prints the page of a code, `benchrun explain` prints this list.
+
+| severity | meaning |
+|---|---|
+| Invalid | The figures are wrong, or answer another question. Condition `Valid` is False, and commands exit with 4. |
+| Suspect | The figures may be wrong. Condition `Valid` is True with the reason `Suspect`. |
+| Note | Good to know. The load point stays Valid. |
+
+`validity.severities` in the spec changes a severity or switches a rule off; the result shows it. `benchrun judge --help`
+lists every threshold, and `benchrun judge` re-evaluates a finished run with others.
+
+Findings in the order of results:
+
+| code | severity | finding |
+|---|---|---|
+"""
 
 
-def sweep_crd_text() -> str:
-    """That of sweeps."""
-    return _definition_text(sweep_definition())
-
-
-def _definition_text(definition: dict[str, Any]) -> str:
+def definition_text(definition: dict[str, Any]) -> str:
+    """A CustomResourceDefinition as YAML; the same models always give the same bytes."""
     # A node without children takes one line: most of the file would be indentation otherwise.
     body = yaml.dump(
         definition, Dumper=_Dumper, default_flow_style=None, sort_keys=False, width=200, allow_unicode=True
@@ -47,28 +60,19 @@ def _definition_text(definition: dict[str, Any]) -> str:
     return f"# Generated from operator/benchrun/api by: {COMMAND}\n{body}"
 
 
-def reference_page() -> str:
-    """The reference page of the API, as Markdown."""
-    return f"<!-- Generated from operator/benchrun/api by: {COMMAND} -->\n{reference_text()}"
-
-
-def sweep_reference_page() -> str:
-    """That of sweeps."""
-    return f"<!-- Generated from operator/benchrun/api/sweep by: {COMMAND} -->\n{sweep_reference_text()}"
-
-
 def findings_page() -> str:
-    """The list of findings, from their pages."""
-    return f"<!-- Generated from the pages of this folder by: {COMMAND} -->\n{index_text()}"
+    """Every finding with its severity and a line, from the findings' pages."""
+    rows = [f"| [{page.code}]({page.code}.md) | {page.lead[1]} | {page.lead[0]} |\n" for page in pages()]
+    return _PAGE.format(source="the pages of this folder") + _FINDINGS + "".join(rows)
 
 
 GENERATED: dict[str, Callable[[], str]] = {
-    CRD_FILE: crd_text,
-    CHART_CRD_FILE: crd_text,
-    SWEEP_CRD_FILE: sweep_crd_text,
-    CHART_SWEEP_CRD_FILE: sweep_crd_text,
-    REFERENCE_FILE: reference_page,
-    SWEEP_REFERENCE_FILE: sweep_reference_page,
+    CRD_FILE: lambda: definition_text(custom_resource_definition()),
+    CHART_CRD_FILE: lambda: definition_text(custom_resource_definition()),
+    SWEEP_CRD_FILE: lambda: definition_text(sweep_definition()),
+    CHART_SWEEP_CRD_FILE: lambda: definition_text(sweep_definition()),
+    REFERENCE_FILE: lambda: _PAGE.format(source="operator/benchrun/api") + reference_text(),
+    SWEEP_REFERENCE_FILE: lambda: _PAGE.format(source="operator/benchrun/api/sweep") + sweep_reference_text(),
     FINDINGS_FILE: findings_page,
 }
 """Every generated file, by its path in the repository."""
@@ -77,7 +81,7 @@ GENERATED: dict[str, Callable[[], str]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the generated files under ROOT; with --check, write nothing and return 1 if one of them differs."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="Write the generated files.")
-    parser.add_argument("--check", action="store_true", help="only tell whether they are up to date")
+    parser.add_argument("--check", action="store_true", help="only check that they are up to date")
     parser.add_argument("root", nargs="?", type=Path, default=Path(), help="root of the repository (default: here)")
     options = parser.parse_args(arguments)
     stale = [

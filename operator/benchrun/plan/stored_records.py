@@ -43,8 +43,8 @@ class TimelinePart:
 
 
 def stage_config_map(owner: Owner, record: Packed, *, timeline: TimelinePart | None) -> Manifest:
-    """A stage's record (gzip JSON, as the client sent it) and the timeline since the last chunk. What its envelope said stands
-    outside: by that an operator knows what it holds, without opening it."""
+    """A stage's record (gzip JSON, as the client sent it) and the timeline since the last chunk. Its envelope is in labels and
+    annotations: the operator does not open records."""
     meta = metadata(owner, name=names.stage_name(owner.name, owner.uid, record.sequence), role=names.ROLE_STAGE)
     meta["labels"][names.LABEL_SEQUENCE] = str(record.sequence)
     meta["annotations"] = {
@@ -88,7 +88,5 @@ def _config_map(meta: dict[str, Any], data: dict[str, bytes], timeline: Timeline
         data = data | {TIMELINE_KEY: timeline.data}
         annotations[names.ANNOTATION_THROUGH] = repr(timeline.through)
     annotations[names.ANNOTATION_BYTES] = str(sum(len(value) for value in data.values()))
-    encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
-    return stamped(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "binaryData": encoded}
-    )
+    held = {key: base64.b64encode(value).decode() for key, value in data.items()}
+    return stamped({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "binaryData": held})
