@@ -1,6 +1,6 @@
 """Messages that users see, word for word, in one golden file. Other tests look at codes, fields and numbers.
 
-After a wanted change: `UPDATE_GOLDEN=1 pytest` with the tests that fail, one process; then read the diff. Such a run fails.
+After a wanted change: `UPDATE_GOLDEN=1 pytest` with the tests that fail, in one process; then read the diff.
 """
 
 from __future__ import annotations

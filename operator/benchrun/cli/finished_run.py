@@ -88,8 +88,7 @@ def with_measurement(run: views.Run, options: argparse.Namespace) -> FinishedRun
 def _measurement(
     bodies: Iterable[raw.Object], *, run_uid: str
 ) -> tuple[tuple[StageRecord, ...], tuple[exposition.Sample, ...], tuple[str, ...]]:
-    """Records, samples, and ConfigMaps that can't be read. ConfigMaps that another owns are passed over: a label alone proves
-    nothing."""
+    """Records, samples, and ConfigMaps that can't be read. Those of other owners are skipped: a label proves nothing."""
     records: dict[int, StageRecord] = {}
     samples: list[exposition.Sample] = []
     unreadable: list[str] = []

@@ -29,7 +29,7 @@ NO_EXTRA = "the HTML report needs two more packages: pip install 'benchrun-opera
 def whole_table(
     sweep: views.Sweep, status: BenchmarkSweepStatus, runs_of: Callable[[views.Sweep], Sequence[raw.Object]]
 ) -> BenchmarkSweepStatus:
-    """The status with all rows and figures; as it is where it was not cut, or where runs or their figures are not available.
+    """The status with all rows and figures; as it is where it was not cut, or where runs or figures are not available.
     `runs_of` is called only where it was cut."""
     if not status.truncated:
         return status
@@ -78,8 +78,8 @@ def add_forms(parser: argparse.ArgumentParser) -> None:
 
 
 def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None = None) -> FoundSweep:
-    """The sweep that the options name; without a name the only one of the file. `no_run`: why no run of that name was found,
-    raised where there is no sweep either. Raises CommandError."""
+    """The sweep that the options name; without a name the only one of the file. `no_run`: why no run of that name was
+    found, raised where there is no sweep either. Raises CommandError."""
     if options.file is not None:
         sweeps = [body for body in manifests.objects_in(options.file) if body.get("kind") == KIND]
         found = [body for body in sweeps if options.name in (None, raw.mapping(body.get("metadata")).get("name"))]
@@ -103,7 +103,7 @@ def typed_sweep(body: raw.Object) -> FoundSweep:
 
 
 def show_found(found: FoundSweep, options: argparse.Namespace, console: Console) -> int:
-    """Show it, with what its status had no room for. Returns the code of its verdict, 0 before it has ended. Raises CommandError."""
+    """Show it whole. Returns the code of its verdict, 0 before it has ended. Raises CommandError."""
 
     def runs_of(sweep: views.Sweep) -> Sequence[raw.Object]:
         if options.file is None:

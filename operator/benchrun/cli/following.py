@@ -263,8 +263,8 @@ async def _changes(
 ) -> AsyncGenerator[tuple[cluster.Body, bool], None]:
     """Objects as they are created, changed or deleted (the second is True), by a watch that is begun anew when it ends.
 
-    `lost` is called for trouble that may pass. Raises KubectlError for other trouble, and for any before the first event,
-    unless there may be none (`may_be_silent`).
+    `lost` is called for trouble that may pass. Raises KubectlError for other trouble, and for any before the first
+    event, unless there may be none (`may_be_silent`).
     """
     ever_heard, pause = may_be_silent, 0.0
     while True:

@@ -98,7 +98,7 @@ class ScreenReporter:
 
 
 def full(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
-    """Everything of one run: its steps, a bar, stages as they finish, gauges, and what it waits for; or of one sweep."""
+    """Of one run its steps, a bar, stages as they finish, gauges, and what it waits for; or everything of one sweep."""
     if view.unit != "stages":
         return _full_sweep(view, width=width, height=height)
     parts: list[RenderableType] = [_head(view), _steps(view), Text(), *_bar(view, width=width)]

@@ -31,8 +31,8 @@ def show_result(
     texts_per_prompt: Mapping[str, int] = result_rows.NO_TEXTS,
     wide: bool = False,
 ) -> None:
-    """Verdict first, then the load points and their bottlenecks, then the findings; `wide` adds the total of tokens and the
-    intervals of percentiles. Of a run that ended early its end comes first."""
+    """Verdict, load points with their bottlenecks, findings; `wide` adds the total of tokens and the intervals of
+    percentiles. Of a run that ended early its end comes first."""
     verdict = status.verdict or "Unknown"
     word = status.phase if status.phase in ENDED_EARLY else verdict
     console.print(title(name, word, status.message), width=prose_width(console))
@@ -74,7 +74,7 @@ def prose_width(console: Console) -> int:
 
 
 def show_figures(console: Console, cells: rows.Rows, *, names: Collection[str], wide: bool) -> None:
-    """A table whose figures stay in one piece. Where it is narrow `names` take several lines; a wide table takes its room."""
+    """A table whose figures stay in one piece: where it is narrow, cells of `names` fold; a wide table never folds."""
     table = as_table(cells, folded=() if wide else names)
     before = console.width
     if wide:

@@ -35,8 +35,8 @@ class PlacedFile:
         return DataFile(path=path, url=self.file.url)
 
     def volume(self) -> dict[str, Any] | None:
-        """What is mounted; None: nothing is. Optional where Kubernetes allows it: the client says what is missing, a pod that
-        can't start does not."""
+        """What is mounted, if anything. Optional where Kubernetes allows it: the client reports what is missing, a pod
+        that can't start does not."""
         if self.file.config_map is not None:
             return {"name": self._volume_name, "configMap": {"name": self.file.config_map.name, "optional": True}}
         if self.file.pvc is not None:

@@ -25,9 +25,9 @@ def network_policies(
     extra_peers: Sequence[Manifest] = (),
     servers_only: bool = False,
 ) -> list[Manifest]:
-    """One for all pods of the run, or for its servers only. Servers let in the run's client, the operator, which scrapes, and
-    `extra_peers`; the client lets the operator read records, and its own pods reach the gate. kubelet's probes come from the
-    node, which NetworkPolicies let through.
+    """One for all pods of the run, or for its servers only. Servers admit the run's client, the operator, which scrapes,
+    and `extra_peers`; the client admits the operator to its records, and its own pods to the gate. kubelet's probes come
+    from the node, which NetworkPolicies admit.
 
     Pods that serve reach each other on every port: those of one server, and roles that hand over the KV cache, choose theirs.
     """
@@ -47,8 +47,8 @@ def network_policies(
 
 
 def _operator_peers(operator_namespace: str) -> list[Manifest]:
-    """The operator's pods, by namespace and labels: anybody can set labels in another namespace. Without a namespace none: an
-    operator outside the cluster reads through the API server."""
+    """The operator's pods, by namespace and labels: anybody can set labels in another namespace. Without a namespace
+    none: an operator outside the cluster reads through the API server."""
     if not operator_namespace:
         return []
     namespace = {"matchLabels": {"kubernetes.io/metadata.name": operator_namespace}}
@@ -56,8 +56,8 @@ def _operator_peers(operator_namespace: str) -> list[Manifest]:
 
 
 def _ingress_policy(owner: Owner, role: str, roles: Sequence[str], rules: Sequence[Manifest]) -> Manifest:
-    """Only peers of the rules may connect to pods of these roles; what those connect to is not limited. A rule whose `from` is
-    empty would let everybody in, so it is left out."""
+    """Only peers of the rules may connect to pods of these roles; what those connect to is not limited. A rule whose
+    `from` is empty would admit everybody, so it is left out."""
     ingress = [rule for rule in rules if rule["from"]]
     spec = {"podSelector": _selector(owner, roles), "policyTypes": ["Ingress"], "ingress": ingress}
     meta = metadata(owner, role=role)

@@ -1,4 +1,4 @@
-"""Searches for the highest load: what the client receives, the cells that were probed, and the stages that are allowed."""
+"""Searches for the highest load: what the client receives, cells that were probed, and stages that are allowed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def client_search(
 
 
 def probed_cells(spec: BenchmarkRunSpec, records: Iterable[StageRecord]) -> tuple[Cell, ...]:
-    """A cell for each load that a search measured, by rising load. It has every repeat up to the last, also missing ones."""
+    """A cell for each load that a search measured, by rising load, with all repeats up to the last, also missing ones."""
     workloads = searched(spec)
     if not workloads:
         return ()
@@ -86,8 +86,8 @@ def _seed(spec: BenchmarkRunSpec, workload: str, *, probe: int, repeat: int, uid
 
 
 def problem_with(envelope: Envelope, searches: Sequence[contract.Search], *, listed: int) -> str | None:
-    """Why the record can't be of one of these searches, whose stages follow the `listed` ones; None: its envelope allows it.
-    Its load is in the record (`benchrun.judge_process.judging`)."""
+    """Why the record can't be of one of these searches, whose stages follow the `listed` ones; None: its envelope is
+    valid. Its load is in the record (`benchrun.judge_process.judging`)."""
     most = listed + sum(search.most_stages for search in searches)
     if envelope.sequence >= most:
         return f"the plan has {most} stages" if listed == most else f"the plan has at most {most} stages"

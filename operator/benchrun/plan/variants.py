@@ -38,7 +38,7 @@ class Variant:
 
 
 def variants(sweep: BenchmarkSweepSpec) -> tuple[Variant, ...]:
-    """All variants, as listed. Raises ValueError, which names the variant whose spec is not valid, or what two axes both set."""
+    """All variants, as listed. Raises ValueError: a variant whose spec is not valid, or what two axes both set."""
     return tuple(
         Variant(number, name, _laid_over(sweep.template, name, settings))
         for number, (name, settings) in enumerate(combinations(sweep.matrix), start=1)
@@ -140,7 +140,7 @@ def _block(spec: BenchmarkSweepSpec, variants: Sequence[Variant], replication: i
 
 
 def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
-    """A BenchmarkRun that the sweep controls: it is deleted with its sweep. The label is for people, the reference counts."""
+    """A BenchmarkRun that the sweep controls and takes with it. The label is for people, the reference counts."""
     reference = {"apiVersion": API_VERSION, "kind": SWEEP_KIND, "name": sweep.name, "uid": sweep.uid}
     return {
         "apiVersion": API_VERSION,

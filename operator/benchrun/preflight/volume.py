@@ -102,8 +102,8 @@ def lengths_of(dataset: Dataset) -> Lengths:
 
 
 def longest_request(workload: Workload, workloads: Sequence[Workload], *, max_tokens: int | None) -> int | None:
-    """Tokens of the longest request of a workload that the model takes; None where that depends on its data. `workloads`: all
-    of the spec, where a mix finds its parts."""
+    """Tokens of the longest request of a workload that the model takes; None where that depends on its data.
+    `workloads`: all of the spec, where a mix finds its parts."""
     totals = [lengths_of(part).total for part in datasets_of(workload, workloads)]
     known = [total for total in totals if total is not None]
     return min(max(known), max_tokens or max(known)) if len(known) == len(totals) else None

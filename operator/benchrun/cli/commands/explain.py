@@ -33,7 +33,7 @@ class Page:
 
     @property
     def lead(self) -> tuple[str, str]:
-        """From the paragraph below the title: its first sentence, and the severities of the second: "Suspect or Invalid"."""
+        """The first sentence below the title, and the severities of the second: "Suspect or Invalid"."""
         first, _, second = " ".join(self.text.split("\n\n")[1].split()).partition(". ")
         severities = [word for word in rule.SEVERITIES if word in re.findall(r"\w+", second)]
         return f"{first.removesuffix('.')}.", " or ".join(severities)

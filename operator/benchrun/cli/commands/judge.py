@@ -68,8 +68,8 @@ def _number(name: str, text: str) -> float:
 
 
 DESCRIPTION = """\
-Re-evaluate a finished run by the rules of this version, from the records and the timeline that the run has stored, and from
-what its server's log said about compiling.
+Re-evaluate a finished run by the rules of this version, from the records and the timeline that the run has stored, and
+from what its server's log has about compiling.
 
 The run itself is not changed. What is missing is named, and the rest is judged."""
 EPILOG = f"""\

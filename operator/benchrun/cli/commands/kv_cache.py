@@ -143,7 +143,7 @@ def _table(*headers: str, numbers: range | tuple[int, ...] = ()) -> Table:
 
 
 DEFAULT_OVERHEAD_BYTES = 2 * serve_args.GIB
-"""Activations, CUDA graphs and communication of a mid-sized model: what is missing in vLLM's log line "Available KV cache memory"."""
+"""Of a mid-sized model: activations, CUDA graphs and communication. vLLM logs the rest as "Available KV cache memory"."""
 
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
@@ -176,8 +176,8 @@ def _tokens(text: str) -> int:
 DESCRIPTION = """\
 Size a model's KV cache by vLLM's own arithmetic: bytes a token, tokens that fit, the longest context, sequences at a length.
 
-After --serve come the flags of `vllm serve`, verbatim; those that change the cache are counted. What fits is shown where
-the memory is given: by --gpu-memory (and --weights, where no weight files are next to config.json), or by
+After --serve come the flags of `vllm serve`, verbatim; those that change the cache are counted. What fits is shown
+where the memory is given: by --gpu-memory (and --weights, where no weight files are next to config.json), or by
 --kv-cache-memory-bytes among the flags."""
 EPILOG = """\
 for example:

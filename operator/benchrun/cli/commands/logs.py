@@ -72,7 +72,7 @@ class _Logs:
         return raw.mapping(body.get("status")).get("completionTime") is not None
 
     async def _print(self, pod: views.Pod, pods: Sequence[views.Pod], *options: str) -> None:
-        """Each line as it was written, without control characters; nothing where the pod is gone. Raises KubectlError."""
+        """Each line as written, without control characters; nothing where the pod is gone. Raises KubectlError."""
         lead = f"{pod.role if len(pods) == 1 else pod.name} | " if len(self.roles) > 1 else ""
         container = trim.MAIN_CONTAINERS.get(pod.role, trim.SERVER_CONTAINER)
         written = self.kubectl.lines("logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}")
@@ -147,8 +147,8 @@ def _explain_missing(run: views.Run, silent: Sequence[str], *, anything: bool) -
         text = f"{who}: no log yet ({waits}); -f waits for it"
     else:
         text = (
-            f"{who}: the pods were deleted with their logs when the run ended; only the end of a failed server's log is "
-            f"kept. Look in the cluster's log collector for the label {names.LABEL_RUN}={run.name}"
+            f"{who}: the pods were deleted with their logs when the run ended; only the end of a failed server's log "
+            f"is kept. Look in the cluster's log collector for the label {names.LABEL_RUN}={run.name}"
         )
     if not anything:
         raise errors.CommandError(text)
