@@ -27,6 +27,29 @@ SWEEP_REFERENCE_FILE = "docs/reference/benchmarksweep.md"
 FINDINGS_FILE = "docs/findings/README.md"
 
 
+_PAGE = "<!-- Generated from {source} by: " + COMMAND + " -->\n"
+_FINDINGS = """\
+# Findings
+
+A finding is a problem with a measurement. `status.findings` has its code, its severity and the numbers behind it.
+`benchrun explain CODE` prints the page of a code, `benchrun explain` prints this list.
+
+| severity | meaning |
+|---|---|
+| Invalid | The figures are wrong, or answer another question. Condition `Valid` is False, and commands exit with 4. |
+| Suspect | The figures may be wrong. Condition `Valid` is True with the reason `Suspect`. |
+| Note | Good to know. The load point stays Valid. |
+
+`validity.severities` in the spec changes a severity or switches a rule off; the result shows it. `benchrun judge --help`
+lists every threshold, and `benchrun judge` re-evaluates a finished run with others.
+
+Findings in the order of results:
+
+| code | severity | finding |
+|---|---|---|
+"""
+
+
 def codes_module() -> str:
     """The codes of findings, from the names of their pages."""
     return f"# Generated from the names of the pages in docs/findings by: {COMMAND}\n{codes_text()}"
@@ -47,6 +70,7 @@ def sweep_crd_text() -> str:
 
 
 def _definition_text(definition: dict[str, Any]) -> str:
+    """A CustomResourceDefinition as YAML; the same models always give the same bytes."""
     # A node without children takes one line: most of the file would be indentation otherwise.
     body = yaml.dump(
         definition, Dumper=_Dumper, default_flow_style=None, sort_keys=False, width=200, allow_unicode=True
@@ -58,21 +82,22 @@ def reference_page() -> str:
     """The reference page of the API, as Markdown."""
     from dev.reference import reference_text
 
-    return f"<!-- Generated from operator/benchrun/api by: {COMMAND} -->\n{reference_text()}"
+    return _PAGE.format(source="operator/benchrun/api") + reference_text()
 
 
 def sweep_reference_page() -> str:
     """That of sweeps."""
-    from dev.sweep_reference import sweep_reference_text
+    from dev.reference import sweep_reference_text
 
-    return f"<!-- Generated from operator/benchrun/api/sweep by: {COMMAND} -->\n{sweep_reference_text()}"
+    return _PAGE.format(source="operator/benchrun/api/sweep") + sweep_reference_text()
 
 
 def findings_page() -> str:
-    """The list of findings, from their pages."""
-    from dev.findings_index import index_text
+    """Every finding with its severity and a line, from the findings' pages."""
+    from benchrun.cli.commands.explain import pages
 
-    return f"<!-- Generated from the pages of this folder by: {COMMAND} -->\n{index_text()}"
+    rows = [f"| [{page.code}]({page.code}.md) | {page.severity} | {page.summary} |\n" for page in pages()]
+    return _PAGE.format(source="the pages of this folder") + _FINDINGS + "".join(rows)
 
 
 GENERATED: dict[str, Callable[[], str]] = {
@@ -91,7 +116,7 @@ GENERATED: dict[str, Callable[[], str]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the generated files under ROOT; with --check, write nothing and return 1 if one of them differs."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="Write the generated files.")
-    parser.add_argument("--check", action="store_true", help="only check whether they are up to date")
+    parser.add_argument("--check", action="store_true", help="only check that they are up to date")
     parser.add_argument("root", nargs="?", type=Path, default=Path(), help="root of the repository (default: here)")
     options = parser.parse_args(arguments)
     stale = [

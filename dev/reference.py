@@ -1,4 +1,4 @@
-"""The reference page of the API, written from the schema: what the API server knows is what the page says."""
+"""The reference pages of runs and sweeps, written from the schemas that the API server checks by."""
 
 from __future__ import annotations
 
@@ -6,66 +6,65 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchrun.api import MUTABLE_FIELDS, VALIDATIONS
-from benchrun.api.schema.crd import printer_columns, spec_schema, status_schema
+from benchrun.api.schema import crd, sweep_crd
 from benchrun.api.schema.structural import Schema
+from benchrun.api.sweep import spec as sweep
 from benchrun.names import API_VERSION, CATEGORY, KIND, SHORT_NAME
 
-_INTRO = f"""\
-# {KIND}
-
-API version `{API_VERSION}`, kind `{KIND}`, short name `{SHORT_NAME}`, category `{CATEGORY}`. The same text is shown by
-`kubectl explain {SHORT_NAME}.spec`. A name has at most 40 characters and is a DNS label, since names of children are made from it.
-
-Decimals are strings (`"0.5"`, `"inf"`): specs hold no floats. `[]` stands for the entries of a list, `{{}}` for the values of
-a map. A field whose default is a dash is simply absent when it is left out."""
 _TABLE_HEAD = "| Field | Type | Default | Bounds | Description |\n|---|---|---|---|---|"
 
 
 def reference_text() -> str:
-    """The page as Markdown; the same models always give the same bytes."""
-    return page(
-        _INTRO,
-        columns=printer_columns(),
-        spec=spec_schema(),
-        status=status_schema(),
-        mutable=MUTABLE_FIELDS,
-        instead="a new measurement is a new object",
-    )
+    """The page of runs as Markdown; the same models always give the same bytes."""
+    name = "A name has at most 40 characters and is a DNS label, since names of children are made from it."
+    intro = _intro(KIND, SHORT_NAME, name)
+    instead = "a new measurement is a new object"
+    return _page(intro, crd.printer_columns(), crd.spec_schema(), crd.status_schema(), MUTABLE_FIELDS, instead)
 
 
-def page(
-    intro: str,
-    *,
-    columns: list[dict[str, Any]],
-    spec: Schema,
-    status: Schema,
-    mutable: Sequence[str],
-    instead: str,
+def sweep_reference_text() -> str:
+    """The page of sweeps. The template, and models in the matrix, are described once: on the page of runs."""
+    name = f"A name has at most {sweep.MAX_NAME} characters and is a DNS label, since its runs are named after it."
+    intro = _intro(sweep.KIND, sweep.SHORT_NAME, f"{name}\nHow to use it: [sweeps](../sweeps.md).")
+    spec = sweep_crd.spec_schema()
+    template = spec["properties"]["template"]["description"].removesuffix(".")
+    fields = "Its fields are those of [`BenchmarkRun.spec`](benchmarkrun.md)."
+    described = {"type": "object", "description": f"{template}. {fields}"}
+    spec = {**spec, "properties": {**spec["properties"], "template": described}}
+    columns, status = sweep_crd.printer_columns(), sweep_crd.status_schema()
+    return _page(intro, columns, spec, status, sweep.MUTABLE_FIELDS, "other variants are another sweep")
+
+
+def _intro(kind: str, short: str, name: str) -> str:
+    return f"""\
+# {kind}
+
+API version `{API_VERSION}`, kind `{kind}`, short name `{short}`, category `{CATEGORY}`. The same text is shown by
+`kubectl explain {short}.spec`. {name}
+
+Decimals are strings (`"0.5"`, `"inf"`): specs hold no floats. `[]` stands for the entries of a list, `{{}}` for the values of
+a map. A field whose default is a dash is simply absent when it is left out."""
+
+
+def _page(
+    intro: str, columns: list[dict[str, Any]], spec: Schema, status: Schema, mutable: Sequence[str], instead: str
 ) -> str:
     """The page of a kind. `instead`: what to do where a field can't be changed."""
-    parts = [intro, _columns_section(columns), *_spec_sections(spec, mutable, instead), *_status_sections(status)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _columns_section(columns: list[dict[str, Any]]) -> str:
-    rows = [
+    shown = [
         f"| {column['name']} | `{column['jsonPath']}` | {'`-o wide`' if column.get('priority') else 'always'} |"
         for column in columns
     ]
-    return "\n".join(["## Columns of `kubectl get`", "", "| Column | Field | Shown |", "|---|---|---|", *rows])
-
-
-def _spec_sections(schema: Schema, mutable: Sequence[str], instead: str) -> Iterator[str]:
     may_change = ", ".join(f"`{name}`" for name in mutable)
-    between = [rule for rule in schema[VALIDATIONS] if "immutable" not in rule["message"]]
-    yield f"## `spec`\n\n{schema['description']} Once written only {may_change} may change; {instead}."
-    yield _rules("spec", between)
-    yield from _sections(schema, path="spec")
-
-
-def _status_sections(schema: Schema) -> Iterator[str]:
-    yield f"## `status`\n\n{schema['description']}"
-    yield from _sections(schema, path="status")
+    parts = [
+        intro,
+        "\n".join(["## Columns of `kubectl get`", "", "| Column | Field | Shown |", "|---|---|---|", *shown]),
+        f"## `spec`\n\n{spec['description']} Once written only {may_change} may change; {instead}.",
+        _rules("spec", [rule for rule in spec[VALIDATIONS] if "immutable" not in rule["message"]]),
+        *_sections(spec, path="spec"),
+        f"## `status`\n\n{status['description']}",
+        *_sections(status, path="status"),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _sections(schema: Schema, *, path: str) -> Iterator[str]:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import codecs
+import io
 import json
 import shutil
 import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +22,9 @@ RUN = f"{names.PLURAL}.{names.GROUP}"
 SWEEP = f"{spec.PLURAL}.{names.GROUP}"
 RESOURCES = {names.KIND: RUN, spec.KIND: SWEEP}
 """By kind, those that can be followed to their ends; others are only applied."""
+END_SECONDS = 5.0
+"""How long a kubectl that was sent SIGTERM is waited for."""
+CHUNK_BYTES = 65_536
 Body = dict[str, Any]
 
 
@@ -40,11 +48,19 @@ class Kubectl:
                 raise self.missing(name, resource) from None
             raise
 
+    def find(self, name: str, *, resource: str = RUN) -> Body | None:
+        """One run or sweep, or None where there is none of that name."""
+        found = self._output("get", resource, name, "--ignore-not-found", "--output=json")
+        return json_object(found) if found.strip() else None
+
     def missing(self, name: str, *resources: str) -> KubectlError:
         """The error where there is nothing of that name among runs, sweeps or both; it names those that there are."""
+        others: list[str] = []
+        for resource in resources:
+            with suppress(KubectlError):  # who may read one may not list all
+                others += [body["metadata"]["name"] for body in self.all(resource)]
         kinds = " or ".join(kind for kind, resource in RESOURCES.items() if resource in resources)
-        others = dict.fromkeys(other for resource in resources for other in self._names(resource))
-        return no_such(kinds, name, self.namespace, list(others))
+        return no_such(kinds, name, self.namespace, list(dict.fromkeys(others)))
 
     def sweep_if_any(self, name: str) -> Body | None:
         """The sweep of that name; None where there is none, or none that may be read."""
@@ -63,30 +79,20 @@ class Kubectl:
         return found
 
     def all(self, resource: str, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
-        """All runs or sweeps, of the namespace or of the cluster."""
-        chosen = [f"--selector={selector}"] if selector else []
-        if not all_namespaces:
-            return self._items("get", resource, *chosen)
-        return replace(self, namespace=None)._items("get", resource, "--all-namespaces", *chosen)
+        """All objects of a resource, of the namespace or of the cluster."""
+        scope = replace(self, namespace=None) if all_namespaces else self
+        options = [*(["--all-namespaces"] if all_namespaces else []), *([f"--selector={selector}"] if selector else [])]
+        found: list[Body] = scope._json("get", resource, *options)["items"]
+        return found
 
     def stored(self, run_uid: str) -> list[Body]:
         """ConfigMaps that keep what was measured for a run; not its plan, which nobody else has to know."""
-        selector = f"{names.LABEL_RUN_UID}={run_uid},{names.LABEL_ROLE} in ({names.ROLE_STAGE},{names.ROLE_TIMELINE})"
-        return self._items("get", "configmaps", f"--selector={selector}")
-
-    def config_map(self, name: str) -> Body:
-        """One ConfigMap."""
-        return self._json("get", "configmaps", name)
+        roles = f"{names.LABEL_ROLE} in ({names.ROLE_STAGE},{names.ROLE_TIMELINE})"
+        return self.all("configmaps", selector=f"{names.LABEL_RUN_UID}={run_uid},{roles}")
 
     def pods(self, run_uid: str, role: str) -> list[Body]:
         """Pods of a run."""
-        selector = f"{names.LABEL_RUN_UID}={run_uid},{names.LABEL_ROLE}={role}"
-        return self._items("get", "pods", f"--selector={selector}")
-
-    def find(self, name: str, *, resource: str = RUN) -> Body | None:
-        """One run or sweep, or None where there is none of that name."""
-        found = self._output("get", resource, name, "--ignore-not-found", "--output=json")
-        return json_object(found) if found.strip() else None
+        return self.all("pods", selector=f"{names.LABEL_RUN_UID}={run_uid},{names.LABEL_ROLE}={role}")
 
     def apply(self, manifest: str, *, dry_run: bool = False) -> Body:
         """The object, created or brought to what the manifest says; `dry_run`: as it would be."""
@@ -100,46 +106,62 @@ class Kubectl:
         """End a run, or a sweep with its runs. It frees its GPUs and keeps what was measured."""
         self._output("patch", resource, name, "--type=merge", '--patch={"spec":{"cancel":true}}')
 
-    def command(self, *what: str) -> list[str]:
-        """The command line, for what is read as it comes."""
-        if shutil.which("kubectl") is None:
-            raise NO_KUBECTL
-        scope = [f"--namespace={self.namespace}"] if self.namespace else []
-        scope += [f"--context={self.context}"] if self.context else []
-        return ["kubectl", *what, *scope]
-
-    def _names(self, resource: str) -> list[str]:
+    async def lines(self, *what: str) -> AsyncGenerator[str, None]:
+        """The lines of kubectl's output as they come; kubectl is ended where the iteration is."""
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*self._command(*what), stdout=pipe, stderr=pipe)
         try:
-            return [body["metadata"]["name"] for body in self._items("get", resource)]
-        except KubectlError:
-            return []  # who may read one may not list all
-
-    def _items(self, *what: str) -> list[Body]:
-        found: list[Body] = self._json(*what)["items"]
-        return found
+            if process.stdout is None or process.stderr is None:
+                return
+            decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+            rest, data = "", b"more"
+            while data:
+                data = await process.stdout.read(CHUNK_BYTES)
+                *lines, rest = (rest + decoder.decode(data, final=not data)).split("\n")
+                for line in lines:
+                    yield line
+            if rest:
+                yield rest
+            error = (await process.stderr.read()).decode("utf-8", "replace")
+            if await process.wait() != 0:
+                raise explained(error)
+        finally:
+            with suppress(ProcessLookupError):
+                if process.returncode is None:
+                    process.terminate()
+                try:
+                    await asyncio.wait_for(process.communicate(), END_SECONDS)
+                except TimeoutError:
+                    process.kill()
 
     def _json(self, *what: str, given: str | None = None) -> Body:
         return json_object(self._output(*what, "--output=json", given=given))
 
     def _output(self, *what: str, given: str | None = None) -> str:
-        command = self.command(*what)
+        command = self._command(*what)
         done = subprocess.run(command, input=given, capture_output=True, text=True, encoding="utf-8", check=False)
         if done.returncode != 0:
             raise explained(done.stderr)
         return done.stdout
 
+    def _command(self, *what: str) -> list[str]:
+        if shutil.which("kubectl") is None:
+            raise NO_KUBECTL
+        scope = [f"--namespace={self.namespace}"] if self.namespace else []
+        return ["kubectl", *what, *scope, *([f"--context={self.context}"] if self.context else [])]
+
 
 def json_object(text: str) -> Body:
-    """What kubectl wrote. A wrapper in kubectl's place may say anything. Raises KubectlError."""
+    """What kubectl wrote; a wrapper in its place may write anything. Raises KubectlError."""
     try:
         found = json.loads(text)
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise KubectlError(f"kubectl was asked for JSON, and said {text[:100]!r}; which kubectl shows where it is")
+        raise KubectlError(f"kubectl's output is not a JSON object: {text[:100]!r}; which kubectl shows where it is")
     return found
 
 
 def kubectl_of(options: argparse.Namespace) -> Kubectl:
-    """kubectl with what was given."""
+    """kubectl with the command's namespace and context."""
     return Kubectl(namespace=options.namespace, context=options.context)

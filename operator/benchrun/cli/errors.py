@@ -1,4 +1,4 @@
-"""What ends a command early, and what kubectl says made into one clear line with the remedy."""
+"""The errors that end a command, and kubectl's messages as one clear line with the remedy."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class CommandError(RuntimeError):
-    """What was asked for can't be done; the text says why."""
+    """Ends a command; the text says why."""
 
     code = 1
-    """How the command ends."""
+    """The command's exit code."""
 
 
 def validated(model: type[M], body: Mapping[str, object], name: str) -> M:
@@ -31,7 +31,7 @@ def validated(model: type[M], body: Mapping[str, object], name: str) -> M:
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> CommandError:
-    """A name that does not exist: the nearest ones that do, then all."""
+    """A name that does not exist, with the nearest ones that do, then all."""
     by_lower = {each.lower(): each for each in known}
     near = [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3)]
     guess = f"; did you mean {' or '.join(near)}?" if near else "."
@@ -42,8 +42,7 @@ Trouble = Literal[
     "NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled", "Forbidden", "NotFound", "Immutable", "Other"
 ]
 OF_THE_CLUSTER: frozenset[Trouble] = frozenset({"NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled"})
-"""Whatever is asked for fails so."""
-INSTALL = "docs/install.md"
+"""Every call of kubectl fails with these."""
 MAX_NAMES = 10
 """Names of other runs in an error."""
 IMMUTABLE = r"spec\.(\w+) is immutable"
@@ -58,8 +57,10 @@ class KubectlError(CommandError):
 
 
 def explained(stderr: str) -> KubectlError:
-    """From what kubectl wrote to stderr. What is not known is passed on in its own words."""
-    text = _own_words(stderr)
+    """From what kubectl wrote to stderr, without its libraries' log lines; an unknown message is passed on as it is."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip() and not _NOISE.match(line)]
+    # One line; but several problems of an object stay under one another.
+    text = " ".join(f"\n  {line}" if line.startswith("* ") else line for line in lines).replace(" \n", "\n")
     for pattern, trouble, sentence in _KNOWN:
         found = re.search(pattern, text)
         if found is not None:
@@ -71,17 +72,13 @@ def explained(stderr: str) -> KubectlError:
 def no_such(kind: str, name: str, namespace: str | None, others: Sequence[str]) -> KubectlError:
     """With the nearest names that there are."""
     place = f"namespace {namespace}" if namespace else "this namespace"
-    return KubectlError(f"there is no {kind} {name} in {place}{_instead(name, others)}", "NotFound")
-
-
-def _instead(name: str, others: Sequence[str]) -> str:
-    if not others:
-        return ", nor any other; -n names another namespace, and benchrun get -A lists all"
-    near = get_close_matches(name, others, n=3)
-    if near:
-        return f"; did you mean {' or '.join(near)}?"
     more = f" and {len(others) - MAX_NAMES} more" if len(others) > MAX_NAMES else ""
-    return f"; there are: {', '.join(others[:MAX_NAMES])}{more}"
+    instead = f"; there are: {', '.join(others[:MAX_NAMES])}{more}"
+    if near := get_close_matches(name, others, n=3):
+        instead = f"; did you mean {' or '.join(near)}?"
+    elif not others:
+        instead = ", nor any other; -n names another namespace, and benchrun get -A lists all"
+    return KubectlError(f"there is no {kind} {name} in {place}{instead}", "NotFound")
 
 
 NO_KUBECTL = KubectlError(
@@ -89,12 +86,6 @@ NO_KUBECTL = KubectlError(
     "it is how this command logs in to the cluster",
     "NoKubectl",
 )
-
-
-def _own_words(stderr: str) -> str:
-    """Without the log lines of its libraries, in one line; but several problems of an object stay under one another."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip() and not _NOISE.match(line)]
-    return " ".join(f"\n  {line}" if line.startswith("* ") else line for line in lines).replace(" \n", "\n")
 
 
 def _no_cluster(found: re.Match[str]) -> str:
@@ -128,11 +119,11 @@ _KINDS = {PLURAL: KIND, spec.PLURAL: spec.KIND}
 _WHICH = "(kubectl config current-context)"
 _NO_CONTEXT = "there is no context {name}; kubectl config get-contexts lists them"
 _NOT_INSTALLED = (
-    f"this cluster does not know {{}}: install benchrun there ({INSTALL}), or choose another with --context"
+    "this cluster does not know {}: install benchrun there (docs/install.md), or choose another with --context"
 )
 _OTHER_KIND = "this cluster does not know the kind {} of {}"
 _NOISE = re.compile(r"[EWI]\d{4} \d\d:\d\d:|\* <nil>: .*some validation rules were not checked")
-"""Log lines of its libraries, and that an object which breaks its schema was not put to the other rules."""
+"""Log lines of its libraries, and the remark that rules were not checked for an object that breaks its schema."""
 _PREFIX = re.compile(r"^(error: |Error in configuration: |Error from server( \(\w+\))?: |error when \w+ \"STDIN\": )+")
 _KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = (
     (r"connection to the server (?P<host>\S+) was refused", "NoCluster", _no_cluster),
@@ -146,7 +137,7 @@ _KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = 
     (
         r"must be logged in to the server|\(Unauthorized\)|Unauthorized$",
         "NotLoggedIn",
-        f"the cluster does not take your credentials: log in to it again, or choose another context {_WHICH}",
+        f"the cluster refuses your credentials: log in to it again, or choose another context {_WHICH}",
     ),
     *(
         (rf"doesn't have a resource type \"{plural}\"", "NotInstalled", _NOT_INSTALLED.format(kind))

@@ -14,55 +14,8 @@ from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus
 from benchrun.cli import cluster, errors, manifests
 from benchrun.measure import exposition, timeline
 from benchrun.observe import raw, trim, views
-from benchrun.plan.stored import RECORD_KEY, TIMELINE_KEY, stored_part, stored_record
+from benchrun.plan.stored_records import TIMELINE_KEY, stored_part, stored_record
 from benchrun.report.exit_codes import exit_code
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMeasurement:
-    """Records and timeline."""
-
-    records: tuple[StageRecord, ...]
-    """In order of measurement."""
-    samples: tuple[exposition.Sample, ...]
-    """Oldest first."""
-    unreadable: tuple[str, ...]
-    """ConfigMaps of the run that do not hold what they should, each with the reason."""
-
-
-def unpacked(bodies: Iterable[raw.Object], *, run_uid: str) -> StoredMeasurement:
-    """Of ConfigMaps that this run owns; others may be among them and are passed over: a label alone proves nothing."""
-    records: dict[int, StageRecord] = {}
-    samples: list[exposition.Sample] = []
-    unreadable: list[str] = []
-    for body in bodies:
-        child = trim.child_of("ConfigMap", body)
-        if child.owner_uid != run_uid or child.role not in (names.ROLE_STAGE, names.ROLE_TIMELINE):
-            continue
-        try:
-            record, of_part = _opened(body, child, run_uid)
-        except ValueError as error:
-            unreadable.append(f"ConfigMap {child.name}: {str(error).splitlines()[0]}")
-            continue
-        samples += of_part
-        if record is not None:
-            records[record.sequence] = record
-    in_order = tuple(records[sequence] for sequence in sorted(records))
-    return StoredMeasurement(in_order, tuple(timeline.once(samples)), tuple(unreadable))
-
-
-def _opened(
-    body: raw.Object, child: views.Child, run_uid: str
-) -> tuple[StageRecord | None, tuple[exposition.Sample, ...]]:
-    """Raises ValueError."""
-    packed_timeline = stored_part(body, TIMELINE_KEY)
-    samples = timeline.decode(packed_timeline).samples if packed_timeline is not None else ()
-    if child.role == names.ROLE_TIMELINE:
-        return None, samples
-    packed = stored_part(body, RECORD_KEY)
-    if packed is None:
-        raise ValueError("holds no record")
-    return stored_record(packed, run_uid=run_uid, sequence=child.sequence), samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +25,12 @@ class FinishedRun:
     run: views.Run
     spec: BenchmarkRunSpec
     status: BenchmarkRunStatus
-    measured: StoredMeasurement
+    records: tuple[StageRecord, ...]
+    """In order of measurement."""
+    samples: tuple[exposition.Sample, ...]
+    """Oldest first."""
+    unreadable: tuple[str, ...]
+    """ConfigMaps of the run that do not hold what they should, each with the reason."""
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -94,19 +52,10 @@ def finished_run(options: argparse.Namespace) -> FinishedRun:
     if (options.file is None) != (options.records is None):
         raise errors.CommandError("-f FILE and --records PATH go together: the run, and what it stored")
     found = with_measurement(named_run(options), options)
-    if not found.measured.records:
-        reasons = "; ".join(found.measured.unreadable) or "there are none, or they are another run's"
-        raise errors.CommandError(f"nothing is left of what {found.run.name} has measured: {reasons}")
+    if not found.records:
+        reasons = "; ".join(found.unreadable) or "there are no ConfigMaps of it, or they are another run's"
+        raise errors.CommandError(f"{found.run.name} has no stored records: {reasons}")
     return found
-
-
-def with_measurement(run: views.Run, options: argparse.Namespace) -> FinishedRun:
-    """A run that was read, and what the options say where to find of its measurement, perhaps nothing. Raises CommandError."""
-    spec = errors.validated(BenchmarkRunSpec, run.spec, run.name)
-    status = errors.validated(BenchmarkRunStatus, run.status, run.name)
-    if exit_code(status) is None:
-        raise errors.CommandError(f"{run.name} has not ended")
-    return FinishedRun(run, spec, status, unpacked(_config_maps(options, run), run_uid=run.uid))
 
 
 def named_run(options: argparse.Namespace) -> views.Run:
@@ -118,12 +67,42 @@ def named_run(options: argparse.Namespace) -> views.Run:
     runs = {run.name: run for run in manifests.runs_in(options.file)}
     name = options.name or (next(iter(runs)) if len(runs) == 1 else "")
     if name not in runs:
-        raise errors.CommandError(f"{options.file} holds {', '.join(runs)}; which one is it to be?")
+        raise errors.CommandError(f"{options.file} holds {', '.join(runs)}; give the name of one")
     return runs[name]
 
 
-def _config_maps(options: argparse.Namespace, run: views.Run) -> Sequence[raw.Object]:
-    """Of a file, only where their own were named: the cluster may be another one."""
+def with_measurement(run: views.Run, options: argparse.Namespace) -> FinishedRun:
+    """A run that was read, and its measurement (perhaps nothing) from where the options say. Raises CommandError."""
+    spec = errors.validated(BenchmarkRunSpec, run.spec, run.name)
+    status = errors.validated(BenchmarkRunStatus, run.status, run.name)
+    if exit_code(status) is None:
+        raise errors.CommandError(f"{run.name} has not ended")
+    config_maps: Sequence[raw.Object] = ()
     if options.file is None:
-        return cluster.kubectl_of(options).stored(run.uid)
-    return manifests.config_maps_in(options.records) if options.records is not None else ()
+        config_maps = cluster.kubectl_of(options).stored(run.uid)
+    elif options.records is not None:  # of a file only where they were named: the cluster may be another one
+        config_maps = manifests.config_maps_in(options.records)
+    return FinishedRun(run, spec, status, *_measurement(config_maps, run_uid=run.uid))
+
+
+def _measurement(
+    bodies: Iterable[raw.Object], *, run_uid: str
+) -> tuple[tuple[StageRecord, ...], tuple[exposition.Sample, ...], tuple[str, ...]]:
+    """Records, samples, and ConfigMaps that can't be read. Those of other owners are skipped: a label proves nothing."""
+    records: dict[int, StageRecord] = {}
+    samples: list[exposition.Sample] = []
+    unreadable: list[str] = []
+    for body in bodies:
+        child = trim.child_of("ConfigMap", body)
+        if child.owner_uid != run_uid or child.role not in (names.ROLE_STAGE, names.ROLE_TIMELINE):
+            continue
+        try:
+            packed = stored_part(body, TIMELINE_KEY)
+            own = timeline.decode(packed).samples if packed is not None else ()
+            if child.role == names.ROLE_STAGE:
+                record = stored_record(body, run_uid=run_uid, sequence=child.sequence)
+                records[record.sequence] = record
+            samples += own
+        except ValueError as error:
+            unreadable.append(f"ConfigMap {child.name}: {str(error).splitlines()[0]}")
+    return tuple(records[place] for place in sorted(records)), tuple(timeline.once(samples)), tuple(unreadable)

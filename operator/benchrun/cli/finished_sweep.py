@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from benchrun import names
 from benchrun.api import BenchmarkRunStatus, plain_text
 from benchrun.api.sweep.spec import KIND
 from benchrun.api.sweep.status import BenchmarkSweepStatus, essence
-from benchrun.cli import cluster, errors, finished_run, manifests, show
+from benchrun.cli import cluster, errors, finished_run, manifests, tables
 from benchrun.decide.run_state import Unacceptable
 from benchrun.decide.sweep import decide_sweep, sweep_state
 from benchrun.judge.sweep.table import sweep_table
@@ -28,55 +29,36 @@ NO_EXTRA = "the HTML report needs two more packages: pip install 'benchrun-opera
 def whole_table(
     sweep: views.Sweep, status: BenchmarkSweepStatus, runs_of: Callable[[views.Sweep], Sequence[raw.Object]]
 ) -> BenchmarkSweepStatus:
-    """The status with all rows and figures, if its runs can be had; else as it is. They are asked for where they are needed."""
+    """The status with all rows and figures; as it is where it was not cut, or where runs or figures are not available.
+    `runs_of` is called only where it was cut."""
     if not status.truncated:
         return status
     runs = [run for run in map(trim.run_of, runs_of(sweep)) if run.sweep_uid == sweep.uid]
-    collected = sweep_state.SweepCollected(measured=dict(_measured(runs)))
-    return (
-        _untruncated(sweep_state.SweepFacts(sweep, ended_runs.swept_runs(runs), collected, datetime.now(UTC)), status)
-        or status
-    )
-
-
-def _untruncated(facts: sweep_state.SweepFacts, status: BenchmarkSweepStatus) -> BenchmarkSweepStatus | None:
-    """None: runs that the table was made of are not there, or not all that they measured."""
+    measured = {}
+    for run in runs:
+        with suppress(ValidationError):  # written by another version of the API
+            measured[run.uid] = essence(BenchmarkRunStatus.model_validate(run.status))
+    collected = sweep_state.SweepCollected(measured=measured)
+    facts = sweep_state.SweepFacts(sweep, ended_runs.swept_runs(runs), collected, datetime.now(UTC))
     try:
-        spec, variants = sweep_state.accept_sweep(facts.sweep)
+        spec, variants = sweep_state.accept_sweep(sweep)
     except Unacceptable:
-        return None
+        return status
     state = sweep_state.SweepState(facts=facts, spec=spec, variants=variants, status=status)
     if not decide_sweep.is_tabled(state) or decide_sweep.to_read(state):
-        return None
+        return status
     wanted = decide_sweep.table_wanted(state)
-    table = sweep_table(
-        spec,
-        wanted.runs,
-        facts.collected.measured,
-        baseline=wanted.baseline,
-        missing=dict(wanted.missing),
-        whole=True,
-    )
+    missing = dict(wanted.missing)
+    table = sweep_table(spec, wanted.runs, measured, baseline=wanted.baseline, missing=missing, whole=True)
     return decide_sweep.tabled(state, sweep_state.TableMade(wanted, table))
 
 
 def runs_in_cluster(sweep: views.Sweep, kubectl: cluster.Kubectl) -> Sequence[raw.Object]:
-    """Of the sweep; none where they are not to be seen."""
+    """Of the sweep; none where they may not be read."""
     try:
         return kubectl.all(cluster.RUN, selector=f"{names.LABEL_SWEEP}={sweep.name}")
     except errors.KubectlError:
-        return []  # who may read sweeps may perhaps not read runs
-
-
-def _measured(runs: Sequence[views.Run]) -> Mapping[str, BenchmarkRunStatus]:
-    """By uid, of those that can be read: the others were written by another version of the API."""
-    found = {}
-    for run in runs:
-        try:
-            found[run.uid] = essence(BenchmarkRunStatus.model_validate(run.status))
-        except ValidationError:
-            continue
-    return found
+        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,28 +73,27 @@ def add_forms(parser: argparse.ArgumentParser) -> None:
     """In which form a result is shown."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with everything")
-    form.add_argument(
-        "--markdown", action="store_true", help="print Markdown, for a pull request or the summary of a job"
-    )
+    to_print = "print Markdown, for a pull request or the summary of a job"
+    form.add_argument("--markdown", action="store_true", help=to_print)
 
 
-def sweep_in(path: Path, name: str | None) -> raw.Object | None:
-    """The sweep of that name in a file; of no name, the only one. None: there is none such. Raises CommandError."""
-    found = [body for body in manifests.objects_in(path) if body.get("kind") == KIND]
-    named = [body for body in found if name in (None, raw.mapping(body.get("metadata")).get("name"))]
-    return named[0] if len(named) == 1 else None
-
-
-def named_sweep(options: argparse.Namespace) -> FoundSweep:
-    """The sweep that the options name. Raises CommandError."""
-    if options.file is None:
-        if options.name is None:
-            raise errors.CommandError("which sweep? Give its name, or -f FILE")
-        return typed_sweep(cluster.kubectl_of(options).get(options.name, cluster.SWEEP))
-    body = sweep_in(options.file, options.name)
-    if body is None:
-        raise errors.CommandError(f"{options.file} holds no {KIND} {options.name or ''}".rstrip())
-    return typed_sweep(body)
+def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None = None) -> FoundSweep:
+    """The sweep that the options name; without a name the only one of the file. `no_run`: why no run of that name was
+    found, raised where there is no sweep either. Raises CommandError."""
+    if options.file is not None:
+        sweeps = [body for body in manifests.objects_in(options.file) if body.get("kind") == KIND]
+        found = [body for body in sweeps if options.name in (None, raw.mapping(body.get("metadata")).get("name"))]
+        if len(found) != 1:
+            raise no_run or errors.CommandError(f"{options.file} holds no {KIND} {options.name or ''}".rstrip())
+        return typed_sweep(found[0])
+    if options.name is None:
+        raise no_run or errors.CommandError("which sweep? Give its name, or -f FILE")
+    kubectl = cluster.kubectl_of(options)
+    if no_run is None:
+        return typed_sweep(kubectl.get(options.name, cluster.SWEEP))
+    if not isinstance(no_run, errors.KubectlError):
+        raise no_run
+    return typed_sweep(kubectl.sweep_instead(options.name, no_run))
 
 
 def typed_sweep(body: raw.Object) -> FoundSweep:
@@ -122,9 +103,14 @@ def typed_sweep(body: raw.Object) -> FoundSweep:
 
 
 def show_found(found: FoundSweep, options: argparse.Namespace, console: Console) -> int:
-    """Show it, with what its status had no room for. Returns the code of its verdict; of a sweep that goes on, 0. Raises
-    CommandError."""
-    found = replace(found, status=whole_table(found.sweep, found.status, lambda sweep: _runs(sweep, options)))
+    """Show it whole. Returns the code of its verdict, 0 before it has ended. Raises CommandError."""
+
+    def runs_of(sweep: views.Sweep) -> Sequence[raw.Object]:
+        if options.file is None:
+            return runs_in_cluster(sweep, cluster.kubectl_of(options))
+        return [body for body in manifests.objects_in(options.file) if body.get("kind") == names.KIND]
+
+    found = replace(found, status=whole_table(found.sweep, found.status, runs_of))
     name, texts = found.sweep.name, result_rows.texts_per_prompt(raw.mapping(found.sweep.spec.get("template")))
     code = exit_codes.sweep_exit_code(found.status)
     if options.html is not None:
@@ -134,15 +120,8 @@ def show_found(found: FoundSweep, options: argparse.Namespace, console: Console)
     elif options.markdown:
         print(plain_text(markdown.sweep_markdown(name, found.status, texts_per_prompt=texts)), end="")
     else:
-        show.show_sweep(console, name, found.status, texts_per_prompt=texts, wide=options.wide)
+        tables.show_sweep(console, name, found.status, texts_per_prompt=texts, wide=options.wide)
     return exit_codes.PASSED if code is None else code
-
-
-def _runs(sweep: views.Sweep, options: argparse.Namespace) -> Sequence[raw.Object]:
-    """From where the sweep is."""
-    if options.file is None:
-        return runs_in_cluster(sweep, cluster.kubectl_of(options))
-    return [body for body in manifests.objects_in(options.file) if body.get("kind") == names.KIND]
 
 
 def write_page(file: Path, found: finished_run.FinishedRun | FoundSweep, console: Console) -> None:

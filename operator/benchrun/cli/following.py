@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from benchrun import names
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
-from benchrun.cli import cluster, errors, processes
+from benchrun.cli import cluster, errors
 from benchrun.observe import raw
-from benchrun.plan.stored import RECORD_KEY, stored_part, stored_record
+from benchrun.plan.stored_records import stored_record
 from benchrun.report.exit_codes import exit_code, sweep_exit_code
 from benchrun.report.followed import (
     MAX_STAGES,
@@ -31,7 +31,7 @@ LONGEST_PAUSE_SECONDS = 30.0
 HOPELESS = frozenset({"NoKubectl", "NoContext", "NotInstalled", "Forbidden", "NotFound"})
 """Trouble that another try does not cure."""
 LATEST_STAGES = 8
-"""Figures of more stages than that are not fetched when a run is looked at for the first time."""
+"""At most so many stages that finished before are fetched with their figures."""
 MAX_TARGETS = 16
 """Each has a kubectl of its own, a sweep two."""
 TICK_SECONDS = 0.25
@@ -49,11 +49,6 @@ class Target:
     def is_sweep(self) -> bool:
         """Whether it is a sweep."""
         return self.kind == SWEEP_KIND
-
-    @property
-    def resource(self) -> str:
-        """As kubectl takes it."""
-        return cluster.RESOURCES[self.kind]
 
     @property
     def noun(self) -> str:
@@ -106,7 +101,7 @@ async def follow(
         raise errors.CommandError(f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}")
     following, time = Following(targets, reporter), asyncio.get_running_loop().time
     deadline = None if timeout_seconds is None else time() + timeout_seconds
-    tasks = [asyncio.create_task(following.follow(name)) for name in targets]
+    tasks = [asyncio.create_task(following.guarded(name, following.follow(name))) for name in targets]
     try:
         while waiting := following.waiting():
             if deadline is not None and time() >= deadline:
@@ -140,11 +135,7 @@ class Following:
         waiting = self.waiting()
         self._reporter.show([followed for name, followed in self.known.items() if name in waiting])
 
-    async def follow(self, name: str) -> None:
-        """One, to its end or until it can't be read."""
-        await self._guarded(name, self._follow(name))
-
-    async def _guarded(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    async def guarded(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Trouble with the cluster is an error of that run or sweep alone."""
         try:
             await work
@@ -156,7 +147,14 @@ class Following:
         except Exception as error:
             self.fault = self.fault or error
 
-    async def _follow(self, name: str) -> None:
+    def _failed(self, name: str, error: errors.KubectlError) -> None:
+        if name in self.waiting():
+            self.errors[name] = error
+            self._reporter.failed(name, error)
+            self.show()
+
+    async def follow(self, name: str) -> None:
+        """One, to its end or until it can't be read."""
         target = self._targets[name]
         try:
             await (self._follow_sweep if target.is_sweep else self._follow_run)(name, target.kubectl)
@@ -168,7 +166,7 @@ class Following:
             if await asyncio.to_thread(target.kubectl.sweep_if_any, name) is None:
                 raise await asyncio.to_thread(target.kubectl.missing, name, cluster.RUN, cluster.SWEEP) from None
             self._targets[name] = replace(target, kind=SWEEP_KIND)
-            await self._follow(name)
+            await self.follow(name)
 
     async def _follow_run(self, name: str, kubectl: cluster.Kubectl) -> None:
         stages, run = _FinishedStages(kubectl, name), None
@@ -194,7 +192,7 @@ class Following:
                     if name in self.codes:
                         return
                     if not runs:
-                        runs.append(asyncio.create_task(self._guarded(name, self._follow_swept_runs(name, kubectl))))
+                        runs.append(asyncio.create_task(self.guarded(name, self._follow_swept_runs(name, kubectl))))
         finally:
             await _cancelled(runs)
 
@@ -225,12 +223,6 @@ class Following:
             self.known[name] = replace(self.known[name], trouble=trouble)
         self.show()
 
-    def _failed(self, name: str, error: errors.KubectlError) -> None:
-        if name in self.waiting():
-            self.errors[name] = error
-            self._reporter.failed(name, error)
-            self.show()
-
 
 class _FinishedStages:
     """Stages of one run that have finished since its last change, with the figures of their records."""
@@ -253,26 +245,17 @@ class _FinishedStages:
 
     async def _line(self, body: cluster.Body, sequence: int, *, is_last: bool) -> StageLine:
         """From the stored record; where it can't be read, the name that the status gave before."""
+        uid = raw.text(raw.mapping(body.get("metadata")).get("uid"))
         if self._may_read_records:
+            what = ("get", "configmaps", names.stage_name(self._name, uid, sequence), "--output=json")
             try:
-                return await self._stored_line(body, sequence)
+                stored = cluster.json_object("\n".join([line async for line in self._kubectl.lines(*what)]))
+                return stage_line(stored_record(stored, run_uid=uid, sequence=sequence))
             except errors.KubectlError as error:
                 self._may_read_records = error.trouble != "Forbidden"
             except ValueError:
                 pass  # a record of another version; the stage was measured all the same
         return StageLine(sequence, (self._under_way or None) if is_last else None)
-
-    async def _stored_line(self, body: cluster.Body, sequence: int) -> StageLine:
-        """Raises KubectlError or ValueError."""
-        uid = raw.text(raw.mapping(body.get("metadata")).get("uid"))
-        command = self._kubectl.command(
-            "get", "configmaps", names.stage_name(self._name, uid, sequence), "--output=json"
-        )
-        held = cluster.json_object("\n".join([line async for line in processes.output_lines(command)]))
-        packed = stored_part(held, RECORD_KEY)
-        if packed is None:
-            raise ValueError("holds no record")
-        return stage_line(stored_record(packed, run_uid=uid, sequence=sequence))
 
 
 async def _changes(
@@ -280,16 +263,16 @@ async def _changes(
 ) -> AsyncGenerator[tuple[cluster.Body, bool], None]:
     """Objects as they are created, changed or deleted (the second is True), by a watch that is begun anew when it ends.
 
-    `lost` is told of trouble that may pass. Raises KubectlError for other trouble, and for any before something was
-    heard, unless there may be nothing to hear (`may_be_silent`).
+    `lost` is called for trouble that may pass. Raises KubectlError for other trouble, and for any before the first
+    event, unless there may be none (`may_be_silent`).
     """
     ever_heard, pause = may_be_silent, 0.0
     while True:
         await asyncio.sleep(pause)
         heard, error = False, None
         try:
-            command = kubectl.command("get", *watched, "--watch", "--output-watch-events", "--output=json")
-            async with aclosing(processes.output_lines(command)) as lines, aclosing(objects(lines)) as events:
+            events_of = kubectl.lines("get", *watched, "--watch", "--output-watch-events", "--output=json")
+            async with aclosing(events_of) as lines, aclosing(objects(lines)) as events:
                 async for event in events:
                     if event.get("type") == "ERROR":
                         break  # what is watched has become too old: begin anew

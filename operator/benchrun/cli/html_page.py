@@ -21,7 +21,6 @@ GRAMMAR = "6.1"
 
 def html_page(found: finished_run.FinishedRun) -> str:
     """The page of a run, with its charts drawn."""
-    measured = found.measured
     reported = Reported(
         name=found.run.name,
         namespace=found.run.namespace,
@@ -29,39 +28,26 @@ def html_page(found: finished_run.FinishedRun) -> str:
         written=found.run.spec,
         spec=found.spec,
         status=found.status,
-        records=measured.records,
-        samples=measured.samples,
-        notes=measured.unreadable,
+        records=found.records,
+        samples=found.samples,
+        notes=found.unreadable,
     )
-    return page.page(reported, draw, made_by=_made_by())
+    return page.page(reported, draw, made_by=version("benchrun-operator"))
 
 
 def sweep_html_page(sweep: Sweep, status: BenchmarkSweepStatus) -> str:
-    """The page of a sweep, with its charts drawn."""
+    """The page of a sweep, with its charts drawn; one that was refused for its spec has a page, too."""
+    try:
+        spec: BenchmarkSweepSpec | None = BenchmarkSweepSpec.model_validate(sweep.spec)
+    except ValidationError:
+        spec = None
     reported = ReportedSweep(
-        name=sweep.name,
-        namespace=sweep.namespace,
-        uid=sweep.uid,
-        written=sweep.spec,
-        spec=_spec(sweep),
-        status=status,
+        name=sweep.name, namespace=sweep.namespace, uid=sweep.uid, written=sweep.spec, spec=spec, status=status
     )
-    return page.sweep_page(reported, draw, made_by=_made_by())
+    return page.sweep_page(reported, draw, made_by=version("benchrun-operator"))
 
 
 def draw(spec: blocks.ChartSpec) -> str:
     """A chart as SVG, by Vega within this process: no browser, no network, no file."""
     drawn: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=GRAMMAR, allowed_base_urls=[])
     return drawn
-
-
-def _spec(sweep: Sweep) -> BenchmarkSweepSpec | None:
-    """A sweep may have been refused for its spec; its page says so."""
-    try:
-        return BenchmarkSweepSpec.model_validate(sweep.spec)
-    except ValidationError:
-        return None
-
-
-def _made_by() -> str:
-    return version("benchrun-operator")

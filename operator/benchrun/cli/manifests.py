@@ -16,6 +16,9 @@ from benchrun.cli import cluster, errors
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe import raw, trim, views
 
+STANDARD_INPUT = "-"
+MAX_BYTES = 8 * 1024 * 1024
+"""Of one manifest. The API server takes no object above 1.5 MB."""
 ENDINGS = frozenset({".yaml", ".yml", ".json"})
 """Of files that are looked into, where a folder is named."""
 
@@ -64,20 +67,14 @@ LOADER: Any = type(
 """Reads as Kubernetes does: what looks like a date is a string."""
 
 
-# They are looked into, and handed to kubectl as they are written: it has its own idea of what a YAML value means.
-
-STANDARD_INPUT = "-"
-MAX_BYTES = 8 * 1024 * 1024
-"""Of one file. The API server takes no object above 1.5 MB."""
-
-
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object that is asked for."""
+    """One object that is to be applied."""
 
     source: str
     """File and place in it, for errors."""
     text: str
+    """As it was written: kubectl reads YAML values in its own way."""
     kind: str
     name: str | None
     """None where the API server makes it, from generateName."""
@@ -86,10 +83,10 @@ class Manifest:
 
 
 def manifests_in(paths: Sequence[str]) -> list[Manifest]:
-    """All objects of the files, in order; `-` is standard input. Raises CommandError for what is no object."""
+    """All objects of the files, in order; `-` is standard input. Raises CommandError for what is not an object."""
     found = [each for path in paths for each in _manifests(path)]
     if not found:
-        raise errors.CommandError(f"{', '.join(map(_title, paths))} holds no object; begin with one of examples/")
+        raise errors.CommandError(f"{', '.join(map(_title, paths))} holds no object; examples/ has some to start from")
     return found
 
 
@@ -117,13 +114,13 @@ def _manifest(source: str, text: str, document: object) -> Manifest:
     name, generated = raw.text(metadata.get("name")), raw.text(metadata.get("generateName"))
     problem = None
     if not kind or not raw.text(body.get("apiVersion")):
-        problem = f"an object has apiVersion and kind, for example benchrun.dev/v1alpha1 and {KIND}"
+        problem = f"an object needs apiVersion and kind, for example benchrun.dev/v1alpha1 and {KIND}"
     elif kind.endswith("List") and "items" in body:
-        problem = f"a {kind} is not taken; write its objects as documents, with --- between them"
+        problem = f"a {kind} is not supported; write its objects as documents, with --- between them"
     elif not name and not generated:
         problem = "metadata has neither name nor generateName"
     elif name and generated:
-        problem = "metadata has both name and generateName; take one of them out"
+        problem = "metadata has both name and generateName; remove one"
     if problem is not None:
         raise errors.CommandError(f"{source}: {problem}")
     return Manifest(source, text, kind, name or None, raw.text(metadata.get("namespace")) or None)
@@ -178,16 +175,14 @@ class Applied:
     namespace: str
     name: str
     was_there: bool = False
-    """A run or sweep that had been created before and has not ended."""
+    """A run or sweep that existed before and has not ended."""
 
 
 def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
-    """The object. Raises CommandError; where the object is at fault, what it says begins with the file."""
+    """The object. Raises CommandError, which begins with the file where the object is at fault."""
     if kubectl.namespace and manifest.namespace not in (None, kubectl.namespace):
-        raise errors.CommandError(
-            f"{manifest.source}: metadata.namespace is {manifest.namespace}, and -n says {kubectl.namespace}; "
-            "leave one of them out"
-        )
+        both = f"metadata.namespace is {manifest.namespace}, but -n is {kubectl.namespace}"
+        raise errors.CommandError(f"{manifest.source}: {both}; leave one of them out")
     try:
         return _applied(manifest, kubectl.within(manifest.namespace))
     except errors.CommandError as error:
@@ -206,41 +201,27 @@ def _applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
 
 def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
     """What has ended is not measured again, so it must not look as if it were."""
-    there = kubectl.find(name, resource=cluster.RESOURCES[manifest.kind])
-    ended = raw.mapping(there.get("status")) if there is not None else {}
-    has_ended = bool(ended.get("completionTime"))
+    before = kubectl.find(name, resource=cluster.RESOURCES[manifest.kind])
+    status = raw.mapping(before.get("status")) if before is not None else {}
+    has_ended = bool(status.get("completionTime"))
+    is_sweep = manifest.kind == spec.KIND
+    delete = f"delete it with its results: kubectl delete {spec.SHORT_NAME if is_sweep else SHORT_NAME} {name}"
     try:
         body = kubectl.apply(manifest.text, dry_run=has_ended)
     except errors.KubectlError as error:
         if error.trouble != "Immutable":
             raise
-        raise errors.CommandError(_other_spec(manifest.kind, name, error)) from error
+        rename = f"use another name, or generateName: {name}- for a new one each time"
+        raise errors.CommandError(f"{name} exists with another spec ({error}); {rename}, or {delete}") from error
     if has_ended:
-        raise errors.CommandError(_measured_already(manifest.kind, name, ended))
-    return _as_applied(body, was_there=there is not None)
+        ended = f"{raw.text(status.get('phase'))}, {raw.text(status.get('completionTime'))}"
+        once = f"a {'sweep' if is_sweep else 'run'} is measured once; benchrun report {name} shows its result"
+        remedy = f"to measure again write generateName: {name}- in place of the name, or {delete}"
+        raise errors.CommandError(f"{name} has ended before ({ended}), and {once}; {remedy}")
+    return _as_applied(body, was_there=before is not None)
 
 
 def _as_applied(body: cluster.Body, *, was_there: bool = False) -> Applied:
     metadata = raw.mapping(body.get("metadata"))
     name, namespace = raw.text(metadata.get("name")), raw.text(metadata.get("namespace"))
     return Applied(raw.text(body.get("kind")), namespace, name, was_there)
-
-
-def _other_spec(kind: str, name: str, error: errors.KubectlError) -> str:
-    return (
-        f"{name} exists, with another spec ({error}). Give this one another name, or generateName: {name}- for a new one "
-        f"each time, or delete the old one and its results first: {_delete(kind, name)}"
-    )
-
-
-def _measured_already(kind: str, name: str, status: raw.Object) -> str:
-    noun = "sweep" if kind == spec.KIND else "run"
-    return (
-        f"{name} has run before ({raw.text(status.get('phase'))}, {raw.text(status.get('completionTime'))}), and a {noun} is "
-        f"measured once; benchrun report {name} shows its result. To measure again write generateName: {name}- in place of "
-        f"the name, or delete it and its results first: {_delete(kind, name)}"
-    )
-
-
-def _delete(kind: str, name: str) -> str:
-    return f"kubectl delete {spec.SHORT_NAME if kind == spec.KIND else SHORT_NAME} {name}"

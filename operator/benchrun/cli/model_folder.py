@@ -78,7 +78,7 @@ def _json_object(path: Path, max_bytes: int) -> Mapping[str, Any]:
 
 
 def _header(path: Path) -> Mapping[str, Any]:
-    """A safetensors file begins with the length of its header, 8 bytes little-endian, and the header in JSON."""
+    """Of a safetensors file: its length in 8 bytes, little-endian, then the header in JSON."""
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))

@@ -29,7 +29,7 @@ from benchrun.plan.network_policies import network_policies
 from benchrun.plan.pods import token_of
 from benchrun.plan.roles import in_development_mode, roles
 from benchrun.plan.server_manifests import service, workload
-from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan.stored_records import TimelinePart, stage_config_map, timeline_config_map
 
 SERVER_KINDS = ("Deployment", "LeaderWorkerSet")  # what makes the pods of servers: it holds the GPU
 

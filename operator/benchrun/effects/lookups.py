@@ -28,7 +28,7 @@ from benchrun.observe import raw
 from benchrun.observe.trim import image_pull_seconds
 from benchrun.observe.views import Child, Children, Run
 from benchrun.observe.vllm import StartupPhases, compilations, startup_phases
-from benchrun.plan.stored import RECORD_KEY, TIMELINE_KEY
+from benchrun.plan.stored_records import RECORD_KEY, TIMELINE_KEY
 
 logger = logging.getLogger(__name__)
 

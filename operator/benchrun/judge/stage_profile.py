@@ -17,7 +17,7 @@ from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import cells, exposition, percentiles
 from benchrun.measure.plateau import InFlight, NoPlateau, Plateau, in_flight, plateau
 from benchrun.measure.windows import Window
-from benchrun.plan.files import model_files, served_name
+from benchrun.plan.mounted_files import model_files, served_name
 from benchrun.plan.roles import role_replicas
 
 

@@ -13,7 +13,7 @@ from benchrun import names
 from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, Endpoint, Resources, Workload
 from benchrun.plan import pods
 from benchrun.plan.client_plan import CA_FILE
-from benchrun.plan.files import model_files, placed_files
+from benchrun.plan.mounted_files import model_files, placed_files
 from benchrun.plan.pods import MAX_HOLD_SECONDS, Manifest, Owner, client_seconds, headless_service, metadata, stamped
 from benchrun.plan.stages import load_points, requests_of
 
@@ -38,21 +38,21 @@ class Division:
 
 
 def division_of(spec: BenchmarkRunSpec) -> Division:
-    """What a spec wants. A process takes a core; a pod holds as many as its container has whole cores."""
+    """A process takes a core; a pod holds as many processes as its container has whole cores."""
     wanted = spec.client.parallelism
-    shards = wanted if isinstance(wanted, int) else _enough(spec)
+    shards = wanted if isinstance(wanted, int) else _processes_needed(spec)
     return Division(shards=shards, processes=min(shards, max(_whole_cores(spec.client.resources), 1)))
 
 
-def _enough(spec: BenchmarkRunSpec) -> int:
+def _processes_needed(spec: BenchmarkRunSpec) -> int:
     """Processes for the highest load in the spec; one where only one can send it."""
     if spec.offline is not None or any(workload.load.search is not None for workload in spec.workloads):
         return 1
-    most = max(_needed(workload, value) for workload in spec.workloads for value in load_points(workload.load)[1])
+    most = max(_needed_at(workload, value) for workload in spec.workloads for value in load_points(workload.load)[1])
     return min(max(ceil(most), 1), MAX_PROCESSES)
 
 
-def _needed(workload: Workload, value: str) -> float:
+def _needed_at(workload: Workload, value: str) -> float:
     """Processes for one load point, with fractions; one for a trace, whose rate only its file has."""
     load = workload.load
     if load.trace_speeds is not None:
@@ -76,24 +76,14 @@ def _whole_cores(resources: Resources) -> int:
 CLIENT_CONTAINER = "client"
 CLIENT_USER = 65532
 PLAN_DIRECTORY = "/etc/benchrun"
-DEFAULT_CPU = "500m"
-DEFAULT_GIBIBYTES = 1
-"""What a process of vLLM's client needs at least: about 1 GiB after import."""
-
 _HOME = {"HOME": "/tmp", "USER": "benchrun", "LOGNAME": "benchrun", "XDG_CACHE_HOME": "/tmp/.cache"}
 
 
 def plan_config_map(owner: Owner, plan: Plan) -> Manifest:
     """The plan, never to change."""
-    return stamped(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": metadata(owner, name=names.plan_name(owner.name, owner.uid), role=names.ROLE_PLAN),
-            "immutable": True,
-            "data": {PLAN_FILE: plan.to_json()},
-        }
-    )
+    meta = metadata(owner, name=names.plan_name(owner.name, owner.uid), role=names.ROLE_PLAN)
+    data = {PLAN_FILE: plan.to_json()}
+    return stamped({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": data})
 
 
 def client_job(
@@ -107,23 +97,23 @@ def client_job(
 ) -> Manifest:
     """One attempt, one completion a pod: a second client would measure a warmed server. What it sends is checked against the
     digest of its plan."""
-    role = names.ROLE_CLIENT
-    meta = metadata(owner, role=role)
-    pods_wanted = division_of(spec).pods
-    labels = names.labels(run=owner.name, uid=owner.uid, role=role)
+    meta, pods_wanted = metadata(owner, role=names.ROLE_CLIENT), division_of(spec).pods
+    # Were a Job of several pods over with the first that fails, its controller would end shard 0 before it has reported
+    # which was lost: each has an attempt of its own.
+    of_several = {"backoffLimitPerIndex": 0, "maxFailedIndexes": pods_wanted}
     return stamped(
         {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {**meta, "annotations": {names.ANNOTATION_PLAN_DIGEST: plan_digest}},
             "spec": {
-                **_one_attempt(pods_wanted),
+                **({"backoffLimit": 0} if pods_wanted == 1 else of_several),
                 "completions": pods_wanted,
                 "parallelism": pods_wanted,
                 "completionMode": "Indexed",
                 "activeDeadlineSeconds": client_seconds(spec, max_hold_seconds),
                 "template": {
-                    "metadata": {"labels": labels, "annotations": pods.STAY},
+                    "metadata": {"labels": meta["labels"], "annotations": pods.STAY},
                     "spec": _pod_spec(owner, spec, image=spec.client.image or default_image, pull_policy=pull_policy),
                 },
             },
@@ -136,23 +126,15 @@ def client_service(owner: Owner) -> Manifest:
     return headless_service(owner, names.ROLE_CLIENT, port_name="gate", port=GATE_PORT, selector={})
 
 
-def _one_attempt(pods_wanted: int) -> dict[str, int]:
-    """Of several pods each has its own attempt: were the Job over with the first that fails, the Job controller would end
-    shard 0 before it has reported which was lost."""
-    if pods_wanted == 1:
-        return {"backoffLimit": 0}
-    return {"backoffLimitPerIndex": 0, "maxFailedIndexes": pods_wanted}
-
-
 def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str) -> dict[str, Any]:
     files, data = model_files(spec.model), placed_files(spec.workloads)
-    division = division_of(spec)
+    division, ca = division_of(spec), _ca_volume(spec.endpoint)
     volumes: list[dict[str, Any]] = [
         {"name": "plan", "configMap": {"name": names.plan_name(owner.name, owner.uid)}},
         {"name": "tmp", "emptyDir": {}},
         *files.volumes,
         *(volume for file in data if (volume := file.volume()) is not None),
-        *_ca_volume(spec.endpoint),
+        *ca,
         *(spec.client.pod.volumes or []),
     ]
     mounts: list[dict[str, Any]] = [
@@ -160,27 +142,26 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         {"name": "tmp", "mountPath": "/tmp"},
         *files.mounts,
         *(mount for file in data if (mount := file.mount()) is not None),
-        *(
-            [{"name": "ca", "mountPath": CA_FILE.rsplit("/", 1)[0], "readOnly": True}]
-            if _ca_volume(spec.endpoint)
-            else []
-        ),
+        *({"name": "ca", "mountPath": CA_FILE.rsplit("/", 1)[0], "readOnly": True} for _ in ca),
         *(spec.client.pod.volume_mounts or []),
     ]
+    gate = [{"name": "gate", "containerPort": GATE_PORT}] if division.pods > 1 else []
+    # After import a process of vLLM's client takes about 1 GiB. The spec requests CPU where a pod has several.
+    requests = {"cpu": "500m", "memory": f"{division.processes}Gi"}
     container = {
         "name": CLIENT_CONTAINER,
         "image": image,
         "imagePullPolicy": pull_policy,
         "args": [f"--plan={PLAN_DIRECTORY}/{PLAN_FILE}", f"--port={RECORD_PORT}", *_together(owner, division)],
         "env": pods.environment(_HOME, files.env, _api_key(spec.endpoint), *(file.variables() for file in data)),
-        "ports": [{"name": "records", "containerPort": RECORD_PORT}, *_gate(division)],
+        "ports": [{"name": "records", "containerPort": RECORD_PORT}, *gate],
         "readinessProbe": {
             "httpGet": {"path": "/ready", "port": "records"},
             "periodSeconds": 1,
             "timeoutSeconds": 5,
             "failureThreshold": 30,
         },
-        "resources": pods.resources(spec.client.resources, requests=_default_requests(division)),
+        "resources": pods.resources(spec.client.resources, requests=requests),
         "securityContext": {**pods.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
@@ -199,21 +180,12 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
 
 
 def _together(owner: Owner, division: Division) -> list[str]:
-    """How the processes of several shards find each other. Which pod a pod is it knows by its index."""
+    """How the processes of several shards find each other; a pod knows its index."""
     if division.shards == 1:
         return []
     name = names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)
     first = [] if division.pods == 1 else [f"--gate={name}-0.{name}.{owner.namespace}.svc:{GATE_PORT}"]
     return [f"--shards={division.shards}", f"--processes={division.processes}", *first]
-
-
-def _gate(division: Division) -> list[dict[str, Any]]:
-    return [{"name": "gate", "containerPort": GATE_PORT}] if division.pods > 1 else []
-
-
-def _default_requests(division: Division) -> dict[str, str]:
-    """More than one process in a pod means that the spec requests CPU."""
-    return {"cpu": DEFAULT_CPU, "memory": f"{DEFAULT_GIBIBYTES * division.processes}Gi"}
 
 
 def _ca_volume(endpoint: Endpoint | None) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from benchrun_client.contract import (
 )
 
 from benchrun.api import BenchmarkRunSpec, Load, Model, Workload
-from benchrun.plan.files import PlacedFile, model_files, served_name
+from benchrun.plan.mounted_files import PlacedFile, model_files, served_name
 from benchrun.plan.pods import Owner
 from benchrun.plan.roles import answering_args, front_role, role_replicas, role_url
 from benchrun.plan.searches import client_search

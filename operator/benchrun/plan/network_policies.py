@@ -25,17 +25,20 @@ def network_policies(
     extra_peers: Sequence[Manifest] = (),
     servers_only: bool = False,
 ) -> list[Manifest]:
-    """One for all pods of the run, or for its servers only. Their port is for the run's client, for the operator, which scrapes, and
-    for `extra_peers`; records are for the operator, and the gate for the run's own client pods. kubelet's probes come from the node,
-    which NetworkPolicies let through.
+    """One for all pods of the run, or for its servers only. Servers admit the run's client, the operator, which scrapes,
+    and `extra_peers`; the client admits the operator to its records, and its own pods to the gate. kubelet's probes come
+    from the node, which NetworkPolicies admit.
 
     Pods that serve reach each other on every port: those of one server, and roles that hand over the KV cache, choose theirs.
     """
-    operator, client = _operator_peers(operator_namespace), _own_pods(owner, names.ROLE_CLIENT)
-    replicas = role_replicas(spec)
+    operator, replicas = _operator_peers(operator_namespace), role_replicas(spec)
     servers = tuple(replicas)
+    # A peer without a namespace is one of the run's own namespace.
+    client = {"podSelector": _selector(owner, [names.ROLE_CLIENT])}
     to_servers = [{"from": [client, *operator, *extra_peers], "ports": _tcp(SERVER_PORT)}] if servers else []
-    between = [{"from": [_own_pods(owner, *servers)]}] if sum(replicas.values()) * nodes(spec) > 1 else []
+    between = (
+        [{"from": [{"podSelector": _selector(owner, servers)}]}] if sum(replicas.values()) * nodes(spec) > 1 else []
+    )
     if servers_only:
         return [_ingress_policy(owner, names.ROLE_SERVER, servers, [*to_servers, *between])]
     to_client = [{"from": operator, "ports": _tcp(RECORD_PORT)}, {"from": [client], "ports": _tcp(GATE_PORT)}]
@@ -43,14 +46,9 @@ def network_policies(
     return [of_all, *([_ingress_policy(owner, names.ROLE_SERVER, servers, between)] if between else [])]
 
 
-def _own_pods(owner: Owner, *roles: str) -> Manifest:
-    """Pods of this run that have one of these roles. A peer without a namespace is one of the run's own namespace."""
-    return {"podSelector": _selector(owner, roles)}
-
-
 def _operator_peers(operator_namespace: str) -> list[Manifest]:
-    """The operator's pods, selected by their namespace as well as by their labels: anybody can set labels in a namespace of their
-    own. None without a namespace: an operator outside the cluster has no pod, and reads through the API server."""
+    """The operator's pods, by namespace and labels: anybody can set labels in another namespace. Without a namespace
+    none: an operator outside the cluster reads through the API server."""
     if not operator_namespace:
         return []
     namespace = {"matchLabels": {"kubernetes.io/metadata.name": operator_namespace}}
@@ -58,24 +56,15 @@ def _operator_peers(operator_namespace: str) -> list[Manifest]:
 
 
 def _ingress_policy(owner: Owner, role: str, roles: Sequence[str], rules: Sequence[Manifest]) -> Manifest:
-    """Only what the rules say may connect to pods of these roles; what those connect to is not limited. A rule whose `from` is
-    empty would let everybody in, so it is left out."""
-    return stamped(
-        {
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "NetworkPolicy",
-            "metadata": metadata(owner, role=role),
-            "spec": {
-                "podSelector": _selector(owner, roles),
-                "policyTypes": ["Ingress"],
-                "ingress": [rule for rule in rules if rule["from"]],
-            },
-        }
-    )
+    """Only peers of the rules may connect to pods of these roles; what those connect to is not limited. A rule whose
+    `from` is empty would admit everybody, so it is left out."""
+    ingress = [rule for rule in rules if rule["from"]]
+    spec = {"podSelector": _selector(owner, roles), "policyTypes": ["Ingress"], "ingress": ingress}
+    meta = metadata(owner, role=role)
+    return stamped({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta, "spec": spec})
 
 
 def _tcp(port: int) -> list[dict[str, Any]]:
-    """This port alone."""
     return [{"port": port, "protocol": "TCP"}]
 
 

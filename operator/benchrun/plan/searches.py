@@ -1,4 +1,4 @@
-"""Searches: what the client receives, the cells that came of it, and the stages that it may choose."""
+"""Searches for the highest load: what the client receives, cells that were probed, and stages that are allowed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ _AXES: dict[str, Axis] = {"RequestRate": "rate", "Concurrency": "concurrency"}
 
 
 def searched(spec: BenchmarkRunSpec) -> tuple[Workload, ...]:
-    """Workloads whose highest load is looked for, in the order in which that is done."""
+    """Workloads whose highest load is searched, in the order of the searches."""
     return tuple(workload for workload in spec.workloads if workload.load.search is not None)
 
 
 def axis_of(search: Search) -> Axis:
-    """What is varied, as cells have it."""
+    """The axis of its cells."""
     return _AXES[search.axis]
 
 
 def client_search(
     spec: BenchmarkRunSpec, workload: Workload, search: Search, *, data: Data, uid: str
 ) -> contract.Search:
-    """A search in the client's words. `uid`: of the run."""
+    """A search in the client's plan. `uid`: of the run."""
+    limits = [
+        Limit(metric=o.metric, percentile=o.percentile, max_milliseconds=o.max_milliseconds) for o in spec.objectives
+    ]
     return contract.Search(
         workload=workload.name,
         axis=axis_of(search),
@@ -37,10 +40,7 @@ def client_search(
         tolerance_percent=search.tolerance_percent,
         max_probes=search.max_probes,
         max_repeats=search.max_repeats,
-        objectives=tuple(
-            Limit(metric=o.metric, percentile=o.percentile, max_milliseconds=o.max_milliseconds)
-            for o in spec.objectives
-        ),
+        objectives=tuple(limits),
         max_failed_percent=spec.validity.max_failed_percent,
         data=data,
         requests=workload.requests,
@@ -56,7 +56,7 @@ def client_search(
 
 
 def probed_cells(spec: BenchmarkRunSpec, records: Iterable[StageRecord]) -> tuple[Cell, ...]:
-    """A cell for each load that a search measured, by rising load. A repeat that is missing between others is in it."""
+    """A cell for each load that a search measured, by rising load, with all repeats up to the last, also missing ones."""
     workloads = searched(spec)
     if not workloads:
         return ()
@@ -69,29 +69,12 @@ def probed_cells(spec: BenchmarkRunSpec, records: Iterable[StageRecord]) -> tupl
         name, probe, repeat = place
         values[name].setdefault(probe, record.probe.value)
         repeats[name, probe] = max(repeat, repeats.get((name, probe), 0))
-    return tuple(
-        cell
-        for workload, search in _pairs(workloads)
-        for cell in _cells(workload.name, axis_of(search), values[workload.name], repeats)
-    )
-
-
-def _cells(name: str, axis: Axis, values: dict[int, str], repeats: dict[tuple[str, int], int]) -> Sequence[Cell]:
-    ordered = sorted(values, key=lambda probe: Decimal(values[probe]))
-    return [
-        Cell(
-            id=cell_id(name, axis, values[probe]),
-            workload=name,
-            axis=axis,
-            value=values[probe],
-            stage_ids=tuple(open_stage_id(name, probe, repeat) for repeat in range(1, repeats[name, probe] + 1)),
-        )
-        for probe in ordered
-    ]
-
-
-def _pairs(workloads: Iterable[Workload]) -> list[tuple[Workload, Search]]:
-    return [(w, w.load.search) for w in workloads if w.load.search is not None]
+    found = []
+    for name, axis in ((w.name, axis_of(w.load.search)) for w in workloads if w.load.search is not None):
+        for probe, value in sorted(values[name].items(), key=lambda each: Decimal(each[1])):
+            stages = tuple(open_stage_id(name, probe, repeat) for repeat in range(1, repeats[name, probe] + 1))
+            found.append(Cell(cell_id(name, axis, value), name, axis, value, stages))
+    return tuple(found)
 
 
 def _seed(spec: BenchmarkRunSpec, workload: str, *, probe: int, repeat: int, uid: str) -> int:
@@ -103,8 +86,8 @@ def _seed(spec: BenchmarkRunSpec, workload: str, *, probe: int, repeat: int, uid
 
 
 def problem_with(envelope: Envelope, searches: Sequence[contract.Search], *, listed: int) -> str | None:
-    """Why the record can't be of one of these searches, whose stages follow the `listed` ones; None: it can, as far as its
-    envelope says. Its load stands in the record (`benchrun.judge_process.judging`)."""
+    """Why the record can't be of one of these searches, whose stages follow the `listed` ones; None: its envelope is
+    valid. Its load is in the record (`benchrun.judge_process.judging`)."""
     most = listed + sum(search.most_stages for search in searches)
     if envelope.sequence >= most:
         return f"the plan has {most} stages" if listed == most else f"the plan has at most {most} stages"

@@ -15,8 +15,7 @@ _ORDER_VERSION = "benchrun.order/1"
 
 def stage_seed(*, base: int, workload: str, axis: str, value: str, repeat: int, run_uid: str | None) -> int:
     """32-bit seed of one stage. `run_uid` goes in when the server's cache outlives the run, else equal specs send equal traffic."""
-    parts = [_VERSION, str(base), workload, f"{axis}={value}", str(repeat), run_uid or ""]
-    return _seed_of(parts)
+    return _seed_of([_VERSION, str(base), workload, f"{axis}={value}", str(repeat), run_uid or ""])
 
 
 def probe_seed(*, base: int, workload: str, probe: int, repeat: int, run_uid: str | None) -> int:
@@ -50,7 +49,7 @@ def _digest(parts: list[str]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
-    """One stage, before it is put in the client's words."""
+    """One stage, from which that of the client's plan is made."""
 
     id: str
     cell: str
@@ -156,12 +155,6 @@ def most_probe_stages(spec: BenchmarkRunSpec) -> int:
     return sum(s.max_probes * s.max_repeats for w in spec.workloads if (s := w.load.search) is not None)
 
 
-def _most_probe_requests(spec: BenchmarkRunSpec) -> int:
-    return sum(
-        s.max_probes * s.max_repeats * requests_of(w, s.to) for w in spec.workloads if (s := w.load.search) is not None
-    )
-
-
 def estimate(spec: BenchmarkRunSpec) -> Estimate:
     """Stages, requests, and the least GPU time: an open loop of n requests at rate r lasts at least n / r. Of searches the most
     stages and requests that they can take, and no time: what they come to depends on the server."""
@@ -169,8 +162,10 @@ def estimate(spec: BenchmarkRunSpec) -> Estimate:
     open_loop = [s for s in planned if s.axis == "rate" and s.value != "inf"]
     seconds = sum((Decimal(s.requests) / Decimal(s.value) for s in open_loop), Decimal(0))
     known = bool(open_loop) and gpus(spec) > 0
+    searches = [(w, s) for w in spec.workloads if (s := w.load.search) is not None]
+    probe_requests = sum(s.max_probes * s.max_repeats * requests_of(w, s.to) for w, s in searches)
     return Estimate(
         stages=len(planned) + most_probe_stages(spec),
-        requests=sum(s.requests for s in planned) + _most_probe_requests(spec),
+        requests=sum(s.requests for s in planned) + probe_requests,
         gpu_seconds=int(seconds.to_integral_value(rounding=ROUND_CEILING)) * gpus(spec) if known else None,
     )

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, EnvVar, Resources, Started, first_problem, json_name
+from benchrun.api import BenchmarkRunSpec, Resources, Started, first_problem, json_name
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.api.sweep.spec import MAX_RETRIES, BenchmarkSweepSpec, Settings, combinations
 from benchrun.names import API_VERSION, KIND
@@ -33,12 +33,12 @@ class Variant:
 
     @property
     def gpus(self) -> int:
-        """GPUs that its server asks for."""
+        """GPUs of its server."""
         return gpus(self.spec)
 
 
 def variants(sweep: BenchmarkSweepSpec) -> tuple[Variant, ...]:
-    """All variants, as listed. Raises ValueError naming the variant whose spec is none, or what two axes both set."""
+    """All variants, as listed. Raises ValueError: a variant whose spec is not valid, or what two axes both set."""
     return tuple(
         Variant(number, name, _laid_over(sweep.template, name, settings))
         for number, (name, settings) in enumerate(combinations(sweep.matrix), start=1)
@@ -46,7 +46,11 @@ def variants(sweep: BenchmarkSweepSpec) -> tuple[Variant, ...]:
 
 
 def _laid_over(template: BenchmarkRunSpec, name: str, settings: Sequence[Settings]) -> BenchmarkRunSpec:
-    _refuse_twice_set(name, settings)
+    # Two axes that set the same thing would make variants that are not what their name says.
+    counted = Counter(what for each in settings for what in set(_set_by(each)))
+    twice = next((what for what, times in counted.items() if times > 1), None)
+    if twice is not None:
+        raise ValueError(f"spec.matrix: variant {name}: two axes set {twice}")
     spec = template
     for each in settings:
         many = next((what for what in _OF_A_SERVER if getattr(each, what) is not None), None)
@@ -73,29 +77,14 @@ def _started(started: Started, settings: Settings) -> Started:
     if settings.args:
         update["args"] = [*started.args, *settings.args]
     if settings.env:
-        update["env"] = _env(started.env, settings.env)
+        update["env"] = list({variable.name: variable for variable in (*started.env, *settings.env)}.values())
     if settings.disaggregated is not None:
         # Those of the template are of another server: the roles have their own.
         update |= {"replicas": 1, "nodes_per_replica": 1, "resources": Resources()}
-    elif settings.resources is not None:
-        update["resources"] = _resources(started.resources, settings.resources)
+    elif (own := settings.resources) is not None:
+        limits, requests = started.resources.limits | own.limits, started.resources.requests | own.requests
+        update["resources"] = Resources(limits=limits, requests=requests)
     return started.model_copy(update=update)
-
-
-def _env(template: Sequence[EnvVar], settings: Sequence[EnvVar]) -> list[EnvVar]:
-    return list({variable.name: variable for variable in (*template, *settings)}.values())
-
-
-def _resources(template: Resources, settings: Resources) -> Resources:
-    return Resources(limits={**template.limits, **settings.limits}, requests={**template.requests, **settings.requests})
-
-
-def _refuse_twice_set(name: str, settings: Sequence[Settings]) -> None:
-    """Two axes that set the same thing would make variants that are not what their name says."""
-    counted = Counter(what for each in settings for what in set(_set_by(each)))
-    twice = next((what for what, times in counted.items() if times > 1), None)
-    if twice is not None:
-        raise ValueError(f"spec.matrix: variant {name}: two axes set {twice}")
 
 
 def _set_by(settings: Settings) -> Iterator[str]:
@@ -106,8 +95,6 @@ def _set_by(settings: Settings) -> Iterator[str]:
         yield from (f"resources.limits {key}" for key in settings.resources.limits)
         yield from (f"resources.requests {key}" for key in settings.resources.requests)
 
-
-# ---- order ------------------------------------------------------------------------------------------------------------
 
 _VERSION = "benchrun.sweep-order/1"
 
@@ -131,10 +118,8 @@ def run_name(sweep: str, variant: int, replication: int) -> str:
 
 def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
     """The run as planned, and its retries: `-a2` and so on at the end of the name."""
-    retries = (
-        replace(planned, name=f"{planned.name}-a{attempt}", attempt=attempt) for attempt in range(2, MAX_RETRIES + 2)
-    )
-    return (planned, *retries)
+    numbers = range(2, MAX_RETRIES + 2)
+    return (planned, *(replace(planned, name=f"{planned.name}-a{number}", attempt=number) for number in numbers))
 
 
 def planned_runs(sweep: str, spec: BenchmarkSweepSpec, variants: Sequence[Variant]) -> tuple[PlannedRun, ...]:
@@ -147,19 +132,16 @@ def planned_runs(sweep: str, spec: BenchmarkSweepSpec, variants: Sequence[Varian
 
 
 def _block(spec: BenchmarkSweepSpec, variants: Sequence[Variant], replication: int) -> Sequence[Variant]:
+    """In an order that is as good as random, unless the spec says otherwise."""
     if spec.order == "AsListed":
         return variants
-    seed = str(spec.template.measurement.seed)
-    return sorted(variants, key=lambda variant: _place(seed, str(replication), variant.name))
-
-
-def _place(*parts: str) -> bytes:
-    """A number to sort by: as good as random."""
-    return hashlib.sha256("\x1f".join((_VERSION, *parts)).encode()).digest()
+    seed = (_VERSION, str(spec.template.measurement.seed), str(replication))
+    return sorted(variants, key=lambda each: hashlib.sha256("\x1f".join((*seed, each.name)).encode()).digest())
 
 
 def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
-    """A BenchmarkRun that the sweep controls: it goes with its sweep. The label is for people, the reference is what counts."""
+    """A BenchmarkRun that the sweep controls and takes with it. The label is for people, the reference counts."""
+    reference = {"apiVersion": API_VERSION, "kind": SWEEP_KIND, "name": sweep.name, "uid": sweep.uid}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -168,16 +150,7 @@ def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
             "namespace": sweep.namespace,
             "labels": {names.LABEL_SWEEP: sweep.name},
             "annotations": {names.ANNOTATION_VARIANT: run.variant.name},
-            "ownerReferences": [
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": SWEEP_KIND,
-                    "name": sweep.name,
-                    "uid": sweep.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [{**reference, "controller": True, "blockOwnerDeletion": True}],
         },
         "spec": spec_body(run.variant.spec),
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchrun.api import Env, Model, Offline, Resources, Started
 from benchrun.plan import pods
-from benchrun.plan.files import model_files, served_name
+from benchrun.plan.mounted_files import model_files, served_name
 
 SERVER_PORT = 8000
 SERVER_CONTAINER = "vllm"

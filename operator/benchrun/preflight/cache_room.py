@@ -1,4 +1,4 @@
-"""Whether the KV cache has room for the load, and whether a server over several nodes has something for each of them to do."""
+"""Whether the KV cache has room for the load, and whether a server's parallel processes fill its nodes and GPUs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from benchrun.plan.roles import answering_servers
 from benchrun.plan.stages import gpus_of
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.volume import longest_request
-from benchrun.sizing.pool import Memory
 from benchrun.sizing.serve_args import ServeArgs, memory
 from benchrun.sizing.sizing import Sizing
 
@@ -18,14 +17,20 @@ ARGS = "spec.server.args"
 
 
 def room_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str) -> list[Remark]:
-    """About the cache as a whole, then about each workload. `unknown` says why nothing is known of its size."""
+    """About the cache as a whole, then about each workload. `unknown`: why its size is not known."""
     if sizing is None or sizing.fit is None:
         return [not_checked(ARGS, f"whether the KV cache has room for the load: {unknown}")]
     fit, longest = sizing.fit, sizing.engine.max_tokens
     caveats = (*sizing.shape.caveats, *sizing.engine.caveats)
     remarks = [not_checked(ARGS, f"the KV cache exactly: {each}") for each in caveats]
     if fit.usable_blocks == 0:
-        return [*remarks, error(ARGS, _no_room(sizing.memory))]
+        if (found := sizing.memory) is None:
+            return [*remarks, error(ARGS, "the KV cache is smaller than two blocks: vLLM will not start")]
+        usable = f"{memory(found.total)} x {found.utilization:g} = {memory(found.usable)} a GPU"
+        parts = f"weights take {memory(found.weights)} and overhead {memory(found.overhead)}"
+        text = f"nothing is left for the KV cache: of {usable}, {parts}"
+        remedy = "use more GPUs, a smaller type, or more --gpu-memory-utilization"
+        return [*remarks, error(ARGS, f"{text}; {remedy}")]
     held = f"{sizing.tokens:,} tokens" if sizing.tokens is not None else f"{fit.blocks:,} blocks"
     size, a_token = memory(fit.blocks * sizing.pool.block_bytes), memory(sizing.token_bytes_per_gpu)
     remarks.append(note(ARGS, f"the KV cache holds about {held}: {size} a GPU, {a_token} a token"))
@@ -38,11 +43,9 @@ def room_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str)
             continue
         fits = fit.sequences(tokens) * sizing.engine.data_parallel * max(1, answering_servers(spec))
         if which := ", ".join(f"{each:,}" for each in _at_once(workload) if each > fits):
-            text = (
-                f"{which} requests at once of up to {tokens:,} tokens, but {fits:,} of that length fit the KV cache: beyond "
-                "that requests wait or are preempted, and latencies show that"
-            )
-            remarks.append(warning(f"spec.workloads[{place}].load", text))
+            text = f"{which} requests at once of up to {tokens:,} tokens, but {fits:,} of that length fit the KV cache"
+            waiting = "beyond that requests wait or are preempted, which raises latencies"
+            remarks.append(warning(f"spec.workloads[{place}].load", f"{text}: {waiting}"))
     return remarks
 
 
@@ -55,21 +58,11 @@ def seats_remarks(spec: BenchmarkRunSpec, sequences: int | None) -> list[Remark]
     return [
         warning(
             f"spec.workloads[{place}].load",
-            f"{most:,} users at once, but --max-num-seqs lets {seats} run: the others wait, which TTFT then shows",
+            f"{most:,} users at once, but --max-num-seqs lets {seats} run: the others wait, which raises TTFT",
         )
         for place, workload in enumerate(spec.workloads)
         if (most := max(_users(workload), default=0)) > sequences * servers
     ]
-
-
-def _no_room(found: Memory | None) -> str:
-    if found is None:
-        return "the KV cache is smaller than two blocks: vLLM will not start"
-    return (
-        f"nothing is left for the KV cache: of {memory(found.total)} x {found.utilization:g} = {memory(found.usable)} a GPU, "
-        f"weights take {memory(found.weights)} and overhead {memory(found.overhead)}; more GPUs, a smaller type, or more "
-        "--gpu-memory-utilization"
-    )
 
 
 def _at_once(workload: Workload) -> Sequence[int]:
@@ -89,8 +82,6 @@ def _users(workload: Workload) -> Sequence[int]:
     return workload.load.concurrencies or workload.load.batch_sizes or ()
 
 
-# ---- servers over several nodes ---------------------------------------------------------------------------------------
-
 OWN_FLAGS = ("nnodes", "node-rank", "master-addr", "headless")
 """Flags that the operator sets for each pod."""
 _SIZES = ("tensor-parallel-size", "pipeline-parallel-size", "prefill-context-parallel-size", "data-parallel-size")
@@ -109,7 +100,9 @@ def node_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     nodes, gpus = server.nodes_per_replica, gpus_of(server.resources)
     each, rest = divmod(processes, nodes)
     if rest:
-        text = f"{processes} parallel processes (the product of the parallel sizes) can't be shared evenly by {nodes} nodes"
+        text = (
+            f"{processes} parallel processes (the product of the parallel sizes) do not divide evenly by {nodes} nodes"
+        )
         return [error(ARGS, f"vLLM will not start: {text}; set --tensor-parallel-size and --pipeline-parallel-size")]
     if gpus and each > gpus:
         return [error(ARGS, f"{each} parallel processes on each of {nodes} nodes, but {gpus} GPUs in server.resources")]

@@ -9,7 +9,6 @@ from functools import cache
 
 from benchrun.api import BenchmarkRunSpec
 from benchrun.api.schema.crd import root_schema
-from benchrun.api.schema.structural import Schema
 from benchrun.api.schema.sweep_crd import sweep_schema
 from benchrun.api.sweep.spec import KIND as SWEEP_KIND
 from benchrun.api.sweep.spec import BenchmarkSweepSpec
@@ -18,7 +17,7 @@ from benchrun.plan.roles import answering_args
 from benchrun.plan.variants import Variant, variants
 from benchrun.preflight.cache_room import ARGS, node_remarks, room_remarks, seats_remarks
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
-from benchrun.preflight.schema import Object, Spec, object_remarks, spec_of
+from benchrun.preflight.schema import Object, spec_of
 from benchrun.preflight.server_flags import flag_remarks
 from benchrun.preflight.volume import Volume, length_remarks, sample_remarks, volume_of, volume_remarks
 from benchrun.sizing.engine import ALLOW_LONGER, beyond_context, engine_of, max_model_tokens
@@ -41,11 +40,13 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What came out."""
+    """The remarks about one object."""
 
     remarks: tuple[Remark, ...]
-    volume: Volume | None
+    volume: Volume | None = None
     """None where the spec is not valid."""
+    kind: str = ""
+    name: str = ""
 
     @property
     def has_errors(self) -> bool:
@@ -53,31 +54,22 @@ class Checked:
         return any(remark.level == "Error" for remark in self.remarks)
 
 
-@cache
-def _schema(make: Callable[[], Schema]) -> Schema:
-    """It takes longer to make than all the rest."""
-    return make()
-
-
-def _opened(body: Object, make: Callable[[], Schema], model: type[Spec]) -> tuple[Spec | None, list[Remark]]:
-    """The spec, None where it is not valid; and what is wrong with it and around it."""
-    outside = object_remarks(body, _schema(make))
-    spec, problems = spec_of(body, model)
-    return spec, [*outside, *problems]
+_cached_schema = cache(lambda make: make())
+"""Making a schema takes longer than all the rest."""
 
 
 def check_run(body: Object, known: Known) -> Checked:
     """Check one object of kind BenchmarkRun."""
-    spec, remarks = _opened(body, root_schema, BenchmarkRunSpec)
+    spec, remarks = spec_of(body, BenchmarkRunSpec, _cached_schema(root_schema))
     if spec is None:
-        return Checked(tuple(remarks), None)
+        return Checked(tuple(remarks))
     volume = volume_of(spec)
     return Checked((*remarks, *spec_remarks(spec, volume, known)), volume)
 
 
 def spec_remarks(spec: BenchmarkRunSpec, volume: Volume, known: Known) -> list[Remark]:
     """About a valid spec."""
-    # Arguments are read alike, whichever field has them.
+    # Arguments are read alike whichever field has them.
     server = [replace(r, path=r.path.replace("spec.server", spec.started_field, 1)) for r in _server(spec, known)]
     return [*server, *sample_remarks(spec), *volume_remarks(spec, volume)]
 
@@ -86,10 +78,10 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     """Flags, lengths and the KV cache: all that depends on the server's arguments."""
     server = spec.started
     if server is None:
-        words = "an endpoint's server is not started here: its flags, its longest sequence and its KV cache"
+        words = "flags, longest sequence and KV cache of the endpoint's server, which benchrun does not start"
         return [not_checked("spec.endpoint", words)]
     remarks = flag_remarks(server.args, image=server.image, version=known.vllm_version, path=ARGS)
-    args = ServeArgs.of(answering_args(spec))
+    args, shape = ServeArgs.of(answering_args(spec)), known.shape
     try:
         sizing = _sizing(args, known)
         longest = max_model_tokens(args)
@@ -99,17 +91,18 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
         return [*remarks, error(ARGS, str(problem))]
     except UnknownCacheType as problem:
         return [*remarks, not_checked(ARGS, f"the KV cache: {problem}")]
-    max_tokens = longest or (known.shape.context_tokens if known.shape is not None else None)
+    max_tokens = longest or (shape.context_tokens if shape is not None else None)
     source = "--max-model-len" if longest is not None else "config.json"
     if max_tokens is None:
-        source = "no --max-model-len among the arguments, and no --model here"
+        source = "neither --max-model-len in the arguments nor --model is given"
     remarks += length_remarks(spec, max_tokens=max_tokens, source=source)
-    return [
-        *remarks,
-        *_too_long(args, known.shape, is_allowed=any(each.name == ALLOW_LONGER for each in server.env)),
-        *seats_remarks(spec, sequences),
-        *room_remarks(spec, sizing, unknown=_missing(known)),
-    ]
+    is_allowed = any(each.name == ALLOW_LONGER for each in server.env)
+    beyond = beyond_context(args, shape, is_allowed=is_allowed) if shape is not None else None
+    if beyond is not None:
+        remarks.append(note(ARGS, beyond.sentence) if beyond.is_meant else error(ARGS, beyond.sentence))
+    wanted = {"--model": shape, "--gpu-memory": known.gpu_bytes, "--weights": known.weights_bytes}
+    unknown = f"give {', '.join(name for name, value in wanted.items() if value is None)}"
+    return [*remarks, *seats_remarks(spec, sequences), *room_remarks(spec, sizing, unknown=unknown)]
 
 
 def _sizing(args: ServeArgs, known: Known) -> Sizing | None:
@@ -124,35 +117,20 @@ def _sizing(args: ServeArgs, known: Known) -> Sizing | None:
     return sizing_of(known.shape, engine, memory=memory)
 
 
-def _too_long(args: ServeArgs, shape: ModelShape | None, *, is_allowed: bool) -> list[Remark]:
-    found = beyond_context(args, shape, is_allowed=is_allowed) if shape is not None else None
-    if found is None:
-        return []
-    return [note(ARGS, found.sentence) if found.is_meant else error(ARGS, found.sentence)]
-
-
-def _missing(known: Known) -> str:
-    wanted = {"--model": known.shape, "--gpu-memory": known.gpu_bytes, "--weights": known.weights_bytes}
-    return f"give {', '.join(name for name, value in wanted.items() if value is None)}"
-
-
-# ---- sweeps: each variant is checked as the run that it becomes -------------------------------------------------------
-
 MAX_NAMED = 3
 """Variants named in a sentence; of more only the number is given."""
 _ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
 
 
 def check_sweep(body: Object, known: Known) -> Checked:
-    """Check one object of kind BenchmarkSweep."""
-    spec, remarks = _opened(body, sweep_schema, BenchmarkSweepSpec)
+    """Check one object of kind BenchmarkSweep: each variant as the run that it becomes."""
+    spec, remarks = spec_of(body, BenchmarkSweepSpec, _cached_schema(sweep_schema))
     if spec is None:
-        return Checked(tuple(remarks), None)
+        return Checked(tuple(remarks))
     try:
         found = variants(spec)
     except ValueError as problem:
-        remarks.append(error("spec.matrix", str(problem).removeprefix("spec.matrix: ")))
-        return Checked(tuple(remarks), None)
+        return Checked((*remarks, error("spec.matrix", str(problem).removeprefix("spec.matrix: "))))
     volumes = [volume_of(variant.spec) for variant in found]
     whole = _together(volumes, spec.replications)
     if spec.replications == 1:
@@ -175,7 +153,9 @@ def _of_variants(
         for remark in spec_remarks(variant.spec, volume, own):
             named.setdefault(replace(remark, path=_path(remark.path, spec)), []).append(variant.name)
     for remark, names in named.items():
-        yield remark if len(names) == len(found) else replace(remark, text=f"{_named(names)}: {remark.text}")
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        text = f"{', '.join(names[:MAX_NAMED])}{more}: {remark.text}"
+        yield remark if len(names) == len(found) else replace(remark, text=text)
 
 
 def _path(path: str, spec: BenchmarkSweepSpec) -> str:
@@ -185,11 +165,6 @@ def _path(path: str, spec: BenchmarkSweepSpec) -> str:
     if argument is not None and template is not None and int(argument[1]) >= len(template.args):
         return "spec.matrix"
     return path.replace("spec", "spec.template", 1)
-
-
-def _named(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MAX_NAMED])
-    return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED} more"
 
 
 def _together(volumes: Sequence[Volume], replications: int) -> Volume:
@@ -203,33 +178,23 @@ def _together(volumes: Sequence[Volume], replications: int) -> Volume:
     )
 
 
-# ---- manifests --------------------------------------------------------------------------------------------------------
 CHECKS: Mapping[str, Callable[[Object, Known], Checked]] = {KIND: check_run, SWEEP_KIND: check_sweep}
 """How an object of each of our kinds is checked."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedObject:
-    """One object of the manifest."""
-
-    kind: str
-    name: str
-    checked: Checked
-
-
-def check_objects(bodies: Sequence[Object], known: Known) -> tuple[CheckedObject, ...]:
+def check_objects(bodies: Sequence[Object], known: Known) -> tuple[Checked, ...]:
     """Check each object, in order."""
     return tuple(_check(body, known) for body in bodies)
 
 
-def _check(body: Object, known: Known) -> CheckedObject:
+def _check(body: Object, known: Known) -> Checked:
     kind = str(body.get("kind") or "")
     metadata = body.get("metadata")
     name = str(metadata.get("name") or metadata.get("generateName") or "") if isinstance(metadata, Mapping) else ""
     if (check := CHECKS.get(kind)) is not None:
-        return CheckedObject(kind, name, check(body, known))
+        return replace(check(body, known), kind=kind, name=name)
     if str(body.get("apiVersion") or "").startswith(f"{GROUP}/"):
         remark = error("kind", f"{kind!r}: this benchrun knows {', '.join(CHECKS)}")
     else:
         remark = note("kind", "not a benchmark; not checked")
-    return CheckedObject(kind, name, Checked((remark,), None))
+    return Checked((remark,), kind=kind, name=name)

@@ -1,7 +1,7 @@
 """What the API server would refuse: types, bounds, unknown fields, and the rules between fields.
 
 The same models make the schema that the API server checks by, so both find the same. The server stops at the first kind of
-problem; here all are told.
+problem; here all kinds are reported.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -26,8 +26,19 @@ _METADATA = ("name", "generateName", "namespace", "labels", "annotations", "owne
 _WRITTEN_BY_THE_SERVER = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
 
 
-def object_remarks(body: Object, schema: Schema) -> list[Remark]:
-    """About everything around the spec; `schema` is that of the whole object."""
+def spec_of(body: Object, model: type[Spec], schema: Schema) -> tuple[Spec | None, list[Remark]]:
+    """The spec, None where it is not valid; and what is wrong with the object. `schema` is that of the whole object."""
+    remarks, spec = _object_remarks(body, schema), body.get("spec")
+    if not isinstance(spec, Mapping):
+        return None, [*remarks, error("spec", "must be there")]
+    try:
+        return model.model_validate(dict(spec)), remarks
+    except ValidationError as problem:
+        found = [_problem(each, schema["properties"]["spec"]) for each in problem.errors(include_url=False)]
+        return None, [*remarks, *{each.path: each for each in found}.values()]
+
+
+def _object_remarks(body: Object, schema: Schema) -> list[Remark]:
     remarks = []
     if body.get("apiVersion") != API_VERSION:
         remarks.append(error("apiVersion", f"{body.get('apiVersion')!r}: this benchrun knows {API_VERSION}"))
@@ -40,48 +51,29 @@ def object_remarks(body: Object, schema: Schema) -> list[Remark]:
     return remarks + _name_remarks(metadata, schema)
 
 
-def spec_of(body: Object, model: type[Spec]) -> tuple[Spec | None, list[Remark]]:
-    """The spec, or what is wrong with it."""
-    spec = body.get("spec")
-    if not isinstance(spec, Mapping):
-        return None, [error("spec", "must be there")]
-    try:
-        return model.model_validate(dict(spec)), []
-    except ValidationError as problem:
-        found = [_problem(each, model) for each in problem.errors(include_url=False)]
-        return None, list({each.path: each for each in found}.values())
-
-
-def path_of(location: Sequence[int | str], root: str = "spec") -> str:
-    """A place as the API server writes it: spec.workloads[0].load."""
-    return root + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-
-
 def _name_remarks(metadata: Object, schema: Schema) -> list[Remark]:
     name, rule = metadata.get("name"), schema["properties"]["metadata"]["properties"]["name"]
     if name is None and isinstance(metadata.get("generateName"), str):
         return [note("metadata.generateName", "kubectl create takes it, kubectl apply does not")]
     if not isinstance(name, str):
         return [error("metadata.name", "must be there")]
-    if len(name) > rule["maxLength"]:
-        return [
-            error(
-                "metadata.name",
-                f"{len(name)} characters; names of children are made from it: at most {rule['maxLength']}",
-            )
-        ]
+    if len(name) > (longest := rule["maxLength"]):
+        text = f"{len(name)} characters; names of children are made from it: at most {longest}"
+        return [error("metadata.name", text)]
     if re.fullmatch(rule["pattern"].strip("^$"), name) is None:
-        return [
-            error("metadata.name", f"{name!r} must be lower-case letters, digits and dashes, no dash at either end")
-        ]
+        text = f"{name!r} must be lower-case letters, digits and dashes, no dash at either end"
+        return [error("metadata.name", text)]
     return []
 
 
-def _problem(found: Any, model: type[BaseModel]) -> Remark:
+def _problem(found: Any, schema: Schema) -> Remark:
     location = without_branch(found["loc"])
-    path = path_of(location)
+    path = "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     if found["type"] == "extra_forbidden":
-        return _unknown(path, str(location[-1]), _fields_at(model, location[:-1]))
+        for part in location[:-1]:
+            properties = schema.get("properties", {})
+            schema = schema.get("items", {}) if isinstance(part, int) else properties.get(part, {})
+        return _unknown(path, str(location[-1]), tuple(schema.get("properties", ())))
     if found["type"] == "missing":
         return error(path, "must be there")
     given = found["input"]
@@ -98,24 +90,3 @@ def _unknown(path: str, name: str, known: Sequence[str]) -> Remark:
     near = get_close_matches(name, known, n=1)
     there = f"; there are {', '.join(known)}" if 0 < len(known) <= 12 else ""
     return error(path, "unknown field" + (f"; did you mean {near[0]}?" if near else there))
-
-
-def _fields_at(model: type[BaseModel], location: Sequence[int | str]) -> tuple[str, ...]:
-    found = _model_at(model, location)
-    return () if found is None else tuple(field.alias or name for name, field in found.model_fields.items())
-
-
-def _model_at(model: type[BaseModel], location: Sequence[int | str]) -> type[BaseModel] | None:
-    at: type[BaseModel] | None = model
-    for part in location:
-        if isinstance(part, int) or at is None:
-            continue
-        field = next((f for name, f in at.model_fields.items() if part in (name, f.alias)), None)
-        at = None if field is None else _model_in(field.annotation)
-    return at
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for inner in get_args(annotation) if (found := _model_in(inner)) is not None), None)

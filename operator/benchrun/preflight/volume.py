@@ -1,4 +1,4 @@
-"""How large a run is: its requests and their length, and whether they are enough for its percentiles."""
+"""The volume of a run: its requests and their length, and whether they are enough for its percentiles."""
 
 from __future__ import annotations
 
@@ -54,8 +54,7 @@ def volume_of(spec: BenchmarkRunSpec) -> Volume:
 
 def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
     """Whether the run can end before its own deadline."""
-    deadline, least = spec.run_deadline_seconds, volume.least_seconds
-    field = "spec.runDeadlineSeconds"
+    deadline, least, field = spec.run_deadline_seconds, volume.least_seconds, "spec.runDeadlineSeconds"
     if deadline == 0 or least == 0:
         return []
     if least > deadline:
@@ -65,8 +64,6 @@ def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
         return [warning(field, text)]
     return []
 
-
-# ---- how long requests get --------------------------------------------------------------------------------------------
 
 SHARE_GPT_TOTAL_TOKENS = 2048
 """vLLM's limit, where none is set and each row has its own answer."""
@@ -105,8 +102,8 @@ def lengths_of(dataset: Dataset) -> Lengths:
 
 
 def longest_request(workload: Workload, workloads: Sequence[Workload], *, max_tokens: int | None) -> int | None:
-    """Tokens of the longest request of a workload that the model takes; None where only its data tells. `workloads`: all of
-    the spec, where a mix finds its parts."""
+    """Tokens of the longest request of a workload that the model takes; None where that depends on its data.
+    `workloads`: all of the spec, where a mix finds its parts."""
     totals = [lengths_of(part).total for part in datasets_of(workload, workloads)]
     known = [total for total in totals if total is not None]
     return min(max(known), max_tokens or max(known)) if len(known) == len(totals) else None
@@ -119,38 +116,32 @@ def length_remarks(spec: BenchmarkRunSpec, *, max_tokens: int | None, source: st
         for place, part in enumerate(datasets_of(workload, spec.workloads) if workload.is_measured else ()):
             field = f"spec.workloads[{number}].dataset" + (f".mix[{place}]" if workload.dataset.mix is not None else "")
             if max_tokens is None:
-                remark: Remark | None = not_checked(field, f"whether its requests fit the model: {source}")
+                remarks.append(not_checked(field, f"whether its requests fit the model: {source}"))
             else:
                 limit = f"a sequence has at most {max_tokens:,} ({source})"
-                remark = _length_remark(lengths_of(part), field, max_tokens, limit, is_chat=workload.api == "Chat")
-            remarks += [remark] if remark is not None else []
+                remarks += _length_remarks(lengths_of(part), field, max_tokens, limit, is_chat=workload.api == "Chat")
     return remarks
 
 
-def _length_remark(lengths: Lengths, field: str, max_tokens: int, limit: str, *, is_chat: bool) -> Remark | None:
+def _length_remarks(lengths: Lengths, field: str, max_tokens: int, limit: str, *, is_chat: bool) -> list[Remark]:
     if lengths.output is not None and lengths.output >= max_tokens:
-        return error(field, f"answers of {lengths.output:,} tokens leave no room for a prompt: {limit}")
+        return [error(field, f"answers of {lengths.output:,} tokens leave no room for a prompt: {limit}")]
     if lengths.total is None:
-        return None if lengths.drops_long_rows else not_checked(field, "how long its prompts get depends on the data")
+        return [] if lengths.drops_long_rows else [not_checked(field, "the length of its prompts depends on the data")]
     tokens = f"{lengths.prompt:,} tokens of prompt and {lengths.output:,} of answer are {lengths.total:,}"
     if lengths.total > max_tokens and lengths.drops_long_rows:
-        return note(field, f"{tokens}, but {limit}: longer rows are left out, and counted")
+        return [note(field, f"{tokens}, but {limit}: longer rows are left out and counted")]
     if lengths.total > max_tokens:
-        return error(field, f"{tokens}, but {limit}: vLLM refuses the request")
+        return [error(field, f"{tokens}, but {limit}: vLLM refuses the request")]
     spare = max_tokens - lengths.total
     if is_chat and not lengths.drops_long_rows and spare < CHAT_TEMPLATE_TOKENS:
-        return note(field, f"{tokens}, which leaves {spare} for the chat template: {limit}")
-    return None
-
-
-# ---- whether requests suffice for the percentiles ---------------------------------------------------------------------
+        return [note(field, f"{tokens}, which leaves {spare} for the chat template: {limit}")]
+    return []
 
 
 def sample_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     """About percentiles, objectives and repeats."""
-    remarks = []
-    for place, workload in enumerate(spec.workloads):
-        remarks += _workload(spec, workload, f"spec.workloads[{place}]")
+    remarks = [r for place, w in enumerate(spec.workloads) for r in _workload(spec, w, f"spec.workloads[{place}]")]
     if spec.repeats == 1 and any(workload.load.search is None for workload in spec.workloads):
         remarks.append(note("spec.repeats", "1: one repeat does not show the noise; 3 repeats do"))
     return remarks
@@ -159,8 +150,7 @@ def sample_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
 def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Remark]:
     # Requests of each load point, all repeats together.
     counts = {value: requests_of(workload, value) * spec.repeats for value in load_points(workload.load)[1]}
-    if not counts:
-        # A search is refused by the schema with too few requests, and repeats where it needs more.
+    if not counts:  # a search: the schema refuses too few requests, and it repeats where it needs more
         return []
     limits: dict[str, list[str]] = {}
     for objective in spec.objectives:
@@ -172,7 +162,7 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
     field = f"{path}.requests" if workload.requests is not None else f"{path}.durationSeconds"
     remarks = [warning(field, _sentence(short, counts, spec.repeats))]
     if unmet := ", ".join(name for percentile in short for name in limits.get(percentile, ())):
-        text = f"with so few requests {unmet} can't be Met, only Missed or Inconclusive"
+        text = f"with so few requests {unmet} can only be Missed or Inconclusive, not Met"
         remarks.append(warning("spec.objectives", text))
     return remarks
 
@@ -182,12 +172,12 @@ def _is_open(percentile: str, requests: int) -> bool:
 
 
 def _sentence(short: list[str], counts: Mapping[str, int], repeats: int) -> str:
-    needed, hungriest = max(((least_count(float(p)) or 0, p) for p in short), key=lambda each: each[0])
+    needed, percentile = max(((least_count(float(p)) or 0, p) for p in short), key=lambda each: each[0])
     fewest = min(counts.values())
     where = "a load point" if len(set(counts.values())) == 1 else f"at {min(counts, key=lambda value: counts[value])}/s"
     product = f"{fewest // repeats:,} x {repeats} repeats = {fewest:,}" if repeats > 1 else f"{fewest:,}"
     named = ", ".join(f"p{each}" for each in short)
-    each = f", {-(-needed // repeats):,} a stage" if repeats > 1 else ""
+    a_stage = f", {-(-needed // repeats):,} a stage" if repeats > 1 else ""
     bounded = [p for p in ("99", "95", "90", "50") if not _is_open(p, fewest) and float(p) < float(short[0])]
     best = f"; up to p{bounded[0]} is bounded" if bounded else ""
-    return f"{product} requests {where} give {named} no 95 % interval: p{hungriest} takes {needed:,}{each}{best}"
+    return f"{product} requests {where} give {named} no 95 % interval: p{percentile} takes {needed:,}{a_stage}{best}"

@@ -13,7 +13,7 @@ from benchrun.measure.exposition import Sample
 from benchrun.measure.timeline import bucketed, encode
 from benchrun.plan.pods import Owner
 from benchrun.plan.stages import cells
-from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan.stored_records import TimelinePart, stage_config_map, timeline_config_map
 from benchrun_client.contract import StageRecord
 from unit.decide.deliveries import sealed
 from unit.measure.loads import open_loop

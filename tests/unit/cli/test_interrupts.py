@@ -114,7 +114,7 @@ def test_a_second_ctrl_c_does_not_wait(path: str, kubectl: FakeKubectl) -> None:
 
 INTERRUPTED_WHILE_A_LOOP_IS_MADE = """
 import asyncio, os, signal
-from benchrun.cli import processes
+from benchrun.cli import interrupts
 
 class Loop(asyncio.SelectorEventLoop):
     def _make_self_pipe(self):
@@ -126,9 +126,9 @@ async def main():
 
 asyncio.set_event_loop_policy(type("Policy", (asyncio.DefaultEventLoopPolicy,), {"_loop_factory": Loop})())
 try:
-    processes.run_interruptibly(main())
+    interrupts.run_interruptibly(main())
 except KeyboardInterrupt as interrupt:
-    print(processes.exit_code_of(interrupt))
+    print(interrupts.exit_code_of(interrupt))
 """
 
 

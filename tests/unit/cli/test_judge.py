@@ -12,15 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from benchrun.cli.__main__ import main
-from unit.cli.finished_runs import (
-    UID,
-    FinishedRun,
-    finished_run,
-    listed,
-    measured,
-    readings,
-    with_timeline_chunk,
-)
+from unit.cli.finished_runs import UID, FinishedRun, finished_run, listed, measured, readings, with_timeline_chunk
 
 Capture = pytest.CaptureFixture[str]
 Judge = Callable[..., tuple[int, str]]
@@ -61,8 +53,8 @@ def judge(tmp_path: Path, capsys: Capture) -> Judge:
 def test_by_the_same_lines_the_same_comes_out(judge: Judge) -> None:
     code, said = judge(finished_run())
     assert code == 0
-    assert "judged: Valid - judged anew by version 1 of the rules, with the same thresholds" in said
-    assert "the stored verdict stands: no cell is judged otherwise" in said
+    assert "judged: Valid - re-evaluated by version 1 of the rules, with the same thresholds" in said
+    assert "same as the stored verdict" in said
 
 
 def not_judged(run: FinishedRun) -> FinishedRun:
@@ -149,7 +141,7 @@ IN_THE_SECOND = (measured(1).first_send_unix_us / 1e6 + 1,)
 def test_compilations_are_found_again(judge: Judge) -> None:
     code, said = judge(finished_run(compilations=IN_THE_SECOND))
     assert (code, "judged: Suspect" in said) == (0, True)
-    assert "the stored verdict stands: no cell is judged otherwise" in said
+    assert "same as the stored verdict" in said
     assert "NotChecked" not in said
 
 
@@ -204,7 +196,7 @@ def test_a_timeline_that_was_cut_is_said(judge: Judge) -> None:
 def test_no_record_is_nothing_to_judge(judge: Judge) -> None:
     code, said = judge(finished_run(kept=()))
     assert code == 1
-    assert "nothing is left of what judged has measured" in said
+    assert "judged has no stored records" in said
 
 
 def test_a_record_that_can_not_be_read_is_named(judge: Judge) -> None:
@@ -239,7 +231,7 @@ def test_chunks_of_the_timeline_count_once(tmp_path: Path, capsys: Capture) -> N
 def test_a_row_whose_codes_were_cut_is_compared_by_its_verdict(judge: Judge) -> None:
     run = finished_run(SHORT_OUTPUT)
     run.body["status"]["truncated"] = [{"field": "results[].findings", "total": 4, "included": 2}]
-    assert "the stored verdict stands" in judge(run, "--threshold", "window-seconds=60")[1]
+    assert "same as the stored verdict" in judge(run, "--threshold", "window-seconds=60")[1]
     assert "chat/rate=4: was Suspect, now Invalid" in judge(run, "--severity", "OutputTooShort=Invalid")[1]
 
 
@@ -298,7 +290,7 @@ def test_files_go_together(tmp_path: Path, capsys: Capture) -> None:
 
 def test_a_name_that_the_file_lacks_is_an_error(judge: Judge) -> None:
     code, said = judge(finished_run(), "other")
-    assert (code, "holds judged; which one" in said) == (1, True)
+    assert (code, "holds judged;" in said) == (1, True)
 
 
 def test_records_may_be_one_file_or_json(tmp_path: Path, capsys: Capture) -> None:
@@ -306,7 +298,7 @@ def test_records_may_be_one_file_or_json(tmp_path: Path, capsys: Capture) -> Non
     arguments = saved(tmp_path, run)[:3]
     file.write_text(json.dumps(listed(run.config_maps), indent=4), encoding="utf-8")
     assert main([*arguments, "--records", str(file)]) == 0
-    assert "stored verdict stands" in told(capsys)
+    assert "same as the stored verdict" in told(capsys)
 
 
 def test_without_files_kubectl_is_asked(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

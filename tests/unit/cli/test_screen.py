@@ -15,7 +15,7 @@ from datetime import timedelta
 from fcntl import ioctl
 
 import pytest
-from benchrun.cli.reporters import full, several
+from benchrun.cli.progress_display import full, several
 from benchrun.report.followed import StageLine
 from benchrun.report.live_view import live_view
 from rich.console import Console, RenderableType

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from benchrun.api import BenchmarkRunStatus
 from benchrun.cli.__main__ import TABLE_WIDTH, main
-from benchrun.cli.show import Terminal, show_result
+from benchrun.cli.tables import Terminal, show_result
 from benchrun.report.rows import UNCERTAIN_NOTE
 from rich.console import Console
 from rich.table import Table

@@ -18,7 +18,7 @@ from benchrun.judge_process.job import Part
 from benchrun.measure.timeline import decode
 from benchrun.observe.trim import child_of, run_of
 from benchrun.observe.views import Children
-from benchrun.plan.stored import TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan.stored_records import TimelinePart, stage_config_map, timeline_config_map
 from unit.runtime.bodies import NAMESPACE, UID, run_body
 from unit.runtime.fast_time import now, passing, run_fast
 from unit.runtime.judges import Judge

@@ -13,7 +13,6 @@ from benchrun.judge.rules.rule import SEVERITIES, Code
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.percentiles import percentile_ranks
 
-from dev.findings_index import index_text
 from dev.generate import findings_page
 
 PAGES = Path(__file__).parents[3] / "docs/findings"
@@ -142,7 +141,7 @@ def _few_samples() -> str:
 
 @pytest.mark.parametrize("code", list(Code))
 def test_the_list_has_a_row_for_the_page(code: Code) -> None:
-    (row,) = (line for line in index_text().splitlines() if line.startswith(f"| [{code}]({code}.md) |"))
+    (row,) = (line for line in findings_page().splitlines() if line.startswith(f"| [{code}]({code}.md) |"))
     _, _, severity, summary, _ = (cell.strip() for cell in row.split("|"))
     assert set(severity.split(" or ")) <= set(SEVERITIES), f"{code}.md: its second sentence must name the severity"
     assert 20 < len(summary) < 120

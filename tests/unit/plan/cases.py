@@ -17,20 +17,20 @@ CASES: dict[str, Json] = {
             "name": "meta-llama/Llama-3.1-8B",
             "revision": "main",
             "source": {"hub": {"tokenSecretRef": {"name": "hf"}}},
-        },
+        }
     ),
     "pvc": spec_body(
         model={
             "name": "qwen",
             "source": {"pvc": {"claimName": "models", "path": "qwen3-4b"}},
             "servedName": "Qwen/Qwen3-4B",
-        },
+        }
     ),
     "image-volume": spec_body(
-        model={"name": "qwen", "source": {"imageVolume": {"reference": "registry.example/models/qwen:1"}}},
+        model={"name": "qwen", "source": {"imageVolume": {"reference": "registry.example/models/qwen:1"}}}
     ),
     "path": spec_body(
-        model={"name": "tiny", "source": {"path": {"path": "/models/tiny"}}, "tokenizer": "/models/tokenizer"},
+        model={"name": "tiny", "source": {"path": {"path": "/models/tiny"}}, "tokenizer": "/models/tokenizer"}
     ),
     "sharegpt-configmap": spec_body(workloads=[_share_gpt({"configMap": {"name": "talks", "key": "talks.json"}})]),
     "sharegpt-pvc": spec_body(workloads=[_share_gpt({"pvc": {"claimName": "data", "path": "sharegpt/talks.json"}})]),
@@ -89,7 +89,7 @@ CASES: dict[str, Json] = {
     ),
     "short-warm-up": spec_body(measurement={"warmup": {"auto": {"maxSeconds": 5}}, "seed": 7}),
     "replicas": spec_body(
-        server={"image": "vllm/vllm-openai:v0.32.0", "replicas": 3, "resources": {"limits": {"nvidia.com/gpu": 1}}},
+        server={"image": "vllm/vllm-openai:v0.32.0", "replicas": 3, "resources": {"limits": {"nvidia.com/gpu": 1}}}
     ),
     "many-nodes": spec_body(
         server={

@@ -19,11 +19,7 @@ def envelope(stage_id: str = "chat/search-02/r1", *, sequence: int = 3, ends_sea
 
 @pytest.mark.parametrize(
     ("stage_id", "ends_search"),
-    [
-        ("chat/search-01/r1", None),
-        ("chat/search-12/r3", "chat"),
-        ("users/search-02/r1", "users"),
-    ],
+    [("chat/search-01/r1", None), ("chat/search-12/r3", "chat"), ("users/search-02/r1", "users")],
 )
 def test_what_a_search_may_choose_is_taken(stage_id: str, ends_search: str | None) -> None:
     assert problem_with(envelope(stage_id, ends_search=ends_search), SEARCHES, listed=LISTED) is None

@@ -59,46 +59,6 @@ def test_engines_side_by_side_hold_more() -> None:
     assert LOAD not in said(checked(changes, known=ROOM), "Warning")
 
 
-def test_what_the_cache_holds_is_told() -> None:
-    text = said(checked(load(concurrencies=[1]), known=ROOM), "Note")[ARGS]
-    assert text == "the KV cache holds about 32,768 tokens: 4 GiB a GPU, 128 KiB a token"
-
-
-def test_a_sequence_that_does_not_fit_alone_stops_vllm() -> None:
-    text = said(checked({"server.args": [ALL]}, known=ROOM), "Error")[ARGS]
-    assert text.startswith("vLLM will not start: one sequence of 131,072 tokens does not fit")
-    assert "(--max-model-len=32752)" in text
-
-
-def test_weights_that_leave_nothing_stop_it_too() -> None:
-    known = Known(shape=SHAPE, gpu_bytes=16 * GIB, weights_bytes=15 * GIB, overhead_bytes=2 * GIB)
-    assert "nothing is left for the KV cache" in said(checked(known=known), "Error")[ARGS]
-
-
 def test_a_size_among_the_arguments_needs_no_gpu_memory() -> None:
     changes = {"server.args": ["--kv-cache-memory-bytes=1GiB", "--max-model-len=4096"]}
     assert "8,192 tokens" in said(checked(changes, known=Known(shape=SHAPE)), "Note")[ARGS]
-
-
-@pytest.mark.parametrize(
-    ("known", "missing"),
-    [
-        (Known(), "give --model, --gpu-memory, --weights"),
-        (Known(shape=SHAPE, weights_bytes=1), "give --gpu-memory"),
-    ],
-)
-def test_what_is_missing_is_asked_for(known: Known, missing: str) -> None:
-    assert missing in said(checked(known=known), "NotChecked")[ARGS]
-
-
-def test_places_fewer_than_users_are_a_warning() -> None:
-    changes = {"workloads.0.load": {"concurrencies": [16, 64]}, "server.args": ["--max-num-seqs=32"]}
-    assert "64 users at once, but --max-num-seqs lets 32 run" in said(checked(changes), "Warning")[LOAD]
-
-
-def test_an_endpoint_is_not_looked_into() -> None:
-    found = checked(spec={"model": {"name": "m"}, "endpoint": {"url": "http://llm"}, "workloads": [_WORKLOAD]})
-    assert "spec.endpoint" in said(found, "NotChecked")
-
-
-_WORKLOAD = {"name": "w", "dataset": {"random": {}}, "load": {"concurrencies": [1]}, "requests": 1000}

@@ -16,11 +16,7 @@ LOAD, DATASET = "spec.workloads[0].load", "spec.workloads[0].dataset"
     [
         ({"model.revison": "x"}, "spec.model.revison", "unknown field; did you mean revision?"),
         ({"model.source": {"hubb": {}}}, "spec.model.source.hubb", "unknown field; did you mean hub?"),
-        (
-            {"model.source": {"s4": {}}},
-            "spec.model.source.s4",
-            "unknown field; there are hub, pvc, imageVolume, path",
-        ),
+        ({"model.source": {"s4": {}}}, "spec.model.source.s4", "unknown field; there are hub, pvc, imageVolume, path"),
         (
             {"workloads.0.load.zebra": 1},
             f"{LOAD}.zebra",

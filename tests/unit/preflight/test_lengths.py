@@ -31,18 +31,6 @@ def test_a_request_longer_than_a_sequence_is_an_error(args: list[str], known: Kn
     assert f"({told_by})" in text
 
 
-@pytest.mark.parametrize("limit", [13_000, 16_384])
-def test_one_that_just_fits_is_fine(limit: int) -> None:
-    found = checked({**RANDOM, "server.args": [f"--max-model-len={limit}"]})
-    assert DATASET not in said(found, "Error")
-    assert DATASET not in said(found, "Note")
-
-
-def test_a_chat_template_adds_some() -> None:
-    changes = {**RANDOM, "server.args": ["--max-model-len=13010"], "workloads.0.api": "Chat"}
-    assert "leaves 10 for the chat template" in said(checked(changes), "Note")[DATASET]
-
-
 @pytest.mark.parametrize(
     ("members", "limit", "fits"),
     [
@@ -85,15 +73,6 @@ def test_each_part_of_a_mix_is_looked_at() -> None:
     assert f"{DATASET}.mix[2]" in said(found, "NotChecked")
 
 
-def test_without_a_limit_it_is_not_checked() -> None:
-    assert "--model" in said(checked(RANDOM), "NotChecked")[DATASET]
-
-
-def test_a_limit_beyond_what_the_model_is_made_for_is_an_error() -> None:
-    found = checked({"server.args": ["--max-model-len=16384"]}, known=SHORT_MODEL)
-    assert "made for 8,192 tokens" in said(found, "Error")["spec.server.args"]
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -108,7 +87,3 @@ def test_who_asks_for_longer_knowingly_is_only_told(changes: dict[str, Any]) -> 
     found = checked(changes, known=SHORT_MODEL)
     assert "made for 8,192 tokens" in said(found, "Note")["spec.server.args"]
     assert said(found, "Error") == {}
-
-
-def test_a_value_that_is_none_is_an_error() -> None:
-    assert "--max-num-seqs" in said(checked({"server.args": ["--max-num-seqs=many"]}), "Error")["spec.server.args"]

@@ -16,7 +16,7 @@ def test_each_object_is_checked_as_its_kind() -> None:
         ],
         Known(),
     )
-    assert [(each.kind, each.name, each.checked.has_errors) for each in found] == [
+    assert [(each.kind, each.name, each.has_errors) for each in found] == [
         ("BenchmarkRun", "chat", False),
         ("BenchmarkRun", "chat", True),
         ("Secret", "hf", False),

@@ -232,10 +232,7 @@ def test_what_argparse_takes(args: tuple[str, ...]) -> None:
         (("--one.key=1",), ("Error", "args[0]", "--one takes no parts: its value is not a JSON object")),
         (("--oone=1",), ("Error", "args[0]", "vLLM 9.9 has no flag --oone; did you mean --one?")),
         (("--nothing-like-it",), ("Error", "args[0]", "vLLM 9.9 has no flag --nothing-like-it")),
-        (
-            ("--disable-log",),
-            ("Error", "args[0]", "vLLM 9.9 has no flag --disable-log; did you mean --no-enable-log?"),
-        ),
+        (("--disable-log",), ("Error", "args[0]", "vLLM 9.9 has no flag --disable-log; did you mean --no-enable-log?")),
         (("-x",), ("Error", "args[0]", "vLLM 9.9 has no flag -x")),
         (("--swi",), ("Note", "args[0]", "--swi is short for --switch; another version may have two that begin so")),
         (

@@ -36,8 +36,8 @@ def sweep(template: dict[str, Any] | None = None, *, known: Known | None = None,
 )
 def test_a_kind_that_is_none_of_ours(body: dict[str, Any], level: str, text: str) -> None:
     (found,) = check_objects([body], Known())
-    assert [(r.level, r.path, r.text) for r in found.checked.remarks] == [(level, "kind", text)]
-    assert found.checked.volume is None
+    assert [(r.level, r.path, r.text) for r in found.remarks] == [(level, "kind", text)]
+    assert found.volume is None
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_an_object_is_called_what_it_is_called(metadata: Any, name: str) -> None
 
 def test_a_kind_is_checked_by_its_own_rules() -> None:
     run, swept = check_objects([manifest(), {**manifest(), "kind": "BenchmarkSweep"}], Known())
-    assert not run.checked.has_errors
-    assert "spec.template" in said(swept.checked, "Error")
+    assert not run.has_errors
+    assert "spec.template" in said(swept, "Error")
 
 
 def test_what_is_said_of_the_template_names_its_field_there() -> None:
@@ -98,6 +98,7 @@ def test_the_config_of_the_templates_model_holds_for_variants_that_keep_it() -> 
     errors = said(found, "Error")
     assert list(errors) == ["spec.template.workloads[0].dataset"]
     assert errors["spec.template.workloads[0].dataset"].startswith("base: 1,024 tokens of prompt")
+    assert said(found, "NotChecked")["spec.template.workloads[0].dataset"].startswith("large: ")
     assert said(found, "NotChecked")[ARGS] == (
         "large: whether the KV cache has room for the load: give --model, --weights"
     )
@@ -165,3 +166,24 @@ def test_a_matrix_that_makes_no_runs(matrix: dict[str, Any], text: str) -> None:
     (error,) = [remark for remark in found.remarks if remark.level == "Error"]
     assert error.path.startswith("spec.matrix")
     assert error.text == text
+
+
+@pytest.mark.parametrize(
+    ("template", "changes", "path", "text"),
+    [
+        ({}, {"baseline": "none"}, "spec.baseline", "no variant of the matrix is called none"),
+        ({}, {"replicatons": 3}, "spec.replicatons", "did you mean replications?"),
+        ({"repeats": 0}, {}, "spec.template.repeats", "greater than or equal to 1"),
+        (
+            {"server.tensorParallel": 4},
+            {},
+            "spec.template.server.tensorParallel",
+            "unknown field; there are image, args",
+        ),
+        ({}, {"matrix": {}}, "spec.matrix", "exactly one of grid, zip and variants"),
+    ],
+)
+def test_what_the_api_server_would_refuse(
+    template: dict[str, Any], changes: dict[str, Any], path: str, text: str
+) -> None:
+    assert text in said(sweep(template, **changes), "Error")[path]

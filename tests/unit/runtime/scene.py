@@ -23,7 +23,7 @@ from benchrun.measure.exposition import Sample
 from benchrun.measure.timeline import bucketed, encode
 from benchrun.observe.views import RunKey
 from benchrun.plan.pods import Owner, metadata, stamped
-from benchrun.plan.stored import TimelinePart, stage_config_map
+from benchrun.plan.stored_records import TimelinePart, stage_config_map
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.run_reconciler import RunReconciler
 from benchrun.runtime.sessions import Sessions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,37 +14,48 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.cli import arguments, errors, manifests, model_folder
+from benchrun.api import json_name
+from benchrun.cli import errors, manifests, model_folder, shared_options
 from benchrun.cli.commands.kv_cache import add_memory_options
-from benchrun.preflight.manifests import CHECKS, CheckedObject, Known, check_objects
-from benchrun.preflight.remark import LEVELS, Level, Remark
+from benchrun.preflight.manifests import CHECKS, Checked, Known, check_objects
+from benchrun.preflight.remark import LEVELS, Level
 from benchrun.preflight.volume import Volume
 from benchrun.report import exit_codes, rows
 
 _WORDS: dict[Level, str] = {"Error": "error", "Warning": "warning", "Note": "note", "NotChecked": "not checked"}
+_VOLUME = ("runs", "stages", "requests", "gpus", "least_seconds", "warmup_seconds", "gpu_seconds")
 _COLOURS: dict[Level, str] = {"Error": "red", "Warning": "yellow", "Note": "cyan", "NotChecked": "dim"}
 
 
-def show_check(console: Console, checked: Sequence[CheckedObject]) -> None:
-    """Object by object, the worst first; how large it is; at the end, how many of each."""
+def show_check(console: Console, checked: Sequence[Checked]) -> None:
+    """Object by object: its remarks, the worst first, and its volume; at the end the count of each level."""
     for each in checked:
         console.print(Text.assemble((each.name or "(no name)", "bold"), f"  {each.kind or 'no kind'}"))
-        if each.checked.remarks:
-            console.print(_table(each.checked.remarks))
-        if each.checked.volume is not None:
-            console.print(volume_sentence(each.checked.volume), markup=False, soft_wrap=True)
+        if each.remarks:
+            table = Table(box=None, pad_edge=False, show_header=False)
+            for _ in range(3):
+                table.add_column(overflow="fold")
+            for remark in sorted(each.remarks, key=lambda remark: LEVELS.index(remark.level)):
+                level = Text(_WORDS[remark.level], style=_COLOURS[remark.level])
+                table.add_row(level, Text(remark.path), Text(remark.text))
+            console.print(table)
+        if each.volume is not None:
+            console.print(volume_sentence(each.volume), markup=False, soft_wrap=True)
         console.print()
-    console.print(_count(remark for each in checked for remark in each.checked.remarks), markup=False)
+    counts = Counter(remark.level for each in checked for remark in each.remarks)
+    shown = [level for level in LEVELS if counts[level] or level == "Error"]
+    words = [_counted(counts[level], _WORDS[level], "" if level == "NotChecked" else "s") for level in shown]
+    console.print(", ".join(words), markup=False)
 
 
-def as_json(checked: Sequence[CheckedObject]) -> list[dict[str, object]]:
+def as_json(checked: Sequence[Checked]) -> list[dict[str, object]]:
     """The same for programs."""
     return [
         {
             "kind": each.kind,
             "name": each.name,
-            "remarks": [asdict(remark) for remark in each.checked.remarks],
-            "volume": None if each.checked.volume is None else _volume(each.checked.volume),
+            "remarks": [asdict(remark) for remark in each.remarks],
+            "volume": {json_name(f): getattr(each.volume, f) for f in _VOLUME} if each.volume is not None else None,
         }
         for each in checked
     ]
@@ -68,38 +79,8 @@ def volume_sentence(volume: Volume) -> str:
     return " ".join(parts)
 
 
-def _volume(volume: Volume) -> dict[str, object]:
-    return {
-        "runs": volume.runs,
-        "stages": volume.stages,
-        "requests": volume.requests,
-        "gpus": volume.gpus,
-        "leastSeconds": volume.least_seconds,
-        "warmupSeconds": volume.warmup_seconds,
-        "gpuSeconds": volume.gpu_seconds,
-    }
-
-
-def _table(remarks: Iterable[Remark]) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for _ in range(3):
-        table.add_column(overflow="fold")
-    for remark in sorted(remarks, key=lambda each: LEVELS.index(each.level)):
-        table.add_row(Text(_WORDS[remark.level], style=_COLOURS[remark.level]), Text(remark.path), Text(remark.text))
-    return table
-
-
-def _count(remarks: Iterable[Remark]) -> str:
-    counts = Counter(remark.level for remark in remarks)
-    return ", ".join(
-        f"{counts[level]} {_WORDS[level]}" if level == "NotChecked" else _counted(counts[level], _WORDS[level])
-        for level in LEVELS
-        if counts[level] or level == "Error"
-    )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _counted(count: int, noun: str, plural: str = "s") -> str:
+    return f"{count:,} {noun}{'' if count == 1 else plural}"
 
 
 FAULTY = 1
@@ -114,46 +95,36 @@ EPILOG = "exit codes: 0 nothing stands in the way; 1 something is wrong, or the 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(commands, "check", "check a manifest before a GPU is asked for", DESCRIPTION, EPILOG)
-    add = parser.add_argument
-    add(
-        "-f",
-        "--file",
-        required=True,
-        metavar="FILE",
-        help="manifest, with one object or several; - reads standard input",
+    parser = shared_options.add_command(
+        commands, "check", "check a manifest before a GPU is asked for", DESCRIPTION, EPILOG
     )
+    add = parser.add_argument
+    add("-f", "--file", required=True, metavar="FILE", help="manifest with one or more objects; - reads standard input")
     add("--model", metavar="MODEL", help="folder of the model or its config.json, as for `benchrun kv-cache`")
     add_memory_options(parser)
     add("--vllm-version", metavar="VERSION", help="version in the server's image, where its tag does not name it")
-    arguments.add_output(parser)
+    shared_options.add_output(parser)
     return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Check the file and show what came out. Raises CommandError."""
     bodies = [yaml.load(manifest.text, Loader=manifests.LOADER) for manifest in manifests.manifests_in([options.file])]
-    checked = check_objects(bodies, _known(options))
-    if not any(each.kind in CHECKS for each in checked) and not _faulty(checked):
-        raise errors.CommandError(f"{options.file} holds no {' and no '.join(CHECKS)}")
-    if options.output == "json":
-        print(json.dumps(as_json(checked), indent=2))
-    else:
-        show_check(console, checked)
-    return FAULTY if _faulty(checked) else exit_codes.PASSED
-
-
-def _faulty(checked: tuple[CheckedObject, ...]) -> bool:
-    return any(each.checked.has_errors for each in checked)
-
-
-def _known(options: argparse.Namespace) -> Known:
     path = model_folder.config_path(options.model) if options.model else None
     weights = options.weights
-    return Known(
+    known = Known(
         shape=model_folder.shape_at(path) if path is not None else None,
         gpu_bytes=options.gpu_memory,
         weights_bytes=model_folder.weights_beside(path) if weights is None and path is not None else weights,
         overhead_bytes=options.overhead,
         vllm_version=options.vllm_version,
     )
+    checked = check_objects(bodies, known)
+    has_errors = any(each.has_errors for each in checked)
+    if not has_errors and not any(each.kind in CHECKS for each in checked):
+        raise errors.CommandError(f"{options.file} holds no {' and no '.join(CHECKS)}")
+    if options.output == "json":
+        print(json.dumps(as_json(checked), indent=2))
+    else:
+        show_check(console, checked)
+    return FAULTY if has_errors else exit_codes.PASSED

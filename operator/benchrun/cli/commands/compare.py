@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import DEFAULT_METRICS, Bottleneck, ComparedMetric, Comparison
-from benchrun.cli import arguments, cluster, errors, manifests
+from benchrun.cli import cluster, errors, manifests, shared_options
 from benchrun.judge.comparison import comparability, compare
 from benchrun.observe import trim, views
 from benchrun.report import comparison_rows, exit_codes
@@ -32,8 +32,7 @@ def show_comparison(
     after: str,
     limited: Mapping[str, Bottleneck] | None = None,
 ) -> None:
-    """The outcome, the figures, the limits that both sides together show, what could not be compared, and how far the
-    words reach."""
+    """The outcome, the figures, the bottleneck by load point, what could not be compared, and the gate."""
     title = Text.assemble((f"{before} -> {after}: ", "bold"), (found.outcome, _COLOURS.get(found.outcome, "bold")))
     console.print(title, width=WIDTH)
     if found.cells:
@@ -68,57 +67,37 @@ Each side is a run, or a comma-separated list of runs of one configuration, each
 side the intervals hold the noise of its repeats: within one server, never more. With two runs or more a side they hold that
 of fresh servers. The words of a comparison are corrected together: equals are called different in at most 5 % of cases."""
 EPILOG = """\
-exit codes: 0 compared, whatever came out, or within --max-regression; 1 a run can't be read;
-3 a figure got worse by more than --max-regression. Inconclusive is 0, and said."""
+exit codes: 0 compared, whatever the outcome (Inconclusive too), or within --max-regression; 1 a run can't be read;
+3 a figure got worse by more than --max-regression."""
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(
+    parser = shared_options.add_command(
         commands, "compare", "compare two configurations, each one run or several", DESCRIPTION, EPILOG
     )
     parser.add_argument("baseline", help="name of a run, or names with commas")
     parser.add_argument("candidate", help="name of a run, or names with commas")
-    parser.add_argument(
-        "-f",
-        "--file",
-        action="append",
-        type=Path,
-        default=[],
-        metavar="FILE",
-        help="look the names up in this file (kubectl get -o yaml or json) and not in the cluster; may be repeated",
-    )
-    parser.add_argument(
-        "-m",
-        "--metric",
-        action="append",
-        choices=get_args(ComparedMetric),
-        metavar="FIGURE",
-        help=f"figure to compare, may be repeated: {', '.join(get_args(ComparedMetric))} "
-        f"(default: {', '.join(DEFAULT_METRICS)})",
-    )
-    parser.add_argument(
-        "--max-regression",
-        type=arguments.valid(_percent),
-        metavar="PERCENT",
-        help="exit with 3 if a figure got worse by more than this",
-    )
-    arguments.add_output(parser)
-    arguments.add_cluster_options(parser)
+    add, metrics = parser.add_argument, get_args(ComparedMetric)
+    source = "look the names up in this file (kubectl get -o yaml or json) and not in the cluster; may be repeated"
+    add("-f", "--file", action="append", type=Path, default=[], metavar="FILE", help=source)
+    which = f"figure to compare, may be repeated: {', '.join(metrics)} (default: {', '.join(DEFAULT_METRICS)})"
+    add("-m", "--metric", action="append", choices=metrics, metavar="FIGURE", help=which)
+    percent, gate = shared_options.valid(_percent), "exit with 3 if a figure got worse by more than this"
+    add("--max-regression", type=percent, metavar="PERCENT", help=gate)
+    shared_options.add_output(parser)
+    shared_options.add_cluster_options(parser)
     return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Read both sides, compare them and show what came out. Raises CommandError."""
-    find = _in_files(options.file) if options.file else _in_cluster(options)
+    kubectl = cluster.kubectl_of(options)
+    find = _in_files(options.file) if options.file else lambda name: trim.run_of(kubectl.get(name))
     before, after = ([find(name) for name in _names(side)] for side in (options.baseline, options.candidate))
     baseline, candidate = ([_measured(run) for run in side] for side in (before, after))
-    found = compare.compare(
-        baseline,
-        candidate,
-        metrics=list(dict.fromkeys(options.metric or DEFAULT_METRICS)),
-        max_regression_percent=options.max_regression,
-    )
+    metrics = list(dict.fromkeys(options.metric or DEFAULT_METRICS))
+    found = compare.compare(baseline, candidate, metrics=metrics, max_regression_percent=options.max_regression)
     limited = compare.limits(baseline, candidate, [cell.cell for cell in found.cells if cell.reason is None])
     if options.output == "json":
         print(json.dumps(_as_json(before, after, found, limited), indent=2))
@@ -132,11 +111,6 @@ def _names(side: str) -> list[str]:
     if not names:
         raise errors.CommandError(f"{side!r} names no run")
     return names
-
-
-def _in_cluster(options: argparse.Namespace) -> Callable[[str], views.Run]:
-    kubectl = cluster.kubectl_of(options)
-    return lambda name: trim.run_of(kubectl.get(name))
 
 
 def _in_files(paths: Sequence[Path]) -> Callable[[str], views.Run]:
@@ -163,15 +137,14 @@ def _measured(run: views.Run) -> comparability.MeasuredRun:
 def _as_json(
     before: Sequence[views.Run], after: Sequence[views.Run], found: compare.Compared, limited: Mapping[str, Bottleneck]
 ) -> dict[str, object]:
-    sides = {"baseline": before, "candidate": after}
-    told = {
+    sides = {
         side: [{"name": run.name, "uid": run.uid, "digest": comparability.results_digest(run)} for run in runs]
-        for side, runs in sides.items()
+        for side, runs in (("baseline", before), ("candidate", after))
     }
     cells = [cell.model_dump(mode="json", by_alias=True, exclude_none=True) for cell in found.cells]
     words = {"scope": found.scope, "outcome": found.outcome, "gate": found.gate, "message": found.message}
     shown = [{"cell": cell, **limit.model_dump(mode="json", by_alias=True)} for cell, limit in limited.items()]
-    return {**told, **words, "cells": cells, "limits": shown}
+    return {**sides, **words, "cells": cells, "limits": shown}
 
 
 def _percent(text: str) -> float:

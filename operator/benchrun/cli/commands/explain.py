@@ -35,9 +35,17 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, console: Console) -> int:
     """Show a page or the list. Raises CommandError for a code that does not exist."""
     if options.code is None:
-        console.print(_list())
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for header in ("finding", "severity", "what was found"):
+            table.add_column(header, overflow="fold")
+        for page in pages():
+            table.add_row(*map(Text, (page.code, page.severity, page.summary)))
+        console.print(table)
         return PASSED
-    text = page_of(_known_code(options.code)).text
+    code = next((code for code in Code if code.lower() == options.code.lower()), None)
+    if code is None:
+        raise errors.unknown("finding", options.code, list(Code))
+    text = page_of(code).text
     if console.is_terminal:
         console.print(Markdown(text))
     else:
@@ -45,18 +53,3 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return PASSED
 
 
-def _known_code(text: str) -> Code:
-    """The code of that name, however it is capitalised. Raises CommandError."""
-    found = next((code for code in Code if code.lower() == text.lower()), None)
-    if found is None:
-        raise errors.unknown("finding", text, list(Code))
-    return found
-
-
-def _list() -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in ("finding", "severity", "what was found"):
-        table.add_column(header, overflow="fold")
-    for page in pages():
-        table.add_row(*map(Text, (page.code, page.severity, page.summary)))
-    return table

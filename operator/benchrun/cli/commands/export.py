@@ -6,7 +6,6 @@ import argparse
 import sys
 from argparse import ArgumentTypeError
 from collections import Counter
-from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from benchrun.api import plain_text
-from benchrun.cli import arguments, errors, finished_run
+from benchrun.cli import errors, finished_run, shared_options
 from benchrun.report.exit_codes import PASSED
 from benchrun.report.export import exported, tables
 from benchrun.report.export.formats import FORMATS, TABLES, Format, TableName
@@ -44,31 +43,22 @@ SUMMARY = "write a finished run's records in the format of another tool"
 DESCRIPTION = """\
 Write what a finished run has measured, stage by stage, in the format of another tool.
 
-Load points with the verdict Invalid, and those that were not judged, are left out unless --include-invalid is given. What is
-left out is said on standard error. Verdict and findings go along wherever a format has a place for them."""
+Load points with the verdict Invalid, and those that were not judged, are left out unless --include-invalid is given.
+Standard error lists what is left out. Verdict and findings go along wherever a format has a place for them."""
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(commands, "export", SUMMARY, DESCRIPTION, _epilog())
+    parser = shared_options.add_command(commands, "export", SUMMARY, DESCRIPTION, _epilog())
     finished_run.add_run_options(parser)
     add = parser.add_argument
     add("--format", required=True, type=export_format, metavar="FORMAT", help=f"one of {', '.join(FORMATS)}")
-    add(
-        "-o",
-        "--output",
-        default=STANDARD_OUTPUT,
-        metavar="PATH",
-        help="a folder (one that exists, or a name without an ending), a file, or - for standard output, the default",
-    )
+    place = "a folder (one that exists, or a name without an ending), a file, or - for standard output, the default"
+    add("-o", "--output", default=STANDARD_OUTPUT, metavar="PATH", help=place)
     add("--table", choices=TABLES, default=TABLES[0], help=f"of csv and parquet in one file; default: {TABLES[0]}")
     add("--stage", action="append", default=[], metavar="STAGE", help="only this stage, as chat/rate=4/r1; repeatable")
-    add(
-        "--include-invalid",
-        action="store_true",
-        help="export what can't be trusted, too, marked where there is a place",
-    )
-    arguments.add_cluster_options(parser)
+    add("--include-invalid", action="store_true", help="export Invalid load points too, marked where the format can")
+    shared_options.add_cluster_options(parser)
     return parser
 
 
@@ -76,11 +66,22 @@ def run(options: argparse.Namespace, console: Console) -> int:
     """Read the run, and write it down. Raises CommandError."""
     del console  # What goes to standard output is the export alone.
     finished = finished_run.finished_run(options)
-    whole = _whole(finished)
-    wanted = _stages(whole, options.stage)
+    identity = exported.Identity(finished.run.namespace, finished.run.name, finished.run.uid)
+    whole = exported.exported(identity, finished.spec, finished.status, finished.records, finished.samples)
+    known = [stage.id for stage in whole.stages]
+    for name in options.stage:
+        if name not in known:
+            raise errors.unknown("stage", name, known)
+    wanted = exported.only(whole, options.stage) if options.stage else whole
     kept, untrusted = (wanted, {}) if options.include_invalid else exported.trusted(wanted)
     notes = [f"left out: {cell}: {why}; --include-invalid exports it" for cell, why in untrusted.items()]
-    notes += [*_lost(whole), *finished.measured.unreadable]
+    count = Counter(stage.cell for stage in whole.stages)
+    notes += [
+        f"{row.cell}: {count[row.cell]} of its {row.repeats} records are kept"
+        for row in whole.status.results
+        if count[row.cell] < row.repeats
+    ]
+    notes += finished.unreadable
     if not kept.stages:
         raise errors.CommandError("\n".join(["nothing to export", *notes]))
     try:
@@ -90,31 +91,6 @@ def run(options: argparse.Namespace, console: Console) -> int:
     for note in (*written, *notes):
         print(plain_text(note), file=sys.stderr)
     return PASSED
-
-
-def _whole(finished: finished_run.FinishedRun) -> exported.ExportedRun:
-    identity = exported.Identity(finished.run.namespace, finished.run.name, finished.run.uid)
-    return exported.exported(
-        identity, finished.spec, finished.status, finished.measured.records, finished.measured.samples
-    )
-
-
-def _stages(whole: exported.ExportedRun, wanted: Sequence[str]) -> exported.ExportedRun:
-    known = [stage.id for stage in whole.stages]
-    for name in wanted:
-        if name not in known:
-            raise errors.unknown("stage", name, known)
-    return exported.only(whole, wanted) if wanted else whole
-
-
-def _lost(whole: exported.ExportedRun) -> list[str]:
-    """Load points of which the run has judged more than it could keep."""
-    kept = Counter(stage.cell for stage in whole.stages)
-    return [
-        f"{row.cell}: {kept[row.cell]} of its {row.repeats} records are kept"
-        for row in whole.status.results
-        if kept[row.cell] < row.repeats
-    ]
 
 
 def _write(chosen: Format, table: TableName, kept: exported.ExportedRun, output: str) -> list[str]:

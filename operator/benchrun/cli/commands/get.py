@@ -6,14 +6,13 @@ import argparse
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.cli import arguments, cluster, errors, finished_sweep, show
-from benchrun.observe import trim, views
+from benchrun.cli import cluster, errors, finished_sweep, shared_options, tables
+from benchrun.observe import trim
 from benchrun.report import exit_codes, run_list, run_summary
 
 DESCRIPTION = """\
@@ -27,84 +26,63 @@ FOLDED = ("load point", "findings", "best", "baseline", "model", "image")
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(commands, "get", "list runs and sweeps, or sum one up", DESCRIPTION)
-    parser.add_argument(
-        "name",
-        nargs="?",
-        metavar="NAME",
-        help="name of a BenchmarkRun, else of a BenchmarkSweep; all are listed without one",
-    )
+    parser = shared_options.add_command(commands, "get", "list runs and sweeps, or sum one up", DESCRIPTION)
+    which = "name of a BenchmarkRun, else of a BenchmarkSweep; all are listed without one"
+    parser.add_argument("name", nargs="?", metavar="NAME", help=which)
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="list those of all namespaces")
     parser.add_argument("-l", "--selector", help="list those with these labels")
     parser.add_argument("--wide", action="store_true", help="list model, vLLM, GPU and image, too")
-    arguments.add_cluster_options(parser)
+    shared_options.add_cluster_options(parser)
     return parser
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """The list or the summary. Raises CommandError."""
     kubectl, now = cluster.kubectl_of(options), datetime.now(UTC)
+    where: dict[str, Any] = {"all_namespaces": options.all_namespaces, "selector": options.selector}
     if options.name is not None:
         if options.all_namespaces or options.selector:
             raise errors.CommandError("-A and -l choose from a list; leave them out where a run is named")
         _show(console, _summary(kubectl, options.name, now))
         return exit_codes.PASSED
-    runs = kubectl.all(cluster.RUN, all_namespaces=options.all_namespaces, selector=options.selector)
-    sweeps = _sweeps(kubectl, options)
+    runs, sweeps = kubectl.all(cluster.RUN, **where), []
+    try:
+        sweeps = kubectl.all(cluster.SWEEP, **where)
+    except errors.KubectlError as error:
+        if error.trouble not in ("Forbidden", "NotInstalled"):
+            raise
     if not runs and not sweeps:
         _say_none(console, options)
-    tables = [
+    shown = [
         rows(bodies, now=now, wide=options.wide, namespaces=options.all_namespaces)
         for rows, bodies in ((run_list.run_list_rows, runs), (run_list.sweep_list_rows, sweeps))
         if bodies
     ]
-    for number, table in enumerate(tables):
-        console.print(*([""] if number else []), show.as_table(table, folded=FOLDED), sep="\n")
+    for number, table in enumerate(shown):
+        console.print(*([""] if number else []), tables.as_table(table, folded=FOLDED), sep="\n")
     return exit_codes.PASSED
-
-
-def _sweeps(kubectl: cluster.Kubectl, options: argparse.Namespace) -> list[cluster.Body]:
-    """None where they are not to be seen: runs can be listed all the same."""
-    try:
-        return kubectl.all(cluster.SWEEP, all_namespaces=options.all_namespaces, selector=options.selector)
-    except errors.KubectlError as error:
-        if error.trouble not in ("Forbidden", "NotInstalled"):
-            raise
-        return []
 
 
 def _say_none(console: Console, options: argparse.Namespace) -> None:
     chosen = f" with labels {options.selector}" if options.selector else ""
+    place, remedy = f"in namespace {options.namespace}" if options.namespace else "in this namespace", "-A lists all"
     if options.all_namespaces:
         place, remedy = "in this cluster", "benchrun run -f FILE makes one; examples/ has some"
-    else:
-        place, remedy = (
-            f"in namespace {options.namespace}" if options.namespace else "in this namespace",
-            "-A lists all",
-        )
     console.print(f"no runs{chosen} {place}; {remedy}", markup=False, soft_wrap=True)
 
 
 def _summary(kubectl: cluster.Kubectl, name: str, now: datetime) -> run_summary.Summary:
     try:
-        return _of_run(trim.run_of(kubectl.get(name)), now)
+        run = trim.run_of(kubectl.get(name))
     except errors.KubectlError as error:
         found = finished_sweep.typed_sweep(kubectl.sweep_instead(name, error))
-    return run_summary.sweep_summary(found.sweep, found.status, now=now)
-
-
-def _of_run(found: views.Run, now: datetime) -> run_summary.Summary:
-    try:
-        return run_summary.run_summary(found, BenchmarkRunStatus.model_validate(found.status), now=now)
-    except ValidationError as error:
-        raise errors.CommandError(f"{found.name} was written by another version of the API") from error
+        return run_summary.sweep_summary(found.sweep, found.status, now=now)
+    return run_summary.run_summary(run, errors.validated(BenchmarkRunStatus, run.status, name), now=now)
 
 
 def _show(console: Console, summary: run_summary.Summary) -> None:
-    style = show.COLOURS.get(summary.word, "bold")
-    width = show.prose_width(console)
-    title = Text.assemble((f"{summary.title}: ", "bold"), (summary.word, style), f" - {summary.sentence}")
-    console.print(title, width=width)
+    width = tables.prose_width(console)
+    console.print(tables.title(summary.title, summary.word, summary.sentence), width=width)
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim")
     for name, text in summary.facts:

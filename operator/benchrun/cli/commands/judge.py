@@ -1,4 +1,4 @@
-"""`benchrun judge NAME`: a finished run re-evaluated from what it stored, by other thresholds if asked."""
+"""`benchrun judge NAME`: a finished run re-evaluated from its stored records, with other thresholds if given."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from benchrun.api import CHANGEABLE, FIXED, BenchmarkRunStatus, RuleSeverity
-from benchrun.cli import arguments, errors, finished_run, show
+from benchrun.cli import errors, finished_run, shared_options, tables
 from benchrun.judge import judged_run, thresholds
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.observe.views import Run
@@ -23,7 +23,6 @@ from benchrun.report import comparison_rows, exit_codes, run_summary
 
 THRESHOLDS = tuple(field.name.replace("_", "-") for field in fields(thresholds.Thresholds))
 DEFAULTS = ", ".join(f"{field.name.replace('_', '-')} {field.default:g}" for field in fields(thresholds.Thresholds))
-"""Every threshold with its value."""
 SEVERITIES: tuple[str, ...] = get_args(RuleSeverity.model_fields["severity"].annotation)
 
 
@@ -69,10 +68,10 @@ def _number(name: str, text: str) -> float:
 
 
 DESCRIPTION = """\
-Judge a finished run anew: by the rules of this version, from the records and the timeline that the run has stored, and from
-what its server's log told of compiling.
+Re-evaluate a finished run by the rules of this version, from the records and the timeline that the run has stored, and
+from what its server's log has about compiling.
 
-The run itself is not changed. What was not kept is said, and the rest is judged."""
+The run itself is not changed. What is missing is named, and the rest is judged."""
 EPILOG = f"""\
 {textwrap.fill(f"thresholds: {DEFAULTS}", width=100, break_on_hyphens=False)}
 
@@ -81,26 +80,16 @@ exit codes: 0 judged; 1 nothing to judge; 4 some numbers are invalid."""
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(
-        commands,
-        "judge",
-        "judge a finished run anew from what it stored, by other thresholds if asked",
-        DESCRIPTION,
-        EPILOG,
-    )
+    summary = "re-evaluate a finished run from its stored records, with other thresholds if given"
+    parser = shared_options.add_command(commands, "judge", summary, DESCRIPTION, EPILOG)
     finished_run.add_run_options(parser)
     add = parser.add_argument
     add("--threshold", action="append", default=[], metavar="NAME=VALUE", help="override a threshold; repeatable")
-    add(
-        "--severity",
-        action="append",
-        default=[],
-        metavar="CODE=SEVERITY",
-        help="Off, Note, Suspect or Invalid for this finding, over what the spec says; repeatable",
-    )
-    arguments.add_output(parser)
-    arguments.add_cluster_options(parser)
-    arguments.add_wide(parser)
+    severity = "Off, Note, Suspect or Invalid for this finding; overrides the spec; repeatable"
+    add("--severity", action="append", default=[], metavar="CODE=SEVERITY", help=severity)
+    shared_options.add_output(parser)
+    shared_options.add_cluster_options(parser)
+    shared_options.add_wide(parser)
     return parser
 
 
@@ -108,56 +97,37 @@ def run(options: argparse.Namespace, console: Console) -> int:
     """Read the run, judge it and show what came out. Raises CommandError."""
     wanted = severities(options.severity)
     finished = finished_run.finished_run(options)
-    judged, spec, stored, measured = finished.run, finished.spec, finished.status, finished.measured
-    limits = changed(thresholds.thresholds_of(spec), options.threshold)
-    rejudged = judged_run.rejudge(
-        judged_run.with_severities(spec, wanted),
-        stored,
-        measured.records,
-        measured.samples,
-        thresholds=limits,
-    )
-    found = comparison_rows.differences(
-        stored, rejudged.status, log_kept=known_compilations(stored.servers) is not None
-    )
-    notes = [*run_summary.missing_sentences(stored, rejudged.missing), *measured.unreadable]
+    judged, stored = finished.run, finished.status
+    limits = changed(thresholds.thresholds_of(finished.spec), options.threshold)
+    spec = judged_run.with_severities(finished.spec, wanted)
+    rejudged = judged_run.rejudge(spec, stored, finished.records, finished.samples, thresholds=limits)
+    log_kept = known_compilations(stored.servers) is not None
+    found = comparison_rows.differences(stored, rejudged.status, log_kept=log_kept)
+    notes = [*run_summary.missing_sentences(stored, rejudged.missing), *finished.unreadable]
     if options.output == "json":
         print(json.dumps(_as_json(judged, stored, rejudged.status, found, notes), indent=2))
     else:
-        _show(console, judged.name, stored, rejudged.status, found, notes, wide=options.wide)
+        anew = {"phase": None, "message": _judged_by(stored, rejudged.status), "log_tail": None}
+        tables.show_result(console, judged.name, rejudged.status.model_copy(update=anew), wide=options.wide)
+        console.print(_heading(stored, found), style="bold", markup=False)
+        for line in (*(f"  {difference.sentence}" for difference in found), *notes):
+            console.print(line, markup=False, soft_wrap=True)
     return exit_codes.INVALID if rejudged.status.verdict == "Invalid" else exit_codes.PASSED
-
-
-def _show(
-    console: Console,
-    name: str,
-    stored: BenchmarkRunStatus,
-    now: BenchmarkRunStatus,
-    found: Sequence[comparison_rows.Difference],
-    notes: Sequence[str],
-    *,
-    wide: bool,
-) -> None:
-    anew = {"phase": None, "message": _judged_by(stored, now), "log_tail": None}
-    show.show_result(console, name, now.model_copy(update=anew), wide=wide)
-    console.print(_heading(stored, found), style="bold", markup=False)
-    for difference in found:
-        console.print(f"  {difference.sentence}", markup=False, soft_wrap=True)
-    for note in notes:
-        console.print(note, markup=False, soft_wrap=True)
 
 
 def _heading(stored: BenchmarkRunStatus, found: Sequence[comparison_rows.Difference]) -> str:
     if stored.judge is None:
         return "the run was not judged when it ended"
     return (
-        "what differs from the stored verdict:" if found else "the stored verdict stands: no cell is judged otherwise"
+        "differences to the stored verdict:"
+        if found
+        else "same as the stored verdict: no load point is judged otherwise"
     )
 
 
 def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:
     if stored.judge is None or now.judge is None:
-        return "judged anew"
+        return "re-evaluated"
     versions = (
         f"by version {now.judge.version} of the rules"
         if stored.judge.version == now.judge.version
@@ -165,7 +135,7 @@ def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:
     )
     same = stored.judge.thresholds_digest == now.judge.thresholds_digest
     overrides = f"; severities: {', '.join(now.judge.overrides)}" if now.judge.overrides else ""
-    return f"judged anew {versions}, with {'the same' if same else 'other'} thresholds{overrides}"
+    return f"re-evaluated {versions}, with {'the same' if same else 'other'} thresholds{overrides}"
 
 
 def _as_json(
@@ -175,7 +145,8 @@ def _as_json(
     found: Sequence[comparison_rows.Difference],
     notes: Sequence[str],
 ) -> dict[str, object]:
-    reported = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=_REPORTED)
+    fields = {"verdict", "judge", "headline", "results", "findings", "truncated"}
+    reported = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
     return {
         "name": run.name,
         "uid": run.uid,
@@ -184,6 +155,3 @@ def _as_json(
         "differences": [asdict(each) for each in found],
         "notes": list(notes),
     }
-
-
-_REPORTED = {"verdict", "judge", "headline", "results", "findings", "truncated"}

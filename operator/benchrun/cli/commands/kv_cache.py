@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.cli import arguments, errors, model_folder
+from benchrun.cli import errors, model_folder, shared_options
 from benchrun.report.exit_codes import PASSED
 from benchrun.sizing import layers, pool, serve_args
 from benchrun.sizing.engine import Engine, beyond_context, engine_of
@@ -19,7 +19,7 @@ from benchrun.sizing.sizing import Sizing, changes, sizing_of
 
 
 def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
-    """Layers first, then one token, then what is to be said of it, then what fits."""
+    """Layers, one token, notes, what fits, and sequences of several lengths."""
     engine, shape = sizing.engine, sizing.shape
     layer_count = sum(row.count for row in sizing.rows)
     about = f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layer_count} layers that keep one"
@@ -72,15 +72,10 @@ def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
 
 
 def _token_sentence(sizing: Sizing) -> str:
-    beyond = f"; beyond the windows {serve_args.memory(sizing.far_token_bytes)}" if sizing.drops else ""
-    return (
-        f"One token takes {serve_args.memory(sizing.token_bytes)}{_each(sizing, sizing.token_bytes_per_gpu)}{beyond}."
-    )
-
-
-def _each(sizing: Sizing, per_gpu: float) -> str:
-    gpus = sizing.engine.gpus
-    return f", {serve_args.memory(per_gpu)} on each of {gpus} GPUs" if gpus > 1 else ""
+    gpus, memory = sizing.engine.gpus, serve_args.memory
+    each = f", {memory(sizing.token_bytes_per_gpu)} on each of {gpus} GPUs" if gpus > 1 else ""
+    beyond = f"; beyond the windows {memory(sizing.far_token_bytes)}" if sizing.drops else ""
+    return f"One token takes {memory(sizing.token_bytes)}{each}{beyond}."
 
 
 def _show_fit(console: Console, sizing: Sizing, fit: pool.Fit) -> None:
@@ -89,25 +84,19 @@ def _show_fit(console: Console, sizing: Sizing, fit: pool.Fit) -> None:
         total, usable, weights, overhead, cache = map(
             serve_args.memory, (memory.total, memory.usable, memory.weights, memory.overhead, memory.cache)
         )
-        console.print(
-            f"Memory of a GPU: {total} x {memory.utilization:g} = {usable}, less weights {weights}, less overhead "
-            f"{overhead}: {cache} for the KV cache.",
-            markup=False,
-            soft_wrap=True,
-        )
+        product = f"Memory of a GPU: {total} x {memory.utilization:g} = {usable}"
+        rest = f"less weights {weights}, less overhead {overhead}: {cache} for the KV cache."
+        console.print(f"{product}, {rest}", markup=False, soft_wrap=True)
     if engine.data_parallel > 1:
         console.print(f"The figures are those of one engine; there are {engine.data_parallel}.", markup=False)
     table = _table("", "")
     longest = fit.longest()
     if sizing.tokens is not None:
-        table.add_row(
-            "tokens that fit", f"{sizing.tokens:,}  (vLLM's kv_cache_size_tokens, at {engine.max_tokens:,} a sequence)"
-        )
+        figure = f"vLLM's kv_cache_size_tokens, at {engine.max_tokens:,} a sequence"
+        table.add_row("tokens that fit", f"{sizing.tokens:,}  ({figure})")
     table.add_row("longest context", _longest(longest, engine.max_tokens))
-    table.add_row(
-        "blocks",
-        f"{fit.blocks:,} of {engine.block_tokens} tokens and {serve_args.memory(sizing.pool.block_bytes)} a GPU",
-    )
+    block = f"{engine.block_tokens} tokens and {serve_args.memory(sizing.pool.block_bytes)} a GPU"
+    table.add_row("blocks", f"{fit.blocks:,} of {block}")
     console.print(table)
 
 
@@ -122,13 +111,9 @@ def _longest(longest: int, limit: int | None) -> str:
 def _layer_table(sizing: Sizing) -> Table:
     table = _table("layers", "keep", "KV heads x numbers", "a token and layer", "all of them", numbers=(0, 3, 4))
     for row in sizing.rows:
-        table.add_row(
-            str(row.count),
-            _kept(row.layer),
-            f"{row.layer.heads} x {row.layer.values}",
-            serve_args.memory(row.token_bytes * sizing.engine.tensor_parallel),
-            serve_args.memory(row.count * row.token_bytes * sizing.engine.tensor_parallel),
-        )
+        token_bytes = row.token_bytes * sizing.engine.tensor_parallel
+        sizes = (serve_args.memory(token_bytes), serve_args.memory(row.count * token_bytes))
+        table.add_row(str(row.count), _kept(row.layer), f"{row.layer.heads} x {row.layer.values}", *sizes)
     return table
 
 
@@ -158,27 +143,17 @@ def _table(*headers: str, numbers: range | tuple[int, ...] = ()) -> Table:
 
 
 DEFAULT_OVERHEAD_BYTES = 2 * serve_args.GIB
-"""Activations, CUDA graphs and communication of a mid-sized model. vLLM's log line "Available KV cache memory" tells the
-true figure: what is missing there is this."""
+"""Of a mid-sized model: activations, CUDA graphs and communication. vLLM logs the rest as "Available KV cache memory"."""
 
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
     """`--gpu-memory`, `--weights` and `--overhead`."""
-    amount = arguments.valid(serve_args.bytes_of)
-    parser.add_argument("--gpu-memory", type=amount, metavar="SIZE", help="memory of one GPU, for example 80GiB")
-    parser.add_argument(
-        "--weights",
-        type=amount,
-        metavar="SIZE",
-        help="size of the whole model's weights, where no safetensors files are next to config.json",
-    )
-    parser.add_argument(
-        "--overhead",
-        type=amount,
-        metavar="SIZE",
-        default=DEFAULT_OVERHEAD_BYTES,
-        help="what a GPU holds beside weights and KV cache: activations, CUDA graphs (default: 2GiB, a guess)",
-    )
+    add, amount = parser.add_argument, shared_options.valid(serve_args.bytes_of)
+    add("--gpu-memory", type=amount, metavar="SIZE", help="memory of one GPU, for example 80GiB")
+    weights = "size of the whole model's weights, where no safetensors files are next to config.json"
+    add("--weights", type=amount, metavar="SIZE", help=weights)
+    beside = "what a GPU holds beside weights and KV cache: activations, CUDA graphs (default: 2GiB, a guess)"
+    add("--overhead", type=amount, metavar="SIZE", default=DEFAULT_OVERHEAD_BYTES, help=beside)
 
 
 def memory_of(options: argparse.Namespace, engine: Engine, *, weights: int | None) -> pool.Memory | None:
@@ -201,40 +176,29 @@ def _tokens(text: str) -> int:
 DESCRIPTION = """\
 Size a model's KV cache by vLLM's own arithmetic: bytes a token, tokens that fit, the longest context, sequences at a length.
 
-After --serve come the flags of `vllm serve`, verbatim; those that change the cache are counted. What fits is told where
-the memory is: by --gpu-memory (and --weights, where no weight files are next to config.json), or by --kv-cache-memory-bytes
-among the flags."""
+After --serve come the flags of `vllm serve`, verbatim; those that change the cache are counted. What fits is shown
+where the memory is given: by --gpu-memory (and --weights, where no weight files are next to config.json), or by
+--kv-cache-memory-bytes among the flags."""
 EPILOG = """\
 for example:
   benchrun kv-cache models/Qwen2.5-32B-Instruct --length 131072
   benchrun kv-cache config.json --gpu-memory 48GiB --weights 61GiB --serve --tensor-parallel-size 4
 
-exit codes: 0 told; 1 the model can't be read, or nothing is known about its attention."""
+exit codes: 0 sized; 1 the model can't be read, or nothing is known about its attention."""
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(
-        commands, "kv-cache", "size a model's KV cache from its config.json", DESCRIPTION, EPILOG
-    )
+    summary = "size a model's KV cache from its config.json"
+    parser = shared_options.add_command(commands, "kv-cache", summary, DESCRIPTION, EPILOG)
     parser.add_argument("model", help="folder of the model, its config.json, or an id that the hub's local cache has")
     add_memory_options(parser)
-    parser.add_argument(
-        "--length",
-        action="append",
-        type=arguments.valid(_tokens),
-        default=[],
-        metavar="TOKENS",
-        help="length of a sequence, prompt and answer; may be repeated (default: some, up to the longest)",
-    )
-    arguments.add_output(parser)
-    parser.add_argument(
-        "--serve",
-        nargs=argparse.REMAINDER,
-        default=[],
-        metavar="FLAG",
-        help="the rest of the line is flags of `vllm serve`, verbatim",
-    )
+    length = "length of a sequence, prompt and answer; may be repeated (default: some, up to the longest)"
+    tokens = shared_options.valid(_tokens)
+    parser.add_argument("--length", action="append", type=tokens, default=[], metavar="TOKENS", help=length)
+    shared_options.add_output(parser)
+    flags = "the rest of the line is flags of `vllm serve`, verbatim"
+    parser.add_argument("--serve", nargs=argparse.REMAINDER, default=[], metavar="FLAG", help=flags)
     return parser
 
 

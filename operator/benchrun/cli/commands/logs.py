@@ -13,14 +13,14 @@ from rich.console import Console
 
 from benchrun import names
 from benchrun.api import plain_text
-from benchrun.cli import arguments, cluster, errors, processes, show
+from benchrun.cli import cluster, errors, shared_options, tables
 from benchrun.observe import raw, trim, views
 from benchrun.report.exit_codes import PASSED
 
 DESCRIPTION = """\
 The logs of a run's server and client, as they are or as they grow.
 
-The pods go when the run ends. Of a server that failed the last words are kept in the run's status, and shown then."""
+The pods go when the run ends. The end of a failed server's log is kept in the run's status, and shown then."""
 ROLES = (*names.SERVING_ROLES, names.ROLE_CLIENT)
 DEFAULT_TAIL = 100
 MAX_TAIL_CHARACTERS = 8192
@@ -72,13 +72,12 @@ class _Logs:
         return raw.mapping(body.get("status")).get("completionTime") is not None
 
     async def _print(self, pod: views.Pod, pods: Sequence[views.Pod], *options: str) -> None:
-        """Each line as it was written, but for what would steer the terminal: neither markup nor its width changes a log.
-        Nothing where the pod has gone meanwhile. Raises KubectlError."""
+        """Each line as written, without control characters; nothing where the pod is gone. Raises KubectlError."""
         lead = f"{pod.role if len(pods) == 1 else pod.name} | " if len(self.roles) > 1 else ""
         container = trim.MAIN_CONTAINERS.get(pod.role, trim.SERVER_CONTAINER)
-        command = self.kubectl.command("logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}")
+        written = self.kubectl.lines("logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}")
         try:
-            async with aclosing(processes.output_lines(command)) as lines:
+            async with aclosing(written) as lines:
                 async for line in lines:
                     self.shown.add(pod.role)
                     self.console.file.write(f"{lead}{plain_text(line)}\n")
@@ -91,34 +90,24 @@ class _Logs:
 def _with_log(kubectl: cluster.Kubectl, run: views.Run, role: str) -> list[views.Pod]:
     """Pods of the run whose container has begun at least once, the oldest first."""
     pods = [trim.pod_of(body) for body in kubectl.pods(run.uid, role)]
-    begun = [
-        pod
-        for pod in pods
-        if pod.run_uid == run.uid and (pod.started_at is not None or pod.last_terminated is not None)
-    ]
-    return sorted(begun, key=lambda pod: (str(pod.created_at), pod.name))
+    begun = [pod for pod in pods if pod.started_at is not None or pod.last_terminated is not None]
+    return sorted((pod for pod in begun if pod.run_uid == run.uid), key=lambda pod: (str(pod.created_at), pod.name))
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(commands, "logs", "show or follow what a run's server and client write", DESCRIPTION)
+    parser = shared_options.add_command(
+        commands, "logs", "show or follow what a run's server and client write", DESCRIPTION
+    )
     add = parser.add_argument
     add("name", help="name of the BenchmarkRun")
     add("--role", choices=ROLES, action="append", help="only this one's (default: all that the run has)")
     add(
-        "-f",
-        "--follow",
-        action="store_true",
-        help="go on until the run has ended; pods that are not there yet are awaited",
+        "-f", "--follow", action="store_true", help="go on until the run has ended; wait for pods that do not exist yet"
     )
-    add(
-        "--tail",
-        type=int,
-        default=None,
-        metavar="LINES",
-        help=f"only the last lines (default: {DEFAULT_TAIL}; -1: all)",
-    )
-    arguments.add_cluster_options(parser)
+    last = f"only the last lines (default: {DEFAULT_TAIL}; -1: all)"
+    add("--tail", type=int, default=DEFAULT_TAIL, metavar="LINES", help=last)
+    shared_options.add_cluster_options(parser)
     return parser
 
 
@@ -127,15 +116,17 @@ def run(options: argparse.Namespace, console: Console) -> int:
     kubectl = cluster.kubectl_of(options)
     found = trim.run_of(kubectl.get(options.name))
     roles = tuple(dict.fromkeys(options.role or roles_of(found)))
-    tail = options.tail if options.tail is not None else DEFAULT_TAIL
-    logs = _Logs(kubectl, found, roles, tail, console)
+    logs = _Logs(kubectl, found, roles, options.tail, console)
     asyncio.run(logs.follow() if options.follow else logs.print_now())
     seen = logs.shown
     left = trim.run_of(kubectl.get(options.name)) if len(seen) < len(roles) else found
-    silent = [role for role in roles if role != names.ROLE_CLIENT]
-    if not seen & set(silent) and silent and _print_last_words(left, console):
-        seen.update(silent)
-    _say_what_lacks(left, [role for role in roles if role not in seen], anything=bool(seen))
+    servers = [role for role in roles if role != names.ROLE_CLIENT]
+    kept = raw.text(left.status.get("logTail"), MAX_TAIL_CHARACTERS).rstrip("\n")
+    if kept and servers and not seen & set(servers):
+        console.print("the server's pod is gone; this end of its log is kept in the run's status:", style="dim")
+        console.file.write(f"{plain_text(kept)}\n")
+        seen.update(servers)
+    _explain_missing(left, [role for role in roles if role not in seen], anything=bool(seen))
     return PASSED
 
 
@@ -146,28 +137,19 @@ def roles_of(run: views.Run) -> tuple[str, ...]:
     return (*servers, names.ROLE_CLIENT)
 
 
-def _print_last_words(run: views.Run, console: Console) -> bool:
-    """Whether there are any."""
-    tail = raw.text(run.status.get("logTail"), MAX_TAIL_CHARACTERS).rstrip("\n")
-    if tail:
-        console.print("the server's pod is gone; its last words, as the run keeps them:", style="dim")
-        console.file.write(f"{plain_text(tail)}\n")
-    return bool(tail)
-
-
-def _say_what_lacks(run: views.Run, silent: Sequence[str], *, anything: bool) -> None:
+def _explain_missing(run: views.Run, silent: Sequence[str], *, anything: bool) -> None:
     """Raises CommandError where there was nothing at all to show."""
     if not silent:
         return
     who = " and ".join(silent)
     if run.status.get("completionTime") is None:
-        waits = raw.text(run.status.get("message"), 1024) or "no operator has looked at the run yet"
+        waits = raw.text(run.status.get("message"), 1024) or "the operator has not seen the run yet"
         text = f"{who}: no log yet ({waits}); -f waits for it"
     else:
         text = (
-            f"{who}: the pods went when the run ended, and their logs with them; only a failed server's last words are "
-            f"kept. A log collector of the cluster has them by the label {names.LABEL_RUN}={run.name}"
+            f"{who}: the pods were deleted with their logs when the run ended; only the end of a failed server's log "
+            f"is kept. Look in the cluster's log collector for the label {names.LABEL_RUN}={run.name}"
         )
     if not anything:
         raise errors.CommandError(text)
-    show.Terminal(stderr=True).print(text, style="dim", markup=False, soft_wrap=True)
+    tables.Terminal(stderr=True).print(text, style="dim", markup=False, soft_wrap=True)

@@ -8,8 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from benchrun.api import BenchmarkRunStatus, plain_text
-from benchrun.cli import arguments, cluster, errors, finished_run, finished_sweep, show
-from benchrun.observe.views import Run
+from benchrun.cli import errors, finished_run, finished_sweep, shared_options, tables
 from benchrun.report import exit_codes, live_view, markdown, result_rows
 
 SUMMARY = "show the result of a run or a sweep; the exit code is that of its verdict"
@@ -30,12 +29,12 @@ missed or a figure regressed; 4 some numbers are invalid; 5 cancelled. Of a swee
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(commands, "report", SUMMARY, DESCRIPTION, EPILOG)
+    parser = shared_options.add_command(commands, "report", SUMMARY, DESCRIPTION, EPILOG)
     finished_run.add_run_options(parser)
-    arguments.add_sweep(parser)
+    shared_options.add_sweep(parser)
     finished_sweep.add_forms(parser)
-    arguments.add_cluster_options(parser)
-    arguments.add_wide(parser)
+    shared_options.add_cluster_options(parser)
+    shared_options.add_wide(parser)
     return parser
 
 
@@ -46,11 +45,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     try:
         found = finished_run.named_run(options)
     except errors.CommandError as error:
-        return finished_sweep.show_found(_sweep_instead(options, error), options, console)
-    return _show_run(found, options, console)
-
-
-def _show_run(found: Run, options: argparse.Namespace, console: Console) -> int:
+        return finished_sweep.show_found(finished_sweep.named_sweep(options, error), options, console)
     if options.html is not None:
         whole = finished_run.with_measurement(found, options)
         finished_sweep.write_page(options.html, whole, console)
@@ -64,17 +59,5 @@ def _show_run(found: Run, options: argparse.Namespace, console: Console) -> int:
     if options.markdown:
         print(plain_text(markdown.markdown(found.name, status, texts_per_prompt=texts, wide=options.wide)), end="")
     else:
-        show.show_result(console, found.name, status, texts_per_prompt=texts, wide=options.wide)
+        tables.show_result(console, found.name, status, texts_per_prompt=texts, wide=options.wide)
     return code
-
-
-def _sweep_instead(options: argparse.Namespace, error: errors.CommandError) -> finished_sweep.FoundSweep:
-    """A sweep of that name, where looking for a run raised `error`. Raises CommandError."""
-    if options.file is not None:
-        body = finished_sweep.sweep_in(options.file, options.name)
-        if body is None:
-            raise error
-        return finished_sweep.typed_sweep(body)
-    if options.name is None or not isinstance(error, errors.KubectlError):
-        raise error
-    return finished_sweep.typed_sweep(cluster.kubectl_of(options).sweep_instead(options.name, error))

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchrun.cli import arguments, cluster, errors, following, manifests, processes
+from benchrun.cli import cluster, errors, following, interrupts, manifests, shared_options
 from benchrun.cli.commands.watch import EXIT_CODES, add_timeout, follow_to_the_end, say_how_to_go_on
 from benchrun.observe import raw
 from benchrun.report.exit_codes import PASSED
@@ -27,20 +27,15 @@ it: its GPU is freed, what was measured is kept, and the command ends when the r
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(
-        commands,
-        "run",
-        "apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict",
-        DESCRIPTION,
-        EXIT_CODES,
-    )
+    summary = "apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict"
+    parser = shared_options.add_command(commands, "run", summary, DESCRIPTION, EXIT_CODES)
     add = parser.add_argument
     add("-f", "--file", action="append", required=True, metavar="FILE", help="a manifest, - for stdin; may be repeated")
     add("--no-wait", action="store_true", help="only apply, and print the names")
     add_timeout(parser)
     add("--cancel-on-interrupt", action="store_true", help="cancel the runs on Ctrl-C, SIGTERM or when time is up")
-    arguments.add_cluster_options(parser)
-    arguments.add_wide(parser)
+    shared_options.add_cluster_options(parser)
+    shared_options.add_wide(parser)
     return parser
 
 
@@ -50,8 +45,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     wanted = manifests.manifests_in(options.file)  # all are read before one is applied
     started: list[manifests.Applied] = []
     try:
-        with processes.sigterm_interrupts():
-            with processes.held_back() if options.cancel_on_interrupt else nullcontext():
+        with interrupts.sigterm_interrupts():
+            with interrupts.signals_deferred() if options.cancel_on_interrupt else nullcontext():
                 _apply(wanted, kubectl, started, console)
             runs = _followed(started, kubectl)
             if options.no_wait or not runs:
@@ -88,27 +83,21 @@ def _followed(started: Sequence[manifests.Applied], kubectl: cluster.Kubectl) ->
 
 def _sentence(each: manifests.Applied) -> str:
     place = f" in namespace {each.namespace}" if each.namespace else ""
-    if each.was_there:
-        return f"{each.kind} {each.name}{place} is there already; following it"
-    if each.kind in cluster.RESOURCES:
-        return f"{each.kind} {each.name}{place} created"
-    return f"{each.kind} {each.name}{place} applied"
+    done = "created" if each.kind in cluster.RESOURCES else "applied"
+    return f"{each.kind} {each.name}{place} {'is there already; following it' if each.was_there else done}"
 
 
 def _cancel(targets: Mapping[str, following.Target], console: Console) -> None:
     """Those that have not ended. Raises CommandError once all are cancelled that can be."""
     problems: list[str] = []
     for name, target in targets.items():
+        resource = cluster.RESOURCES[target.kind]
         try:
-            if not _has_ended(name, target):
-                target.kubectl.cancel(name, resource=target.resource)
-                console.print(f"cancelling {name}; Ctrl-C again does not wait for it", markup=False, soft_wrap=True)
+            status = raw.mapping(target.kubectl.get(name, resource).get("status"))
+            if not status.get("completionTime"):
+                target.kubectl.cancel(name, resource=resource)
+                console.print(f"cancelling {name}; a second Ctrl-C does not wait", markup=False, soft_wrap=True)
         except errors.CommandError as error:
             problems.append(f"{name} is not cancelled: {error}")
     if problems:
         raise errors.CommandError("; ".join(problems))
-
-
-def _has_ended(name: str, target: following.Target) -> bool:
-    body = target.kubectl.get(name, target.resource)
-    return bool(raw.mapping(body.get("status")).get("completionTime"))

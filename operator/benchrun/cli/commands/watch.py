@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from rich.console import Console
 
-from benchrun.api.sweep import spec, status
-from benchrun.cli import arguments, cluster, errors, finished_sweep, following, processes, reporters, show
+from benchrun.api.sweep import spec
+from benchrun.cli import (
+    cluster,
+    errors,
+    finished_sweep,
+    following,
+    interrupts,
+    progress_display,
+    shared_options,
+    tables,
+)
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe.trim import sweep_of
 from benchrun.report import exit_codes, rows
@@ -23,12 +34,9 @@ Of a sweep: 0 every run measured, 2 it or a run of it failed, 4 some rows are in
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     """How long to wait."""
-    parser.add_argument(
-        "--timeout",
-        type=arguments.valid(rows.parse_seconds),
-        metavar="DURATION",
-        help="wait no longer than this (90s, 10m, 2h) and end with 124",
-    )
+    seconds = shared_options.valid(rows.parse_seconds)
+    longest = "wait no longer than this (90s, 10m, 2h) and end with 124"
+    parser.add_argument("--timeout", type=seconds, metavar="DURATION", help=longest)
 
 
 def follow_to_the_end(
@@ -39,11 +47,12 @@ def follow_to_the_end(
     timeout_seconds: float | None = None,
 ) -> int:
     """Every run and sweep, until all have ended; their results; the worst of their codes. Raises CommandError."""
-    found = processes.run_interruptibly(_followed(targets, console, timeout_seconds))
+    found = interrupts.run_interruptibly(_followed(targets, console, timeout_seconds))
     if len(found.errors) == 1 and not found.codes:
         raise next(iter(found.errors.values()))
-    for name in (name for name in targets if name in found.codes):
-        _show(console, found.known[name], targets[name].kubectl, wide=wide)
+    for name, target in targets.items():
+        if name in found.codes:
+            _show(console, found.known[name], target.kubectl, wide=wide)
     for name, error in found.errors.items():
         console.print(f"{name}: {error}", style="red", markup=False, soft_wrap=True)
     return exit_codes.worst_code([*found.codes.values(), *(error.code for error in found.errors.values())])
@@ -52,21 +61,20 @@ def follow_to_the_end(
 async def _followed(
     targets: MutableMapping[str, following.Target], console: Console, timeout_seconds: float | None
 ) -> following.Following:
+    several = len(targets) > 1
     if not console.is_terminal or console.is_dumb_terminal:
-        return await following.follow(
-            targets, reporters.LogReporter(console, several=len(targets) > 1), timeout_seconds=timeout_seconds
-        )
+        log = progress_display.LogReporter(console, several=several)
+        return await following.follow(targets, log, timeout_seconds=timeout_seconds)
     # Of the terminal's own width: what wraps can't be drawn over.
-    with reporters.ScreenReporter(show.Terminal(), several=len(targets) > 1) as screen:
+    with progress_display.ScreenReporter(tables.Terminal(), several=several) as screen:
         return await following.follow(targets, screen, timeout_seconds=timeout_seconds)
 
 
 def say_how_to_go_on(targets: Mapping[str, following.Target], console: Console) -> None:
-    """What becomes of runs that nobody waits for any more."""
-    if not targets:
-        return
-    only = next(iter(targets.values())).noun if len(targets) == 1 else None
-    console.print(f"the {only} goes on in the cluster" if only is not None else "the runs go on in the cluster")
+    """That runs go on in the cluster, and the commands to follow and to end them."""
+    if targets:
+        only = next(iter(targets.values())).noun if len(targets) == 1 else None
+        console.print(f"the {only} goes on in the cluster" if only is not None else "the runs go on in the cluster")
     for name, target in targets.items():
         where = f" -n {target.kubectl.namespace}" if target.kubectl.namespace else ""
         short = spec.SHORT_NAME if target.is_sweep else SHORT_NAME
@@ -76,24 +84,18 @@ def say_how_to_go_on(targets: Mapping[str, following.Target], console: Console) 
 
 
 def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wide: bool) -> None:
+    """Of a sweep with what its status had no room for, where the cluster gives it."""
     texts = followed.texts_per_prompt
-    if isinstance(followed, FollowedSweep):
-        show.show_sweep(console, followed.name, _whole(followed, kubectl), texts_per_prompt=texts, wide=wide)
-    else:
-        show.show_result(console, followed.name, followed.status, texts_per_prompt=texts, wide=wide)
-
-
-def _whole(followed: FollowedSweep, kubectl: cluster.Kubectl) -> status.BenchmarkSweepStatus:
-    """Its status, with what that had no room for; as it is where the cluster does not give it."""
-    if not followed.status.truncated:
-        return followed.status
-    try:
-        sweep = sweep_of(kubectl.get(followed.name, cluster.SWEEP))
-    except errors.KubectlError:
-        return followed.status
-    return finished_sweep.whole_table(
-        sweep, followed.status, lambda sweep: finished_sweep.runs_in_cluster(sweep, kubectl)
-    )
+    if not isinstance(followed, FollowedSweep):
+        tables.show_result(console, followed.name, followed.status, texts_per_prompt=texts, wide=wide)
+        return
+    status = followed.status
+    if status.truncated:
+        with suppress(errors.KubectlError):
+            sweep = sweep_of(kubectl.get(followed.name, cluster.SWEEP))
+            runs_of = partial(finished_sweep.runs_in_cluster, kubectl=kubectl)
+            status = finished_sweep.whole_table(sweep, status, runs_of)
+    tables.show_sweep(console, followed.name, status, texts_per_prompt=texts, wide=wide)
 
 
 DESCRIPTION = """\
@@ -105,18 +107,13 @@ lines. Of a sweep it is how many of its runs have ended, and those that go on. C
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """The command and its options."""
-    parser = arguments.add_command(
-        commands,
-        "watch",
-        "follow runs and sweeps to their ends; the exit code is that of the verdict",
-        DESCRIPTION,
-        EXIT_CODES,
-    )
+    summary = "follow runs and sweeps to their ends; the exit code is that of the verdict"
+    parser = shared_options.add_command(commands, "watch", summary, DESCRIPTION, EXIT_CODES)
     parser.add_argument("names", nargs="+", metavar="NAME", help="name of a BenchmarkRun, else of a BenchmarkSweep")
-    arguments.add_sweep(parser)
+    shared_options.add_sweep(parser)
     add_timeout(parser)
-    arguments.add_cluster_options(parser)
-    arguments.add_wide(parser)
+    shared_options.add_cluster_options(parser)
+    shared_options.add_wide(parser)
     return parser
 
 

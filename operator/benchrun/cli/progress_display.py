@@ -13,14 +13,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from benchrun.cli import errors, show
+from benchrun.cli import errors, tables
 from benchrun.report import live_view, log_lines, rows, run_list
 from benchrun.report.followed import Followed, FollowedRun, stage_figures
 
 NARROW = 100
 """Below that many columns gauges stand under one another."""
 SPARKLINE = 24
-LONGEST_FIGURE = len("99999 tok/s")
 LINES_OF_ONE = 4
 """Of several runs, where there is room."""
 RUN_FIXED_LINES = 14
@@ -46,7 +45,7 @@ class LogReporter:
                 self._print(f"{each.name}  {line}" if self._several else line)
 
     def ended(self, followed: Followed) -> None:
-        """Its last line is printed already; the tables come when all have ended."""
+        """Its last line is printed already; the tables follow when all have ended."""
 
     def failed(self, name: str, error: errors.CommandError) -> None:
         """Among the lines, since the others go on."""
@@ -82,7 +81,7 @@ class ScreenReporter:
         """A line above the display."""
         if self._several:
             word = followed.status.verdict or followed.status.phase or ""
-            title, style = (f"{followed.name}: ", "bold"), show.COLOURS.get(word, "bold")
+            title, style = (f"{followed.name}: ", "bold"), tables.COLOURS.get(word, "bold")
             self._console.print(Text.assemble(title, (word, style), f" - {followed.status.message}"))
 
     def failed(self, name: str, error: errors.CommandError) -> None:
@@ -99,12 +98,9 @@ class ScreenReporter:
 
 
 def full(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
-    """Everything of one run or sweep."""
-    return (_full_run if view.unit == "stages" else _full_sweep)(view, width=width, height=height)
-
-
-def _full_run(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
-    """Its steps, a bar, stages as they finish, gauges, and what it waits for."""
+    """Of one run its steps, a bar, stages as they finish, gauges, and what it waits for; or everything of one sweep."""
+    if view.unit != "stages":
+        return _full_sweep(view, width=width, height=height)
     parts: list[RenderableType] = [_head(view), _steps(view), Text(), *_bar(view, width=width)]
     if view.total:
         parts += _stages(view, room=max(1, height - RUN_FIXED_LINES))
@@ -119,7 +115,7 @@ def _full_sweep(view: live_view.LiveView, *, width: int, height: int) -> Rendera
     parts: list[RenderableType] = [_head(view), *_bar(view, width=width), *ended]
     room = height - SWEEP_FIXED_LINES - len(ended)
     if len(view.under_way) == 1:
-        parts += [Text(), _full_run(view.under_way[0], width=width, height=room)]
+        parts += [Text(), full(view.under_way[0], width=width, height=room)]
     elif view.under_way:
         parts += [Text(), *(_one_line(each) for each in view.under_way[:room])]
     return Group(*parts, Text(), *_message(view))
@@ -133,10 +129,14 @@ def several(views: Sequence[live_view.LiveView], *, height: int) -> RenderableTy
 
 
 def _one_line(view: live_view.LiveView) -> Text:
-    """All of it on a line, cut where the terminal ends."""
     line = _head(view)
     line.append(f"  {view.done}/{view.total}" if view.total else "")
     line.append(f"  {view.trouble or view.message}", style="yellow" if view.trouble else "")
+    return _cut(line)
+
+
+def _cut(line: Text) -> Text:
+    """On one line, cut where the terminal ends."""
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
 
@@ -186,7 +186,7 @@ def _gauges(gauges: tuple[live_view.Gauge, ...], *, columns: int) -> Table:
         cells: list[Text] = []
         for gauge in gauges[begin : begin + columns]:
             drawn = rows.sparkline(gauge.values, top=gauge.top, width=SPARKLINE)
-            cells += [Text(gauge.label, "dim"), Text(gauge.now.rjust(LONGEST_FIGURE)), Text(drawn, "cyan")]
+            cells += [Text(gauge.label, "dim"), Text(gauge.now.rjust(len("99999 tok/s"))), Text(drawn, "cyan")]
         table.add_row(*cells)
     return table
 
@@ -199,7 +199,6 @@ def _message(view: live_view.LiveView) -> list[Text]:
 
 def _ended(run: FollowedRun) -> Text:
     word = run_list.state(run.status)
-    line = Text.assemble(("✓ ", "green"), f"{run.title}: ", (word, show.COLOURS.get(word, "")))
+    line = Text.assemble(("✓ ", "green"), f"{run.title}: ", (word, tables.COLOURS.get(word, "")))
     line.append(f"  {run.status.message or ''}", style="dim")
-    line.no_wrap, line.overflow = True, "ellipsis"
-    return line
+    return _cut(line)

@@ -6,7 +6,7 @@ import pytest
 from benchrun import names
 from benchrun.decide.decision import Arrival
 from benchrun.plan.pods import Manifest
-from benchrun.plan.stored import (
+from benchrun.plan.stored_records import (
     RECORD_KEY,
     TIMELINE_KEY,
     TimelinePart,
@@ -71,6 +71,8 @@ def test_a_chunk_goes_with_the_timeline() -> None:
 @pytest.mark.parametrize("body", [{}, {"binaryData": None}, {"binaryData": []}, {"binaryData": {"other": "eA=="}}])
 def test_where_nothing_is_held_nothing_is_read(body: dict[str, object]) -> None:
     assert stored_part(body, RECORD_KEY) is None
+    with pytest.raises(ValueError):
+        stored_record(body, run_uid="u", sequence=1)
 
 
 def test_what_is_no_base64_is_an_error() -> None:
@@ -80,13 +82,13 @@ def test_what_is_no_base64_is_an_error() -> None:
 
 def test_a_record_is_taken_for_the_run_and_the_number_that_it_says_only() -> None:
     kept = record(sequence=3)
-    packed = seal(kept)[1]
-    assert stored_record(packed, run_uid=kept.run_uid, sequence=3) == kept
+    body = stage(packed=seal(kept)[1])
+    assert stored_record(body, run_uid=kept.run_uid, sequence=3) == kept
     for uid, sequence in ((kept.run_uid, 4), ("another", 3), (kept.run_uid, None)):
         with pytest.raises(ValueError, match=f"^holds record 3 of run {kept.run_uid}$"):
-            stored_record(packed, run_uid=uid, sequence=sequence)
+            stored_record(body, run_uid=uid, sequence=sequence)
 
 
 def test_what_is_no_record_is_an_error() -> None:
     with pytest.raises(ValueError):
-        stored_record(b"not a record", run_uid="u", sequence=1)
+        stored_record(stage(packed=b"not a record"), run_uid="u", sequence=1)

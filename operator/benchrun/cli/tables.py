@@ -31,14 +31,11 @@ def show_result(
     texts_per_prompt: Mapping[str, int] = result_rows.NO_TEXTS,
     wide: bool = False,
 ) -> None:
-    """Verdict first, then the load points and what limits them, then what was found; `wide` adds the total of tokens and how
-    sure percentiles are. Of a run that ended early its end comes first."""
+    """Verdict, load points with their bottlenecks, findings; `wide` adds the total of tokens and the intervals of
+    percentiles. Of a run that ended early its end comes first."""
     verdict = status.verdict or "Unknown"
     word = status.phase if status.phase in ENDED_EARLY else verdict
-    console.print(
-        Text.assemble((f"{name}: ", "bold"), (word, COLOURS.get(word, "bold")), f" - {status.message or ''}"),
-        width=prose_width(console),
-    )
+    console.print(title(name, word, status.message), width=prose_width(console))
     if status.results:
         if word != verdict:
             console.print(Text.assemble("measured until then: ", (verdict, COLOURS.get(verdict, ""))))
@@ -48,22 +45,26 @@ def show_result(
     if status.comparison is not None:
         show_comparison(console, status.comparison, before=status.comparison.baseline.name, after=name)
     if status.log_tail:
-        console.print(Text("last words of the server:", style="bold"))
+        console.print(Text("end of the server's log:", style="bold"))
         console.print(Text(status.log_tail))
+
+
+def title(name: str, word: str, sentence: str | None) -> Text:
+    """The line above a result: `word` is its verdict or phase."""
+    return Text.assemble((f"{name}: ", "bold"), (word, COLOURS.get(word, "bold")), f" - {sentence or ''}")
 
 
 def _show_load_points(
     console: Console, status: BenchmarkRunStatus, texts_per_prompt: Mapping[str, int], *, wide: bool
 ) -> None:
     points = result_rows.result_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
-    explained, intervals = rows.explanation_rows(status), rows.interval_rows(status)
     show_figures(console, points, names=("load point",), wide=wide)
     console.print(Text("latencies in milliseconds; running and waiting are means over the stages", style="dim"))
     if rows.has_uncertain(points):
         console.print(Text(rows.UNCERTAIN_NOTE, style="dim"))
-    if explained.rows:
+    if (explained := rows.explanation_rows(status)).rows:
         console.print(as_table(explained), width=prose_width(console))
-    if wide and intervals.rows:
+    if wide and (intervals := rows.interval_rows(status)).rows:
         console.print(as_table(intervals))
 
 
@@ -73,8 +74,7 @@ def prose_width(console: Console) -> int:
 
 
 def show_figures(console: Console, cells: rows.Rows, *, names: Collection[str], wide: bool) -> None:
-    """A table whose figures stay in one piece. Where there is little room, `names` take several lines; a wide table takes the
-    room that it needs."""
+    """A table whose figures stay in one piece: where it is narrow, cells of `names` fold; a wide table never folds."""
     table = as_table(cells, folded=() if wide else names)
     before = console.width
     if wide:
@@ -90,13 +90,9 @@ def as_table(cells: rows.Rows, *, folded: Collection[str] | None = None) -> Tabl
     for header in cells.headers:
         table.add_column(header, overflow="fold", no_wrap=folded is not None and header not in folded)
     for row in cells.rows:
-        table.add_row(*(Text(cell, style=_style(cell)) for cell in row))
+        styled = ("dim" if cell.endswith(rows.UNCERTAIN) else COLOURS.get(cell, "") for cell in row)
+        table.add_row(*map(Text, row, styled))
     return table
-
-
-def _style(cell: str) -> str:
-    """Colours only where the terminal has them; the mark of an uncertain figure is there in any case."""
-    return "dim" if cell.endswith(rows.UNCERTAIN) else COLOURS.get(cell, "")
 
 
 NAMES = ("variant", "load point", "not to be told from it")
@@ -111,11 +107,10 @@ def show_sweep(
     texts_per_prompt: Mapping[str, int] = result_rows.NO_TEXTS,
     wide: bool = False,
 ) -> None:
-    """Where it stands, then the tables, then what is to be known of them."""
-    width, verdict = prose_width(console), status.verdict or "Unknown"
-    word = status.phase if status.phase in ENDED_EARLY else verdict
-    title = Text.assemble((f"{name}: ", "bold"), (word, COLOURS.get(word, "bold")), f" - {status.message or ''}")
-    console.print(title, width=width)
+    """State, tables, remarks, and what was cut."""
+    width = prose_width(console)
+    word = status.phase if status.phase in ENDED_EARLY else status.verdict or "Unknown"
+    console.print(title(name, word, status.message), width=width)
     if status.results:
         variants = sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
         show_figures(console, variants, names=NAMES, wide=wide)
@@ -124,14 +119,13 @@ def show_sweep(
         against = Text.assemble("\n", (f"against {status.baseline}", "bold"), f", {SCOPES[status.scope]}")
         console.print(against, width=width)
         show_figures(console, sweep_rows.change_rows(status), names=NAMES, wide=wide)
-    for title_text, table in (("best", sweep_rows.best_rows(status)), ("Pareto front", sweep_rows.front_rows(status))):
+    for heading, table in (("best", sweep_rows.best_rows(status)), ("Pareto front", sweep_rows.front_rows(status))):
         if table.rows:
-            console.print(Text(f"\n{title_text}", style="bold"))
+            console.print(Text(f"\n{heading}", style="bold"))
             console.print(as_table(table))
-    for remark in sweep_rows.remarks(status):
-        console.print(Text(remark, style="yellow"), width=width)
-    for cut in sweep_rows.cuts(status):
-        console.print(Text(cut, style="dim"), width=width)
+    for style, lines in (("yellow", sweep_rows.remarks(status)), ("dim", sweep_rows.cuts(status))):
+        for line in lines:
+            console.print(Text(line, style=style), width=width)
 
 
 class Terminal(Console):

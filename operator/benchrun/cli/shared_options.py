@@ -1,4 +1,4 @@
-"""Commands of the command line, and the options that several of them share."""
+"""The options that several commands share."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ T = TypeVar("T")
 def add_command(commands: Any, name: str, summary: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
     """A subcommand whose help keeps its line breaks."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=summary,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        name, help=summary, description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     return parser
 
@@ -39,11 +35,8 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
 
 def add_wide(parser: argparse.ArgumentParser) -> None:
     """The option of every command that shows a result."""
-    parser.add_argument(
-        "--wide",
-        action="store_true",
-        help="show the total of tokens and the 95 %% interval of every percentile, too; of a sweep every figure",
-    )
+    more = "show the total of tokens and the 95 %% interval of every percentile, too; of a sweep every figure"
+    parser.add_argument("--wide", action="store_true", help=more)
 
 
 def valid(read: Callable[[str], T]) -> Callable[[str], T]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchrun_client.contract import DataFile, S3Object
 
 from benchrun.api import DatasetFile, Model, Workload
-
-# ---- dataset files ----------------------------------------------------------------------------------------------------
-# Where the files of datasets are in the client's pod, and what brings them there.
 
 DATA_DIRECTORY = "/data"
 _CREDENTIALS = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
@@ -25,20 +22,21 @@ class PlacedFile:
     file: DatasetFile
 
     def in_plan(self) -> DataFile:
-        """The file in the client's words."""
-        if self.file.s3 is not None:
-            place = self.file.s3
-            return DataFile(
-                s3=S3Object(
-                    **place.model_dump(exclude={"credentials_secret_ref"}),
-                    credentials=self._variable if place.credentials_secret_ref is not None else None,
-                )
-            )
-        return DataFile(path=self._path(), url=self.file.url)
+        """The file as the client's plan has it."""
+        place, path = self.file.s3, self.file.path
+        if place is not None:
+            credentials = self._variable if place.credentials_secret_ref is not None else None
+            s3 = S3Object(**place.model_dump(exclude={"credentials_secret_ref"}), credentials=credentials)
+            return DataFile(s3=s3)
+        if self.file.config_map is not None:
+            path = f"{self._directory}/{self.file.config_map.key}"
+        elif self.file.pvc is not None:
+            path = f"{self._directory}/{self.file.pvc.path}"
+        return DataFile(path=path, url=self.file.url)
 
     def volume(self) -> dict[str, Any] | None:
-        """What is mounted; None: nothing is. Optional where Kubernetes allows it: the client says what is missing, a pod that
-        can't start does not."""
+        """What is mounted, if anything. Optional where Kubernetes allows it: the client reports what is missing, a pod
+        that can't start does not."""
         if self.file.config_map is not None:
             return {"name": self._volume_name, "configMap": {"name": self.file.config_map.name, "optional": True}}
         if self.file.pvc is not None:
@@ -57,12 +55,9 @@ class PlacedFile:
         if self.file.s3 is None or self.file.s3.credentials_secret_ref is None:
             return ()
         secret = self.file.s3.credentials_secret_ref.name
+        keys = {name: {"name": secret, "key": f"AWS_{name}", "optional": True} for name in _CREDENTIALS}
         return tuple(
-            {
-                "name": f"{self._variable}_{name}",
-                "valueFrom": {"secretKeyRef": {"name": secret, "key": f"AWS_{name}", "optional": True}},
-            }
-            for name in _CREDENTIALS
+            {"name": f"{self._variable}_{name}", "valueFrom": {"secretKeyRef": key}} for name, key in keys.items()
         )
 
     @property
@@ -79,23 +74,14 @@ class PlacedFile:
         kind = f"configmap/{self.file.config_map.name}" if self.file.config_map is not None else "pvc"
         return f"{DATA_DIRECTORY}/{self.workload}/{kind}"
 
-    def _path(self) -> str | None:
-        if self.file.config_map is not None:
-            return f"{self._directory}/{self.file.config_map.key}"
-        if self.file.pvc is not None:
-            return f"{self._directory}/{self.file.pvc.path}"
-        return self.file.path
-
 
 def placed_files(workloads: Sequence[Workload]) -> tuple[PlacedFile, ...]:
     """The file of each workload that reads one."""
     return tuple(PlacedFile(w.name, file) for w in workloads if (file := w.dataset.file) is not None)
 
 
-# ---- model files ------------------------------------------------------------------------------------------------------
-# Where the model's files are inside a pod: the same place in server and client.
-
 MODEL_DIRECTORY = "/model"
+"""The same place in server and client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +91,6 @@ class ModelFiles:
     model: str
     """What `vllm serve` is given: a hub id or a path."""
     tokenizer: str
-    """What the client loads the tokenizer from."""
     volumes: tuple[dict[str, Any], ...] = ()
     mounts: tuple[dict[str, Any], ...] = ()
     env: tuple[dict[str, Any], ...] = ()
@@ -121,12 +106,11 @@ def model_files(model: Model) -> ModelFiles:
         return _mounted(model, volume, source.pvc.path)
     if source.image_volume is not None:
         return _mounted(model, {"image": {"reference": source.image_volume.reference}}, source.image_volume.path)
-    token = source.hub.token_secret_ref if source.hub is not None else None
-    env: tuple[dict[str, Any], ...] = ()
-    if token is not None:
-        reference = {"secretKeyRef": {"name": token.name, "key": token.key}}
-        env = ({"name": "HF_TOKEN", "valueFrom": reference},)
-    return ModelFiles(model=model.name, tokenizer=model.tokenizer or model.name, env=env)
+    files = ModelFiles(model=model.name, tokenizer=model.tokenizer or model.name)
+    if source.hub is None or (token := source.hub.token_secret_ref) is None:
+        return files
+    reference = {"secretKeyRef": {"name": token.name, "key": token.key}}
+    return replace(files, env=({"name": "HF_TOKEN", "valueFrom": reference},))
 
 
 def served_name(model: Model) -> str:

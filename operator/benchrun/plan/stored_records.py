@@ -43,8 +43,8 @@ class TimelinePart:
 
 
 def stage_config_map(owner: Owner, record: Packed, *, timeline: TimelinePart | None) -> Manifest:
-    """A stage's record (gzip JSON, as the client sent it) and the timeline since the last chunk. What its envelope said stands
-    outside: by that an operator knows what it holds, without opening it."""
+    """A stage's record (gzip JSON, as the client sent it) and the timeline since the last chunk. Its envelope is in
+    labels and annotations: the operator does not open records."""
     meta = metadata(owner, name=names.stage_name(owner.name, owner.uid, record.sequence), role=names.ROLE_STAGE)
     meta["labels"][names.LABEL_SEQUENCE] = str(record.sequence)
     meta["annotations"] = {
@@ -70,8 +70,11 @@ def stored_part(body: Mapping[str, object], key: str) -> bytes | None:
     return base64.b64decode(text) if isinstance(text, str) else None
 
 
-def stored_record(packed: bytes, *, run_uid: str, sequence: int | None) -> StageRecord:
-    """The record in its ConfigMap, if it is the one that the ConfigMap says. Raises ValueError."""
+def stored_record(body: Mapping[str, object], *, run_uid: str, sequence: int | None) -> StageRecord:
+    """The record in its ConfigMap. Raises ValueError where there is none, or that of another run or stage."""
+    packed = stored_part(body, RECORD_KEY)
+    if packed is None:
+        raise ValueError("holds no record")
     record = open_record(packed)
     if (record.run_uid, record.sequence) != (run_uid, sequence):
         raise ValueError(f"holds record {record.sequence} of run {record.run_uid}")
@@ -85,7 +88,5 @@ def _config_map(meta: dict[str, Any], data: dict[str, bytes], timeline: Timeline
         data = data | {TIMELINE_KEY: timeline.data}
         annotations[names.ANNOTATION_THROUGH] = repr(timeline.through)
     annotations[names.ANNOTATION_BYTES] = str(sum(len(value) for value in data.values()))
-    encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
-    return stamped(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "binaryData": encoded}
-    )
+    held = {key: base64.b64encode(value).decode() for key, value in data.items()}
+    return stamped({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "binaryData": held})
