@@ -142,13 +142,7 @@ def _measured(
 
 
 def _record(
-    stage_id: str,
-    sequence: int,
-    uid: str,
-    columns: RequestColumns,
-    begin: float,
-    generated: float,
-    draw: random.Random,
+    stage_id: str, sequence: int, uid: str, columns: RequestColumns, begin: float, generated: float, draw: random.Random
 ) -> StageRecord:
     count = len(columns.ok)
     length = max(start + took for start, took in zip(columns.start_us, columns.e2el_us, strict=True))
