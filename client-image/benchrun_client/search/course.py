@@ -11,14 +11,13 @@ interval for a percentile lies between two values of the sample, and lies wholly
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import chain, compress
 from typing import Literal
 
-from benchrun_client.contract import Limit, Search
+from benchrun_client.contract import Limit, Search, binomial
 from benchrun_client.records import RawStage
 
 Outcome = Literal["Met", "Missed", "Inconclusive"]
@@ -57,18 +56,12 @@ def _is_rarely_reached(successes: int, trials: int, share: float) -> bool:
         return False
     tail = 0.0
     for count in range(successes, trials + 1):
-        term = _binomial(trials, share, count)
+        term = binomial(trials, share, count)
         tail += term
         # Above the mean each term is smaller than the one before.
         if tail > ERROR or term < NEGLIGIBLE:
             break
     return tail <= ERROR
-
-
-def _binomial(trials: int, share: float, successes: int) -> float:
-    failures = trials - successes
-    ways = math.lgamma(trials + 1) - math.lgamma(successes + 1) - math.lgamma(failures + 1)
-    return math.exp(ways + successes * math.log(share) + failures * math.log1p(-share))
 
 
 HALF_A_MICROSECOND = 0.5e-6

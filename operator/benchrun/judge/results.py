@@ -29,7 +29,7 @@ from benchrun.judge.rules.rule import CellContext, CellSummary, RunContext, Stag
 from benchrun.judge.searching import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_profile import expected_load
 from benchrun.judge.thresholds import Thresholds, thresholds_of
-from benchrun.measure import cells, exposition, percentiles, pressure
+from benchrun.measure import cells, exposition, percentiles, queueing
 from benchrun.measure.windows import windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 
@@ -224,8 +224,8 @@ def _limits(spec: BenchmarkRunSpec, servers: Sequence[ServerStatus]) -> Limits:
     return {role: _limits_of(spec, role, by_role.get(role)) for role in roles}
 
 
-def _limits_of(spec: BenchmarkRunSpec, role: str, server: ServerStatus | None) -> pressure.ServerLimits:
+def _limits_of(spec: BenchmarkRunSpec, role: str, server: ServerStatus | None) -> queueing.ServerLimits:
     args = spec.started.args_of(role) if spec.started is not None else None
     if server is None:
-        return pressure.server_limits(args)
-    return pressure.server_limits(args, server.reported, kv_cache_tokens=server.kv_cache_tokens)
+        return queueing.server_limits(args)
+    return queueing.server_limits(args, server.reported, kv_cache_tokens=server.kv_cache_tokens)

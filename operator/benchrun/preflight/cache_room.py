@@ -10,7 +10,7 @@ from benchrun.plan.roles import answering_servers
 from benchrun.plan.stages import gpus_of
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.volume import longest_request
-from benchrun.sizing.pool import Memory
+from benchrun.sizing.block_pool import Memory
 from benchrun.sizing.serve_args import ServeArgs, memory
 from benchrun.sizing.sizing import Sizing
 

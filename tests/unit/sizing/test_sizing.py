@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from benchrun.sizing.block_pool import Memory
+from benchrun.sizing.cache_layers import UnknownCacheType
 from benchrun.sizing.config_json import model_shape
-from benchrun.sizing.engine import engine_of
-from benchrun.sizing.layers import UnknownCacheType
-from benchrun.sizing.pool import Memory
 from benchrun.sizing.serve_args import ServeArgs
 from benchrun.sizing.sizing import changes, sizing_of
+from benchrun.sizing.vllm_settings import engine_of
 from unit.sizing import configs
 from unit.sizing.configs import Config
 from unit.sizing.sized import sized

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from benchrun.sizing.layers import UnknownShape
+from benchrun.sizing.cache_layers import UnknownShape
 
 Config = Mapping[str, Any]
 MOST = 10**12
