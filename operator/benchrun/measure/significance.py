@@ -163,8 +163,8 @@ def hochberg_levels(p_values: Sequence[float], *, error: float) -> list[float]:
     return [yes if p <= threshold else no for p in p_values]
 
 
-# The test of Mann and Kendall: whether series rise or fall: rising and falling pairs are counted within each series and summed, so series of different
-# levels can stand together. Exact: the distribution of the sum is worked out, not approximated.
+# The test of Mann and Kendall: whether series rise or fall. Rising and falling pairs are counted within each series and summed,
+# so series of different levels can stand together. Exact: the distribution of the sum is worked out, not approximated.
 
 
 def surplus(values: Sequence[float]) -> int:

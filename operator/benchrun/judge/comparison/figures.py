@@ -131,13 +131,12 @@ def _most_marked(changes: Sequence[tuple[str, Change]]) -> list[str]:
     for word, spoken, sign in (("Worse", "the worst", 1), ("Better", "the best", -1)):
         found = [(cell, change) for cell, change in changes if change.word == word]
         if found:
-            cell, change = max(found, key=lambda each: sign * (each[1].change_percent or 0) * _direction(each[1]))
+            cell, change = max(
+                found,
+                key=lambda each: (
+                    sign * (each[1].change_percent or 0) * (-1 if each[1].metric in HIGHER_IS_BETTER else 1)
+                ),
+            )
             span = f"{change.low_percent:+.1f} to {change.high_percent:+.1f}"
             return [f"{spoken}: {change.metric} at {cell} {change.change_percent:+.1f} % ({span})"]
     return []
-
-
-def _direction(change: Change) -> int:
-    """1 where more is worse."""
-    loss = loss_percent(change)
-    return 1 if loss is not None and loss[0] == change.low_percent else -1
