@@ -6,8 +6,8 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from typing import Any, Protocol
+from dataclasses import Field, asdict
+from typing import Any, ClassVar, Protocol
 
 _BEGAN = time.monotonic()
 
@@ -15,7 +15,7 @@ _BEGAN = time.monotonic()
 class Figures(Protocol):
     """A dataclass whose field names are the JSON keys."""
 
-    __dataclass_fields__: Any
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def beyond_limits(self) -> Iterator[str]:
         """Every limit that is not kept."""
