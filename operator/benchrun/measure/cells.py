@@ -205,7 +205,7 @@ def plateau_metrics(
 
 
 def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
-    """The record as if only the requests sent in its plateau had been; without gaps, which can't be told apart."""
+    """The record as if only the requests sent in its plateau had been; without gaps, which are kept for the whole stage only."""
     inside = bytearray(len(record.requests.ok))
     for position in interval.started:
         inside[position] = 1

@@ -87,7 +87,7 @@ class Distribution:
 
 BATCHES = 20
 MAX_CORRELATION = 0.95
-"""Beyond it, a series of some twenty values tells next to nothing, and no figure makes up for it."""
+"""Beyond it, a series of some twenty values holds next to no information, and no correction helps."""
 
 
 def batch_means(values: Sequence[float], *, batches: int = BATCHES) -> list[float]:
@@ -124,7 +124,7 @@ ERROR = 0.05
 """How often, at most, an interval misses the true percentile, or a certificate is wrong."""
 MAX_EXACT_DEVIATION = 300
 """Of the binomial count. Beyond it (360,000 values for a median, 9 million for p99) its normal approximation with a term
-for the skew gives the rank to within one; the exact sum would take long and tell no more."""
+for the skew gives the rank to within one; the exact sum would take long for no gain."""
 
 
 def percentile_interval(distribution: Distribution, percent: float) -> tuple[float, float] | None:

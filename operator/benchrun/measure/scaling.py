@@ -120,7 +120,7 @@ class Comparison:
 
     @property
     def running_ratio(self) -> float:
-        """At least MIN_RUNNING_RATIO in a comparison that says anything."""
+        """Below MIN_RUNNING_RATIO a comparison is not conclusive."""
         return self.high.running / self.low.running
 
     @property

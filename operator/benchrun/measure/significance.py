@@ -210,7 +210,7 @@ def _falling_pairs(lengths: Sequence[int]) -> list[float]:
 # trend; the p-value pays for testing twice.
 
 MIN_BATCHES = 10
-"""With fewer, resemblance of neighbours can't be told from a trend."""
+"""With fewer, correlation of neighbours looks the same as a trend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ class Trend:
 
 
 def trend(values: Sequence[float], *, batches: int = BATCHES) -> Trend | None:
-    """The trend of values in order of time, none negative; None below `MIN_BATCHES` values, where nothing can be said."""
+    """The trend of values in order of time, none negative; None below `MIN_BATCHES` values."""
     means = batch_means(values, batches=batches)
     if len(means) < MIN_BATCHES:
         return None

@@ -128,7 +128,7 @@ def _listed(text: Config) -> list[str] | None:
 
 
 def _beside_states(text: Config) -> Callable[[int], bool] | None:
-    """Which layers, counted from 0, attend to everything where the others keep a state; None: no key says so."""
+    """Which layers, counted from 0, attend to everything where the others keep a state; None: no such key."""
     if (interval := whole_if_any(text, "full_attention_interval")) is not None:
         return lambda n: (n + 1) % interval == 0
     if (period := whole_if_any(text, "attn_layer_period")) is not None:

@@ -42,7 +42,7 @@ class ModelShape:
     dtype: str | None
     """Type of the weights as config.json has it, for example bfloat16."""
     cache_dtype: str | None
-    """Type of the KV cache where the checkpoint itself asks for one."""
+    """Type of the KV cache where the checkpoint sets one."""
     context_tokens: int | None
     """Longest sequence the model is made for."""
     plain_values: int

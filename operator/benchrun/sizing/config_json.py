@@ -43,6 +43,7 @@ _LATENT = (
     "longcat_flash", "pangu_ultra_moe", "axk1",
 )  # fmt: skip
 """Models whose latent vectors vLLM caches as they are (MLA)."""
+_LATENT_KEYS = ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 MAX_LAYERS = 10_000
 _INDEX_BLOCK, _INDEX_SCALE_BYTES = 128, 4
 
@@ -70,6 +71,7 @@ def model_shape(config: Config) -> ModelShape:
     if not any(layer.kind != "State" for layer in layers):
         raise UnknownShape("no layer of this model has a KV cache")
     dtype = next((c[key] for c in (config, text) for key in ("dtype", "torch_dtype") if c.get(key)), None)
+    is_plain = text.get("kv_lora_rank") is None
     return ModelShape(
         model_type=model_type,
         layers=layers,
@@ -77,7 +79,8 @@ def model_shape(config: Config) -> ModelShape:
         dtype=None if dtype is None else str(dtype).removeprefix("torch."),
         cache_dtype=_cache_dtype(config, text),
         context_tokens=_context(text, model_type),
-        plain_values=_plain_values(text, heads),
+        plain_values=heads
+        * (2 * _head_size(text, heads) if is_plain else sum(whole(text, name) for name in _LATENT_KEYS)),
         shared_layers=shared,
         caveats=tuple(_caveats(text, layers)),
     )
@@ -122,12 +125,6 @@ def _head_size(text: Config, query_heads: int) -> int:
     return size
 
 
-def _plain_values(text: Config, query_heads: int) -> int:
-    if text.get("kv_lora_rank") is None:
-        return query_heads * 2 * _head_size(text, query_heads)
-    return query_heads * sum(whole(text, name) for name in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
-
-
 def _cache_dtype(config: Config, text: Config) -> str | None:
     """The type that a quantised checkpoint sets; None where it sets none."""
     keys = ("quantization_config", "compression_config")
@@ -156,7 +153,7 @@ def _caveats(text: Config, layers: tuple[Layer, ...]) -> list[str]:
     if count := sum(layer.kind == "State" for layer in layers):
         found.append(
             f"{count} layers keep a state of fixed size a sequence (Mamba or linear attention), which is not counted: "
-            "less fits than is said here"
+            "less fits than shown"
         )
     if len({layer.heads * layer.values for layer in layers if layer.kind in ("Full", "Sliding")}) > 1:
         found.append("layers of different sizes share one pool, which vLLM packs in ways that depend on the GPU")

@@ -131,7 +131,7 @@ CASES: dict[str, Case] = {
         "NotChecked",
         ARGS,
         "the KV cache exactly: 36 layers keep a state of fixed size a sequence (Mamba or linear attention), which is not "
-        "counted: less fits than is said here",
+        "counted: less fits than shown",
     ),
     "a flag that is not counted": (
         {"server.args": ["--kv-cache-memory-bytes=1GiB", "--decode-context-parallel-size=1"]},

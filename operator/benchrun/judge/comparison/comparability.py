@@ -62,13 +62,13 @@ def _source_text(source: ModelSource) -> str:
 
 def _with_files(workload: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
     """Pairs of runs whose workload of that name reads a file."""
-    reading = [
+    with_files = [
         run
         for run in runs
         if (found := run.workload(workload)) is not None
         and any(part.file or part.hugging_face for part in datasets_of(found, run.spec.workloads))
     ]
-    return list(combinations(reading, 2))
+    return list(combinations(with_files, 2))
 
 
 def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
@@ -130,7 +130,7 @@ def unknowns(baseline: Side, candidate: Side) -> list[str]:
     return [
         *kind,
         *([f"the model comes from {origins}"] if len(sources) > 1 else ()),
-        *(() if files_are_known else ["nothing tells whether the dataset's file held the same on both sides"]),
+        *(() if files_are_known else ["it is not known whether the dataset's file is the same on both sides"]),
     ]
 
 
@@ -139,7 +139,7 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
     runs = (*baseline, *candidate)
     uids = [run.uid for run in runs]
     if (twice := next((run.name for run in runs if uids.count(run.uid) > 1), None)) is not None:
-        return f"{twice} is named twice: a run says nothing of its own noise"
+        return f"{twice} is named twice: compare different runs"
     for run in runs:
         if run.status.completion_time is None:
             return f"{run.name} has not finished"

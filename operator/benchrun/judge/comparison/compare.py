@@ -16,7 +16,7 @@ from benchrun.measure import scaling, significance
 from benchrun.measure.cells import rounded
 
 # Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison at 5 %. Each interval is taken at the
-# level at which Hochberg puts that question, so that it leaves 0 out exactly where the word says that something changed.
+# level at which Hochberg puts that question, so that it excludes 0 exactly where the word is Better or Worse.
 
 PERCENT_DIGITS = 4
 MOST_PERCENT = 999_900.0
@@ -64,7 +64,7 @@ def _answer(question: Question, contrast: significance.Contrast, p_value: float,
 
 
 def _unanswered(question: Question) -> Change:
-    """A figure is missing, or nothing tells how large the noise is: then the change is a number, and no more."""
+    """A figure is missing, or its noise is not known: then the change is a number without an interval."""
     before, after = question.baseline, question.candidate
     change = None
     if before.value is not None and after.value is not None:
@@ -121,7 +121,7 @@ def not_comparable(reason: str, *, gated: bool) -> Compared:
 
 
 def outcome_of(cells: Sequence[ComparedCell]) -> Outcome:
-    """All words in one. What could not be told does not hide what could."""
+    """All words in one. Unknown ones do not hide the others."""
     words: Counter[str] = Counter(change.word for cell in cells for change in cell.changes)
     if words["Better"] and words["Worse"]:
         return "Mixed"
@@ -182,7 +182,7 @@ def _limit_of(pair: scaling.Comparison) -> Bottleneck | None:
 
 
 def _point(name: str, cell: str, side: Side) -> scaling.OperatingPoint | None:
-    """What ran on average, tokens a second and the most KV cache in use; None unless every run of the side can tell."""
+    """What ran on average, tokens a second and the most KV cache in use; None unless every run of the side shows them."""
     points = [point for run in side if (row := run.row(cell)) is not None and (point := _of_row(row)) is not None]
     if len(points) != len(side):
         return None
